@@ -30,8 +30,8 @@ use crate::{
     network::{NetworkUser, SandboxNetwork},
     noise::{Looks, noise},
     own_sandbox::SecondSandbox,
-    past::{Past, STARTED_AGAIN},
     recorder::{Now, Recorder, record_fault},
+    resume_point::{ResumePoint, STARTED_AGAIN},
     session::{Client, SessionParts, TrialSession},
     steps::Steps,
 };
@@ -55,7 +55,7 @@ pub(crate) struct Try<'a> {
     /// For a scaffold whose loop is a user's program: what its sandbox is opened from.
     pub(crate) own: Option<&'a SecondSandbox>,
     /// Set if the try continues an interrupted one or starts as a fork.
-    pub(crate) past: Option<&'a Past>,
+    pub(crate) past: Option<&'a ResumePoint>,
     /// Why the previous try was discarded although it was only interrupted.
     pub(crate) started_again: Option<&'a str>,
 }
@@ -122,7 +122,7 @@ impl Try<'_> {
     /// Restores the files of the interrupted try and returns the tree that the agent started with.
     async fn restore(
         &self,
-        past: &Past,
+        past: &ResumePoint,
         handle: &SandboxHandle,
         workdir: &RawPath,
         recorder: &Recorder,

@@ -20,7 +20,8 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use crate::{
-    OutsideLimits, outside, past::Past, progress::Doing, restore::restore, start_tree::RecordedTree,
+    OutsideLimits, outside, progress::Doing, restore::restore, resume_point::ResumePoint,
+    start_tree::RecordedTree,
 };
 
 /// What a trial is doing, for display.
@@ -375,7 +376,7 @@ impl Recorder {
         &self,
         handle: &SandboxHandle,
         workdir: &RawPath,
-        past: &Past,
+        past: &ResumePoint,
         owner: Option<&str>,
     ) -> Result<(), Fault> {
         let tree = Arc::new(Tree::load(&self.blobs, &past.tree).map_err(record_fault)?);

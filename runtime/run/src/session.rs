@@ -20,8 +20,8 @@ use tokio::sync::watch;
 
 use crate::{
     Cancel, RunContext,
-    past::{Past, PastStep},
     recorder::{Recorder, record_fault},
+    resume_point::{RecordedStep, ResumePoint},
     steps::Steps,
 };
 
@@ -39,7 +39,7 @@ pub(crate) struct TrialSession {
     told: bool,
     client: Client,
     /// Recorded responses that have not been replayed to the scaffold yet.
-    past: VecDeque<PastStep>,
+    past: VecDeque<RecordedStep>,
     /// The results of the calls of the last replayed response.
     recalled: VecDeque<ToolDone>,
     /// The record holds the response after the limit.
@@ -95,7 +95,7 @@ impl TrialSession {
     }
 
     /// Continues the trial from its record.
-    pub(crate) fn after(mut self, past: &Past) -> Self {
+    pub(crate) fn after(mut self, past: &ResumePoint) -> Self {
         self.past = past.steps.clone();
         self.malformed = past.malformed;
         (self.told, self.last_words) = (past.limit_told, past.last_words);
@@ -189,7 +189,7 @@ impl Session for TrialSession {
     }
 
     async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop> {
-        if let Some(PastStep { answer, calls }) = self.past.pop_front() {
+        if let Some(RecordedStep { answer, calls }) = self.past.pop_front() {
             self.recalled = calls;
             return delivered(answer);
         }

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
     forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Affected,
-    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, patience::TrialEnvironment,
-    recorder::record_fault,
+    interrupted::goes_on, own_sandbox::SecondSandbox, patience::TrialEnvironment,
+    recorder::record_fault, resume_point::ResumePoint,
 };
 
 /// Key of the note about a worker that died.
@@ -260,7 +260,7 @@ fn past(
     id: &TrialId,
     arm: &Arm,
     dir: &TrialDir,
-) -> Result<(Option<Past>, Option<String>), Fault> {
+) -> Result<(Option<ResumePoint>, Option<String>), Fault> {
     let journal = dir.trajectory();
     let goes_on = goes_on(context.scaffold(arm)?.as_ref())?;
     // An unreadable journal counts as nothing.
@@ -273,7 +273,7 @@ fn past(
         return Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned())));
     }
     let blobs = context.run.blobs_of(dir);
-    let read = Past::read(&journal, &blobs, &|fault| context.faults.goes_on(fault))
+    let read = ResumePoint::read(&journal, &blobs, &|fault| context.faults.goes_on(fault))
         .unwrap_or_else(|error| Err(error.to_string()));
     let (trial, name) = (id.clone(), arm.name.clone());
     match read {
@@ -292,9 +292,9 @@ fn past(
 }
 
 /// Starts another try of a fork where the first one started.
-fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<Past, Fault> {
+fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<ResumePoint, Fault> {
     begin_again(dir, number)?;
-    let read = Past::read(&dir.trajectory(), &context.run.blobs_of(dir), &|_| false);
+    let read = ResumePoint::read(&dir.trajectory(), &context.run.blobs_of(dir), &|_| false);
     let read = read.map_err(record_fault)?;
     read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
 }
@@ -317,7 +317,7 @@ fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
 struct TryStart<'a> {
     number: u32,
     /// The interrupted try that it continues.
-    past: Option<&'a Past>,
+    past: Option<&'a ResumePoint>,
     /// Why it does not continue one.
     started_again: Option<&'a str>,
 }

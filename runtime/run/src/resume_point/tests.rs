@@ -120,9 +120,10 @@ impl Record {
         });
     }
 
-    fn read(&self) -> Result<Past, String> {
+    fn read(&self) -> Result<ResumePoint, String> {
         let goes_on = |fault: &Fault| fault.cause != proctor_types::Cause::Rejected;
-        Past::read(&self.folder.path().join("trajectory.jsonl"), &self.blobs, &goes_on).unwrap()
+        ResumePoint::read(&self.folder.path().join("trajectory.jsonl"), &self.blobs, &goes_on)
+            .unwrap()
     }
 }
 

@@ -20,14 +20,14 @@ pub(crate) const STARTED_AGAIN: &str = "started_again";
 
 /// A try that can continue from its last complete step.
 #[derive(Debug, Clone)]
-pub(crate) struct Past {
+pub(crate) struct ResumePoint {
     pub(crate) try_number: u32,
     /// The tree that the agent started with.
     pub(crate) base: String,
     /// The tree to continue with.
     pub(crate) tree: String,
     /// Every recorded response. The calls of the last one are absent if they have to run again.
-    pub(crate) steps: VecDeque<PastStep>,
+    pub(crate) steps: VecDeque<RecordedStep>,
     pub(crate) whole_steps: u64,
     /// The number of the last event that is kept.
     pub(crate) stands_to: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Past {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct PastStep {
+pub(crate) struct RecordedStep {
     pub(crate) answer: Answer,
     pub(crate) calls: VecDeque<ToolDone>,
 }
@@ -127,7 +127,7 @@ struct Returned {
     edited: Option<EditRecord>,
 }
 
-impl Past {
+impl ResumePoint {
     /// Reads the latest try of a trial. `goes_on` decides which faults can be continued. `Err`: why
     /// the try cannot be continued, in a few words.
     pub(crate) fn read(
@@ -316,7 +316,7 @@ impl Reader {
         mut self,
         try_number: u32,
         blobs: &Blobs,
-    ) -> Result<Result<Past, String>, RecordError> {
+    ) -> Result<Result<ResumePoint, String>, RecordError> {
         self.settle();
         let Some(base) = self.base else {
             return Ok(Err("its agent had not begun".into()));
@@ -356,7 +356,7 @@ impl Reader {
                 };
                 calls.push_back(done);
             }
-            steps.push_back(PastStep { answer, calls });
+            steps.push_back(RecordedStep { answer, calls });
         }
         let elapsed = (self.last - self.begun - self.idle).max(0.0);
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -368,7 +368,7 @@ impl Reader {
             waits: self.waits,
             lost: seconds(self.lost),
         };
-        Ok(Ok(Past {
+        Ok(Ok(ResumePoint {
             try_number,
             base,
             tree: self.tree,
