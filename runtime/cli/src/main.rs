@@ -19,7 +19,9 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::FromArgMatches as _;
 use proctor_config as config;
-use proctor_plan::{checks, extend, home, open_files, planning, selection, shipped, tasks, wanted};
+use proctor_plan::{
+    checks, extend, home, machine_limits, open_files, planning, selection, shipped, tasks,
+};
 use proctor_report::Groups;
 use tracing_subscriber::EnvFilter;
 

@@ -14,7 +14,7 @@ use proctor_types::{
     Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, first_of, plural,
 };
 
-use crate::wanted;
+use crate::machine_limits;
 
 /// Adds the place in an arm's configuration to a message. Receives the arm and the key below it.
 pub type AtArm<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
@@ -48,7 +48,7 @@ pub fn sandboxes(
     switch: &str,
     place: AtArm<'_>,
 ) -> Result<(), UserError> {
-    wanted::check(arms, tasks, place)?;
+    machine_limits::check(arms, tasks, place)?;
     bases(arms, tasks, switch, place)
 }
 

@@ -4,14 +4,15 @@
 //! paid for that could not work. Nothing here starts a sandbox or calls a model, except that recipes
 //! of tasks are built.
 
+pub mod bundle_contents;
 mod certificate;
 pub mod checks;
 mod error;
 pub mod extend;
 pub mod home;
 mod host;
-pub mod lent;
 pub mod live;
+pub mod machine_limits;
 mod models;
 pub mod open_files;
 pub mod planning;
@@ -23,7 +24,6 @@ pub mod shipped;
 mod start;
 mod states;
 pub mod tasks;
-pub mod wanted;
 
 pub use certificate::read_certificate;
 pub use error::PlanError;

@@ -12,8 +12,8 @@ use proctor_scaffold_api::{Say, ScaffoldSource};
 use proctor_types::{Arm, ForkOrigin, RunRecord, Selection, UserError, plural};
 
 use crate::{
-    NewRun, PlanError, check_models, checks, extend::Extension, lent, open_files, read_certificate,
-    reopened::check_record, run_tasks, selection, start, tasks,
+    NewRun, PlanError, bundle_contents, check_models, checks, extend::Extension, open_files,
+    read_certificate, reopened::check_record, run_tasks, selection, start, tasks,
 };
 
 /// How the message about a missing native image names the other back end.
@@ -219,7 +219,7 @@ impl Resolution {
     /// Rejects bundles with content of the plan's tasks.
     fn check_bundles(&self, world: World<'_>, tasks: &[PlannedTask]) -> Result<(), UserError> {
         let RunConfig { file, arms } = &self.config;
-        lent::check(world.scaffolds, file, arms, tasks, &self.place())
+        bundle_contents::check(world.scaffolds, file, arms, tasks, &self.place())
     }
 
     /// Rejects `[statement]` keys that affect no task of the plan, with their line.

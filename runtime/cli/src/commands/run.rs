@@ -24,9 +24,9 @@ use crate::{
     },
     config::RunConfig,
     error::{CommandError, INTERRUPTED, UserError},
-    extend, home,
+    extend, home, machine_limits,
     planning::{self, Size},
-    print, shipped, wanted,
+    print, shipped,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -112,7 +112,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
             for line in planning::lines(&size, &runs_beside(Some(&out)))? {
                 tell!("{}", wrapped(&line));
             }
-            for line in wanted::lines(&ready.config().arms, ready.tasks()) {
+            for line in machine_limits::lines(&ready.config().arms, ready.tasks()) {
                 tell!("{}", wrapped(&line));
             }
             ready.start(&out, proctor_embedded_agent::agent_digest())?
@@ -135,7 +135,7 @@ fn show(args: &RunArgs, loaded: &Loaded) -> Result<(), CommandError> {
     for line in planning::lines(&size, &runs_beside(args.out.as_deref()))? {
         print::shown(&format!("{line}\n"))?;
     }
-    for line in wanted::lines(&config.arms, loaded.tasks()) {
+    for line in machine_limits::lines(&config.arms, loaded.tasks()) {
         tell!("{}", wrapped(&line));
     }
     Ok(())
