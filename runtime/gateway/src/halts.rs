@@ -58,10 +58,10 @@ pub(crate) struct Asker<'a> {
 
 /// Shared by all trials of a run. A `resume` starts with none.
 #[derive(Debug, Default)]
-pub(crate) struct Halts(Mutex<State>);
+pub(crate) struct Halts(Mutex<EndpointHalts>);
 
 #[derive(Debug, Default)]
-struct State {
+struct EndpointHalts {
     halted: BTreeMap<Halt, Fault>,
     /// By model and key.
     heard: BTreeMap<(Halt, Halt), Heard>,
@@ -99,7 +99,7 @@ struct TurnedAway {
 }
 
 impl Halts {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EndpointHalts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -40,10 +40,10 @@ pub(crate) struct Recorder {
     blobs: Blobs,
     on_now: Box<dyn Fn(Now) + Send + Sync>,
     meter: OnceLock<Arc<Meter>>,
-    state: Mutex<State>,
+    state: Mutex<OpenRecord>,
 }
 
-struct State {
+struct OpenRecord {
     /// Absent once the try has ended.
     journal: Option<Journal>,
     tree: Arc<Tree>,
@@ -103,7 +103,7 @@ impl Recorder {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
         let (responders, changes) = (Responders::default(), RequestChanges::default());
         let (hidden, journal) = (BTreeMap::new(), Some(journal));
-        let state = State {
+        let state = OpenRecord {
             journal,
             tree,
             digest,

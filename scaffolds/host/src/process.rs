@@ -118,7 +118,7 @@ pub(crate) async fn converse(
         limits: with.limits,
         tools: with.tools.open(session),
         specs: with.tools.specs(),
-        state: State::Greeting,
+        state: Handshake::Greeting,
         last: None,
         calls: 0,
         logs: 0,
@@ -130,7 +130,7 @@ pub(crate) async fn converse(
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Handshake {
     /// `initialize` has not been answered.
     Greeting,
     Open,
@@ -141,7 +141,7 @@ struct Talk<'a> {
     limits: &'static Limits,
     tools: OpenTools,
     specs: Vec<ToolSpec>,
-    state: State,
+    state: Handshake,
     last: Option<Answer>,
     /// Number of calls in the trial, which names calls without an id.
     calls: u64,
@@ -281,12 +281,12 @@ impl Talk<'_> {
 
     /// Handles the response to `initialize`.
     fn greeted(&mut self, id: &Value, result: Result<Value, Value>) -> Result<(), String> {
-        if self.state != State::Greeting || *id != json!(FIRST) {
+        if self.state != Handshake::Greeting || *id != json!(FIRST) {
             return Err("it answered a request that was not made".into());
         }
         match result {
             Ok(result) if result["protocol"] == json!(PROTOCOL) => {
-                self.state = State::Open;
+                self.state = Handshake::Open;
                 Ok(())
             }
             Ok(_) => Err(format!("it did not answer `initialize` with \"protocol\": {PROTOCOL}")),
@@ -303,7 +303,7 @@ impl Talk<'_> {
         method: &str,
         params: Value,
     ) -> Result<Replied, Stop> {
-        if self.state == State::Greeting {
+        if self.state == Handshake::Greeting {
             let what = "answer `initialize` first: {\"result\": {\"protocol\": 1}}";
             return Ok(Replied::With(Err(Error::new(INVALID, what))));
         }
