@@ -22,9 +22,9 @@ use std::{
 
 use proctor_record::{Grading, Journal, RunDir};
 use proctor_types::{
-    Answer, Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RULES,
-    RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spent, Task, TaskId, ToolCall, TrialId, Usage,
-    Verdict,
+    Answer, Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, NetworkPolicy,
+    Outcome, RULES, RUN_SCHEMA, RecordedConfig, RunRecord, RunTask, SandboxSpec, Spent, Task,
+    TaskId, ToolCall, TrialId, Usage, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -138,7 +138,8 @@ fn write(path: &Path, attempts: u32) {
                 host_bound: false,
             })
             .collect(),
-        config: json!({}),
+        config_version: CONFIG_VERSION,
+        config: RecordedConfig::default(),
         host: json!({}),
         agent: String::new(),
         certificate: None,

@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
@@ -71,7 +71,17 @@ const RULES: &[Rule] = &[
     Rule {
         why: "the gateway and the egress proxy never see a sandbox, a scaffold or a run directory",
         from: &["runtime/gateway", "runtime/egress"],
-        reach: Reach::Only(&["runtime/tokens", "runtime/types"]),
+        reach: Reach::Only(&["runtime/codecs", "runtime/tokens", "runtime/types"]),
+    },
+    Rule {
+        why: "carving is surgery on source text: it collects nothing and runs nothing",
+        from: &["runtime/carve"],
+        reach: Reach::Only(&["runtime/patch", "runtime/types", "sandboxes/wire"]),
+    },
+    Rule {
+        why: "codecs translate bytes: they send nothing and count nothing",
+        from: &["runtime/codecs"],
+        reach: Reach::Only(&["runtime/types"]),
     },
     Rule {
         why: "these work on data: they start no sandbox, call no model and run no trial",
@@ -304,6 +314,36 @@ fn only_crates_that_start_an_agent_build_one() {
     let found: Vec<_> =
         names.filter(|name| *name == agent || workspace.reach(name).contains(agent)).collect();
     assert_eq!(found, ["proctor", "proctor-docker", "proctor-embedded-agent", "proctor-native"]);
+}
+
+/// Pull requests use the environments and the checks of `collect`, which knows nothing of them.
+#[test]
+fn collect_does_not_use_pulls() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../collection/src");
+    let names_pulls = |folder: &str| {
+        let files = rust_files(&source.join(folder));
+        assert!(files.len() > 5, "{folder}: {} files", files.len());
+        let text = |file: &PathBuf| fs::read_to_string(file).unwrap();
+        files.into_iter().filter(|file| text(file).contains("pulls::")).collect::<Vec<_>>()
+    };
+    assert_eq!(names_pulls("collect"), Vec::<PathBuf>::new());
+    let uses_collect = rust_files(&source.join("pulls"))
+        .iter()
+        .any(|file| fs::read_to_string(file).unwrap().contains("collect::"));
+    assert!(uses_collect, "the rule is about modules that are somewhere else now");
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
 }
 
 #[test]

@@ -15,8 +15,9 @@ use std::{
 
 use proctor_record::{Grading, Journal, RunDir};
 use proctor_types::{
-    Answer, Arm, ArmId, Budget, Ending, Event, LeakCheckSpec, NetworkPolicy, Outcome, RULES,
-    RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spent, Task, ToolCall, TrialId, Usage, Verdict,
+    Answer, Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, LeakCheckSpec, NetworkPolicy,
+    Outcome, RULES, RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spent, Task, ToolCall, TrialId,
+    Usage, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -77,7 +78,8 @@ fn hostile(path: &Path) {
         jobs: 1,
         arms: arms.to_vec(),
         tasks: tasks.iter().map(planned).collect(),
-        config: json!({ "said": TRICK }),
+        config_version: CONFIG_VERSION,
+        config: serde_json::from_value(json!({ "said": TRICK })).unwrap(),
         host: json!({ "said": TRICK }),
         agent: String::new(),
         certificate: None,

@@ -19,6 +19,7 @@ mod contributing;
 mod curve;
 mod damage;
 mod demo;
+mod earlier_builds;
 mod egress;
 mod egress_clients;
 mod endpoints;

@@ -8,13 +8,14 @@ use std::{
 
 use fake_llm::Script;
 use proctor_catalog::Catalog;
+use proctor_plan::{NewRun, World};
 use proctor_record::RunDir;
 use proctor_report::wrapped;
 pub use proctor_run::{Flakes, Grading, capacity};
 use proctor_run::{PlannedTask, Preflight};
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::ScaffoldSource as _;
-use proctor_types::{Arm, RunRecord, SandboxKind, Selection};
+use proctor_types::{Arm, SandboxKind, Selection};
 
 use crate::{
     config::{self, CacheFile, ConfigFile, Known, RunConfig, Written},
@@ -52,6 +53,16 @@ pub fn catalog() -> Result<Catalog, UserError> {
     Ok(Catalog::new(home::cache()?))
 }
 
+/// How a user of a command with `--sandbox` chooses another back end.
+pub const SANDBOX_OPTION: &str = "use --sandbox docker";
+/// How a user of a command with `--set` does.
+pub const SANDBOX_KEY: &str = "use --set sandbox.kind=docker";
+
+/// What planning uses of this machine and this program.
+pub fn world<'a>(cache: &'a Path, catalog: &'a Catalog) -> World<'a> {
+    World { cache, scaffolds: catalog, script: &script, say: &say }
+}
+
 /// Prints what planning and running say.
 pub fn say(line: String) {
     tell!("{line}");
@@ -67,12 +78,6 @@ pub fn hear(preflight: Preflight) {
         }
     };
     tell!("{}", wrapped(&format!("preflight: {line}")));
-}
-
-/// Builds the bundles that a configuration needs. Returns whether any was built.
-pub async fn build_bundles(file: &ConfigFile) -> Result<bool, CommandError> {
-    let names = file.arms.iter().map(|arm| arm.scaffold.as_str()).collect();
-    Ok(catalog()?.build(&names, &say).await?)
 }
 
 /// Why a scripted model's file cannot be read.
@@ -106,14 +111,6 @@ async fn backend_with(
     Ok(backend)
 }
 
-/// `[cache]` of a run's configuration.
-pub fn cache_of(record: &RunRecord) -> Result<CacheFile, CommandError> {
-    match record.config.get("cache") {
-        Some(kept) => Ok(serde_json::from_value(kept.clone())?),
-        None => Ok(CacheFile::default()),
-    }
-}
-
 /// The back ends that some arms need: for their own sandboxes and for users' programs.
 pub async fn backends(
     arms: &[Arm],
@@ -132,15 +129,6 @@ pub async fn backends(
     Ok(backends)
 }
 
-/// Checks that every arm's model can be called as configured: its URL, its key's variable, and a
-/// price if cost is limited. `place` adds where the arm's model is configured.
-pub fn check_models(
-    arms: &[Arm],
-    place: &dyn Fn(&Arm, UserError) -> UserError,
-) -> Result<(), CommandError> {
-    Ok(proctor_plan::check_models(arms, &script, place)?)
-}
-
 /// Creates the run directory and writes the plan before anything starts.
 pub fn start(
     out: &Path,
@@ -150,6 +138,7 @@ pub fn start(
     selection: Option<Selection>,
 ) -> Result<(RunDir, Flakes), CommandError> {
     let agent = proctor_embedded_agent::agent_digest();
-    let (run, record) = proctor_plan::start(out, file, arms, tasks, selection, agent)?;
+    let new = NewRun { file, arms, tasks, selection, agent };
+    let (run, record) = proctor_plan::start(out, new)?;
     Ok((run, Flakes::of(&record, &say)))
 }

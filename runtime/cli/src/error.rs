@@ -36,6 +36,7 @@ impl CommandError {
             | RecordError::PlanLost { .. }
             | RecordError::PlanDamaged { .. }
             | RecordError::OtherVersion { .. }
+            | RecordError::NewerConfig { .. }
             | RecordError::RunExists { .. }
             | RecordError::Locked { .. } => Self::User(UserError::new(error.to_string())),
             other => Self::Other(other.into()),

@@ -20,8 +20,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::FromArgMatches as _;
 use proctor_config as config;
 use proctor_plan::{
-    checks, extend, home, open_files, planning, resume_set, rules, selection, shipped, tasks,
-    wanted,
+    checks, extend, home, machine_limits, open_files, planning, selection, shipped, tasks,
 };
 use tracing_subscriber::EnvFilter;
 

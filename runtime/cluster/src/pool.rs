@@ -37,7 +37,7 @@ pub enum Refusal {
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
-struct State {
+struct PoolAccounts {
     /// Spending before workers shared the limit.
     before: Amounts,
     workers: BTreeMap<String, Account>,
@@ -84,9 +84,9 @@ pub struct Pool {
 #[derive(Debug)]
 struct Shared {
     membership: Arc<Membership>,
-    register: Register<State>,
+    register: Register<PoolAccounts>,
     limits: Limits,
-    first: State,
+    first: PoolAccounts,
     own: Mutex<Own>,
     /// One change of this worker at a time.
     writing: Mutex<()>,
@@ -122,7 +122,7 @@ impl Pool {
         before: Amounts,
     ) -> io::Result<Self> {
         let folder = membership.run().join(SHARES).join(Path::new(name));
-        let first = State { before, ..State::default() };
+        let first = PoolAccounts { before, ..PoolAccounts::default() };
         let register = Register::open(&folder, &first)?;
         let (own, writing) = (Mutex::default(), Mutex::default());
         let membership = Arc::clone(membership);
@@ -215,7 +215,7 @@ impl Shared {
         let now = millis(self.membership.now()?);
         forget(&mut account, &self.limits, now);
         let limits = &self.limits;
-        let granted = |state: &mut State, dead: &BTreeSet<String>| {
+        let granted = |state: &mut PoolAccounts, dead: &BTreeSet<String>| {
             for (id, other) in &mut state.workers {
                 forget(other, limits, now);
                 if dead.contains(id) {
@@ -260,7 +260,7 @@ impl Shared {
     }
 
     /// The workers of a state that have reservations and are dead.
-    fn dead(&self, state: &State) -> io::Result<BTreeSet<String>> {
+    fn dead(&self, state: &PoolAccounts) -> io::Result<BTreeSet<String>> {
         let mut dead = BTreeSet::new();
         for (id, account) in &state.workers {
             if id != self.id() && !account.reserved.is_empty() && !self.membership.is_live(id)? {
@@ -333,7 +333,7 @@ fn forget(account: &mut Account, limits: &Limits, now: u64) {
     }
 }
 
-fn spent(state: &State) -> Amounts {
+fn spent(state: &PoolAccounts) -> Amounts {
     let mut sum = state.before.clone();
     for account in state.workers.values() {
         add(&mut sum, &account.spent);
@@ -344,7 +344,7 @@ fn spent(state: &State) -> Amounts {
     sum
 }
 
-fn fits(limits: &Limits, state: &State, wanted: &Amounts, alone: bool) -> Grant {
+fn fits(limits: &Limits, state: &PoolAccounts, wanted: &Amounts, alone: bool) -> Grant {
     let spent = spent(state);
     if limits.window.is_none()
         && let Some(limit) = reached(limits, &spent)

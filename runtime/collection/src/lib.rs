@@ -1,24 +1,35 @@
-//! Real tasks from real repositories: carved out of a library by a recipe, or collected from one.
+//! Real tasks from real repositories: carved out of a library by a recipe, collected from one, or made
+//! of its merged pull requests.
+//!
+//! ```text
+//! proctor-carve   surgery on source text
+//! build           a task by a recipe
+//! collect         tasks from a repository's objects and tests: both levels
+//! pulls           tasks from a clone's pull requests; uses collect's environments and checks
+//! ```
 
 mod build;
-mod carve;
-mod changes;
 mod collect;
 mod draft;
 mod error;
 mod freeze;
+mod pulls;
 mod statement;
 mod tests;
+
+use proctor_carve as carve;
 
 pub use build::build_cached;
 pub use carve::{CarveError, CarveOptions, Carving, Kind, Object, carve, carve_with};
 pub use collect::{
-    Answers, Attacked, Attacks, CloneCollection, ClonesReport, CollectError, CollectionContext,
-    Complexity, Coverage, Extent, Facts, FailedClone, FastValidation, LevelTwo, Model, Origin,
-    PullFacts, PullReject, PullReport, Pulls, Reject, Renewed, Report, Requirement,
-    RequirementKind, Solvability, SolvabilityCounts, Stages, TopsScore, Unused, collect,
-    collect_pulls, join_clones, renew,
+    Answers, Attacked, Attacks, CollectError, CollectionContext, Complexity, Coverage, Facts,
+    LevelTwo, Model, Origin, Reject, Renewed, Report, Requirement, RequirementKind, Solvability,
+    SolvabilityCounts, Stages, TopsScore, Unused, collect, renew,
 };
 pub use draft::{Draft, draft};
 pub use error::RecipeError;
 pub use freeze::{Frozen, LeftOut, freeze};
+pub use pulls::{
+    CloneCollection, ClonesReport, Extent, FailedClone, FastValidation, PullFacts, PullReject,
+    PullReport, Pulls, collect_pulls, join_clones,
+};

@@ -5,10 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_gateway::EndpointRates;
 use proctor_types::{
-    Budget, GradingFile, LeakCheckSpec, MOST_MB, ModelSpec, NetworkPolicy, RepositorySettings,
-    ResumeFile, SandboxSpec, StatementSpec, one_line,
+    Budget, CacheFile, EndpointRates, GradingFile, LeakCheckSpec, ModelSpec, NetworkPolicy,
+    RecordedConfig, RepositorySettings, ResumeFile, SandboxSpec, StatementSpec, one_line,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,20 +76,21 @@ pub struct ConfigFile {
     pub endpoints: BTreeMap<String, EndpointRates>,
 }
 
-/// `[cache]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct CacheFile {
-    /// MiB that unpacked image archives may take on a machine (`docs/native.md`). Those that were used least recently
-    /// are removed first, and those that a sandbox uses stay. Absent: half of the cache's file system.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_MB), example = 204_800)]
-    pub images_mb: Option<u64>,
-}
+impl ConfigFile {
+    /// Returns the configuration in the form that `run.json` holds.
+    ///
+    /// # Errors
+    /// A path is no UTF-8.
+    pub fn recorded(&self) -> Result<RecordedConfig, serde_json::Error> {
+        serde_json::from_value(serde_json::to_value(self)?)
+    }
 
-impl CacheFile {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
+    /// Reads the configuration of a run.
+    ///
+    /// # Errors
+    /// It has a key that this version does not know, or lacks one.
+    pub fn of_record(config: &RecordedConfig) -> Result<Self, serde_json::Error> {
+        serde_json::from_value(serde_json::to_value(config)?)
     }
 }
 

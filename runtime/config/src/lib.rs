@@ -25,9 +25,9 @@ mod walk;
 mod written;
 
 pub use documentation::documentation;
-pub use file::{ArmFile, CacheFile, ConfigFile, of_table, plain_arm, plain_config, read};
+pub use file::{ArmFile, ConfigFile, of_table, plain_arm, plain_config, read};
 pub use model::{VendorModel, model_of, put_model, vendor_model, vendors};
-pub use proctor_types::{GradingFile, ResumeFile, SCRIPT, UserError, near};
+pub use proctor_types::{CacheFile, GradingFile, ResumeFile, SCRIPT, UserError, near};
 pub use resolve::{Known, REPLAY, RunConfig, resolve};
 pub use schema::{
     config_schema, generated_config_schema, generated_task_schema, manifest_schema, schema_of,

@@ -10,7 +10,7 @@ use crate::{
     AskError, TrialGateway,
     codec::{self, Losses},
     request,
-    way::{Client, Failure, Outgoing},
+    request_path::{Client, Failure, Outgoing},
 };
 
 /// An in-process caller receives the response only when it is complete.
@@ -108,7 +108,7 @@ impl Written {
             if !self.json.is_empty() {
                 self.json.push(b',');
             }
-            self.json.extend_from_slice(request::message(message).to_string().as_bytes());
+            self.json.extend_from_slice(codec::message::to_chat(message).to_string().as_bytes());
             self.ends.push(self.json.len());
             self.messages.push(message.clone());
         }

@@ -19,7 +19,7 @@ pub(crate) struct Clock {
     earlier: Duration,
     /// The part of `earlier` that the endpoint lost in attempts, and in the waits after them.
     given_back: (Duration, Duration),
-    state: Mutex<State>,
+    state: Mutex<ClockTimes>,
     tools_changed: Notify,
     /// The requests' waits, each counted separately, by reason.
     waits: Mutex<RequestWaits>,
@@ -34,7 +34,7 @@ pub(crate) enum WaitKind {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ClockTimes {
     waiting: usize,
     flying: usize,
     waited: Duration,
@@ -45,7 +45,7 @@ struct State {
     tools_since: Option<Instant>,
 }
 
-impl State {
+impl ClockTimes {
     fn change(&mut self, set: impl FnOnce(&mut Self)) {
         let now = Instant::now();
         if let Some(since) = self.idle_since.take() {
@@ -75,13 +75,13 @@ impl Clock {
             started: Instant::now(),
             earlier: elapsed,
             given_back: (lost, retries),
-            state: Mutex::new(State { waited, in_tools, ..State::default() }),
+            state: Mutex::new(ClockTimes { waited, in_tools, ..ClockTimes::default() }),
             tools_changed: Notify::new(),
             waits: Mutex::new(waits),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClockTimes> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

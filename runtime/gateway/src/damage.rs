@@ -17,10 +17,10 @@ use crate::{
         tolerant,
     },
     judge::{Trouble, TroubleKind},
+    request_path::Outgoing,
     tokens,
     tool_support::{as_text, marked, said_or_thought},
     usage,
-    way::Outgoing,
     words::quoted,
 };
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     TrialGateway, codec,
     repair::{Action, Repair, Repairs},
-    way::Outgoing,
+    request_path::Outgoing,
 };
 
 /// A request in the form that its endpoint accepts.

@@ -11,7 +11,7 @@ use std::{
 use proctor_types::{Fault, ModelSpec};
 use tokio::time::Instant;
 
-use crate::{first_answer::FirstAnswer, rates::address, repair::Repair};
+use crate::{first_answer::FirstAnswer, repair::Repair};
 
 /// What can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,19 +28,19 @@ enum Halt {
 
 impl Halt {
     fn key(model: &ModelSpec) -> Self {
-        Self::Key(address(&model.base_url).to_owned(), model.key_env.clone())
+        Self::Key(model.address().to_owned(), model.key_env.clone())
     }
 
     fn model(model: &ModelSpec) -> Self {
-        Self::Model(address(&model.base_url).to_owned(), model.name.clone())
+        Self::Model(model.address().to_owned(), model.name.clone())
     }
 
     fn tools(model: &ModelSpec) -> Self {
-        Self::Tools(address(&model.base_url).to_owned(), model.name.clone())
+        Self::Tools(model.address().to_owned(), model.name.clone())
     }
 
     fn endpoint(model: &ModelSpec) -> Self {
-        Self::Endpoint(address(&model.base_url).to_owned())
+        Self::Endpoint(model.address().to_owned())
     }
 }
 
@@ -58,10 +58,10 @@ pub(crate) struct Asker<'a> {
 
 /// Shared by all trials of a run. A `resume` starts with none.
 #[derive(Debug, Default)]
-pub(crate) struct Halts(Mutex<State>);
+pub(crate) struct Halts(Mutex<EndpointHalts>);
 
 #[derive(Debug, Default)]
-struct State {
+struct EndpointHalts {
     halted: BTreeMap<Halt, Fault>,
     /// By model and key.
     heard: BTreeMap<(Halt, Halt), Heard>,
@@ -99,7 +99,7 @@ struct TurnedAway {
 }
 
 impl Halts {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EndpointHalts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

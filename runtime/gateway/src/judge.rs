@@ -9,7 +9,7 @@ use crate::{
     codec::sse,
     endpoint::Endpoint,
     rejections::{self, Subject},
-    send::{Came, Ended},
+    send::{AttemptResult, Ended},
     trial::Cut,
     words::{first_words, quoted, said},
 };
@@ -84,7 +84,7 @@ impl Trouble {
 }
 
 /// Classifies by the status and the bytes.
-pub(crate) fn judge(came: &Came, endpoint: &Endpoint) -> Judgement {
+pub(crate) fn judge(came: &AttemptResult, endpoint: &Endpoint) -> Judgement {
     match &came.ended {
         Some(Ended::Cut(cut)) => return Judgement::Cut(*cut),
         Some(Ended::Broken(broken)) => {

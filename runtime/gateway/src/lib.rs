@@ -21,7 +21,6 @@ mod admission;
 mod ask;
 mod checks;
 mod clock;
-mod codec;
 mod context_window;
 mod damage;
 mod endpoint;
@@ -42,8 +41,11 @@ mod rejections;
 mod repair;
 mod replay;
 mod request;
+mod request_path;
 mod responder;
 mod retry;
+#[cfg(test)]
+mod round_trip;
 mod rules;
 mod scope;
 mod secret;
@@ -58,8 +60,9 @@ mod trial;
 mod trouble;
 mod turns;
 mod usage;
-mod way;
 mod words;
+
+use proctor_codecs as codec;
 
 pub use admission::{Admission, Reserve};
 pub use context_window::ContextWindow;

@@ -27,12 +27,12 @@ pub(crate) struct Limiter {
     policy: RatePolicy,
     /// The same limits, if other processes share them.
     shared: SharedRates,
-    state: Mutex<State>,
+    state: Mutex<RequestQueue>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RequestQueue {
     queue: VecDeque<u64>,
     next: u64,
     flying: usize,
@@ -65,7 +65,7 @@ impl Limiter {
         Arc::new(Self { rates, policy, shared, state, changed })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RequestQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -21,10 +21,10 @@ pub(crate) fn stalled_since(last: Instant) -> Option<Instant> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Lost(Mutex<State>);
+pub(crate) struct Lost(Mutex<LossTimes>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LossTimes {
     total: Duration,
     /// Time is counted up to here.
     counted: Option<Instant>,

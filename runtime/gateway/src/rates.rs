@@ -6,61 +6,11 @@ use std::{
     time::Duration,
 };
 
+pub use proctor_types::EndpointRates;
 use proctor_types::{Fault, Layer, ModelSpec, from_toml};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::{limiter::Limiter, shared::SharedRates};
-
-/// A larger number (over a trillion) is a typo.
-const MOST: u64 = 1_000_000_000_000;
-
-/// One table of `[endpoints]`: limits shared by all trials of a run. Not a factor.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EndpointRates {
-    /// The endpoint that the limits apply to: the `base_url` of its models.
-    #[schemars(extend("x-form" = "address"))]
-    #[schemars(example = &"https://HOST/v1")]
-    pub base_url: String,
-    /// One model's name at the endpoint. Default: all models at this address together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    #[schemars(example = &"my-model")]
-    pub model: Option<String>,
-    /// Maximum number of concurrent requests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
-    #[schemars(example = 8)]
-    pub max_concurrent: Option<u64>,
-    /// Maximum number of requests started within one minute.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
-    #[schemars(example = 60)]
-    pub requests_per_minute: Option<u64>,
-    /// Maximum number of input and output tokens per minute. A running request counts with its reserved tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
-    #[schemars(example = 100_000)]
-    pub tokens_per_minute: Option<u64>,
-}
-
-impl EndpointRates {
-    /// Whether the model is at this URL.
-    pub fn is_at(&self, model: &ModelSpec) -> bool {
-        address(&self.base_url) == address(&model.base_url)
-    }
-
-    /// Whether these limits apply to requests to the model.
-    pub fn holds_for(&self, model: &ModelSpec) -> bool {
-        self.is_at(model) && self.model.as_ref().is_none_or(|name| *name == model.name)
-    }
-}
-
-/// Normalizes the spelling of a URL.
-pub(crate) fn address(base_url: &str) -> &str {
-    base_url.trim().trim_end_matches('/')
-}
 
 /// How limits are enforced and learned. `configs/rates.toml` explains each value.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
@@ -125,7 +75,7 @@ impl Rates {
         if !named.is_empty() {
             return named;
         }
-        let key = (address(&model.base_url).to_owned(), model.name.clone());
+        let key = (model.address().to_owned(), model.name.clone());
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = || Limiter::new(EndpointRates::default(), self.policy);
         vec![Arc::clone(others.entry(key).or_insert_with(fresh))]

@@ -1,12 +1,9 @@
 //! Builds a request from an [`Ask`] and a model's parameters.
 
-use proctor_types::{Api, Ask, Fault, Layer, Message, ModelSpec, NativeTurn, ToolSpec};
+use proctor_types::{Ask, Fault, Layer, ModelSpec, ToolSpec};
 use serde_json::{Map, Value, json};
 
-use crate::codec::{
-    Part, Request, Role, chat,
-    neutral::{Tool, Turn},
-};
+use crate::codec::{Request, chat, message, neutral::Tool};
 
 /// Fields that `extra_body` must not override, because the gateway relies on them.
 const OURS: [&str; 7] = ["model", "messages", "tools", "stream", "n", "input", "contents"];
@@ -73,7 +70,7 @@ pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
     };
     Request {
         model: model.name.clone(),
-        turns: ask.messages.iter().map(turn).collect(),
+        turns: ask.messages.iter().map(message::to_turn).collect(),
         tools: ask.tools.iter().map(tool).collect(),
         max_output: model.max_output_tokens,
         ..Request::default()
@@ -96,56 +93,6 @@ pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
     for message in messages.rev().filter(|message| message["role"] == "user").take(2) {
         let blocks = message.get_mut("content").and_then(Value::as_array_mut);
         blocks.and_then(|blocks| blocks.last_mut()).into_iter().for_each(mark);
-    }
-}
-
-pub(crate) fn turn(message: &Message) -> Turn {
-    let text = |content: &String| vec![Part::Text(content.clone())];
-    match message {
-        Message::System { content } => Turn::new(Role::System, text(content)),
-        Message::User { content } => Turn::new(Role::User, text(content)),
-        Message::Tool { call_id, content } => {
-            let (id, content) = (call_id.clone(), content.clone());
-            Turn::new(Role::User, vec![Part::Result { id, content, failed: false }])
-        }
-        Message::Assistant { content, tool_calls, extra, native } => {
-            let mut parts = chat::thoughts(&Value::Object(extra.clone()));
-            if !content.is_empty() {
-                parts.extend(text(content));
-            }
-            parts.extend(tool_calls.iter().cloned().map(Part::Call));
-            Turn { native: native.clone(), ..Turn::new(Role::Assistant, parts) }
-        }
-    }
-}
-
-/// A message of a chat request.
-pub(crate) fn message(message: &Message) -> Value {
-    match message {
-        Message::System { content } => json!({"role": "system", "content": content}),
-        Message::User { content } => json!({"role": "user", "content": content}),
-        Message::Tool { call_id, content } => {
-            json!({"role": "tool", "tool_call_id": call_id, "content": content})
-        }
-        Message::Assistant { native: Some(NativeTurn { api: Api::Chat, items }), .. }
-            if !items.is_empty() =>
-        {
-            items[0].clone()
-        }
-        Message::Assistant { content, tool_calls, extra, .. } => {
-            let mut out = Map::new();
-            out.insert("role".into(), "assistant".into());
-            let silent = content.is_empty() && !tool_calls.is_empty();
-            let content = if silent { Value::Null } else { content.as_str().into() };
-            out.insert("content".into(), content);
-            if !tool_calls.is_empty() {
-                out.insert("tool_calls".into(), tool_calls.iter().map(chat::call).collect());
-            }
-            for (field, value) in extra {
-                out.entry(field.as_str()).or_insert_with(|| value.clone());
-            }
-            Value::Object(out)
-        }
     }
 }
 

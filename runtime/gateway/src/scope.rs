@@ -50,7 +50,7 @@ struct Held {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ScopeSpending {
     spent: Spent,
     held: Held,
     queue: VecDeque<u64>,
@@ -63,17 +63,17 @@ struct State {
 pub(crate) struct Scope {
     pub scope: BudgetScope,
     limits: Budget,
-    state: Mutex<State>,
+    state: Mutex<ScopeSpending>,
     changed: Notify,
 }
 
 impl Scope {
     pub(crate) fn new(scope: BudgetScope, limits: Budget, spent: Spent) -> Self {
-        let state = State { spent, ..State::default() };
+        let state = ScopeSpending { spent, ..ScopeSpending::default() };
         Self { scope, limits, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ScopeSpending> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,7 +157,7 @@ impl Scope {
         need.output.is_none() && matters
     }
 
-    fn fits(&self, state: &State, need: &Need) -> bool {
+    fn fits(&self, state: &ScopeSpending, need: &Need) -> bool {
         let (spent, held, limits) = (&state.spent, &state.held, &self.limits);
         if held.requests == 0 {
             return true;

@@ -28,10 +28,10 @@ use crate::{
     first_answer::Turn,
     judge::{Judgement, Trouble, TroubleKind},
     lost::stalled_since,
+    request_path::{Client, Outgoing},
     responder::{Names, names},
     retry::{self, seconds},
     trial::{Cut, Line, TrialGateway},
-    way::{Client, Outgoing},
 };
 
 /// Maximum response size, in bytes. The rest is not read.
@@ -47,7 +47,7 @@ const AFTER_THE_ANSWER: Duration = Duration::from_secs(20);
 
 /// The result of one attempt.
 #[derive(Debug, Default)]
-pub(crate) struct Came {
+pub(crate) struct AttemptResult {
     /// Absent: there was no response.
     pub status: Option<u16>,
     /// The wait that the endpoint requests.
@@ -71,7 +71,7 @@ pub(crate) struct Came {
 
 /// What has been received of a response in flight.
 #[derive(Debug, Default)]
-pub(crate) struct Hearing {
+pub(crate) struct ResponseProgress {
     /// The response has content: an event that is not a comment, or a byte of a body that is not a
     /// stream.
     pub event: AtomicBool,
@@ -81,7 +81,7 @@ pub(crate) struct Hearing {
     pub turn: Option<Turn>,
 }
 
-impl Hearing {
+impl ResponseProgress {
     pub(crate) fn new(turn: Option<Turn>) -> Self {
         Self { turn, ..Self::default() }
     }
@@ -153,14 +153,14 @@ impl Broken {
     }
 }
 
-impl Came {
+impl AttemptResult {
     /// Part of a response arrived, so tokens were generated.
     pub(crate) fn has_begun(&self) -> bool {
         !self.whole.items.is_empty() || self.whole.usage.is_some()
     }
 
     /// The time that the endpoint lost, by the outcome of the attempt.
-    pub(crate) fn lost(&self, judged: &Judgement, heard: &Hearing) -> Duration {
+    pub(crate) fn lost(&self, judged: &Judgement, heard: &ResponseProgress) -> Duration {
         match judged {
             Judgement::Again(_) => self.took,
             Judgement::Cut(_) => match heard.progress() {
@@ -203,9 +203,9 @@ impl TrialGateway {
         &self,
         request: &Outgoing,
         client: &mut C,
-        heard: &Hearing,
-    ) -> Came {
-        let mut came = Came::default();
+        heard: &ResponseProgress,
+    ) -> AttemptResult {
+        let mut came = AttemptResult::default();
         let begun = Instant::now();
         if let Err(ended) = self.receive(request, client, heard, &mut came, begun).await {
             came.ended = Some(ended);
@@ -222,8 +222,8 @@ impl TrialGateway {
         &self,
         request: &Outgoing,
         client: &mut C,
-        heard: &Hearing,
-        came: &mut Came,
+        heard: &ResponseProgress,
+        came: &mut AttemptResult,
         begun: Instant,
     ) -> Result<(), Ended> {
         let line = self.line();

@@ -15,8 +15,8 @@ use crate::{
         Part, Request,
         neutral::{Item, Whole},
     },
+    request_path::Outgoing,
     tokens, usage,
-    way::Outgoing,
 };
 
 /// The problem and its fix.

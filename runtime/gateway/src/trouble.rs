@@ -10,8 +10,8 @@ use crate::{
     halts::Asker,
     judge::{Trouble, TroubleKind},
     rejections::{self, Rejections, Subject},
+    request_path::Outgoing,
     usage,
-    way::Outgoing,
     words::{quoted, said},
 };
 

@@ -14,7 +14,7 @@ use proctor_types::{
     Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, first_of, plural,
 };
 
-use crate::wanted;
+use crate::machine_limits;
 
 /// Adds the place in an arm's configuration to a message. Receives the arm and the key below it.
 pub type AtArm<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
@@ -27,8 +27,7 @@ pub fn plan(
     switch: &str,
     place: AtArm<'_>,
 ) -> Result<(), UserError> {
-    wanted::check(arms, tasks, place)?;
-    bases(arms, tasks, switch, place)?;
+    sandboxes(arms, tasks, switch, place)?;
     gradable(tasks)?;
     for arm in arms {
         gold(arm, tasks).map_err(|error| place(arm, "scaffold", error))?;
@@ -40,6 +39,17 @@ pub fn plan(
         }
     }
     Ok(())
+}
+
+/// Rejects tasks whose sandbox this machine or the arms' back end cannot start.
+pub fn sandboxes(
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    switch: &str,
+    place: AtArm<'_>,
+) -> Result<(), UserError> {
+    machine_limits::check(arms, tasks, place)?;
+    bases(arms, tasks, switch, place)
 }
 
 /// Rejects a key of `[statement]` that changes no task. `tasks` has all tasks of the plan.

@@ -10,10 +10,12 @@ use proctor_config::RunConfig;
 use proctor_record::{RunDir, now};
 use proctor_run::Plan;
 use proctor_scaffold_api::Say;
-use proctor_types::{Arm, RunChange, RunRecord, RunTask, Selection, UserError, plural};
+use proctor_types::{
+    Arm, CONFIG_VERSION, RunChange, RunRecord, RunTask, Selection, UserError, plural,
+};
 use serde_json::{Map, Value};
 
-use crate::{PlanError, live, rules};
+use crate::{Continuation, PlanError, Reopened, rules};
 
 /// A locked run to extend, with its old and new plan.
 pub struct Extension {
@@ -34,13 +36,7 @@ pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension,
         let hint = "omit --extend to start a run there, or give the run's folder";
         return Err(UserError::new(what).hint(hint).into());
     }
-    let run = RunDir::open(out)?;
-    live::expect_none(out)?;
-    let (record, damage): (RunRecord, _) = run.verify_run()?;
-    if let Some(damage) = damage {
-        run.restore_run()?;
-        say(format!("restored: {damage}"));
-    }
+    let Reopened { run, record, .. } = Reopened::open(out, Continuation::More, say)?;
     laid(run, record, resolved, say)
 }
 
@@ -51,6 +47,7 @@ pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension,
 pub fn view(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
     let run = RunDir::view(out)?;
     let record = run.read_run()?;
+    rules::expect_present(&run, &record)?;
     laid(run, record, resolved, say)
 }
 
@@ -60,14 +57,10 @@ fn laid(
     resolved: &RunConfig,
     say: Say<'_>,
 ) -> Result<Extension, PlanError> {
-    rules::expect_present(&run, &record)?;
     let out = run.path();
     let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
     let grading = &resolved.file.grading;
-    let written = record.config.get("grading").cloned().unwrap_or_default();
-    let certificate = grading.certificate.as_ref().map(|path| path.to_string_lossy().into_owned());
-    let same_certificate =
-        certificate.as_deref() == written.get("certificate").and_then(Value::as_str);
+    let same_certificate = grading.certificate == record.config.grading.certificate;
     if grading.flaky != record.flaky || !same_certificate {
         let what =
             format!("--extend: {} was graded with a different [grading] table", out.display());
@@ -141,14 +134,12 @@ impl Extension {
 
 /// The run's arms with the configuration's present endpoints, followed by the new arms.
 fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Result<(), PlanError> {
-    let mut config = serde_json::to_value(&resolved.file)?;
-    let written = config.get_mut("arms").map(Value::take).unwrap_or_default();
-    let mut written: Vec<Value> = serde_json::from_value(written)?;
-    let mut kept: Vec<Value> =
-        record.config.get("arms").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut config = resolved.file.recorded()?;
+    let written = std::mem::take(&mut config.arms);
+    let mut kept = record.config.arms.clone();
     let mut names: BTreeSet<String> = record.arms.iter().map(|arm| arm.name.clone()).collect();
     let mut added = Vec::new();
-    for (arm, file) in resolved.arms.iter().zip(written.drain(..)) {
+    for (arm, mut file) in resolved.arms.iter().zip(written) {
         let (name, is_new) = match record.arms.iter_mut().find(|known| known.id == arm.id) {
             Some(known) => {
                 // Its endpoint, its price and its shared limits are not factors: the latest values
@@ -159,13 +150,12 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Res
             }
             None => (named(arm, &record.arms, &names, say), true),
         };
-        let mut file = file;
-        file["name"] = name.as_str().into();
+        file.name.clone_from(&name);
         if is_new {
             names.insert(name.clone());
             added.push(Arm { name, ..arm.clone() });
             kept.push(file);
-        } else if let Some(known) = kept.iter_mut().find(|one| one["name"] == name.as_str()) {
+        } else if let Some(known) = kept.iter_mut().find(|one| one.name == name) {
             *known = file;
         }
     }
@@ -182,15 +172,12 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Res
     let shared = resolved.file.budget.run;
     record.arms.iter_mut().for_each(|arm| arm.budget.run = shared);
     // Keep the endpoints of models that only earlier arms use.
-    if let (Some(models), Some(earlier)) =
-        (config.get_mut("models").and_then(Value::as_object_mut), record.config.get("models"))
-    {
-        for (name, model) in earlier.as_object().into_iter().flatten() {
-            models.entry(name).or_insert_with(|| model.clone());
-        }
+    for (name, model) in &record.config.models {
+        config.models.entry(name.clone()).or_insert_with(|| model.clone());
     }
-    config["arms"] = kept.into();
+    config.arms = kept;
     record.config = config;
+    record.config_version = CONFIG_VERSION;
     Ok(())
 }
 

@@ -4,17 +4,19 @@
 //! paid for that could not work. Nothing here starts a sandbox or calls a model, except that recipes
 //! of tasks are built.
 
+pub mod bundle_contents;
 mod certificate;
 pub mod checks;
 mod error;
 pub mod extend;
 pub mod home;
 mod host;
-pub mod lent;
 pub mod live;
+pub mod machine_limits;
 mod models;
 pub mod open_files;
 pub mod planning;
+mod reopened;
 pub mod resume_set;
 pub mod rules;
 pub mod selection;
@@ -22,10 +24,10 @@ pub mod shipped;
 mod start;
 mod states;
 pub mod tasks;
-pub mod wanted;
 
 pub use certificate::read_certificate;
 pub use error::PlanError;
 pub use models::check_models;
-pub use start::{run_tasks, start};
+pub use reopened::{Continuation, Reopened};
+pub use start::{NewRun, run_tasks, start};
 pub use states::{Bundled, Loaded, Planned, Purpose, Read, Ready, Resolved, World};

@@ -1,10 +1,11 @@
 //! `resume --set`: what may change in a planned run. Factors may not, because another value of one
 //! makes another arm.
 
+use std::error::Error;
+
 use proctor_config as config;
 use proctor_record::now;
-use proctor_types::{ModelSpec, RunChange, RunRecord, SCRIPT, UserError};
-use serde_json::Value;
+use proctor_types::{ModelSpec, RunChange, RunRecord, SCRIPT, UserError, with_causes};
 
 /// Applies new shared limits to every arm, and new endpoints to the arms that call a model.
 pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
@@ -68,18 +69,16 @@ fn move_endpoint(
     path: &str,
 ) -> Result<(), UserError> {
     let parts = [path.to_owned()];
+    let wrong = |error: serde_json::Error| unreadable(&parts, &error);
     let asks: Vec<bool> =
-        record.arms.iter().map(|arm| asks(&record.config, &arm.name, name)).collect();
+        record.arms.iter().map(|arm| record.config.uses_model(&arm.name, name)).collect();
     let mut changed = false;
     for (arm, by_name) in record.arms.iter_mut().zip(asks) {
         let Some(model) = &mut arm.model else { continue };
         if !by_name && model.name != name {
             continue;
         }
-        let wrong = |error: serde_json::Error| unreadable(&parts, &error.to_string());
-        let mut fields = serde_json::to_value(&*model).map_err(wrong)?;
-        fields[key] = serde_json::to_value(given.get(key)).map_err(wrong)?;
-        let mut new: ModelSpec = serde_json::from_value(fields).map_err(wrong)?;
+        let mut new = with_key(model, key, given).map_err(wrong)?;
         if let Some(script) = new.base_url.strip_prefix(SCRIPT) {
             let absolute = std::path::absolute(script).map_err(|error| {
                 UserError::new(format!("--set {path}: {script}: {}", proctor_types::of_io(&error)))
@@ -90,15 +89,12 @@ fn move_endpoint(
         changed = true;
     }
     if !changed {
-        let known: Vec<_> = record.config["models"].as_object().into_iter().flatten().collect();
-        let known: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let known: Vec<_> = record.config.models.keys().map(|name| format!("`{name}`")).collect();
         let what = format!("--set {path}: no arm of this run uses a model `{name}`");
         return Err(UserError::new(what).hint(format!("models: {}", known.join(", "))));
     }
-    if let Some(model) = record.config["models"].get_mut(name).and_then(Value::as_object_mut)
-        && let Some(value) = given.get(key).and_then(|value| serde_json::to_value(value).ok())
-    {
-        model.insert(key.to_owned(), value);
+    if let Some(model) = record.config.models.get_mut(name) {
+        *model = with_key(model, key, given).map_err(wrong)?;
     }
     let proctor = env!("CARGO_PKG_VERSION").into();
     let change = format!("changed `{key}` of the model `{name}`");
@@ -106,14 +102,19 @@ fn move_endpoint(
     Ok(())
 }
 
-/// Whether an arm of the configuration names this model.
-fn asks(config: &Value, arm: &str, model: &str) -> bool {
-    let arms = config["arms"].as_array().into_iter().flatten();
-    arms.filter(|one| one["name"] == arm).any(|one| one["model"] == model)
+/// Returns the model with another value of one key.
+fn with_key(
+    model: &ModelSpec,
+    key: &str,
+    given: &toml::Value,
+) -> Result<ModelSpec, serde_json::Error> {
+    let mut fields = serde_json::to_value(model)?;
+    fields[key] = serde_json::to_value(given.get(key))?;
+    serde_json::from_value(fields)
 }
 
 fn table_of(value: &impl serde::Serialize, path: &[String]) -> Result<toml::Value, UserError> {
-    toml::Value::try_from(value).map_err(|error| unreadable(path, &error.to_string()))
+    toml::Value::try_from(value).map_err(|error| unreadable(path, &error))
 }
 
 fn read<T: serde::de::DeserializeOwned>(
@@ -122,9 +123,9 @@ fn read<T: serde::de::DeserializeOwned>(
 ) -> Result<T, UserError> {
     serde_json::to_value(value)
         .and_then(serde_json::from_value)
-        .map_err(|error| unreadable(path, &error.to_string()))
+        .map_err(|error| unreadable(path, &error))
 }
 
-fn unreadable(path: &[String], why: &str) -> UserError {
-    UserError::new(format!("--set {}: {}", path.join("."), proctor_types::plain_words(why)))
+fn unreadable(path: &[String], error: &dyn Error) -> UserError {
+    UserError::new(format!("--set {}: {}", path.join("."), with_causes(error)))
 }

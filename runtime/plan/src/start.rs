@@ -9,23 +9,32 @@ use proctor_config::ConfigFile;
 use proctor_record::{RunDir, now};
 use proctor_run::PlannedTask;
 use proctor_setup::local_source;
-use proctor_types::{Arm, RULES, RUN_SCHEMA, RunRecord, RunTask, Selection, UserError};
+use proctor_types::{
+    Arm, CONFIG_VERSION, RULES, RUN_SCHEMA, RunRecord, RunTask, Selection, UserError,
+};
 
 use crate::{PlanError, host::fingerprint, read_certificate};
 
-/// Creates the run directory and writes the plan before anything starts. `agent` is the SHA-256 of
-/// the sandbox agent.
+/// A plan that has no run directory yet.
+pub struct NewRun<'a> {
+    /// The configuration that `run.json` keeps.
+    pub file: &'a ConfigFile,
+    /// In plan order.
+    pub arms: Vec<Arm>,
+    /// In plan order.
+    pub tasks: &'a [PlannedTask],
+    /// Which of the configuration's tasks were selected. Absent: all.
+    pub selection: Option<Selection>,
+    /// The SHA-256 of the sandbox agent.
+    pub agent: &'a str,
+}
+
+/// Creates the run directory and writes the plan before anything starts.
 ///
 /// # Errors
 /// The folder is not empty, or cannot be written.
-pub fn start(
-    out: &Path,
-    file: &ConfigFile,
-    arms: Vec<Arm>,
-    tasks: &[PlannedTask],
-    selection: Option<Selection>,
-    agent: &str,
-) -> Result<(RunDir, RunRecord), PlanError> {
+pub fn start(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanError> {
+    let NewRun { file, arms, tasks, selection, agent } = new;
     if out.join("run.json").exists() {
         let what = format!("{} already contains a run", out.display());
         let hint = format!(
@@ -54,7 +63,8 @@ pub fn start(
         jobs: file.jobs,
         arms,
         tasks: run_tasks(tasks),
-        config: serde_json::to_value(file)?,
+        config_version: CONFIG_VERSION,
+        config: file.recorded()?,
         host: fingerprint(),
         agent: agent.to_owned(),
         certificate,

@@ -9,11 +9,11 @@ use proctor_record::RunDir;
 use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
 use proctor_scaffold_api::{Say, ScaffoldSource};
-use proctor_types::{Arm, RunRecord, Selection, UserError, plural};
+use proctor_types::{Arm, ForkOrigin, RunRecord, Selection, UserError, plural};
 
 use crate::{
-    PlanError, check_models, checks, extend::Extension, lent, open_files, read_certificate,
-    run_tasks, selection, start, tasks,
+    NewRun, PlanError, bundle_contents, check_models, checks, extend::Extension, open_files,
+    read_certificate, reopened::check_record, run_tasks, selection, start, tasks,
 };
 
 /// How the message about a missing native image names the other back end.
@@ -32,13 +32,16 @@ pub struct World<'a> {
     pub say: Say<'a>,
 }
 
-/// Whether a plan is only shown. A plan that is shown needs no key of a model.
+/// What a plan is made for. It decides what is checked: a plan that is only shown needs no key of a
+/// model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Nothing is built and nothing runs.
     Show,
     /// The plan is going to run.
     Run,
+    /// A sandbox of its tasks is opened. No agent runs and nothing is graded.
+    Open,
 }
 
 /// A configuration as it is written.
@@ -50,6 +53,10 @@ pub struct Read {
     /// Globs of the arms that are still to be selected.
     globs: Vec<String>,
     is_selection: bool,
+    /// How to choose another back end, for messages.
+    switch: &'static str,
+    /// Where the trials start, if not at the task's own start.
+    origin: Option<ForkOrigin>,
 }
 
 impl Read {
@@ -59,8 +66,19 @@ impl Read {
     /// A key is wrong; the error names its place.
     pub fn of_file(config: &Path, sets: &[String]) -> Result<Self, UserError> {
         let (file, written) = proctor_config::read(config, sets)?;
+        Ok(Self::of(file, written, SWITCH))
+    }
+
+    /// Takes a configuration that a command made of its own arguments. `switch` says how the user
+    /// chooses another back end.
+    pub fn of_arguments(file: ConfigFile, switch: &'static str) -> Self {
+        Self::of(file, Written::default(), switch)
+    }
+
+    fn of(file: ConfigFile, written: Written, switch: &'static str) -> Self {
         let all = file.arms.len();
-        Ok(Self { file, written, all, globs: Vec::new(), is_selection: false })
+        let (globs, is_selection, origin) = (Vec::new(), false, None);
+        Self { file, written, all, globs, is_selection, switch, origin }
     }
 
     /// Selects the arms whose name matches a glob. No glob selects all.
@@ -98,14 +116,13 @@ impl Read {
     /// A name is unknown, a key has no effect, or the certificate cannot be read.
     pub fn resolve(self, world: World<'_>) -> Result<Resolved, UserError> {
         let of = self.resolution(world)?;
-        let Resolution { config, written } = &of;
+        let config = &of.config;
         if self.is_selection {
             let all = plural(self.all, "arm");
             (world.say)(format!("note: running {} of {all}", config.arms.len()));
         }
         if let Some(path) = &config.file.grading.certificate {
-            read_certificate(path)
-                .map_err(|error| written.about(&["grading", "certificate"], error))?;
+            read_certificate(path).map_err(|error| of.about(&["grading", "certificate"], error))?;
         }
         Ok(Resolved { read: self, of })
     }
@@ -115,18 +132,36 @@ impl Read {
         let known =
             Known { scaffold: &scaffold, scaffolds: world.scaffolds.names(), script: world.script };
         let all = proctor_config::resolve(self.file.clone(), &self.written, &known)?;
-        let (config, written) = selection::arms(all, &self.written, &self.globs)?;
-        Ok(Resolution { config, written })
+        let (mut config, written) = selection::arms(all, &self.written, &self.globs)?;
+        if let Some(origin) = &self.origin {
+            config.arms = forked(config.arms, origin);
+        }
+        Ok(Resolution { config, written, switch: self.switch })
     }
+}
+
+/// The arms of trials that continue a recorded one.
+fn forked(arms: Vec<Arm>, origin: &ForkOrigin) -> Vec<Arm> {
+    let forked = |arm: Arm| Arm { forked_from: Some(origin.clone()), ..arm }.identified();
+    arms.into_iter().map(forked).collect()
 }
 
 /// The selected arms, with the places where they were written.
 struct Resolution {
     config: RunConfig,
     written: Written,
+    switch: &'static str,
 }
 
 impl Resolution {
+    /// Adds the place of a key to a message. A command's own arguments have no keys.
+    fn about(&self, path: &[&str], error: UserError) -> UserError {
+        match self.written.table().is_empty() {
+            true => error,
+            false => self.written.about(path, error),
+        }
+    }
+
     /// Adds the place of an arm's key to a message.
     fn place(&self) -> impl Fn(&Arm, &str, UserError) -> UserError {
         |arm, key, error| {
@@ -136,7 +171,7 @@ impl Resolution {
                 Some((table, key)) => self.written.of_arm(&index, table, key),
                 None => vec!["arms", &index, key],
             };
-            self.written.about(&path, error)
+            self.about(&path, error)
         }
     }
 
@@ -148,18 +183,26 @@ impl Resolution {
             // The rest of a model was checked when it was resolved; only its key or its URL is left.
             let keyed = arm.model.as_ref().is_some_and(|model| model.key_env.is_some());
             let key = if keyed { "key_env" } else { "base_url" };
-            self.written.about(&["models", model, key], error)
+            self.about(&["models", model, key], error)
         })
     }
 
-    /// Rejects tasks that no trial could run, with the arm's line.
-    fn check_tasks(&self, world: World<'_>, tasks: &[PlannedTask]) -> Result<(), UserError> {
-        checks::plan(world.scaffolds, &self.config.arms, tasks, SWITCH, &self.place())?;
+    /// Rejects tasks that no trial could run, or whose sandbox cannot be opened, with the arm's line.
+    fn check_tasks(
+        &self,
+        world: World<'_>,
+        purpose: Purpose,
+        tasks: &[PlannedTask],
+    ) -> Result<(), UserError> {
+        let (arms, place) = (&self.config.arms, self.place());
+        if purpose == Purpose::Open {
+            return checks::sandboxes(arms, tasks, self.switch, &place);
+        }
+        checks::plan(world.scaffolds, arms, tasks, self.switch, &place)?;
         for (index, arm) in self.config.file.arms.iter().enumerate() {
             if let Some(trajectory) = &arm.replay {
-                checks::replay(trajectory, tasks).map_err(|error| {
-                    self.written.about(&["arms", &index.to_string(), "replay"], error)
-                })?;
+                checks::replay(trajectory, tasks)
+                    .map_err(|error| self.about(&["arms", &index.to_string(), "replay"], error))?;
             }
         }
         Ok(())
@@ -170,13 +213,13 @@ impl Resolution {
         let RunConfig { file, arms } = &self.config;
         let trials = tasks * arms.len() * file.attempts as usize;
         open_files::check(file.jobs, trials, arms.iter())
-            .map_err(|error| self.written.about(&["jobs"], error))
+            .map_err(|error| self.about(&["jobs"], error))
     }
 
     /// Rejects bundles with content of the plan's tasks.
     fn check_bundles(&self, world: World<'_>, tasks: &[PlannedTask]) -> Result<(), UserError> {
         let RunConfig { file, arms } = &self.config;
-        lent::check(world.scaffolds, file, arms, tasks, &self.place())
+        bundle_contents::check(world.scaffolds, file, arms, tasks, &self.place())
     }
 
     /// Rejects `[statement]` keys that affect no task of the plan, with their line.
@@ -184,7 +227,7 @@ impl Resolution {
         for (index, arm) in self.config.arms.iter().enumerate() {
             checks::statement(arm, tasks).map_err(|(key, error)| {
                 let index = index.to_string();
-                self.written.about(&self.written.of_arm(&index, "statement", key), error)
+                self.about(&self.written.of_arm(&index, "statement", key), error)
             })?;
         }
         Ok(())
@@ -198,9 +241,44 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// Takes arms of existing patches. No scaffold is looked up, and `file` has no arms.
+    pub fn of_patches(file: ConfigFile, arms: Vec<Arm>, switch: &'static str) -> Self {
+        let read = Read::of_arguments(file.clone(), switch);
+        let (config, written) = (RunConfig { file, arms }, Written::default());
+        Self { read, of: Resolution { config, written, switch } }
+    }
+
     /// The configuration and its arms.
     pub fn config(&self) -> &RunConfig {
         &self.of.config
+    }
+
+    /// Lets every trial start at a step of a recorded trial. This is a factor of the arms.
+    #[must_use]
+    pub fn fork(mut self, origin: ForkOrigin) -> Self {
+        self.of.config.arms = forked(self.of.config.arms, &origin);
+        self.read.origin = Some(origin);
+        self
+    }
+
+    /// Plans tasks of another plan, without reading a dataset. Missing bundles are built.
+    ///
+    /// # Errors
+    /// A model cannot be called, or no trial of a task could work.
+    pub async fn with_tasks(
+        self,
+        world: World<'_>,
+        tasks: Vec<PlannedTask>,
+    ) -> Result<Ready, PlanError> {
+        let Self { read, of } = self;
+        let (purpose, selection) = (Purpose::Run, None);
+        of.check_models(world)?;
+        of.check_tasks(world, purpose, &tasks)?;
+        of.check_open_files(tasks.len())?;
+        let loaded = Loaded { read, of, rows: Rows::default(), tasks, selection, purpose };
+        // A key of `[statement]` may affect other tasks of that plan only.
+        let Bundled(Loaded { of, tasks, selection, .. }) = loaded.bundle(world).await?;
+        Ok(Ready { of, tasks, selection })
     }
 
     /// Reads the tasks: those whose id matches a glob, or all, and of these a sample of `limit`. For a
@@ -215,16 +293,51 @@ impl Resolved {
         globs: &[String],
         limit: Option<u64>,
     ) -> Result<Loaded, PlanError> {
-        let Self { read, of } = self;
         if purpose == Purpose::Run {
-            of.check_models(world)?;
+            self.of.check_models(world)?;
         }
-        let rows = tasks::whole(&of.config.file.tasks, world.cache, world.say).await;
-        let mut rows = rows.map_err(|error| of.written.about(&["tasks"], error))?;
+        let mut rows = self.rows(world).await?;
         let selection = selection::choose(&mut rows, globs, limit, world.say)?;
+        self.loaded(world, purpose, rows, selection)
+    }
+
+    /// Reads one task.
+    ///
+    /// # Errors
+    /// A dataset cannot be read or has no such task, or the task cannot be used for the purpose.
+    pub async fn load_one(
+        self,
+        world: World<'_>,
+        purpose: Purpose,
+        id: &str,
+    ) -> Result<Loaded, PlanError> {
+        let mut rows = self.rows(world).await?;
+        rows.tasks.retain(|task| task.id.as_str() == id);
+        rows.recipes.retain(|located| located.recipe.id.as_str() == id);
+        if rows.tasks.is_empty() && rows.recipes.is_empty() {
+            return Err(UserError::new(format!("no task is called `{id}`"))
+                .hint("`proctor tasks list --tasks DATASET` lists them")
+                .into());
+        }
+        self.loaded(world, purpose, rows, None)
+    }
+
+    async fn rows(&self, world: World<'_>) -> Result<Rows, UserError> {
+        let rows = tasks::whole(&self.of.config.file.tasks, world.cache, world.say).await;
+        rows.map_err(|error| self.of.about(&["tasks"], error))
+    }
+
+    fn loaded(
+        self,
+        world: World<'_>,
+        purpose: Purpose,
+        rows: Rows,
+        selection: Option<Selection>,
+    ) -> Result<Loaded, PlanError> {
+        let Self { read, of } = self;
         let tasks = tasks::planned(&rows)?;
         // Before using a back end: recipes build for minutes.
-        of.check_tasks(world, &tasks)?;
+        of.check_tasks(world, purpose, &tasks)?;
         of.check_open_files(tasks.len() + rows.recipes.len())?;
         if purpose == Purpose::Show {
             of.check_bundles(world, &tasks)?;
@@ -232,7 +345,7 @@ impl Resolved {
                 of.check_statements(&tasks)?;
             }
         }
-        Ok(Loaded { read, of, rows, tasks, selection })
+        Ok(Loaded { read, of, rows, tasks, selection, purpose })
     }
 }
 
@@ -243,9 +356,21 @@ pub struct Loaded {
     rows: Rows,
     tasks: Vec<PlannedTask>,
     selection: Option<Selection>,
+    purpose: Purpose,
 }
 
 impl Loaded {
+    /// Sets how many trials run at once, once the back end is known.
+    ///
+    /// # Errors
+    /// Open files do not suffice for them.
+    pub fn jobs(mut self, jobs: usize) -> Result<Self, UserError> {
+        self.read.file.jobs = jobs;
+        self.of.config.file.jobs = jobs;
+        self.of.check_open_files(self.tasks.len() + self.rows.recipes.len())?;
+        Ok(self)
+    }
+
     /// The configuration and its arms.
     pub fn config(&self) -> &RunConfig {
         &self.of.config
@@ -299,10 +424,10 @@ impl Bundled {
         world: World<'_>,
         backend: &Arc<dyn Backend>,
     ) -> Result<Ready, PlanError> {
-        let Loaded { of, rows, mut tasks, selection, .. } = self.0;
+        let Loaded { of, rows, mut tasks, selection, purpose, .. } = self.0;
         if !rows.recipes.is_empty() {
             let built = tasks::of_recipes(rows.recipes, world.cache, backend, world.say).await?;
-            of.check_tasks(world, &built)?;
+            of.check_tasks(world, purpose, &built)?;
             of.check_bundles(world, &built)?;
             tasks.extend(built);
         }
@@ -336,7 +461,8 @@ impl Ready {
     pub fn start(self, out: &Path, agent: &str) -> Result<Planned, PlanError> {
         let Self { of: Resolution { config, .. }, tasks, selection } = self;
         let RunConfig { file, arms } = config;
-        let (run, record) = start(out, &file, arms.clone(), &tasks, selection, agent)?;
+        let new = NewRun { file: &file, arms: arms.clone(), tasks: &tasks, selection, agent };
+        let (run, record) = start(out, new)?;
         let plan = Plan {
             tasks,
             arms: arms.into_iter().map(Arc::new).collect(),
@@ -352,10 +478,8 @@ impl Ready {
     /// A task is not what it was, a model cannot be called, or the plan cannot be written.
     pub fn extend(self, mut extension: Extension, world: World<'_>) -> Result<Planned, PlanError> {
         extension.add_tasks(run_tasks(&self.tasks))?;
-        check_models(&extension.record.arms, world.script, &|_, error| error)?;
         let plan = Plan::of(&extension.record);
-        let jobs = extension.record.jobs;
-        open_files::check(jobs, plan.trials().len(), extension.record.arms.iter())?;
+        check_record(&extension.record, &plan, world)?;
         extension.write(self.selection)?;
         (world.say)(extension.told());
         let Extension { run, record, .. } = extension;

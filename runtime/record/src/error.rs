@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proctor_types::{Cause, Fault, Layer, RUN_SCHEMA, of_io};
+use proctor_types::{CONFIG_VERSION, Cause, Fault, Layer, RUN_SCHEMA, of_io};
 
 use crate::lease::readable;
 
@@ -36,6 +36,13 @@ pub enum RecordError {
     PlanDamaged { path: PathBuf, why: String, hint: &'static str },
     #[error("{}: {}", path.display(), made_by(*schema, proctor))]
     OtherVersion { path: PathBuf, schema: u64, proctor: String },
+    #[error(
+        "{}: was written by a newer build of Proctor (its version is {proctor}, its configuration has version \
+         {version}; this build reads versions up to {}); use that build, or a later one",
+        path.display(),
+        CONFIG_VERSION
+    )]
+    NewerConfig { path: PathBuf, version: u64, proctor: String },
     #[error("{}: {why}; {hint}", path.display())]
     Corrupt { path: PathBuf, why: String, hint: &'static str },
     #[error("{}: {why}", path.display())]

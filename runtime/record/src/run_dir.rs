@@ -347,7 +347,7 @@ fn hold(root: &Path) -> Result<File, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{RULES, RUN_SCHEMA, TaskId};
+    use proctor_types::{CONFIG_VERSION, RULES, RUN_SCHEMA, TaskId};
     use serde_json::json;
 
     use super::*;
@@ -362,7 +362,8 @@ mod tests {
             jobs: 2,
             arms: vec![],
             tasks: vec![],
-            config: json!({"a": 1}),
+            config_version: CONFIG_VERSION,
+            config: serde_json::from_value(json!({"a": 1})).unwrap(),
             host: json!({}),
             agent: String::new(),
             certificate: None,
@@ -402,6 +403,23 @@ mod tests {
             let error = run.read_run().unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn a_run_with_a_newer_configuration_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::create(folder.path()).unwrap();
+        let newer = RunRecord { config_version: CONFIG_VERSION + 1, ..plan() };
+        run.write_run(&newer).unwrap();
+        let error = run.read_run().unwrap_err();
+        assert!(matches!(error, RecordError::NewerConfig { .. }), "{error}");
+        let error = error.to_string();
+        assert!(error.contains("newer build of Proctor (its version is 0.1.0"), "{error}");
+        // Earlier builds wrote no version.
+        let mut earlier = serde_json::to_value(plan()).unwrap();
+        earlier.as_object_mut().unwrap().remove("config_version");
+        let earlier: RunRecord = serde_json::from_value(earlier).unwrap();
+        assert_eq!(earlier, RunRecord { config_version: 1, ..plan() });
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::{
 };
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use proctor_types::{RUN_SCHEMA, RunRecord, Task, with_causes};
-use serde_json::Value;
+use proctor_types::{CONFIG_VERSION, RUN_SCHEMA, RunRecord, Task, with_causes};
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{Damage, RecordError, Remedy, check::cannot_be_read, disk};
 
@@ -64,8 +64,8 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
     let path = root.join(NAME);
     let written = disk::read_present(&path);
     let bytes = written.as_ref().ok().and_then(Option::as_deref);
-    if let Some((schema, proctor)) = bytes.and_then(other_version) {
-        return Err(RecordError::OtherVersion { path: root.to_owned(), schema, proctor });
+    if let Some(error) = bytes.and_then(|bytes| other_version(root, bytes)) {
+        return Err(error);
     }
     let why = match written {
         Ok(Some(bytes)) => match parsed(&bytes) {
@@ -163,15 +163,33 @@ fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
         .map_err(|error| format!("cannot be parsed: {}", with_causes(&error)))
 }
 
-/// The schema and version of a plan from another version. A plan with a wrong checksum is damaged,
-/// whatever its apparent version; the first version had no checksum.
-fn other_version(bytes: &[u8]) -> Option<(u64, String)> {
+/// The versions in a plan. The rest of it need not be readable.
+#[derive(Deserialize)]
+struct Versions {
+    schema_version: u64,
+    #[serde(default)]
+    config_version: u64,
+    #[serde(default)]
+    proctor: String,
+    #[serde(default)]
+    sum: Option<IgnoredAny>,
+}
+
+/// The error for a plan from another version. A plan with a wrong checksum is damaged, whatever its
+/// apparent version; the first version had no checksum.
+fn other_version(root: &Path, bytes: &[u8]) -> Option<RecordError> {
     let text = checked(bytes);
-    let plan: Value = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
-    let schema = plan.get("schema_version")?.as_u64()?;
-    let whole = text.is_ok() || plan.get("sum").is_none();
-    let proctor = plan.get("proctor").and_then(Value::as_str).unwrap_or_default().to_owned();
-    (whole && schema != u64::from(RUN_SCHEMA)).then_some((schema, proctor))
+    let plan: Versions = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
+    if text.is_err() && plan.sum.is_some() {
+        return None;
+    }
+    let Versions { schema_version: schema, config_version: version, proctor, .. } = plan;
+    let path = root.to_owned();
+    if schema != u64::from(RUN_SCHEMA) {
+        return Some(RecordError::OtherVersion { path, schema, proctor });
+    }
+    let is_newer = version > u64::from(CONFIG_VERSION);
+    is_newer.then_some(RecordError::NewerConfig { path, version, proctor })
 }
 
 /// The text without its checksum, after verification.

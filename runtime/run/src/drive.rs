@@ -27,12 +27,12 @@ use crate::{
     harbor,
     interrupted::goes_on,
     material::material_of,
-    network::SandboxNetwork,
+    network::{NetworkUser, SandboxNetwork},
     noise::{Looks, noise},
     own_sandbox::SecondSandbox,
-    past::{Past, STARTED_AGAIN},
     recorder::{Now, Recorder, record_fault},
-    session::{Client, TrialSession},
+    resume_point::{ResumePoint, STARTED_AGAIN},
+    session::{Client, SessionParts, TrialSession},
     steps::Steps,
 };
 
@@ -55,7 +55,7 @@ pub(crate) struct Try<'a> {
     /// For a scaffold whose loop is a user's program: what its sandbox is opened from.
     pub(crate) own: Option<&'a SecondSandbox>,
     /// Set if the try continues an interrupted one or starts as a fork.
-    pub(crate) past: Option<&'a Past>,
+    pub(crate) past: Option<&'a ResumePoint>,
     /// Why the previous try was discarded although it was only interrupted.
     pub(crate) started_again: Option<&'a str>,
 }
@@ -122,7 +122,7 @@ impl Try<'_> {
     /// Restores the files of the interrupted try and returns the tree that the agent started with.
     async fn restore(
         &self,
-        past: &Past,
+        past: &ResumePoint,
         handle: &SandboxHandle,
         workdir: &RawPath,
         recorder: &Recorder,
@@ -247,26 +247,33 @@ impl Try<'_> {
             }
         };
         let scaffold = Arc::clone(self.context.scaffold(self.arm)?);
-        let asking = (scaffold.as_ref(), gateway.as_ref());
         let own = own.as_ref().map(|own| Arc::clone(own.handle()));
-        let places = (handle, own.as_ref());
-        let network =
-            SandboxNetwork::open(self.context, (self.arm, self.task), asking, places, recorder)
-                .await?;
+        let user = NetworkUser {
+            arm: self.arm,
+            task: self.task,
+            scaffold: scaffold.as_ref(),
+            gateway: gateway.as_ref(),
+            handle,
+            own: own.as_ref(),
+            recorder,
+        };
+        let network = SandboxNetwork::open(self.context, user).await?;
         let (tell, ending) = watch::channel(false);
-        let mut session = TrialSession::new(
-            self.brief(&network)?,
-            Arc::clone(handle),
-            (Arc::clone(recorder), steps),
-            (Arc::clone(&meter), gateway.clone()),
-            Client {
+        let mut session = TrialSession::new(SessionParts {
+            brief: self.brief(&network)?,
+            handle: Arc::clone(handle),
+            recorder: Arc::clone(recorder),
+            steps,
+            meter: Arc::clone(&meter),
+            gateway: gateway.clone(),
+            client: Client {
                 server: network.server(),
                 own,
                 ending,
                 dir: self.dir.clone(),
                 stops: goes_on(scaffold.as_ref())?.then(|| Arc::clone(self.context)),
             },
-        );
+        });
         if let Some(past) = self.past {
             session = session.after(past);
         }

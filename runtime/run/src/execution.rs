@@ -8,17 +8,16 @@ use std::{
 };
 
 use proctor_egress::Egress;
-use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
+use proctor_gateway::{Gateway, PriceTable, RatePolicy};
 use proctor_grade::GradeOptions;
 use proctor_record::{Checked, RunDir, on_all_cores};
 use proctor_sandbox_api::{Backend, Machine};
 use proctor_scaffold_api::{Say, ScaffoldSource, Scaffolds};
 use proctor_setup::Sources;
 use proctor_types::{
-    Arm, Fault, FlakePolicy, GradingFile, Layer, ResumeFile, RunRecord, SCRIPT, SandboxKind,
-    TrialId, UserError, sha256_hex,
+    Arm, EndpointRates, Fault, FlakePolicy, GradingFile, Layer, RecordedArm, RecordedConfig,
+    RunRecord, SCRIPT, SandboxKind, TrialId, UserError, sha256_hex,
 };
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -103,45 +102,27 @@ pub fn capacity(
     }
 }
 
-/// What of a recorded configuration a run needs.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Settings {
-    grading: GradingFile,
-    resume: ResumeFile,
-    endpoints: BTreeMap<String, EndpointRates>,
-    /// The arms as written: a replayed trajectory is known there by its path.
-    arms: Vec<Value>,
-}
-
-impl Settings {
-    fn of(record: &RunRecord) -> Result<Self, RunError> {
-        match &record.config {
-            Value::Null => Ok(Self::default()),
-            config => Ok(serde_json::from_value(config.clone())?),
+/// Finds the trajectory of each arm that replays one, by the arm's name. The arm knows it by content,
+/// the configuration by path.
+///
+/// # Errors
+/// A trajectory cannot be read, or was changed since the run was planned.
+fn replays(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
+    let mut found = BTreeMap::new();
+    for RecordedArm { name, replay, .. } in &record.config.arms {
+        let Some(path) = replay else { continue };
+        let Some(arm) = record.arms.iter().find(|arm| arm.name == *name) else { continue };
+        let known = arm.settings.get(REPLAY).and_then(Value::as_str);
+        let shown = path.display();
+        let bytes = std::fs::read(path)
+            .map_err(|error| UserError::new(format!("arm {name}: cannot read {shown}: {error}")))?;
+        if known != Some(sha256_hex(&bytes).as_str()) {
+            let what = format!("arm {name}: {shown} has changed since the run was planned");
+            return Err(UserError::new(what).hint("restore the trajectory, or start a new run"));
         }
+        found.insert(name.clone(), path.clone());
     }
-
-    /// The trajectory of each arm that replays one. The arm knows it by content, the configuration
-    /// by path.
-    fn replays(&self, record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
-        let mut found = BTreeMap::new();
-        for written in &self.arms {
-            let text = |key: &str| written.get(key).and_then(Value::as_str);
-            let (Some(name), Some(path)) = (text("name"), text(REPLAY)) else { continue };
-            let Some(arm) = record.arms.iter().find(|arm| arm.name == name) else { continue };
-            let known = arm.settings.get(REPLAY).and_then(Value::as_str);
-            let bytes = std::fs::read(path).map_err(|error| {
-                UserError::new(format!("arm {name}: cannot read {path}: {error}"))
-            })?;
-            if known != Some(sha256_hex(&bytes).as_str()) {
-                let what = format!("arm {name}: {path} has changed since the run was planned");
-                return Err(UserError::new(what).hint("restore the trajectory, or start a new run"));
-            }
-            found.insert(name.to_owned(), path.into());
-        }
-        Ok(found)
-    }
+    Ok(found)
 }
 
 /// A plan, and everything that its trials use.
@@ -203,13 +184,12 @@ impl Execution<'_> {
             proctor_gateway::tokens::load().await;
         }
         let record = run.read_run()?;
-        let settings = Settings::of(&record)?;
-        let endpoints = scripts.limited(settings.endpoints.values());
+        let endpoints = scripts.limited(record.config.endpoints.values());
         let scaffolds = scaffolds.with_bundles(&record, say).await?;
         let (progress, events) = unbounded_channel();
         let out = run.path().to_owned();
         let parts = Parts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
-        let context = Arc::new(context(run, &record, &settings, &plan, parts)?);
+        let context = Arc::new(context(run, &record, &plan, parts)?);
         if plan.preflight {
             look_for_images(&context, &plan, hear).await?;
             ask_models(&context, &plan, &out, hear).await?;
@@ -253,11 +233,10 @@ impl Execution<'_> {
 
     fn opened(self, record: &RunRecord, scaffolds: Scaffolds) -> Result<Opened, RunError> {
         let Self { run, plan, backends, cache, grading, flakes, .. } = self;
-        let settings = Settings::of(record)?;
         let (progress, events) = unbounded_channel();
         let endpoints = Vec::new();
         let parts = Parts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
-        let context = Arc::new(context(run, record, &settings, &plan, parts)?);
+        let context = Arc::new(context(run, record, &plan, parts)?);
         Ok(Opened { context, events })
     }
 }
@@ -278,14 +257,13 @@ struct Parts<'a> {
 fn context(
     run: RunDir,
     record: &RunRecord,
-    settings: &Settings,
     plan: &Plan,
     parts: Parts<'_>,
 ) -> Result<RunContext, RunError> {
     let Parts { backends, cache, grading, flakes, scaffolds, endpoints, progress } = parts;
-    let Settings { grading: granted, resume, .. } = settings;
+    let RecordedConfig { grading: granted, resume, .. } = &record.config;
     let capacity = Capacity::of(&capacity(granted, &backends));
-    let replay = settings.replays(record)?;
+    let replay = replays(record)?;
     let sources = record.tasks.iter();
     let sources = sources.filter_map(|one| Some((one.task.id.clone(), one.source.clone()?)));
     let sources = sources.collect();

@@ -11,8 +11,8 @@ use proctor_types::{
 
 use crate::{
     outside,
-    past::{cannot_be_restored, spent_after},
     recorder::record_fault,
+    resume_point::{cannot_be_restored, spent_after},
 };
 
 /// The state of a trial after one of its steps.

@@ -56,17 +56,17 @@ pub struct Halt {
 
 /// Shared by all trials of a run. A `resume` starts with none.
 #[derive(Debug, Default)]
-pub struct Halts(Mutex<State>);
+pub struct Halts(Mutex<ScopeHalts>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ScopeHalts {
     halted: BTreeMap<Scope, Halt>,
     /// The trials that met a fault since the last success in the scope.
     met: BTreeMap<Scope, BTreeSet<String>>,
 }
 
 impl Halts {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ScopeHalts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

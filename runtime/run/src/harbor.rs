@@ -253,7 +253,7 @@ impl Recorded {
 }
 
 /// What is copied into a fresh container before the verifier runs.
-enum State<'a> {
+enum VerifierInput<'a> {
     /// A prediction from outside consists of a patch only.
     Patch(&'a [u8]),
     Recorded {
@@ -262,19 +262,21 @@ enum State<'a> {
     },
 }
 
-fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<State<'a>, Fault> {
+fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<VerifierInput<'a>, Fault> {
     let fault = |what: String| {
         // This affects only one trial; other trials of the task continue.
         Fault::new(Layer::Grade, format!("{}: {what}", task.id)).lasting()
     };
-    let Some(tree) = recorded.tree else { return Ok(State::Patch(patch)) };
+    let Some(tree) = recorded.tree else { return Ok(VerifierInput::Patch(patch)) };
     if recorded.patch.as_deref() != Some(Blobs::hash(patch).as_str()) {
         let what = "only the end of a trial can be graded, because the result of a Harbor task is more than a patch";
         return Err(fault(what.into()).hint("exclude Harbor tasks from curves"));
     }
     match recorded.outside {
-        None => Ok(State::Recorded { tree, outside: None }),
-        Some(OutsideState::Kept(digest)) => Ok(State::Recorded { tree, outside: Some(digest) }),
+        None => Ok(VerifierInput::Recorded { tree, outside: None }),
+        Some(OutsideState::Kept(digest)) => {
+            Ok(VerifierInput::Recorded { tree, outside: Some(digest) })
+        }
         Some(OutsideState::Unkept(why)) => {
             let what =
                 format!("the agent's changes outside the work directory were not kept: {why}");
@@ -369,14 +371,14 @@ fn verifier_task(task: &Task) -> Option<Task> {
 async fn lay(
     handle: &Arc<SandboxHandle>,
     task: &Task,
-    state: &State<'_>,
+    state: &VerifierInput<'_>,
     blobs: &Blobs,
 ) -> Result<(), Fault> {
     let (workdir, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
     if let Some(separate) =
         task.harbor.as_ref().and_then(|harbor| harbor.verifier.separate.as_ref())
     {
-        let State::Recorded { tree, outside } = state else {
+        let VerifierInput::Recorded { tree, outside } = state else {
             let what = format!("{}: its verifier needs more than a patch", task.id);
             return Err(Fault::new(Layer::Grade, what).lasting());
         };
@@ -389,14 +391,14 @@ async fn lay(
         return outside::restore(handle, blobs, &layer).await;
     }
     match state {
-        State::Patch(patch) if patch.trim_ascii().is_empty() => Ok(()),
-        State::Patch(patch) => match apply_parts(handle, &workdir, patch, owner).await {
+        VerifierInput::Patch(patch) if patch.trim_ascii().is_empty() => Ok(()),
+        VerifierInput::Patch(patch) => match apply_parts(handle, &workdir, patch, owner).await {
             Ok(_) => Ok(()),
             Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
             // A patch that does not apply changes nothing; the verifier judges that.
             Err(ApplyError::Patch(_)) => Ok(()),
         },
-        State::Recorded { tree, outside } => {
+        VerifierInput::Recorded { tree, outside } => {
             let tree = Tree::load(blobs, tree).map_err(record_fault)?;
             restore(handle, &workdir, blobs, &tree, owner).await?;
             let Some(digest) = outside else { return Ok(()) };
@@ -518,9 +520,12 @@ mod tests {
             patch: Some(Blobs::hash(patch)),
             in_place: None,
         };
-        assert!(matches!(state(&task, Recorded::default(), b"p"), Ok(State::Patch(b"p"))));
+        assert!(matches!(state(&task, Recorded::default(), b"p"), Ok(VerifierInput::Patch(b"p"))));
         let kept = recorded(Some(OutsideState::Kept("d".into())), b"p");
-        assert!(matches!(state(&task, kept, b"p"), Ok(State::Recorded { outside: Some(_), .. })));
+        assert!(matches!(
+            state(&task, kept, b"p"),
+            Ok(VerifierInput::Recorded { outside: Some(_), .. })
+        ));
         let unkept = recorded(Some(OutsideState::Unkept("too much".into())), b"p");
         let fault = state(&task, unkept, b"p").err().unwrap();
         assert!(fault.what.contains("too much") && fault.hint.is_some(), "{fault}");

@@ -25,6 +25,20 @@ pub(crate) struct SandboxNetwork {
     serving: Vec<Serving>,
 }
 
+/// A trial whose programs use a network.
+pub(crate) struct NetworkUser<'a> {
+    pub(crate) arm: &'a Arm,
+    pub(crate) task: &'a Task,
+    pub(crate) scaffold: &'a dyn Scaffold,
+    /// Absent: the arm has no model.
+    pub(crate) gateway: Option<&'a Arc<TrialGateway>>,
+    /// The task's sandbox.
+    pub(crate) handle: &'a Arc<SandboxHandle>,
+    /// The sandbox of the scaffold's own program, if it has one.
+    pub(crate) own: Option<&'a Arc<SandboxHandle>>,
+    pub(crate) recorder: &'a Arc<Recorder>,
+}
+
 /// Aborts its connections when dropped.
 struct Serving(JoinHandle<()>);
 
@@ -38,13 +52,8 @@ impl SandboxNetwork {
     /// Opens the egress proxy in the task's sandbox if the arm's network is not closed, and the
     /// model endpoint if the scaffold asks for it. The endpoint is opened in the sandbox of the
     /// scaffold's own program, or else in the task's.
-    pub(crate) async fn open(
-        context: &RunContext,
-        (arm, task): (&Arm, &Task),
-        (scaffold, gateway): (&dyn Scaffold, Option<&Arc<TrialGateway>>),
-        (handle, own): (&Arc<SandboxHandle>, Option<&Arc<SandboxHandle>>),
-        recorder: &Arc<Recorder>,
-    ) -> Result<Self, Fault> {
+    pub(crate) async fn open(context: &RunContext, user: NetworkUser<'_>) -> Result<Self, Fault> {
+        let NetworkUser { arm, task, scaffold, gateway, handle, own, recorder } = user;
         let mut network = Self::default();
         let policy = harbor::agent_network(arm, task);
         let policy = policy.as_ref().unwrap_or(&arm.network);

@@ -22,9 +22,9 @@ use tokio::sync::Mutex;
 use crate::{
     OutsideLimits,
     outside::{self, Outside, OutsideRequest},
-    past::Past,
     progress::Doing,
     restore::restore,
+    resume_point::ResumePoint,
     start_tree::RecordedTree,
 };
 
@@ -44,10 +44,10 @@ pub(crate) struct Recorder {
     blobs: Blobs,
     on_now: Box<dyn Fn(Now) + Send + Sync>,
     meter: OnceLock<Arc<Meter>>,
-    state: Mutex<State>,
+    state: Mutex<OpenRecord>,
 }
 
-struct State {
+struct OpenRecord {
     /// Absent once the try has ended.
     journal: Option<Journal>,
     tree: Arc<Tree>,
@@ -107,7 +107,7 @@ impl Recorder {
         let (tree, digest, shown) = (Arc::default(), String::new(), Vec::new());
         let (responders, changes) = (Responders::default(), RequestChanges::default());
         let (hidden, journal) = (BTreeMap::new(), Some(journal));
-        let state = State {
+        let state = OpenRecord {
             journal,
             tree,
             digest,
@@ -404,7 +404,7 @@ impl Recorder {
         &self,
         handle: &SandboxHandle,
         workdir: &RawPath,
-        past: &Past,
+        past: &ResumePoint,
         owner: Option<&str>,
     ) -> Result<(), Fault> {
         let tree = Arc::new(Tree::load(&self.blobs, &past.tree).map_err(record_fault)?);

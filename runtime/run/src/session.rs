@@ -20,8 +20,8 @@ use tokio::sync::watch;
 
 use crate::{
     Cancel, RunContext,
-    past::{Past, PastStep},
     recorder::{Recorder, record_fault},
+    resume_point::{RecordedStep, ResumePoint},
     steps::Steps,
 };
 
@@ -39,7 +39,7 @@ pub(crate) struct TrialSession {
     told: bool,
     client: Client,
     /// Recorded responses that have not been replayed to the scaffold yet.
-    past: VecDeque<PastStep>,
+    past: VecDeque<RecordedStep>,
     /// The results of the calls of the last replayed response.
     recalled: VecDeque<ToolDone>,
     /// The record holds the response after the limit.
@@ -60,14 +60,22 @@ pub(crate) struct Client {
     pub(crate) stops: Option<Arc<RunContext>>,
 }
 
+/// What a session is made of.
+pub(crate) struct SessionParts {
+    pub(crate) brief: Brief,
+    /// The task's sandbox.
+    pub(crate) handle: Arc<SandboxHandle>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) steps: Arc<Steps>,
+    pub(crate) meter: Arc<Meter>,
+    /// Absent: the arm has no model.
+    pub(crate) gateway: Option<Arc<TrialGateway>>,
+    pub(crate) client: Client,
+}
+
 impl TrialSession {
-    pub(crate) fn new(
-        brief: Brief,
-        handle: Arc<SandboxHandle>,
-        (recorder, steps): (Arc<Recorder>, Arc<Steps>),
-        (meter, gateway): (Arc<Meter>, Option<Arc<TrialGateway>>),
-        client: Client,
-    ) -> Self {
+    pub(crate) fn new(parts: SessionParts) -> Self {
+        let SessionParts { brief, handle, recorder, steps, meter, gateway, client } = parts;
         let workdir = RawPath::from(brief.workdir.as_str());
         Self {
             brief,
@@ -87,7 +95,7 @@ impl TrialSession {
     }
 
     /// Continues the trial from its record.
-    pub(crate) fn after(mut self, past: &Past) -> Self {
+    pub(crate) fn after(mut self, past: &ResumePoint) -> Self {
         self.past = past.steps.clone();
         self.malformed = past.malformed;
         (self.told, self.last_words) = (past.limit_told, past.last_words);
@@ -181,7 +189,7 @@ impl Session for TrialSession {
     }
 
     async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop> {
-        if let Some(PastStep { answer, calls }) = self.past.pop_front() {
+        if let Some(RecordedStep { answer, calls }) = self.past.pop_front() {
             self.recalled = calls;
             return delivered(answer);
         }

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
     forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Affected,
-    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, patience::TrialEnvironment,
-    recorder::record_fault,
+    interrupted::goes_on, own_sandbox::SecondSandbox, patience::TrialEnvironment,
+    recorder::record_fault, resume_point::ResumePoint,
 };
 
 /// Key of the note about a worker that died.
@@ -26,6 +26,17 @@ pub struct TrialEnd {
     pub outcome: Outcome,
     /// Absent if grading met an infrastructure fault: the trial has no verdict, rather than a zero.
     pub verdict: Option<Verdict>,
+}
+
+/// A trial with everything that its tries and gradings use.
+#[derive(Clone, Copy)]
+struct TrialRun<'a> {
+    context: &'a Arc<RunContext>,
+    id: &'a TrialId,
+    planned: &'a PlannedTask,
+    arm: &'a Arm,
+    dir: &'a TrialDir,
+    affected: &'a Affected,
 }
 
 /// Runs a trial, or only its missing part: a recorded outcome is kept, and a recorded verdict is
@@ -79,20 +90,21 @@ async fn start(
     if finished.is_none() && is_halted(context, arm)? {
         return Ok(None);
     }
+    let run = TrialRun { context, id, planned, arm, dir: &dir, affected };
     let (trial, name) = (id.clone(), arm.name.clone());
     let outcome = if let Some(outcome) = finished {
         context.tell(Progress::GradingRecorded { trial, arm: name });
         outcome
     } else {
         context.tell(Progress::Started { trial: trial.clone(), arm: name.clone() });
-        let outcome = drive_with_tries(context, id, planned, arm, &dir, affected).await?;
+        let outcome = drive_with_tries(run).await?;
         context.tell(Progress::Ended { trial, arm: name, outcome: Box::new(outcome.clone()) });
         outcome
     };
     if outcome.ending.is_unfinished() {
         return Ok(Some(TrialEnd { outcome, verdict: None }));
     }
-    let verdict = grade_with_tries(context, id, planned, arm, &dir, affected).await?;
+    let verdict = grade_with_tries(run).await?;
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
@@ -120,14 +132,8 @@ fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked
     Ok(checked)
 }
 
-async fn drive_with_tries(
-    context: &Arc<RunContext>,
-    id: &TrialId,
-    planned: &PlannedTask,
-    arm: &Arm,
-    dir: &TrialDir,
-    affected: &Affected,
-) -> Result<Outcome, Fault> {
+async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
+    let TrialRun { context, id, planned, arm, dir, affected } = trial;
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let mut done = 0;
     note_lost_worker(context, id, arm, dir)?;
@@ -142,9 +148,9 @@ async fn drive_with_tries(
             past = Some(forked_again(context, dir, number)?);
         }
         done += 1;
-        let this = (number, past.as_ref(), started_again.as_deref());
-        let tried = attempt(context, id, planned, arm, dir, this);
-        let tried = tried.await;
+        let start =
+            TryStart { number, past: past.as_ref(), started_again: started_again.as_deref() };
+        let tried = attempt(trial, start).await;
         let fault = match tried {
             Ok(outcome) => {
                 context.halts.well(affected, ScopeKind::Run);
@@ -254,7 +260,7 @@ fn past(
     id: &TrialId,
     arm: &Arm,
     dir: &TrialDir,
-) -> Result<(Option<Past>, Option<String>), Fault> {
+) -> Result<(Option<ResumePoint>, Option<String>), Fault> {
     let journal = dir.trajectory();
     let goes_on = goes_on(context.scaffold(arm)?.as_ref())?;
     // An unreadable journal counts as nothing.
@@ -267,7 +273,7 @@ fn past(
         return Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned())));
     }
     let blobs = context.run.blobs_of(dir);
-    let read = Past::read(&journal, &blobs, &|fault| context.faults.goes_on(fault))
+    let read = ResumePoint::read(&journal, &blobs, &|fault| context.faults.goes_on(fault))
         .unwrap_or_else(|error| Err(error.to_string()));
     let (trial, name) = (id.clone(), arm.name.clone());
     match read {
@@ -286,9 +292,9 @@ fn past(
 }
 
 /// Starts another try of a fork where the first one started.
-fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<Past, Fault> {
+fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<ResumePoint, Fault> {
     begin_again(dir, number)?;
-    let read = Past::read(&dir.trajectory(), &context.run.blobs_of(dir), &|_| false);
+    let read = ResumePoint::read(&dir.trajectory(), &context.run.blobs_of(dir), &|_| false);
     let read = read.map_err(record_fault)?;
     read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
 }
@@ -307,14 +313,18 @@ fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
     Ok(context.gateway.halted(model, tools).is_some())
 }
 
-async fn attempt(
-    context: &Arc<RunContext>,
-    id: &TrialId,
-    planned: &PlannedTask,
-    arm: &Arm,
-    dir: &TrialDir,
-    (number, past, started_again): (u32, Option<&Past>, Option<&str>),
-) -> Result<Outcome, Fault> {
+/// How a try starts.
+struct TryStart<'a> {
+    number: u32,
+    /// The interrupted try that it continues.
+    past: Option<&'a ResumePoint>,
+    /// Why it does not continue one.
+    started_again: Option<&'a str>,
+}
+
+async fn attempt(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fault> {
+    let TrialRun { context, id, planned, arm, dir, .. } = trial;
+    let TryStart { number, past, started_again } = start;
     let TrialEnvironment { planned, environment, findings: leak_check } =
         context.environment(id, planned, arm).await?;
     let task = &planned.task;
@@ -369,14 +379,8 @@ fn unmeasured(try_number: u32, fault: Fault) -> Outcome {
     Outcome::unmeasured(try_number, Ending::InfrastructureFault { fault })
 }
 
-async fn grade_with_tries(
-    context: &Arc<RunContext>,
-    id: &TrialId,
-    planned: &PlannedTask,
-    arm: &Arm,
-    dir: &TrialDir,
-    affected: &Affected,
-) -> Result<Option<Verdict>, Fault> {
+async fn grade_with_tries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Fault> {
+    let TrialRun { context, id, planned, arm, dir, affected } = trial;
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let patch = match recorded_patch(context, id, dir) {
         Ok(patch) => patch,
@@ -389,7 +393,7 @@ async fn grade_with_tries(
             return Err(Cancel::fault());
         }
         done += 1;
-        let fault = match graded(context, id, planned, arm, dir, &patch).await {
+        let fault = match graded(trial, &patch).await {
             Ok(verdict) => {
                 context.halts.well(affected, ScopeKind::Run);
                 context.tell(Progress::Graded {
@@ -422,14 +426,8 @@ async fn grade_with_tries(
     }
 }
 
-async fn graded(
-    context: &Arc<RunContext>,
-    id: &TrialId,
-    planned: &PlannedTask,
-    arm: &Arm,
-    dir: &TrialDir,
-    patch: &[u8],
-) -> Result<Verdict, Fault> {
+async fn graded(trial: TrialRun<'_>, patch: &[u8]) -> Result<Verdict, Fault> {
+    let TrialRun { context, id, planned, arm, dir, .. } = trial;
     let TrialEnvironment { planned: on_image, .. } = context.environment(id, planned, arm).await?;
     let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
     add_forensics(context, &on_image.task, dir, patch, &mut graded).await?;

@@ -1,6 +1,9 @@
 //! Rewrites library errors in plain words, in one place.
 
-use std::{error::Error, io};
+use std::{
+    error::Error,
+    io::{self, ErrorKind},
+};
 
 /// Library prefixes around a reason. They say which part of the library failed, which does not help
 /// the user.
@@ -67,9 +70,22 @@ pub fn with_causes(error: &dyn Error) -> String {
     plain_words(&text)
 }
 
-/// An error of the operating system, without its number.
+/// An error of the operating system, by its code and not by its text, and without its number. Any
+/// other I/O error is told like a library's.
 pub fn of_io(error: &io::Error) -> String {
-    plain_words(&error.to_string())
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    let Some(code) = error.raw_os_error() else { return plain_words(&error.to_string()) };
+    let plain = match (code, error.kind()) {
+        (ENFILE, _) => MACHINE_HAS_NO_FILES,
+        (EMFILE, _) => PROCESS_HAS_NO_FILES,
+        (_, ErrorKind::ConnectionRefused) => "the connection was refused: nothing listens there",
+        (_, ErrorKind::ConnectionReset) => "the other side broke the connection off",
+        (_, ErrorKind::BrokenPipe) => "the other side closed it",
+        (_, ErrorKind::TimedOut) => "no answer in time",
+        _ => return without_numbers(&error.to_string()),
+    };
+    plain.to_owned()
 }
 
 /// Removes library wording from a text. Any other text is unchanged.
@@ -378,6 +394,15 @@ mod tests {
         for (said, plain) in TABLE {
             assert_eq!(plain_words(said), plain, "{said}");
             assert_eq!(plain_words(plain), plain, "told twice");
+        }
+    }
+
+    /// The same by code and by text.
+    #[test]
+    fn errors_of_the_system_are_told_by_their_code() {
+        for code in [2, 13, 23, 24, 28, 32, 104, 110, 111] {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(of_io(&error), plain_words(&error.to_string()));
         }
     }
 

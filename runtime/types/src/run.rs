@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Arm, Certificate, FlakePolicy, Task, TrialId};
+use crate::{
+    Arm, Certificate, FlakePolicy, RecordedConfig, Task, TrialId,
+    recorded_config::{first_config, or_null},
+};
 
 /// The format of a run directory: increased also with the version of its events or of its arms'
 /// factors.
@@ -46,8 +49,12 @@ pub struct RunRecord {
     pub arms: Vec<Arm>,
     /// In plan order.
     pub tasks: Vec<RunTask>,
+    /// [`CONFIG_VERSION`](crate::CONFIG_VERSION) when `config` was written.
+    #[serde(default = "first_config")]
+    pub config_version: u32,
     /// The resolved configuration.
-    pub config: Value,
+    #[serde(deserialize_with = "or_null")]
+    pub config: RecordedConfig,
     /// The machine that made the run, for readers: operating system and architecture.
     pub host: Value,
     /// SHA-256 of the sandbox agent of this run.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB};
 
 /// `[grading]`.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GradingFile {
     /// A flake certificate from `proctor tasks validate --certificate` (`docs/grading.md`).
@@ -58,6 +58,24 @@ impl Default for ResumeFile {
 }
 
 impl ResumeFile {
+    /// Whether nothing differs from the default.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `[cache]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheFile {
+    /// MiB that unpacked image archives may take on a machine (`docs/native.md`). Those that were used least recently
+    /// are removed first, and those that a sandbox uses stay. Absent: half of the cache's file system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_MB), example = 204_800)]
+    pub images_mb: Option<u64>,
+}
+
+impl CacheFile {
     /// Whether nothing differs from the default.
     pub fn is_default(&self) -> bool {
         *self == Self::default()

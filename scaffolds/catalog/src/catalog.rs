@@ -11,7 +11,7 @@ use proctor_bundles::{Bundle, Bundles};
 use proctor_external::{External, Loaded, Manifest};
 use proctor_host_scaffolds::{PROGRAM, PYTHON, Programs, restore_python};
 use proctor_scaffold_api::{Say, Scaffold, ScaffoldSource, Scaffolds, SourceError};
-use proctor_types::{Arm, RunRecord, UserError};
+use proctor_types::{Arm, RecordedArm, RunRecord, UserError};
 use serde_json::Value;
 
 use crate::bundled;
@@ -205,17 +205,16 @@ async fn with_bundles(
 ) -> Result<Scaffolds, SourceError> {
     let bundles = bundles(cache);
     let mut found = of_arms(cache, &record.arms)?;
-    let written = record.config.get("arms").and_then(Value::as_array);
     for arm in &record.arms {
+        let written = record.config.arms.iter().find(|one| one.name == arm.name);
         if is_host(&arm.scaffold) {
-            program(cache, arm, written.into_iter().flatten())?;
+            program(cache, arm, written)?;
             continue;
         }
         let recorded = External::recorded(&arm.prompts)
             .map_err(|error| UserError::new(format!("arm {}: {error}", arm.name)))?;
         let Some(external) = recorded else { continue };
-        let path = written.into_iter().flatten().find(|one| one["name"] == arm.name.as_str());
-        let folder = folder_of(path.and_then(|one| one["scaffold"].as_str()).unwrap_or_default());
+        let folder = folder_of(written.map_or("", |one| one.scaffold.as_str()));
         let built = ensure(&bundles, external.manifest(), &folder, say).await?;
         let Some((bundle, _)) = built else {
             continue;
@@ -237,19 +236,12 @@ async fn with_bundles(
 
 /// Ensures that an arm's program is present as planned. If its copy is gone, the original file may
 /// still be the same.
-fn program<'a>(
-    cache: &Path,
-    arm: &Arm,
-    mut written: impl Iterator<Item = &'a Value>,
-) -> Result<(), UserError> {
+fn program(cache: &Path, arm: &Arm, written: Option<&RecordedArm>) -> Result<(), UserError> {
     let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
     if arm.scaffold == PYTHON {
-        let written = written.find(|one| one["name"] == arm.name.as_str());
-        let restored = restore_python(
-            &programs(cache),
-            &arm.settings_table(),
-            written.unwrap_or(&Value::Null),
-        );
+        let unknown = RecordedArm::default();
+        let written = written.unwrap_or(&unknown);
+        let restored = restore_python(&programs(cache), &arm.settings_table(), written);
         return restored.map_err(|what| {
             problem(what).hint("restore the file and the environment, or start a new run")
         });
@@ -259,9 +251,9 @@ fn program<'a>(
     if programs.copy_of(digest).is_some() {
         return Ok(());
     }
-    let path = written.find(|one| one["name"] == arm.name.as_str());
-    let path = path.and_then(|one| one["settings"][PROGRAM].as_str()).unwrap_or_default();
-    let hint = "restore the program, or start a new run";
+    let path = written.and_then(|one| one.settings.get(PROGRAM)).and_then(Value::as_str);
+    let path = path.unwrap_or_default();
+    let hint = "put the program back, or start a new run";
     let kept =
         programs.keep(Path::new(path)).map_err(|error| problem(error.to_string()).hint(hint))?;
     match kept == digest {

@@ -4,6 +4,7 @@
 //! program   the user's program, copied by content   settings  the keys of [arms.settings]
 //! own       the sandbox that it runs in              agent     the program in it, a line-based peer
 //! rpc       one message of JSON-RPC                  actions   commands and files of the task's sandbox
+//! conversation  the loop of all protocols: what is idle, loops or is no message
 //! process   the scaffold `process`                   acp       the scaffold `acp`
 //! mcp       the scaffold `mcp`                       python    the scaffold `python:FILE.py:FUNCTION`
 //! interpreter  the Python of such an arm, and its packages
@@ -14,6 +15,7 @@
 mod acp;
 mod actions;
 mod agent;
+mod conversation;
 mod ending;
 mod interpreter;
 mod limits;

@@ -9,18 +9,18 @@ use proctor_scaffold_api::{
 use proctor_scaffolds::{OpenTools, ToolSet};
 use proctor_types::{
     Answer, Ask, BudgetScope, Cause, ExitCause, Fault, Layer, Message as Said, ToolCall, ToolSpec,
-    plural,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use crate::{
     actions::{self, Done},
     agent::{self, Agent, Heard},
-    ending::{ended, exited, with_words},
+    conversation::{self, Protocol, Watch},
+    ending::{ended, exited},
     limits::{self, Limits},
-    own::{self, End, Quiet},
+    own::{self, End},
     program::Programs,
     rpc::{self, Error, INVALID, Message, NO_METHOD, OVER, PARAMS},
     settings::{self, Asks, Settings},
@@ -30,6 +30,8 @@ use crate::{
 pub(crate) const PROTOCOL: u64 = 1;
 /// The id of Proctor's only request.
 const FIRST: u64 = 0;
+/// The method that requests a response of the model.
+const ASK: &str = "model/ask";
 
 /// A user's program that communicates over its standard input and output.
 #[derive(Debug)]
@@ -86,7 +88,6 @@ impl Scaffold for Process {
             env: Vec::new(),
             idle_seconds: settings.idle_seconds,
             own: &settings.own,
-            endpoint: false,
         };
         converse(session, conversation).await
     }
@@ -101,8 +102,6 @@ pub(crate) struct Conversation<'a> {
     pub(crate) idle_seconds: f64,
     /// The program's own settings.
     pub(crate) own: &'a Map<String, Value>,
-    /// The program's own client may call the model over HTTP.
-    pub(crate) endpoint: bool,
 }
 
 /// Starts the program in its own sandbox and handles its requests until the trial ends.
@@ -113,54 +112,40 @@ pub(crate) async fn converse(
     let place = own::of(session)?;
     let starting = Agent::start(&place, agent::command(&with.command, &with.env), with.limits);
     let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
+    let mut watch = Watch::new(with.limits, with.idle_seconds);
     let mut talk = Talk {
+        agent: &mut agent,
         limits: with.limits,
-        idle: Duration::from_secs_f64(with.idle_seconds),
-        quiet: with.endpoint.then(|| Quiet::new(with.idle_seconds)),
-        http_requests: 0,
         tools: with.tools.open(session),
         specs: with.tools.specs(),
-        state: State::Greeting,
+        state: Handshake::Greeting,
         last: None,
-        counts: Counts::default(),
+        calls: 0,
+        logs: 0,
     };
     let first = talk.initialize(session, with.own);
-    agent.send(&rpc::request(FIRST, "initialize", first));
-    let end = talk.run(&mut agent, session).await;
+    talk.agent.send(&rpc::request(FIRST, "initialize", first));
+    let end = conversation::run(&mut talk, &mut watch, session).await;
     own::close(end, &place, &mut agent, session).await
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Handshake {
     /// `initialize` has not been answered.
     Greeting,
     Open,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    wrong_lines: u32,
-    errors: u32,
-    /// Requests since the model's last response.
-    requests: u32,
+struct Talk<'a> {
+    agent: &'a mut Agent,
+    limits: &'static Limits,
+    tools: OpenTools,
+    specs: Vec<ToolSpec>,
+    state: Handshake,
+    last: Option<Answer>,
     /// Number of calls in the trial, which names calls without an id.
     calls: u64,
     logs: u32,
-}
-
-struct Talk {
-    limits: &'static Limits,
-    idle: Duration,
-    /// If the program may call the model over HTTP: since when it has made no request of either
-    /// kind.
-    quiet: Option<Quiet>,
-    /// HTTP requests seen so far.
-    http_requests: u64,
-    tools: OpenTools,
-    specs: Vec<ToolSpec>,
-    state: State,
-    last: Option<Answer>,
-    counts: Counts,
 }
 
 /// The result of a request.
@@ -201,7 +186,85 @@ fn yes() -> bool {
     true
 }
 
-impl Talk {
+#[async_trait]
+impl Protocol for Talk<'_> {
+    type Event = Heard;
+
+    async fn next(&mut self) -> Result<Heard, End> {
+        self.agent.next().await.map_err(End::Broken)
+    }
+
+    async fn handle(
+        &mut self,
+        heard: Heard,
+        watch: &mut Watch,
+        session: &mut dyn Session,
+    ) -> Result<Option<Finish>, End> {
+        let line = match heard {
+            Heard::Line(line) => line,
+            Heard::TooLong => return Ok(Some(watch.too_long())),
+            Heard::Exited(status) => {
+                // Its own client may have received the last response.
+                let last = self.last.take().or_else(|| session.traffic().answer);
+                return Ok(Some(exited(&status, last.as_ref(), &self.agent.errors())));
+            }
+        };
+        match Message::read(&line) {
+            Ok(Message::Request { id, method, params }) => {
+                // Nothing would read the response to a request that costs money or changes the
+                // tree.
+                if self.agent.has_exited() && method != "finish" {
+                    return Ok(None);
+                }
+                let replied = self.request(session, &method, params).await?;
+                let (reply, end) = match replied {
+                    Replied::With(reply) => (reply, None),
+                    Replied::Ends(reply, end) => (reply, Some(end)),
+                };
+                let is_error = reply.is_err();
+                self.agent.send(&rpc::reply(&id, reply));
+                if let Some(end) = end {
+                    leave(self.agent, &end, self.limits.leave()).await;
+                    return end.map(Some).map_err(End::Stop);
+                }
+                if method == ASK && !is_error {
+                    watch.model_responded();
+                }
+                watch.count(&session.traffic());
+                watch.answered(is_error);
+                Ok(watch.loops("request", "the last answer of the model"))
+            }
+            Ok(Message::Notice { method, params }) => {
+                self.notice(session, &method, &params).await?;
+                Ok(None)
+            }
+            Ok(Message::Answer { id, result }) => match self.greeted(&id, result) {
+                Ok(()) => {
+                    watch.active();
+                    Ok(None)
+                }
+                Err(why) => Ok(Some(ended(ExitCause::Crashed, why))),
+            },
+            Err(wrong) => {
+                let end = watch.wrong_line(&line);
+                if end.is_none() {
+                    self.agent.send(&wrong);
+                }
+                Ok(end)
+            }
+        }
+    }
+
+    fn is_told_of_the_end(&self) -> bool {
+        false
+    }
+
+    fn errors(&self) -> Vec<u8> {
+        self.agent.errors()
+    }
+}
+
+impl Talk<'_> {
     fn initialize(&self, session: &dyn Session, own: &Map<String, Value>) -> Value {
         let brief = session.brief();
         json!({
@@ -216,137 +279,14 @@ impl Talk {
         })
     }
 
-    async fn run(&mut self, agent: &mut Agent, session: &mut dyn Session) -> Result<Finish, End> {
-        let (mut asked, mut looked) = (Instant::now(), Instant::now());
-        loop {
-            let wake = match &self.quiet {
-                Some(quiet) => looked + quiet.tick(),
-                None => asked + self.idle,
-            };
-            let heard = tokio::select! {
-                heard = agent.next() => heard.map_err(End::Broken)?,
-                () = sleep_until(wake) => {
-                    if let Some(quiet) = &mut self.quiet {
-                        looked = Instant::now();
-                        match quiet.end(&session.traffic(), self.limits) {
-                            Some(Finish::Exited { cause, why }) => {
-                                let why = with_words(why, &agent.errors());
-                                return Ok(Finish::Exited { cause, why });
-                            }
-                            Some(end) => return Ok(end),
-                            None => continue,
-                        }
-                    }
-                    let why = format!("it asked nothing for {} s", self.idle.as_secs_f64());
-                    return Ok(ended(ExitCause::Idle, with_words(why, &agent.errors())));
-                }
-            };
-            let line = match heard {
-                Heard::Line(line) => line,
-                Heard::TooLong => {
-                    let most = self.limits.line_bytes;
-                    let why = format!("it wrote a line of more than {most} bytes");
-                    return Ok(ended(ExitCause::Crashed, why));
-                }
-                Heard::Exited(status) => {
-                    // Its own client may have received the last response.
-                    let last = self.last.take().or_else(|| session.traffic().answer);
-                    return Ok(exited(&status, last.as_ref(), &agent.errors()));
-                }
-            };
-            match Message::read(&line) {
-                Ok(Message::Request { id, method, params }) => {
-                    // Nothing would read the response to a request that costs money or changes the
-                    // tree.
-                    if agent.has_exited() && method != "finish" {
-                        continue;
-                    }
-                    let replied = self.request(session, &method, params).await?;
-                    let (reply, end) = match replied {
-                        Replied::With(reply) => (reply, None),
-                        Replied::Ends(reply, end) => (reply, Some(end)),
-                    };
-                    let failed = reply.is_err();
-                    agent.send(&rpc::reply(&id, reply));
-                    if let Some(end) = end {
-                        leave(agent, &end, self.limits.leave()).await;
-                        return end.map_err(End::Stop);
-                    }
-                    let seen = session.traffic().requests;
-                    if std::mem::replace(&mut self.http_requests, seen) != seen {
-                        self.counts.requests = 0;
-                    }
-                    if let Some(end) = self.count(failed) {
-                        return Ok(end);
-                    }
-                    if !failed {
-                        self.seen();
-                        asked = Instant::now();
-                    }
-                }
-                Ok(Message::Notice { method, params }) => {
-                    self.notice(session, &method, &params).await?;
-                }
-                Ok(Message::Answer { id, result }) => {
-                    if let Err(why) = self.greeted(&id, result) {
-                        return Ok(ended(ExitCause::Crashed, why));
-                    }
-                    self.seen();
-                    asked = Instant::now();
-                }
-                Err(wrong) => {
-                    self.counts.wrong_lines += 1;
-                    if self.counts.wrong_lines >= self.limits.wrong_lines {
-                        let lines = plural(self.counts.wrong_lines, "line");
-                        let shown: String = String::from_utf8_lossy(&line)
-                            .chars()
-                            .filter(|c| !c.is_control())
-                            .take(80)
-                            .collect();
-                        let why = format!(
-                            "it wrote {lines} that are no messages to its standard output, last: {shown}"
-                        );
-                        return Ok(ended(ExitCause::Crashed, why));
-                    }
-                    agent.send(&wrong);
-                }
-            }
-        }
-    }
-
-    /// A request was fulfilled.
-    fn seen(&mut self) {
-        if let Some(quiet) = &mut self.quiet {
-            quiet.seen();
-        }
-    }
-
-    /// Returns the end of an agent that loops.
-    fn count(&mut self, failed: bool) -> Option<Finish> {
-        self.counts.requests += 1;
-        self.counts.errors = if failed { self.counts.errors + 1 } else { 0 };
-        let why = if self.counts.errors >= self.limits.errors_in_a_row {
-            format!(
-                "it had {} in a row answered with an error",
-                plural(self.counts.errors, "request")
-            )
-        } else if self.counts.requests >= self.limits.requests_without_answer {
-            let requests = plural(self.counts.requests, "request");
-            format!("it made {requests} since the last answer of the model")
-        } else {
-            return None;
-        };
-        Some(ended(ExitCause::Loop, why))
-    }
-
     /// Handles the response to `initialize`.
     fn greeted(&mut self, id: &Value, result: Result<Value, Value>) -> Result<(), String> {
-        if self.state != State::Greeting || *id != json!(FIRST) {
+        if self.state != Handshake::Greeting || *id != json!(FIRST) {
             return Err("it answered a request that was not made".into());
         }
         match result {
             Ok(result) if result["protocol"] == json!(PROTOCOL) => {
-                self.state = State::Open;
+                self.state = Handshake::Open;
                 Ok(())
             }
             Ok(_) => Err(format!("it did not answer `initialize` with \"protocol\": {PROTOCOL}")),
@@ -363,14 +303,14 @@ impl Talk {
         method: &str,
         params: Value,
     ) -> Result<Replied, Stop> {
-        if self.state == State::Greeting {
+        if self.state == Handshake::Greeting {
             let what = "answer `initialize` first: {\"result\": {\"protocol\": 1}}";
             return Ok(Replied::With(Err(Error::new(INVALID, what))));
         }
-        self.counts.calls += 1;
-        let call_id = format!("request-{}", self.counts.calls);
+        self.calls += 1;
+        let call_id = format!("request-{}", self.calls);
         let replied = match method {
-            "model/ask" => return self.ask(session, params).await,
+            ASK => return self.ask(session, params).await,
             "tool/call" => return self.tool(session, &call_id, params).await,
             "finish" => return Ok(finish(params)),
             "sandbox/exec" => match rpc::params(params) {
@@ -420,7 +360,6 @@ impl Talk {
                     told["native"] = json!(native);
                 }
                 self.last = Some(answer);
-                self.counts.requests = 0;
                 Ok(Replied::With(Ok(told)))
             }
             Err(stop) => stopped(Err(stop)),
@@ -465,10 +404,10 @@ impl Talk {
         params: &Value,
     ) -> Result<(), Stop> {
         // Other methods are from a later protocol: no response is expected.
-        if method != "log" || self.counts.logs >= self.limits.log_texts {
+        if method != "log" || self.logs >= self.limits.log_texts {
             return Ok(());
         }
-        self.counts.logs += 1;
+        self.logs += 1;
         let text = match &params["text"] {
             Value::String(text) => text.clone(),
             _ => params.to_string(),

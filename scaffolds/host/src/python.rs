@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use proctor_sandbox_api::Mount;
 use proctor_scaffold_api::{Finish, OwnSandbox, Scaffold, Session, Stop, WrongSetting};
 use proctor_scaffolds::ToolSet;
-use proctor_types::{RequestRules, sha256_hex};
+use proctor_types::{RecordedArm, RequestRules, sha256_hex};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -174,8 +174,7 @@ impl Scaffold for Python {
         let interpreter = Interpreter::kept(&self.programs, of(INTERPRETER)?)
             .ok_or_else(|| own::setup("the arm's interpreter is gone"))?;
         let own = settings.get(OWN).and_then(Value::as_object).cloned().unwrap_or_default();
-        let endpoint = has_endpoint(&settings);
-        let env = match endpoint {
+        let env = match has_endpoint(&settings) {
             true => own::variables(session.brief(), &own)?,
             false => Vec::new(),
         };
@@ -192,7 +191,6 @@ impl Scaffold for Python {
             env,
             idle_seconds: settings.get(IDLE).and_then(Value::as_f64).unwrap_or(IDLE_SECONDS),
             own: &own,
-            endpoint,
         };
         converse(session, conversation).await
     }
@@ -292,15 +290,15 @@ fn resolve(
 pub fn restore_python(
     programs: &Programs,
     planned: &Map<String, Value>,
-    written: &Value,
+    written: &RecordedArm,
 ) -> Result<(), String> {
     let of = |key| text(planned, key).map_err(|(what, _)| what);
     let (program, interpreter) = (of(PROGRAM)?, of(INTERPRETER)?);
-    let source = written["scaffold"].as_str().and_then(Source::of);
+    let source = Source::of(&written.scaffold);
     let file = source.as_ref().map(|source| source.file.clone()).unwrap_or_default();
     if programs.copy_of(program).is_none() {
         let source = source.as_ref().ok_or("the configuration names no file")?;
-        let (copied, _) = source.program(written["settings"][PROGRAM].as_str())?;
+        let (copied, _) = source.program(written.settings.get(PROGRAM).and_then(Value::as_str))?;
         let kept = programs.keep(&copied).map_err(|error| error.0)?;
         if kept != program {
             let copied = copied.display();
@@ -308,7 +306,7 @@ pub fn restore_python(
         }
     }
     if Interpreter::kept(programs, interpreter).is_none() {
-        let named = written[INTERPRETER].as_str();
+        let named = written.interpreter.as_deref().and_then(Path::to_str);
         let found = Interpreter::find(named, Path::new(&file)).map_err(|(what, _)| what)?;
         if found.digest() != interpreter {
             let shown = found.executable.display();
@@ -399,10 +397,11 @@ mod tests {
         // Both are found again, unless they changed.
         let planned = of(&at("four", "text"), json!({}));
         let file = folder.path().join("four/agent.py");
-        let written = json!({
-            "scaffold": format!("python:{}:drive", file.display()),
-            "interpreter": "/usr/bin/python3",
-        });
+        let written = RecordedArm {
+            scaffold: format!("python:{}:drive", file.display()),
+            interpreter: Some("/usr/bin/python3".into()),
+            ..RecordedArm::default()
+        };
         fs::remove_dir_all(folder.path().join("programs")).unwrap();
         restore_python(&programs, &planned, &written).unwrap();
         fs::remove_dir_all(folder.path().join("programs")).unwrap();

@@ -98,17 +98,21 @@ pub enum Carried {
     },
 }
 
-/// Runs a plan and prints its report. The caller has called `open_files::check` before it created
-/// the run directory.
-pub async fn carry_out(
-    run: RunDir,
-    plan: Plan,
-    jobs: usize,
-    backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
-    cache: &Path,
-    grading: Grading,
-    flakes: Flakes,
-) -> Result<ExitCode, CommandError> {
+/// A plan in its run directory, and what its trials use.
+pub struct Work<'a> {
+    pub run: RunDir,
+    pub plan: Plan,
+    /// Trials at once.
+    pub jobs: usize,
+    pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    pub cache: &'a Path,
+    pub grading: Grading,
+    pub flakes: Flakes,
+}
+
+/// Runs a plan and prints its report.
+pub async fn carry_out(work: Work<'_>) -> Result<ExitCode, CommandError> {
+    let Work { run, plan, jobs, backends, cache, grading, flakes } = work;
     let out = run.path().to_owned();
     let catalog = assemble::catalog()?;
     let execution = Execution {

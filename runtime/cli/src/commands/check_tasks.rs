@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use proctor_plan::run_tasks;
+use proctor_plan::{Read, World, run_tasks};
 use proctor_run::PlannedTask;
 use proctor_types::{Arm, plural};
 
@@ -24,6 +24,7 @@ pub async fn check_tasks(
     arms: &[Arm],
     tasks: &[PlannedTask],
     count: u64,
+    world: World<'_>,
 ) -> Result<bool, CommandError> {
     let Some(first) = arms.first() else { return Ok(true) };
     let with_gold = tasks.iter().filter(|one| checks::has_gold(&one.task));
@@ -41,12 +42,11 @@ pub async fn check_tasks(
     let arms = ["gold", "noop"].map(|name| config::plain_arm(name, &first.sandbox));
     let names = ids.iter().map(ToString::to_string).collect();
     let file = config::plain_config(names, &first.sandbox, arms.to_vec());
-    let resolved = assemble::resolve(file, &config::Written::default())?;
+    let resolved = Read::of_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
+    let ready = resolved.with_tasks(world, planned).await?;
     let out = folder.path().join("run");
-    let (made, _) = assemble::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
-    let record = made.read_run()?;
-    drop(made);
-    let Some((results, _)) = run_for_real(&out, &record, false).await? else {
+    let planned = ready.start(&out, proctor_embedded_agent::agent_digest())?;
+    let Some((results, _)) = run_for_real(planned, false).await? else {
         return Ok(false);
     };
     let mut wrong = Vec::new();

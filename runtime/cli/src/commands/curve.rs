@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
 
+use proctor_plan::Planned;
 use proctor_record::RunDir;
 use proctor_report::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, TrialResult, curve_csv,
@@ -350,7 +351,10 @@ impl<'a> Drawing<'a> {
         let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path =
             self.path.canonicalize()?.with_file_name(format!("{name}-check-{}-{at}", budget.name));
-        let Some((real, calls)) = run_for_real(&path, &record, true).await? else {
+        let (cache, catalog) = (home::cache()?, assemble::catalog()?);
+        let world = assemble::world(&cache, &catalog);
+        let planned = Planned::of_record(&path, record, world)?;
+        let Some((real, calls)) = run_for_real(planned, true).await? else {
             return Ok(None);
         };
         let mut checks = Vec::new();
@@ -496,8 +500,9 @@ impl<'a> Drawing<'a> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));
         }
-        let (cache, kept) = (home::cache()?, assemble::cache_of(self.record)?);
-        let backends = assemble::backends(&self.record.arms, &cache, &kept).await?;
+        let cache = home::cache()?;
+        let kept = &self.record.config.cache;
+        let backends = assemble::backends(&self.record.arms, &cache, kept).await?;
         let run = RunDir::view(self.path).map_err(CommandError::of_run)?;
         let plan: Plan = plan_of(self.record);
         let catalog = assemble::catalog()?;

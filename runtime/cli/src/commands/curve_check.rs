@@ -1,20 +1,17 @@
 //! `proctor curve --check N`: really runs a sample of tasks at the smallest requested budget.
 
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
 
-use proctor_record::RunDir;
+use proctor_plan::Planned;
 use proctor_report::{TrialResult, results_of};
-use proctor_run::{Execution, Plan};
-use proctor_types::{RunRecord, RunTask, TaskId, plural, sha256_hex};
+use proctor_run::Execution;
+use proctor_types::{RunTask, TaskId, plural, sha256_hex};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    commands::{
-        carry_out::{Carried, carry},
-        resume::plan_of,
-    },
+    commands::carry_out::{Carried, carry},
     error::CommandError,
-    home, open_files,
+    home,
 };
 
 /// A sample of `count` tasks: the same ones each time, and a superset for a larger count.
@@ -29,19 +26,12 @@ pub fn sample(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
 /// again. Returns its trials and the number of new responses; `None`: it was interrupted. `is_kept`:
 /// the directory outlives this command.
 pub async fn run_for_real(
-    path: &Path,
-    record: &RunRecord,
+    planned: Planned,
     is_kept: bool,
 ) -> Result<Option<(Vec<TrialResult>, u64)>, CommandError> {
-    let plan: Plan = plan_of(record);
+    let Planned { run, record, plan } = planned;
+    let path = run.path().to_owned();
     let trials = plan.trials().len();
-    assemble::check_models(&record.arms, &|_, error| error)?;
-    open_files::check(record.jobs, trials, record.arms.iter())?;
-    let run = match RunDir::open(path) {
-        Ok(run) => run,
-        Err(_) => RunDir::create(path).map_err(CommandError::of_run)?,
-    };
-    run.write_run(record)?;
     let steps = |results: &[TrialResult]| -> u64 {
         let all = results.iter();
         all.map(|one| {
@@ -50,10 +40,10 @@ pub async fn run_for_real(
         })
         .sum()
     };
-    let before = steps(&results_of(path, false)?);
+    let before = steps(&results_of(&path, false)?);
     tell!("running {} for the check: {}", plural(trials, "trial"), path.display());
-    let (cache, kept) = (home::cache()?, assemble::cache_of(record)?);
-    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
+    let cache = home::cache()?;
+    let backends = assemble::backends(&record.arms, &cache, &record.config.cache).await?;
     let catalog = assemble::catalog()?;
     let execution = Execution {
         run,
@@ -63,7 +53,7 @@ pub async fn run_for_real(
         scaffolds: &catalog,
         cache: &cache,
         grading: Grading::Once,
-        flakes: Flakes::of(record, &assemble::say),
+        flakes: Flakes::of(&record, &assemble::say),
         say: &assemble::say,
         hear: &assemble::hear,
     };
@@ -71,7 +61,7 @@ pub async fn run_for_real(
         Carried::Done { .. } => {}
         Carried::Interrupted | Carried::Drained => return Ok(None),
     }
-    let results = results_of(path, false)?;
+    let results = results_of(&path, false)?;
     let calls = steps(&results).saturating_sub(before);
     Ok(Some((results, calls)))
 }

@@ -1,24 +1,24 @@
 //! `proctor fork RUN --trial TASK/ARM/ATTEMPT --step K`: continues from a step of a trial with
 //! another arm.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
+use proctor_plan::{Planned, Read};
 use proctor_record::{
     RunDir,
     find::{Found, named},
 };
-use proctor_run::ForkPoint;
+use proctor_run::{ForkPoint, PlannedTask};
 use proctor_scaffold_api::ScaffoldSource as _;
-use proctor_types::{Arm, Disclosure, ForkOrigin, RunRecord};
+use proctor_types::{Arm, Disclosure, ForkOrigin, RecordedConfig};
 
 use crate::{
     args::ForkArgs,
-    assemble::{self, Grading},
-    checks,
-    commands::{carry_out::carry_out, resume::plan_of},
-    config::{self, ConfigFile, Extent, RunConfig, Written},
+    assemble::{self, Flakes, Grading},
+    commands::carry_out::{Work, carry_out},
+    config::{self, ConfigFile, Extent},
     error::{CommandError, UserError},
-    home, open_files,
+    home,
 };
 
 /// Keys of `--set` that belong to the arm.
@@ -42,8 +42,11 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         UserError::new(format!("--step {}: {}: {why}", args.step, found.name()))
             .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
     })?;
-    let (resolved, hint) = other_arm(&record.config, &found, &args)?;
-    let Some(arm) = resolved.arms.first() else {
+    let (cache, catalog) = (home::cache()?, assemble::catalog()?);
+    let world = assemble::world(&cache, &catalog);
+    let (file, hint) = other_arm(&record.config, &found, &args)?;
+    let resolved = Read::of_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
+    let Some(arm) = resolved.config().arms.first() else {
         return Err(UserError::new("no arm left to run").into());
     };
     let alone = files_alone_because(&found, arm, &point)?;
@@ -76,45 +79,34 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         files_alone_because: alone,
         hint,
     };
-    let arm = Arm { forked_from: Some(origin.clone()), ..arm.clone() }.identified();
-    let one = RunRecord {
-        arms: vec![arm.clone()],
-        tasks: vec![found.task.clone()],
-        attempts: 1,
-        ..record.clone()
+    let task = PlannedTask {
+        task: Arc::new(found.task.task.clone()),
+        base_dir: found.task.base_dir.clone(),
     };
-    let plan = plan_of(&one);
-    let catalog = assemble::catalog()?;
-    checks::plan(
-        &catalog,
-        &one.arms,
-        &plan.tasks,
-        "use --set sandbox.kind=docker",
-        &|_, _, error| error,
-    )?;
-    assemble::check_models(&one.arms, &|_, error| error)?;
-    open_files::check(1, 1, one.arms.iter())?;
-    assemble::build_bundles(&resolved.file).await?;
-    let cache = home::cache()?;
-    let backends = assemble::backends(&one.arms, &cache, &resolved.file.cache).await?;
-    let file = ConfigFile { attempts: 1, jobs: 1, ..resolved.file };
-    let (child, flakes) = assemble::start(&args.out, &file, one.arms, &plan.tasks, None)?;
-    let Some((id, ..)) = plan.trials().into_iter().next() else { return Ok(ExitCode::SUCCESS) };
+    let ready = resolved.fork(origin.clone()).with_tasks(world, vec![task]).await?;
+    let kept = &ready.config().file.cache;
+    let backends = assemble::backends(&ready.config().arms, &cache, kept).await?;
+    let planned = ready.start(&args.out, proctor_embedded_agent::agent_digest())?;
+    let Planned { run: child, record, plan } = planned;
+    let Some((id, _, arm)) = plan.trials().into_iter().next() else {
+        return Ok(ExitCode::SUCCESS);
+    };
     point.begin(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
-    carry_out(child, plan, 1, backends, &cache, Grading::Once, flakes).await
+    let flakes = Flakes::of(&record, &assemble::say);
+    let (cache, grading) = (cache.as_path(), Grading::Once);
+    carry_out(Work { run: child, plan, jobs: 1, backends, cache, grading, flakes }).await
 }
 
-/// The parent's arm with the changes of `--set` and the hint.
+/// A configuration of the parent's arm with the changes of `--set` and the hint.
 fn other_arm(
-    config: &serde_json::Value,
+    config: &RecordedConfig,
     found: &Found<'_>,
     args: &ForkArgs,
-) -> Result<(RunConfig, Option<String>), CommandError> {
+) -> Result<(ConfigFile, Option<String>), CommandError> {
     let unreadable = |error: &dyn std::fmt::Display| {
         UserError::new(format!("{}: cannot read its configuration: {error}", args.run.display()))
     };
-    let mut file: ConfigFile =
-        serde_json::from_value(config.clone()).map_err(|error| unreadable(&error))?;
+    let mut file = ConfigFile::of_record(config).map_err(|error| unreadable(&error))?;
     file.arms.retain(|arm| arm.name == found.arm.name);
     let mut table = toml::Table::try_from(&file).map_err(|error| unreadable(&error))?;
     let name = format!("arms.0.name=\"{}/step-{}\"", found.arm.name, args.step);
@@ -141,7 +133,7 @@ fn other_arm(
         UserError::new(format!("--set: {why}"))
             .hint("use a key of the run configuration, or `hint`")
     })?;
-    Ok((assemble::resolve(file, &Written::default())?, hint))
+    Ok((ConfigFile { attempts: 1, jobs: 1, ..file }, hint))
 }
 
 fn is_same_model(one: &Arm, other: &Arm) -> bool {

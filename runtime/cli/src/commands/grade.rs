@@ -7,25 +7,22 @@ use std::{
     sync::Arc,
 };
 
+use proctor_plan::{Planned, Purpose, Read, Resolved};
 use proctor_record::{RunDir, find::planned, now};
-use proctor_run::{Capacity, Plan, PlannedTask};
-use proctor_types::{
-    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, StatementSpec,
-};
-use serde_json::Value;
+use proctor_run::Capacity;
+use proctor_types::RunRecord;
 
 use crate::{
     args::GradeArgs,
-    assemble::{self, Grading},
-    checks,
+    assemble::{self, Flakes, Grading},
     commands::{
-        carry_out::carry_out,
+        carry_out::{Work, carry_out},
         grade_log, predictions,
         resume::{ResumeOptions, resume},
     },
     config::{self, ConfigFile},
     error::{CommandError, INCOMPLETE, UserError},
-    home, open_files, tasks, workers,
+    home, workers,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
@@ -123,41 +120,15 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     })
 }
 
-/// Rejects tasks that cannot be graded.
-fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(), UserError> {
-    let arm = Arm {
-        control: false,
-        forked_from: None,
-        id: ArmId::new(""),
-        name: file.to_owned(),
-        scaffold: file.to_owned(),
-        model: None,
-        budget: Budget::default(),
-        sandbox: sandbox.clone(),
-        network: NetworkPolicy::default(),
-        leak_check: LeakCheckSpec::default(),
-        statement: StatementSpec::default(),
-        prompts: Value::Null,
-        settings: Value::Null,
-    };
-    checks::plan(&assemble::catalog()?, &[arm], planned, "use --sandbox docker", &|_, _, error| {
-        error
-    })
-}
-
 async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
     if args.tasks.is_empty() {
         return Err(UserError::new("--predictions needs --tasks")
             .hint("add --tasks DATASET")
             .into());
     }
-    let cache = home::cache()?;
+    let (cache, catalog) = (home::cache()?, assemble::catalog()?);
+    let world = assemble::world(&cache, &catalog);
     let sandbox = args.sandbox_spec();
-    let loaded = tasks::whole(&args.tasks, &cache, &assemble::say).await?;
-    check(file, &sandbox, &tasks::planned(&loaded)?)?;
-    let backend = assemble::backend(sandbox.kind, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
-    let backends = BTreeMap::from([(sandbox.kind, backend)]);
     let grading = config::GradingFile {
         certificate: args.certificate.clone(),
         flaky: args.flaky.into(),
@@ -166,35 +137,37 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         cpus: args.cpus,
         memory_mb: args.memory_mb,
     };
+    let plain = config::plain_config(args.tasks.clone(), &sandbox, Vec::new());
+    let config = ConfigFile { grading: grading.clone(), ..plain };
+    // `gold` and `noop` are scaffolds; anything else is a file of patches.
+    let (resolved, taken) = if matches!(file, "gold" | "noop") {
+        let arms = vec![config::plain_arm(file, &sandbox)];
+        let read = Read::of_arguments(ConfigFile { arms, ..config }, assemble::SANDBOX_OPTION);
+        (read.resolve(world)?, None)
+    } else {
+        let taken = predictions::read(Path::new(file), args.include_failed)?;
+        let config = ConfigFile { attempts: taken.attempts(), ..config };
+        let arms = taken.arms(&sandbox);
+        (Resolved::of_patches(config, arms, assemble::SANDBOX_OPTION), Some(taken))
+    };
+    let loaded = resolved.load(world, Purpose::Run, &[], None).await?;
+    let backend = assemble::backend(sandbox.kind, &cache).await?;
+    let backends = BTreeMap::from([(sandbox.kind, Arc::clone(&backend))]);
     let jobs = args.jobs.map_or_else(
         || Capacity::of(&assemble::capacity(&grading, &backends)).sandboxes(&sandbox),
         |jobs| jobs as usize,
     );
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", now())));
-    let plain = config::plain_config(args.tasks.clone(), &sandbox, Vec::new());
-    let config = ConfigFile { jobs, grading, ..plain };
-    // `gold` and `noop` are scaffolds; anything else is a file of patches.
-    if matches!(file, "gold" | "noop") {
-        let arms = vec![config::plain_arm(file, &sandbox)];
-        let config = ConfigFile { arms, ..config };
-        let resolved = assemble::resolve(config, &config::Written::default())?;
-        open_files::check(jobs, planned.len(), resolved.arms.iter())?;
-        let (run, flakes) =
-            assemble::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
-        let arms = resolved.arms.into_iter().map(Arc::new).collect();
-        let plan = Plan { tasks: planned, arms, attempts: 1, ..Plan::default() };
-        return carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
+    let ready = loaded.jobs(jobs)?.bundle(world).await?.build(world, &backend).await?;
+    if let Some(taken) = &taken {
+        taken.tell_strangers(ready.tasks())?;
     }
-    let taken = predictions::read(Path::new(file), args.include_failed)?;
-    taken.tell_strangers(&planned)?;
-    let arms: Vec<_> = taken.arms(&sandbox).into_iter().map(Arc::new).collect();
-    let attempts = taken.attempts();
-    let config = ConfigFile { attempts, ..config };
-    let bare: Vec<_> = arms.iter().map(|arm| arm.as_ref().clone()).collect();
-    let trials = planned.len() * bare.len() * attempts as usize;
-    open_files::check(jobs, trials, bare.iter())?;
-    let (run, flakes) = assemble::start(&out, &config, bare, &planned, None)?;
-    taken.record(&run, &arms, &planned)?;
-    let plan = Plan { tasks: planned, arms, attempts, ..Plan::default() };
-    carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", now())));
+    let Planned { run, record, plan } =
+        ready.start(&out, proctor_embedded_agent::agent_digest())?;
+    if let Some(taken) = &taken {
+        taken.record(&run, &plan.arms, &plan.tasks)?;
+    }
+    let flakes = Flakes::of(&record, &assemble::say);
+    let (cache, grading) = (cache.as_path(), Grading::Once);
+    carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
 }

@@ -1,8 +1,9 @@
 //! `proctor tasks impossible`: creates a variant of each task that no honest solution resolves.
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
-use proctor_run::{Execution, Plan, variants};
+use proctor_plan::{Planned, Purpose, Read};
+use proctor_run::{Execution, variants};
 use proctor_types::{SandboxKind, SandboxSpec, plural};
 use proctor_validation::{impossible as variant_of, placed};
 
@@ -11,7 +12,7 @@ use crate::{
     commands::carry_out::board,
     config,
     error::{CommandError, INTERRUPTED, UserError},
-    home, progress, tasks,
+    home, progress,
 };
 
 /// Writes the variants. Tasks without one are listed with the reason. If no task has one, that is
@@ -26,28 +27,21 @@ pub async fn impossible(
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
     let file = config::plain_config(patterns.to_vec(), &sandbox, vec![arm]);
-    let resolved = assemble::resolve(file, &config::Written::default())?;
-    let loaded = tasks::whole(patterns, &cache, &assemble::say).await?;
-    let backend = assemble::backend(kind, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
-    // A run that never starts.
-    let started =
-        assemble::start(temporary.path(), &resolved.file, resolved.arms.clone(), &planned, None)?;
-    let plan = Plan {
-        tasks: planned,
-        arms: resolved.arms.into_iter().map(Arc::new).collect(),
-        attempts: 1,
-        ..Plan::default()
-    };
-    let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
-    let backends = assemble::backends(&arms, &cache, &config::CacheFile::default()).await?;
-    let (board, trials) = (board(&started.0, &plan), plan.trials());
     let catalog = assemble::catalog()?;
+    let world = assemble::world(&cache, &catalog);
+    let resolved = Read::of_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
+    let loaded = resolved.load(world, Purpose::Open, &[], None).await?;
+    let backend = assemble::backend(kind, &cache).await?;
+    let ready = loaded.bundle(world).await?.build(world, &backend).await?;
+    // A run that never starts.
+    let agent = proctor_embedded_agent::agent_digest();
+    let Planned { run, plan, .. } = ready.start(temporary.path(), agent)?;
+    let (board, trials) = (board(&run, &plan), plan.trials());
     let execution = Execution {
-        run: started.0,
+        run,
         plan,
         jobs: 1,
-        backends,
+        backends: BTreeMap::from([(kind, backend)]),
         scaffolds: &catalog,
         cache: &cache,
         grading: Grading::Once,

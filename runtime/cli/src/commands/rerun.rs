@@ -1,35 +1,29 @@
 //! `proctor rerun RUN --select faulted|missing|all`: re-runs trials of a run. Earlier results are
 //! kept as discarded tries.
 
-use std::{collections::BTreeSet, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
-use proctor_record::{Checked, RunDir, now};
-use proctor_types::{Ending, RunChange, RunRecord, TrialId, plural};
+use proctor_plan::{Continuation, Planned, Reopened};
+use proctor_record::{Checked, RunDir};
+use proctor_run::Plan;
+use proctor_types::{Ending, RunRecord, TrialId, plural};
 
 use crate::{
     args::Select,
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::carry_out, resume::plan_of},
+    commands::carry_out::{Work, carry_out},
     error::CommandError,
-    home, open_files, rules, workers,
+    home,
 };
 
 /// Maximum number of trials that are listed by name; beyond that only their number is shown.
 const NAMED: usize = 20;
 
 pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError> {
-    let run = RunDir::open(path).map_err(CommandError::of_run)?;
-    workers::expect_none(path)?;
-    let (mut record, damage): (RunRecord, _) = run.verify_run()?;
-    if let Some(damage) = damage {
-        run.restore_run()?;
-        tell!("restored: {damage}");
-    }
-    rules::expect_present(&run, &record)?;
-    let mut plan = plan_of(&record);
+    let reopened = Reopened::open(path, Continuation::More, &assemble::say)?;
     let mut chosen = Vec::new();
-    for (id, _, arm) in plan.trials() {
-        let checked = run.check(&id);
+    for (id, _, arm) in Plan::of(reopened.record()).trials() {
+        let checked = reopened.run().check(&id);
         if let Some(why) = reason(&checked, select) {
             chosen.push((id, arm.name.clone(), why));
         }
@@ -46,25 +40,23 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         tell!("  and {more} more");
     }
     // Reject everything that can be rejected before setting anything aside.
-    open_files::check(record.jobs, chosen.len(), record.arms.iter())?;
-    assemble::check_models(&record.arms, &|_, error| error)?;
-    let (cache, kept) = (home::cache()?, assemble::cache_of(&record)?);
-    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
-    let change = format!("re-run: {} ({})", plural(chosen.len(), "trial"), select.name());
-    let proctor = env!("CARGO_PKG_VERSION").into();
-    record.changes.push(RunChange { at: now(), proctor, change });
-    run.write_run(&record)?;
-    let mut only = BTreeSet::new();
-    for (id, ..) in chosen {
-        // Unfinished trials continue as in `resume`.
-        if select != Select::Missing {
-            put_aside(&run, &id)?;
+    let (cache, catalog) = (home::cache()?, assemble::catalog()?);
+    let (jobs, world) = (reopened.record().jobs, assemble::world(&cache, &catalog));
+    let only = chosen.iter().map(|(id, ..)| id.clone()).collect();
+    let mut planned = reopened.check(Some(only), jobs, world)?;
+    let RunRecord { arms, config, .. } = &planned.record;
+    let backends = assemble::backends(arms, &cache, &config.cache).await?;
+    planned.note(format!("repeated: {} ({})", plural(chosen.len(), "trial"), select.name()))?;
+    let Planned { run, record, plan } = planned;
+    // Unfinished trials continue as in `resume`.
+    if select != Select::Missing {
+        for (id, ..) in &chosen {
+            put_aside(&run, id)?;
         }
-        only.insert(id);
     }
-    plan.only = Some(only);
     let flakes = Flakes::of(&record, &assemble::say);
-    carry_out(run, plan, record.jobs, backends, &cache, Grading::Once, flakes).await
+    let (cache, grading) = (cache.as_path(), Grading::Once);
+    carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
 }
 
 /// Sets aside what exists of a trial as a discarded try, as in a resumed trial.

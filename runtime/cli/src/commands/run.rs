@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use proctor_plan::{Loaded, Planned, Purpose, Read, World, run_tasks};
+use proctor_plan::{Loaded, Planned, Purpose, Read, run_tasks};
 use proctor_record::{RunDir, now};
 use proctor_report::wrapped;
 use proctor_run::{Plan, PlannedTask};
@@ -17,12 +17,16 @@ use proctor_types::{Arm, SandboxKind, plural};
 use crate::{
     args::RunArgs,
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::carry_out, check_tasks::check_tasks, resume::plan_of},
+    commands::{
+        carry_out::{Work, carry_out},
+        check_tasks::check_tasks,
+        resume::plan_of,
+    },
     config::RunConfig,
     error::{CommandError, INTERRUPTED, UserError},
-    extend, home,
+    extend, home, machine_limits,
     planning::{self, Size},
-    print, shipped, wanted,
+    print, shipped,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
@@ -31,7 +35,8 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
         Prepared::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
         Prepared::Ready(ready) => {
             let Ready { run, plan, jobs, backends, cache, flakes } = *ready;
-            carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
+            let (cache, grading) = (cache.as_path(), Grading::Once);
+            carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
         }
     }
 }
@@ -60,12 +65,7 @@ pub struct Ready {
 pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     let cache = home::cache()?;
     let catalog = assemble::catalog()?;
-    let world = World {
-        cache: &cache,
-        scaffolds: &catalog,
-        script: &assemble::script,
-        say: &assemble::say,
-    };
+    let world = assemble::world(&cache, &catalog);
     let config = shipped::find(&args.config, &cache)?;
     let mut read = Read::of_file(&config, &args.set)?.arms(&args.arms);
     if let Some(model) = &args.model {
@@ -99,7 +99,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     };
     let ready = bundled.build(world, first).await?;
     if let Some(count) = args.check_tasks {
-        let has_ended = check_tasks(&ready.config().arms, ready.tasks(), count).await?;
+        let has_ended = check_tasks(&ready.config().arms, ready.tasks(), count, world).await?;
         if !has_ended {
             return Ok(Prepared::Interrupted);
         }
@@ -112,7 +112,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
             for line in planning::lines(&size, &runs_beside(Some(&out)))? {
                 tell!("{}", wrapped(&line));
             }
-            for line in wanted::lines(&ready.config().arms, ready.tasks()) {
+            for line in machine_limits::lines(&ready.config().arms, ready.tasks()) {
                 tell!("{}", wrapped(&line));
             }
             ready.start(&out, proctor_embedded_agent::agent_digest())?
@@ -135,7 +135,7 @@ fn show(args: &RunArgs, loaded: &Loaded) -> Result<(), CommandError> {
     for line in planning::lines(&size, &runs_beside(args.out.as_deref()))? {
         print::shown(&format!("{line}\n"))?;
     }
-    for line in wanted::lines(&config.arms, loaded.tasks()) {
+    for line in machine_limits::lines(&config.arms, loaded.tasks()) {
         tell!("{}", wrapped(&line));
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use proctor_plan::{Purpose, Read as Planning};
 use proctor_record::{RunDir, find::named};
 use proctor_run::{Execution, ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
 use proctor_sandbox_api::{Command, Said, Sandbox, wire::RawPath};
@@ -19,7 +20,7 @@ use crate::{
     commands::{carry_out::board, resume::plan_of},
     config,
     error::{CommandError, INTERRUPTED, UserError},
-    home, progress, tasks,
+    home, progress,
 };
 
 /// Holds input that does not come from a terminal. The shell removes it before it reads the first
@@ -51,8 +52,8 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         return Err(UserError::new("no such trial in the plan").into());
     };
     plan.arms = vec![Arc::clone(&arm)];
-    let kept = assemble::cache_of(&record)?;
-    let backends = assemble::backends(&[arm.as_ref().clone()], &cache, &kept).await?;
+    let kept = &record.config.cache;
+    let backends = assemble::backends(&[arm.as_ref().clone()], &cache, kept).await?;
     let board = board(&run, &plan);
     let catalog = assemble::catalog()?;
     let execution = Execution {
@@ -110,23 +111,17 @@ async fn of_task(
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
     let file = config::plain_config(args.tasks.clone(), &sandbox, vec![arm]);
-    let resolved = assemble::resolve(file, &config::Written::default())?;
-    let mut loaded = tasks::whole(&args.tasks, cache, &assemble::say).await?;
-    loaded.tasks.retain(|task| task.id.as_str() == args.of);
-    loaded.recipes.retain(|located| located.recipe.id.as_str() == args.of);
-    if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
-        return Err(UserError::new(format!("unknown task `{}`", args.of))
-            .hint("`proctor tasks list --tasks DATASET` lists the tasks")
-            .into());
-    }
+    let catalog = assemble::catalog()?;
+    let world = assemble::world(cache, &catalog);
+    let resolved = Planning::of_arguments(file, assemble::SANDBOX_OPTION).resolve(world)?;
+    let loaded = resolved.load_one(world, Purpose::Open, &args.of).await?;
     let backend = assemble::backend(kind, cache).await?;
-    let planned = tasks::built(loaded, cache, &backend, &assemble::say).await?;
-    let (run, _) = assemble::start(folder, &resolved.file, resolved.arms.clone(), &planned, None)?;
-    let (Some(task), Some(arm)) = (planned.first(), resolved.arms.first()) else {
+    let ready = loaded.bundle(world).await?.build(world, &backend).await?;
+    let planned = ready.start(folder, proctor_embedded_agent::agent_digest())?;
+    let Some((id, ..)) = planned.plan.trials().into_iter().next() else {
         return Err(UserError::new("nothing to open").into());
     };
-    let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt: 1 };
-    Ok((run, id))
+    Ok((planned.run, id))
 }
 
 async fn within(

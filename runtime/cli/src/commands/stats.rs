@@ -58,7 +58,7 @@ async fn measured(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandEr
     let (mut figures, mut unread) = (Vec::new(), Vec::new());
     for task in &planned {
         let state = match files.get(&task.task.id) {
-            Some(files) => Some(State::Row(files)),
+            Some(files) => Some(TaskFiles::Row(files)),
             None => match state_of(task, &sources).await {
                 Ok(state) => state,
                 Err(why) => {
@@ -79,13 +79,13 @@ async fn measured(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandEr
 }
 
 /// The source of a task, as far as its files can be read without a sandbox.
-enum State<'a> {
+enum TaskFiles<'a> {
     Row(&'a RowFiles),
     Clone(Repository, String),
     Tree(std::path::PathBuf),
 }
 
-impl State<'_> {
+impl TaskFiles<'_> {
     fn read(&self, path: &str) -> Option<Vec<u8>> {
         match self {
             Self::Row(files) => files.get(path)?.clone().map(String::into_bytes),
@@ -99,18 +99,18 @@ impl State<'_> {
 async fn state_of(
     planned: &PlannedTask,
     sources: &Sources,
-) -> Result<Option<State<'static>>, String> {
+) -> Result<Option<TaskFiles<'static>>, String> {
     let Some(source) = &planned.task.source else { return Ok(None) };
     // Read local clones in place: checking out each task would take long.
     if let Source::Git { git, commit } = source {
         let folder = planned.base_dir.join(git);
         if folder.is_dir() {
             return Repository::open(&folder)
-                .map(|clone| Some(State::Clone(clone, commit.clone())));
+                .map(|clone| Some(TaskFiles::Clone(clone, commit.clone())));
         }
     }
     let tree = sources.fetch(source, &planned.base_dir).await.map_err(|fault| fault.to_string())?;
-    Ok(Some(State::Tree(tree.folder)))
+    Ok(Some(TaskFiles::Tree(tree.folder)))
 }
 
 /// Name and value of every figure, for people. An estimate starts with `~`, an unknown figure is

@@ -7,9 +7,9 @@ use std::{
     sync::Arc,
 };
 
+use proctor_plan::{Planned, Purpose, Read};
 use proctor_record::RunDir;
 use proctor_report::wrapped;
-use proctor_run::{Plan, PlannedTask};
 use proctor_types::{Certificate, SandboxKind, SandboxSpec};
 use proctor_validation::{
     Exposure, REDUCED, attack_table, certificate_of, exposed_tasks, invalid, lint_notes, never_run,
@@ -19,13 +19,15 @@ use proctor_validation::{
 use crate::{
     args::Dataset,
     assemble::{self, Flakes, Grading},
-    checks,
-    commands::{attack, carry_out::carry_out, certificate, report},
+    commands::{
+        attack,
+        carry_out::{Work, carry_out},
+        certificate, report,
+    },
     config::{self, ArmFile, ConfigFile},
     error::{CommandError, INTERRUPTED, UserError},
-    home, open_files,
+    home,
     print::result,
-    selection, tasks,
 };
 
 /// The options of one validation.
@@ -57,34 +59,24 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let temporary = tempfile::Builder::new().prefix("proctor-validate-").tempdir()?;
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = home::cache()?;
-    let mut loaded = tasks::whole(&asked.dataset.tasks, &cache, &assemble::say).await?;
-    let sample = selection::choose(&mut loaded, &[], asked.limit, &assemble::say)?;
-    let resolved = assemble::resolve(config_of(&asked), &config::Written::default())?;
     let catalog = assemble::catalog()?;
-    let check = |planned: &[PlannedTask]| {
-        checks::plan(&catalog, &resolved.arms, planned, "use --sandbox docker", &|_, _, error| {
-            error
-        })
-    };
-    check(&tasks::planned(&loaded)?)?;
+    let world = assemble::world(&cache, &catalog);
+    let read = Read::of_arguments(config_of(&asked), assemble::SANDBOX_OPTION);
+    let resolved = read.resolve(world)?;
+    let loaded = resolved.load(world, Purpose::Run, &[], asked.limit).await?;
     let backend = assemble::backend(kind, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
-    check(&planned)?;
-    open_files::check(jobs, planned.len() * repeat as usize, resolved.arms.iter())?;
-    let (run_dir, _) =
-        assemble::start(out, &resolved.file, resolved.arms.clone(), &planned, sample.clone())?;
-    let plan = Plan {
-        tasks: planned.clone(),
-        arms: resolved.arms.into_iter().map(Arc::new).collect(),
-        attempts: repeat,
-        ..Plan::default()
-    };
+    let ready = loaded.bundle(world).await?.build(world, &backend).await?;
+    let config = ready.config().file.clone();
+    let Planned { run, record, plan } = ready.start(out, proctor_embedded_agent::agent_digest())?;
+    let (planned, sample) = (plan.tasks.clone(), record.selection);
     let images = Arc::clone(&backend);
     // A repetition counts only if it really runs.
     let backends = BTreeMap::from([(kind, backend)]);
     let flakes = Flakes::default();
     let again = backends.clone();
-    let done = carry_out(run_dir, plan, jobs, backends, &cache, Grading::Anew, flakes).await?;
+    let grading = Grading::Anew;
+    let work = Work { run, plan, jobs, backends, cache: &cache, grading, flakes };
+    let done = carry_out(work).await?;
     if done == ExitCode::from(INTERRUPTED) {
         if asked.out.is_none() {
             tell!("kept: {}", temporary.keep().display());
@@ -96,7 +88,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
         let on = attack::Attacked {
             pack,
             validated: out,
-            config: &resolved.file,
+            config: &config,
             tasks: &planned,
             sample,
             backends: again,

@@ -37,7 +37,7 @@ impl<'a> Answers<'a> {
         Ok(Self { model, kept, attempts: Settings::get()?.tops.model.attempts.max(1) })
     }
 
-    pub(super) fn model(&self) -> &dyn Model {
+    pub(crate) fn model(&self) -> &dyn Model {
         self.model
     }
 
@@ -47,7 +47,7 @@ impl<'a> Answers<'a> {
     ///
     /// # Errors
     /// The endpoint did not respond, or no response can be parsed.
-    pub(super) async fn ask<T: Serialize + DeserializeOwned>(
+    pub(crate) async fn ask<T: Serialize + DeserializeOwned>(
         &self,
         stage: &str,
         question: &str,
@@ -72,7 +72,7 @@ impl<'a> Answers<'a> {
 }
 
 /// The last JSON object of this type in a response.
-pub(super) fn last_json<T: DeserializeOwned>(answer: &str) -> Option<T> {
+pub(crate) fn last_json<T: DeserializeOwned>(answer: &str) -> Option<T> {
     let starts = answer.match_indices('{').map(|(at, _)| at);
     let mut found = starts.filter_map(|at| {
         serde_json::Deserializer::from_str(&answer[at..]).into_iter::<T>().next()?.ok()

@@ -525,7 +525,7 @@ pub(super) fn rounded(share: f64) -> f64 {
 }
 
 /// Why there is no task.
-pub(super) enum Stop {
+pub(crate) enum Stop {
     Reject(&'static str, String),
     Fault(Fault),
 }

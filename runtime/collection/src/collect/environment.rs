@@ -12,8 +12,8 @@ use super::{
     settings::Settings,
 };
 
-pub(super) const WORKDIR: &str = "/testbed";
-pub(super) const PYTHON: &str = "/venv/bin/python";
+pub(crate) const WORKDIR: &str = "/testbed";
+pub(crate) const PYTHON: &str = "/venv/bin/python";
 const PIP: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
 /// A project's metadata contain its README, which often repeats an example from a removed
 /// docstring: the leak check would reject the task. Nothing reads it from there, so remove the
@@ -33,30 +33,30 @@ const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
 /// The result: the set-up lines of every task, with each package pinned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Environment {
-    pub(super) setup: Vec<String>,
+pub(crate) struct Environment {
+    pub(crate) setup: Vec<String>,
     /// Modules without a known package.
-    pub(super) missing: Vec<String>,
+    pub(crate) missing: Vec<String>,
     /// `Python 3.11.2`.
-    pub(super) python: String,
+    pub(crate) python: String,
     /// The test command of every task.
-    pub(super) test_command: Vec<String>,
+    pub(crate) test_command: Vec<String>,
 }
 
 /// The content of an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Installed {
-    pub(super) pins: Vec<String>,
+pub(crate) struct Installed {
+    pub(crate) pins: Vec<String>,
     /// The project is installed from its tree.
-    pub(super) editable: bool,
+    pub(crate) editable: bool,
     /// Pins of the packages that built it.
-    pub(super) built_with: Vec<String>,
+    pub(crate) built_with: Vec<String>,
     /// `Python 3.11.2`.
-    pub(super) python: String,
+    pub(crate) python: String,
 }
 
 /// The variables of a task's sandboxes. The project is imported from its tree.
-pub(super) fn variables(project: &Project) -> Vec<(String, String)> {
+pub(crate) fn variables(project: &Project) -> Vec<(String, String)> {
     let path = match project.root.as_str() {
         "." => WORKDIR.to_owned(),
         below => format!("{WORKDIR}/{below}"),
@@ -65,7 +65,7 @@ pub(super) fn variables(project: &Project) -> Vec<(String, String)> {
 }
 
 /// The layer of some set-up lines over the source.
-pub(super) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) -> LayerSpec {
+pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) -> LayerSpec {
     LayerSpec {
         base: Base::Host,
         source: Some(SourceTree { at: RawPath::from(WORKDIR), ..source.clone() }),
@@ -81,7 +81,7 @@ pub(super) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) 
 ///
 /// # Errors
 /// An environment fault: no interpreter that the project allows, or no package index.
-pub(super) async fn find(
+pub(crate) async fn find(
     backend: &dyn Backend,
     source: &SourceTree,
     project: &Project,
@@ -216,7 +216,7 @@ fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String>
 /// Lists, with versions, the packages that built the project: those that pip installed in the build
 /// environment first, and those that the back end then requested. Empty if the project was built
 /// with the packages in `/venv`.
-pub(super) fn built_with() -> String {
+pub(crate) fn built_with() -> String {
     format!(
         "set --; for folder in {BUILD}/pip-build-env-*/*/lib*/python*/site-packages; do [ ! -d \"$folder\" ] || set -- \
          \"$@\" --path \"$folder\"; done; [ $# -eq 0 ] || {PYTHON} -I -m pip --disable-pip-version-check freeze --all \"$@\""
@@ -265,7 +265,7 @@ fn quoted(names: &[String]) -> String {
 }
 
 /// The pins from `pip freeze`, without what is built from this tree and without pip itself.
-pub(super) fn pins(frozen: &str, project: &Project) -> Vec<String> {
+pub(crate) fn pins(frozen: &str, project: &Project) -> Vec<String> {
     let own = proctor_types::package_name(&project.name);
     let mut out: Vec<String> = frozen
         .lines()
@@ -283,7 +283,7 @@ pub(super) fn pins(frozen: &str, project: &Project) -> Vec<String> {
 }
 
 /// The pins of the packages that built a project. A name with two versions cannot be pinned.
-pub(super) fn build_pins(frozen: &str, project: &Project) -> Vec<String> {
+pub(crate) fn build_pins(frozen: &str, project: &Project) -> Vec<String> {
     let all = pins(frozen, project);
     let name = |pin: &String| proctor_types::package_name(bare(pin));
     let once = |pin: &&String| all.iter().filter(|other| name(other) == name(pin)).count() == 1;

@@ -10,7 +10,7 @@ use super::{
     candidate::{Facts, Removal, Shared},
     environment::{WORKDIR, variables},
 };
-use crate::changes::patch_of;
+use crate::carve::patch_of;
 use crate::draft::blocked_urls;
 
 impl Shared<'_> {

@@ -10,14 +10,14 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// A directory of results by content. An interrupted collection continues with them.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     folder: PathBuf,
     /// Identifies everything that all stages depend on.
     base: String,
 }
 
 impl Kept {
-    pub(super) fn new(folder: &Path, base: &str) -> Self {
+    pub(crate) fn new(folder: &Path, base: &str) -> Self {
         Self { folder: folder.to_owned(), base: sha256_hex(base.as_bytes()) }
     }
 
@@ -26,18 +26,18 @@ impl Kept {
         self.folder.join(format!("{stage}-{}.json", &key[..24]))
     }
 
-    pub(super) fn has(&self, stage: &str, of: &str) -> bool {
+    pub(crate) fn has(&self, stage: &str, of: &str) -> bool {
         self.file(stage, of).is_file()
     }
 
     /// A stage's cached result for the same input.
-    pub(super) fn get<T: DeserializeOwned>(&self, stage: &str, of: &str) -> Option<T> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, stage: &str, of: &str) -> Option<T> {
         let text = fs::read_to_string(self.file(stage, of)).ok()?;
         serde_json::from_str(&text).ok()
     }
 
     /// Atomic, with a rename.
-    pub(super) fn put<T: Serialize>(&self, stage: &str, of: &str, made: &T) -> io::Result<()> {
+    pub(crate) fn put<T: Serialize>(&self, stage: &str, of: &str, made: &T) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let file = tempfile::NamedTempFile::new_in(&self.folder)?;
         fs::write(file.path(), serde_json::to_vec(made)?)?;

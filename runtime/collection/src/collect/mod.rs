@@ -1,18 +1,18 @@
 //! `proctor collect`: turns a repository into a benchmark, without manual work and without a model
 //! (`docs/collection.md`).
 
-mod answers;
+pub(crate) mod answers;
 mod asking;
 mod attacked;
 mod calls;
-mod candidate;
-mod environment;
+pub(crate) mod candidate;
+pub(crate) mod environment;
 mod form;
 mod found;
 #[cfg(test)]
 mod golden;
 mod graph;
-mod kept;
+pub(crate) mod kept;
 mod labels;
 mod lasting;
 mod level_two;
@@ -24,17 +24,16 @@ mod observe;
 mod origin;
 mod others;
 mod part;
-mod pipeline;
+pub(crate) mod pipeline;
 mod poetry;
-mod progress;
-mod project;
+pub(crate) mod progress;
+pub(crate) mod project;
 mod prose;
-mod pulls;
 mod renew;
 mod report;
 mod same;
 mod seeded;
-mod settings;
+pub(crate) mod settings;
 mod solvability;
 mod statement;
 mod stubs;
@@ -43,7 +42,7 @@ mod test_file;
 mod tops;
 mod traverse;
 mod twins;
-mod verify;
+pub(crate) mod verify;
 
 pub use answers::{Answers, Model};
 pub use attacked::{Attacked, Attacks};
@@ -51,10 +50,6 @@ pub use candidate::{Facts, Reject};
 pub use labels::TopsScore;
 pub use origin::Origin;
 pub use pipeline::{CollectError, CollectionContext, collect};
-pub use pulls::{
-    CloneCollection, ClonesReport, Extent, FailedClone, FastValidation, PullFacts, PullReject,
-    PullReport, Pulls, collect_pulls, join_clones,
-};
 pub use renew::{Renewed, renew};
 pub use report::{Complexity, LevelTwo, Report, Stages};
 pub use solvability::{Coverage, Requirement, RequirementKind, Solvability, SolvabilityCounts};

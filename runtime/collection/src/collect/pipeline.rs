@@ -321,7 +321,7 @@ fn sorted(outcomes: Vec<Outcome>) -> (Vec<Made>, Vec<Reject>) {
 }
 
 /// Everything that all stages depend on.
-pub(super) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> String {
+pub(crate) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> String {
     let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| *text).collect();
     let templates = [
         include_str!("../../../../prompts/collection/statement.md.j2"),
@@ -345,7 +345,7 @@ pub(super) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> 
 }
 
 /// Write errors are ignored: the result is computed again the next time.
-pub(super) fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
+pub(crate) fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
     if let Err(error) = kept.put(stage, of, made) {
         tracing::warn!(%error, stage, "cannot cache a stage's result");
     }
@@ -439,7 +439,7 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
     Ok(())
 }
 
-pub(super) fn lines<T: serde::Serialize>(list: &[T]) -> serde_json::Result<String> {
+pub(crate) fn lines<T: serde::Serialize>(list: &[T]) -> serde_json::Result<String> {
     let mut out = String::new();
     for one in list {
         out.push_str(&serde_json::to_string(one)?);

@@ -8,7 +8,7 @@ use std::{
 
 /// Counts finished items. Cached ones take no time and do not affect the pace.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     all: usize,
     to_make: usize,
     so_far: Mutex<SoFar>,
@@ -23,18 +23,18 @@ struct SoFar {
 
 impl Progress {
     /// Of `all` items, `to_make` are not cached.
-    pub(super) fn new(all: usize, to_make: usize) -> Self {
+    pub(crate) fn new(all: usize, to_make: usize) -> Self {
         Self { all, to_make, so_far: Mutex::default() }
     }
 
     /// An uncached item starts.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
         so_far.begun.get_or_insert_with(Instant::now);
     }
 
     /// An item is done: `3 of 10 done, about 4 min left`.
-    pub(super) fn end(&self, is_made: bool) -> String {
+    pub(crate) fn end(&self, is_made: bool) -> String {
         let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
         so_far.done += 1;
         so_far.made += usize::from(is_made);

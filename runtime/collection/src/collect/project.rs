@@ -13,26 +13,26 @@ use super::{
 
 /// A project's own metadata, as far as a collection needs them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Project {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) summary: String,
-    pub(super) requires_python: String,
+pub(crate) struct Project {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) summary: String,
+    pub(crate) requires_python: String,
     /// Packages that its tests need: from an extra, a dependency group, or a requirements file.
-    pub(super) requirements: Vec<String>,
-    pub(super) urls: Vec<String>,
+    pub(crate) requirements: Vec<String>,
+    pub(crate) urls: Vec<String>,
     /// The directory that its packages are imported from: `.`, `src` or `lib`.
-    pub(super) root: String,
+    pub(crate) root: String,
     /// The package's own Python files, below the tree.
-    pub(super) modules: Vec<String>,
+    pub(crate) modules: Vec<String>,
     /// Directories for pytest if the project's configuration names none.
-    pub(super) tests: Vec<String>,
+    pub(crate) tests: Vec<String>,
     /// Whether it can be installed.
-    pub(super) installable: bool,
+    pub(crate) installable: bool,
 }
 
 impl Project {
-    pub(super) fn read(tree: &Path, settings: &EnvironmentSettings, layout: &Layout) -> Self {
+    pub(crate) fn read(tree: &Path, settings: &EnvironmentSettings, layout: &Layout) -> Self {
         let text = |name: &str| fs::read_to_string(tree.join(name)).unwrap_or_default();
         let pyproject: Table = text("pyproject.toml").parse().unwrap_or_default();
         let metadata = text("PKG-INFO");
@@ -146,7 +146,7 @@ impl Project {
 
     /// The packages of a tree that are one level deeper, in a namespace: `jaraco.text` in `jaraco`,
     /// which has no `__init__.py`. They are not supported.
-    pub(super) fn in_namespaces(tree: &Path, layout: &Layout) -> Vec<String> {
+    pub(crate) fn in_namespaces(tree: &Path, layout: &Layout) -> Vec<String> {
         let mut out = BTreeSet::new();
         for root in ["src", "lib", "."] {
             for space in names(&tree.join(root)) {
@@ -167,7 +167,7 @@ impl Project {
     }
 
     /// `owner/name` of its repository, if one of its URLs is at a known forge.
-    pub(super) fn repository(&self) -> Option<String> {
+    pub(crate) fn repository(&self) -> Option<String> {
         self.urls.iter().find_map(|url| {
             let rest = url.split_once("://")?.1;
             let rest = rest.strip_prefix("www.").unwrap_or(rest);
@@ -187,7 +187,7 @@ fn is_module(name: &str, layout: &Layout) -> bool {
 }
 
 /// A name that pytest uses for test files or their helpers.
-pub(super) fn is_test_name(name: &str) -> bool {
+pub(crate) fn is_test_name(name: &str) -> bool {
     name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py"
 }
 
@@ -261,7 +261,7 @@ fn listed_in(text: &str) -> Vec<String> {
 }
 
 /// The name of a requirement: everything before an extra, a version or a marker.
-pub(super) fn bare(requirement: &str) -> &str {
+pub(crate) fn bare(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
     requirement[..end.unwrap_or(requirement.len())].trim()
 }
@@ -288,7 +288,7 @@ fn urls(headers: &[(&str, &str)], project: Option<&Table>, poetry: Option<&Table
 
 /// Requires-Python as a condition on `v`, for an interpreter without packages. Unsupported parts
 /// are dropped; pip reports them later.
-pub(super) fn python_condition(requires: &str) -> String {
+pub(crate) fn python_condition(requires: &str) -> String {
     let clause = |part: &str| -> Option<String> {
         let part = part.trim();
         let (operator, version) = ["~=", ">=", "<=", "!=", "==", ">", "<"]

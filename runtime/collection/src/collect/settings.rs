@@ -5,81 +5,81 @@ use std::collections::BTreeMap;
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
-pub(super) const TEXT: &str = include_str!("../../../../configs/collection.toml");
+pub(crate) const TEXT: &str = include_str!("../../../../configs/collection.toml");
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Settings {
-    pub(super) version: u32,
-    pub(super) environment: EnvironmentSettings,
-    pub(super) runs: RunSettings,
-    pub(super) layout: Layout,
-    pub(super) tops: TopSettings,
-    pub(super) pass_to_pass: PassSettings,
-    pub(super) take_away: TakeAway,
-    pub(super) idle: IdleSettings,
-    pub(super) solvability: SolvabilitySettings,
-    pub(super) minima: Minima,
-    pub(super) lite: LiteSettings,
+pub(crate) struct Settings {
+    pub(crate) version: u32,
+    pub(crate) environment: EnvironmentSettings,
+    pub(crate) runs: RunSettings,
+    pub(crate) layout: Layout,
+    pub(crate) tops: TopSettings,
+    pub(crate) pass_to_pass: PassSettings,
+    pub(crate) take_away: TakeAway,
+    pub(crate) idle: IdleSettings,
+    pub(crate) solvability: SolvabilitySettings,
+    pub(crate) minima: Minima,
+    pub(crate) lite: LiteSettings,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EnvironmentSettings {
-    pub(super) pytest: Vec<String>,
-    pub(super) pythons: Vec<String>,
-    pub(super) extras: Vec<String>,
-    pub(super) groups: Vec<String>,
-    pub(super) requirements: Vec<String>,
-    pub(super) left_out: Vec<String>,
-    pub(super) for_rows: Vec<String>,
-    pub(super) rounds: usize,
-    pub(super) modules: BTreeMap<String, String>,
-    pub(super) options: BTreeMap<String, String>,
+pub(crate) struct EnvironmentSettings {
+    pub(crate) pytest: Vec<String>,
+    pub(crate) pythons: Vec<String>,
+    pub(crate) extras: Vec<String>,
+    pub(crate) groups: Vec<String>,
+    pub(crate) requirements: Vec<String>,
+    pub(crate) left_out: Vec<String>,
+    pub(crate) for_rows: Vec<String>,
+    pub(crate) rounds: usize,
+    pub(crate) modules: BTreeMap<String, String>,
+    pub(crate) options: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RunSettings {
-    pub(super) arguments: Vec<String>,
-    pub(super) plugin_arguments: BTreeMap<String, Vec<String>>,
-    pub(super) test_seconds: f64,
-    pub(super) file_seconds: f64,
-    pub(super) seconds: f64,
-    pub(super) restarts: usize,
-    pub(super) memory_mb: u64,
+pub(crate) struct RunSettings {
+    pub(crate) arguments: Vec<String>,
+    pub(crate) plugin_arguments: BTreeMap<String, Vec<String>>,
+    pub(crate) test_seconds: f64,
+    pub(crate) file_seconds: f64,
+    pub(crate) seconds: f64,
+    pub(crate) restarts: usize,
+    pub(crate) memory_mb: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Layout {
-    pub(super) outside: Vec<String>,
-    pub(super) not_modules: Vec<String>,
+pub(crate) struct Layout {
+    pub(crate) outside: Vec<String>,
+    pub(crate) not_modules: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TopSettings {
-    pub(super) depth: usize,
-    pub(super) threshold: f64,
-    pub(super) affinity: f64,
-    pub(super) direct: f64,
-    pub(super) asserted: f64,
-    pub(super) first_level: f64,
-    pub(super) helper: f64,
-    pub(super) frequent: f64,
-    pub(super) everywhere: f64,
-    pub(super) helper_words: Vec<String>,
-    pub(super) model: ModelSettings,
+pub(crate) struct TopSettings {
+    pub(crate) depth: usize,
+    pub(crate) threshold: f64,
+    pub(crate) affinity: f64,
+    pub(crate) direct: f64,
+    pub(crate) asserted: f64,
+    pub(crate) first_level: f64,
+    pub(crate) helper: f64,
+    pub(crate) frequent: f64,
+    pub(crate) everywhere: f64,
+    pub(crate) helper_words: Vec<String>,
+    pub(crate) model: ModelSettings,
 }
 
 /// How a model is asked for the tops.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ModelSettings {
-    pub(super) batch: usize,
-    pub(super) at_once: usize,
-    pub(super) attempts: usize,
+pub(crate) struct ModelSettings {
+    pub(crate) batch: usize,
+    pub(crate) at_once: usize,
+    pub(crate) attempts: usize,
 }
 
 /// Which other test files must still pass.
@@ -96,59 +96,59 @@ pub enum Policy {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PassSettings {
-    pub(super) policies: Vec<Policy>,
-    pub(super) files: usize,
-    pub(super) fewest: usize,
+pub(crate) struct PassSettings {
+    pub(crate) policies: Vec<Policy>,
+    pub(crate) files: usize,
+    pub(crate) fewest: usize,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TakeAway {
-    pub(super) lines: [usize; 2],
-    pub(super) never: Vec<String>,
-    pub(super) rounds: usize,
-    pub(super) halvings: usize,
+pub(crate) struct TakeAway {
+    pub(crate) lines: [usize; 2],
+    pub(crate) never: Vec<String>,
+    pub(crate) rounds: usize,
+    pub(crate) halvings: usize,
 }
 
 /// Return values of solutions that do nothing, besides None.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct IdleSettings {
-    pub(super) returns: Vec<String>,
+pub(crate) struct IdleSettings {
+    pub(crate) returns: Vec<String>,
 }
 
 /// Exact texts that tests require, in characters.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SolvabilitySettings {
-    pub(super) shortest: usize,
-    pub(super) longest: usize,
-    pub(super) texts: usize,
+pub(crate) struct SolvabilitySettings {
+    pub(crate) shortest: usize,
+    pub(crate) longest: usize,
+    pub(crate) texts: usize,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Minima {
-    pub(super) lines: usize,
-    pub(super) points: usize,
-    pub(super) files: usize,
-    pub(super) pass_rate: f64,
+pub(crate) struct Minima {
+    pub(crate) lines: usize,
+    pub(crate) points: usize,
+    pub(crate) files: usize,
+    pub(crate) pass_rate: f64,
 }
 
 /// The number of tasks in the smaller set.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LiteSettings {
-    pub(super) share: f64,
-    pub(super) fewest: usize,
-    pub(super) most: usize,
+pub(crate) struct LiteSettings {
+    pub(crate) share: f64,
+    pub(crate) fewest: usize,
+    pub(crate) most: usize,
 }
 
 impl Settings {
     /// # Errors
     /// The built-in file is invalid.
-    pub(super) fn get() -> Result<&'static Self, Fault> {
+    pub(crate) fn get() -> Result<&'static Self, Fault> {
         static READ: ShippedTable<Settings> = ShippedTable::new("collection.toml", TEXT);
         READ.get().map_err(|error| Fault::new(Layer::Environment, error))
     }

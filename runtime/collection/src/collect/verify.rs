@@ -15,16 +15,16 @@ use super::candidate::Stop;
 
 /// Where tasks are checked.
 #[derive(Clone, Copy)]
-pub(super) struct Judge<'a> {
-    pub(super) backend: &'a dyn Backend,
-    pub(super) sources: &'a Sources,
+pub(crate) struct Judge<'a> {
+    pub(crate) backend: &'a dyn Backend,
+    pub(crate) sources: &'a Sources,
 }
 
 /// The task's environment, and the hidden content that it contains.
 ///
 /// # Errors
 /// A fault of the environment or of a sandbox.
-pub(super) async fn find(
+pub(crate) async fn find(
     judge: Judge<'_>,
     task: &Task,
 ) -> Result<(Prepared, LayerFindings), Fault> {
@@ -38,7 +38,7 @@ pub(super) async fn find(
 ///
 /// # Errors
 /// A rejection that names the copy, or a sandbox fault.
-pub(super) async fn look_through(
+pub(crate) async fn look_through(
     judge: Judge<'_>,
     task: &Task,
     environment: &Prepared,
@@ -53,7 +53,7 @@ pub(super) async fn look_through(
 ///
 /// # Errors
 /// A rejection with the findings, or a sandbox fault.
-pub(super) async fn grade_both(
+pub(crate) async fn grade_both(
     judge: Judge<'_>,
     task: &Task,
     environment: &Prepared,
@@ -82,7 +82,7 @@ pub(super) async fn grade_both(
 }
 
 /// What to say of a task whose gold has a verdict that isn't clean.
-pub(super) fn unclean(task: &str, integrity: Integrity) -> String {
+pub(crate) fn unclean(task: &str, integrity: Integrity) -> String {
     format!(
         "warning: the gold patch of {task} is graded {integrity}, not clean; reports may also flag honest solutions"
     )
@@ -92,7 +92,7 @@ pub(super) fn unclean(task: &str, integrity: Integrity) -> String {
 ///
 /// # Errors
 /// A sandbox fault.
-pub(super) async fn graded(
+pub(crate) async fn graded(
     judge: Judge<'_>,
     task: &Task,
     environment: &Prepared,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proctor_types::{Api, NativeTurn};
 use serde_json::Value;
 
-use super::{Broken, Came};
+use super::{AttemptResult, Broken};
 use crate::{
     codec::{
         self, ReadError,
@@ -12,8 +12,8 @@ use crate::{
         sse,
     },
     judge::TroubleKind,
+    request_path::Client,
     trial::Line,
-    way::Client,
 };
 
 /// The form of a body. Its first bytes decide, not its content type: some endpoints label streams
@@ -49,7 +49,12 @@ fn starts(text: &[u8], with: &[u8]) -> bool {
     text[..length] == with[..length]
 }
 
-pub(super) fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came: &mut Came) {
+pub(super) fn read_whole<C: Client>(
+    line: &Line,
+    step: u64,
+    client: &mut C,
+    came: &mut AttemptResult,
+) {
     let api = line.model.api;
     let raw = came.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&came.raw);
     let mut body = match codec::tolerant::value(raw) {
@@ -78,7 +83,7 @@ pub(super) fn read_whole<C: Client>(line: &Line, step: u64, client: &mut C, came
 }
 
 /// Reads the events of a stream that arrived as one list.
-fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut Came) {
+fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut AttemptResult) {
     let mut reader = codec::reader(Api::Gemini);
     let mut deltas = Vec::new();
     for item in list {
@@ -130,7 +135,7 @@ impl Stream {
         last: bool,
         streamed: bool,
         client: &mut C,
-        came: &mut Came,
+        came: &mut AttemptResult,
     ) -> Result<bool, Broken> {
         while let Some(event) = self.next(line, last) {
             self.spoke |= event.is_progress();
@@ -170,7 +175,7 @@ impl Stream {
 
     /// The next complete event, without the key. If `last`, the remaining bytes in any form.
     fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
-        let whole = self.decoder.next();
+        let whole = self.decoder.next_event();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
         let event = line.endpoint.redacted(&event.raw).map_or(event, sse::event);
         Some(plain(event))

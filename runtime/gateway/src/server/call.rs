@@ -14,7 +14,7 @@ use super::{
 use crate::{
     AskError, RequestFacts, TrialGateway,
     codec::{self, Losses, Part, Role},
-    way::{End, Failure, Outgoing},
+    request_path::{End, Failure, Outgoing},
 };
 
 pub(super) struct Call {

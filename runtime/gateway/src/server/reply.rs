@@ -18,7 +18,7 @@ use crate::{
         neutral::{Delta, Whole},
         sse,
     },
-    way::{Client, End, SPREAD},
+    request_path::{Client, End, SPREAD},
 };
 
 /// Not an HTTP status: recorded if the client disconnected before a response.

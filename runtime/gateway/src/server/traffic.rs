@@ -15,10 +15,10 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Watched(Mutex<State>);
+pub(super) struct Watched(Mutex<TrafficCounts>);
 
 #[derive(Debug, Default)]
-struct State {
+struct TrafficCounts {
     requests: u64,
     refused: u64,
     answer: Option<Answer>,
@@ -39,7 +39,7 @@ pub(super) struct Returned {
 }
 
 impl Watched {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TrafficCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -26,11 +26,11 @@ const CONVERSATIONS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Pack {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<PackIndex>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PackIndex {
     /// This process writes the file, so its index is complete. The file is opened for each write: a
     /// run has hundreds of concurrent trials and often only a thousand descriptors.
     writes: bool,
@@ -88,7 +88,7 @@ impl Pack {
         &self.path
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PackIndex> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -166,7 +166,7 @@ impl Pack {
 
     fn append(
         &self,
-        state: &mut State,
+        state: &mut PackIndex,
         kind: Kind,
         hash: &Hash,
         payload: &[u8],
@@ -208,7 +208,7 @@ impl Pack {
     }
 
     /// The state, after indexing every complete entry in the file.
-    fn indexed(&self) -> Result<MutexGuard<'_, State>, RecordError> {
+    fn indexed(&self) -> Result<MutexGuard<'_, PackIndex>, RecordError> {
         let mut state = self.state();
         let failed = || RecordError::io(&self.path, "cannot be read");
         if !state.writes {
@@ -222,7 +222,7 @@ impl Pack {
     }
 
     /// Reads the headers after the indexed bytes. Returns the offsets where damage starts.
-    fn index(&self, state: &mut State, file: &File) -> io::Result<Vec<u64>> {
+    fn index(&self, state: &mut PackIndex, file: &File) -> io::Result<Vec<u64>> {
         let end = file.metadata()?.len();
         let (mut at, mut damage) = (state.length, Vec::new());
         while at < end {
@@ -247,7 +247,11 @@ impl Pack {
         Ok(damage)
     }
 
-    fn entry(&self, state: &State, hash: &Hash) -> Result<Option<(Kind, Vec<u8>)>, RecordError> {
+    fn entry(
+        &self,
+        state: &PackIndex,
+        hash: &Hash,
+    ) -> Result<Option<(Kind, Vec<u8>)>, RecordError> {
         let Some((at, head)) = state.entries.get(hash) else { return Ok(None) };
         let mut bytes = vec![0; head.length()];
         let read = disk::open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, *at));
@@ -297,7 +301,7 @@ impl Pack {
 
     fn body(
         &self,
-        state: &mut State,
+        state: &mut PackIndex,
         hash: &Hash,
         shared: &dyn Fn(&Hash) -> Result<Vec<u8>, RecordError>,
     ) -> Result<Option<Arc<Vec<u8>>>, RecordError> {
@@ -337,7 +341,7 @@ impl Pack {
 
     fn tree_in(
         &self,
-        state: &mut State,
+        state: &mut PackIndex,
         hash: &Hash,
         shared: &dyn Fn(&Hash) -> Result<Vec<u8>, RecordError>,
     ) -> Result<Option<Arc<Tree>>, RecordError> {

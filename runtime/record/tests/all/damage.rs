@@ -12,9 +12,9 @@ use std::{
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, Checked, Grading, Journal, Remedy, RunDir};
 use proctor_types::{
-    Arm, ArmId, Budget, Ending, Event, Label, LeakCheckSpec, NetworkPolicy, Outcome, RULES,
-    RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spent, StatementSpec, Task, TaskId, TrialId,
-    Verdict,
+    Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, Label, LeakCheckSpec, NetworkPolicy,
+    Outcome, RULES, RUN_SCHEMA, RunRecord, RunTask, SandboxSpec, Spent, StatementSpec, Task,
+    TaskId, TrialId, Verdict,
 };
 use serde_json::{Map, Value, json};
 
@@ -97,7 +97,8 @@ impl Made {
                 source: None,
                 host_bound: false,
             }],
-            config: json!({"rate": 0.1}),
+            config_version: CONFIG_VERSION,
+            config: serde_json::from_value(json!({"rate": 0.1})).unwrap(),
             host: json!({}),
             agent: String::new(),
             certificate: None,

@@ -19,8 +19,8 @@ use proctor_scaffold_api::{
     Finish, Say, Scaffold, ScaffoldSource, Scaffolds, Session, SourceError, Stop,
 };
 use proctor_types::{
-    Arm, BudgetKind, BudgetScope, Ending, Event, FlakePolicy, RULES, RUN_SCHEMA, RunRecord,
-    RunTask, SandboxKind, Task, TrialId, UserError,
+    Arm, BudgetKind, BudgetScope, CONFIG_VERSION, Ending, Event, FlakePolicy, RULES, RUN_SCHEMA,
+    RecordedConfig, RunRecord, RunTask, SandboxKind, Task, TrialId, UserError,
 };
 use serde_json::{Map, Value, json};
 
@@ -162,7 +162,8 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         jobs: 1,
         arms: vec![arm],
         tasks: vec![RunTask { task, digest, base_dir: tasks, source: None, host_bound: true }],
-        config: Value::Null,
+        config_version: CONFIG_VERSION,
+        config: RecordedConfig::default(),
         host: json!({}),
         agent: backend.agent(),
         certificate: None,

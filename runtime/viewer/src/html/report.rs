@@ -14,7 +14,6 @@ use proctor_types::{
     Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
 };
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{
     answer::{
@@ -381,7 +380,6 @@ fn trial_row<'a>(
 
 fn run_row(run: &RunPage) -> RunRow<'_> {
     let record = &run.record;
-    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     RunRow {
         name: &run.name,
         proctor: &record.proctor,
@@ -413,6 +411,10 @@ fn run_row(run: &RunPage) -> RunRow<'_> {
             .map(|task| (task.task.id.as_str(), task.digest.as_str()))
             .collect(),
     }
+}
+
+fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
 fn date(seconds: u64) -> String {

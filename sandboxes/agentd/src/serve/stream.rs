@@ -22,11 +22,11 @@ pub const PIECE: usize = 128 << 10;
 /// descriptors in one `poll`.
 pub struct Stream {
     pub id: u32,
-    state: Mutex<State>,
+    state: Mutex<StreamState>,
     wake: OwnedFd,
 }
 
-struct State {
+struct StreamState {
     /// Bytes that may still be sent to the host.
     credit: u64,
     /// Bytes that the host may still send.
@@ -46,7 +46,7 @@ pub enum Input {
 impl Stream {
     pub fn new(id: u32) -> rustix::io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let state = State {
+        let state = StreamState {
             credit: INITIAL_CREDIT.into(),
             allowance: INITIAL_CREDIT.into(),
             input: VecDeque::new(),
@@ -56,7 +56,7 @@ impl Stream {
         Ok(Self { id, state: Mutex::new(state), wake })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -87,14 +87,14 @@ pub struct SandboxHandle {
 /// The state that the tasks and all open calls share.
 pub struct Link {
     out: mpsc::UnboundedSender<Vec<u8>>,
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     /// Commands that were killed at their time limit.
     timed_out: AtomicU64,
     /// Requests that failed for lack of space.
     no_space: AtomicU64,
 }
 
-struct State {
+struct LinkState {
     streams: HashMap<u32, Inbox>,
     next: u32,
     broken: Option<String>,
@@ -130,7 +130,7 @@ impl SandboxHandle {
 
         let (out, queue) = mpsc::unbounded_channel();
         let (accepting, accepted) = mpsc::channel(WAITING);
-        let state = State {
+        let state = LinkState {
             streams: HashMap::new(),
             next: 2,
             broken: None,
@@ -186,7 +186,7 @@ impl Drop for SandboxHandle {
 }
 
 impl Link {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

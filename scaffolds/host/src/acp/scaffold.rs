@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::talk::{PROTOCOL, Talk};
 use crate::{
     agent::{self, Agent},
+    conversation::Watch,
     limits::{self, Limits},
     own,
     program::Programs,
@@ -86,8 +87,9 @@ impl Scaffold for Acp {
         let starting = Agent::start(&place, command, self.limits);
         let mut agent = starting.map_err(|error| error.fault("starting the agent"))?;
         let sandbox = Arc::clone(session.handle());
-        let mut talk = Talk::new(self.limits, &settings, prompt);
-        let end = talk.run(&mut agent, session).await;
+        let mut watch = Watch::new(self.limits, settings.idle_seconds);
+        let mut talk = Talk::new(self.limits, prompt);
+        let end = talk.run(&mut agent, &mut watch, session).await;
         // However the conversation ended, nothing that it started continues.
         drop(talk);
         own::end_commands(&sandbox).await;

@@ -3,20 +3,21 @@
 
 use std::collections::VecDeque;
 
+use async_trait::async_trait;
 use proctor_sandbox_api::wire::Exited;
 use proctor_scaffold_api::{Finish, Session, Stop};
-use proctor_types::{Answer, ExitCause, plural};
+use proctor_types::{Answer, ExitCause};
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::client::Client;
+use super::{client::Client, terminals::Ended};
 use crate::{
     agent::{Agent, Heard},
+    conversation::{self, Protocol, Watch},
     ending::{ended, with_words},
     limits::Limits,
-    own::{End, Quiet},
+    own::End,
     rpc::{self, Error, Message, OVER},
-    settings::Settings,
 };
 
 /// The version of the Agent Client Protocol.
@@ -36,7 +37,6 @@ enum Stage {
 pub(super) struct Talk {
     limits: &'static Limits,
     prompt: String,
-    quiet: Quiet,
     stage: Stage,
     /// The id of our request.
     number: u64,
@@ -44,36 +44,71 @@ pub(super) struct Talk {
     logins: Vec<String>,
     session_id: Value,
     client: Client,
-    wrong_lines: u32,
-    /// Consecutive requests that were answered with an error.
-    errors: u32,
-    /// Requests since its last model request.
-    requests: u32,
-    /// Model requests so far.
-    model_requests: u64,
+}
+
+/// The conversation with an agent.
+struct Peer<'a> {
+    talk: &'a mut Talk,
+    agent: &'a mut Agent,
+}
+
+/// What an agent does.
+enum Event {
+    Heard(Heard),
+    /// A command that it started has ended.
+    Terminal(Ended),
+}
+
+#[async_trait]
+impl Protocol for Peer<'_> {
+    type Event = Event;
+
+    async fn next(&mut self) -> Result<Event, End> {
+        tokio::select! {
+            heard = self.agent.next() => heard.map(Event::Heard).map_err(End::Broken),
+            done = self.talk.client.terminals.next() => Ok(Event::Terminal(done)),
+        }
+    }
+
+    async fn handle(
+        &mut self,
+        event: Event,
+        watch: &mut Watch,
+        session: &mut dyn Session,
+    ) -> Result<Option<Finish>, End> {
+        Ok(self.talk.handle(self.agent, event, watch, session).await?)
+    }
+
+    async fn leave(&mut self) -> Finish {
+        self.talk.cancel(self.agent).await
+    }
+
+    fn is_busy(&self) -> bool {
+        self.talk.client.terminals.busy()
+    }
+
+    fn errors(&self) -> Vec<u8> {
+        self.agent.errors()
+    }
 }
 
 impl Talk {
-    pub(super) fn new(limits: &'static Limits, settings: &Settings, prompt: String) -> Self {
+    pub(super) fn new(limits: &'static Limits, prompt: String) -> Self {
         Self {
             limits,
             prompt,
-            quiet: Quiet::new(settings.idle_seconds),
             stage: Stage::Initialize,
             number: 0,
             logins: Vec::new(),
             session_id: Value::Null,
             client: Client::new(limits),
-            wrong_lines: 0,
-            errors: 0,
-            requests: 0,
-            model_requests: 0,
         }
     }
 
     pub(super) async fn run(
         &mut self,
         agent: &mut Agent,
+        watch: &mut Watch,
         session: &mut dyn Session,
     ) -> Result<Finish, End> {
         let about = json!({
@@ -85,80 +120,62 @@ impl Talk {
             "clientInfo": { "name": "proctor", "version": env!("CARGO_PKG_VERSION") },
         });
         self.ask(agent, Stage::Initialize, about);
-        let end = self.listen(agent, session).await?;
+        let mut peer = Peer { talk: &mut *self, agent: &mut *agent };
+        let end = conversation::run(&mut peer, watch, session).await?;
         if let Some(note) = self.client.updates.end() {
             session.note(note).await?;
         }
         Ok(end)
     }
 
-    async fn listen(
+    async fn handle(
         &mut self,
         agent: &mut Agent,
+        event: Event,
+        watch: &mut Watch,
         session: &mut dyn Session,
-    ) -> Result<Finish, End> {
-        loop {
-            let line = tokio::select! {
-                heard = agent.next() => match heard.map_err(End::Broken)? {
-                    Heard::Line(line) => line,
-                    Heard::TooLong => {
-                        let most = self.limits.line_bytes;
-                        let why = format!("it wrote a line of more than {most} bytes");
-                        return Ok(ended(ExitCause::Crashed, why));
-                    }
-                    Heard::Exited(exit) => return Ok(gone(&exit, agent)),
-                },
-                done = self.client.terminals.next() => {
-                    self.quiet.seen();
-                    self.client.terminal_ended(agent, session, done).await?;
-                    continue;
+    ) -> Result<Option<Finish>, Stop> {
+        let line = match event {
+            Event::Heard(Heard::Line(line)) => line,
+            Event::Heard(Heard::TooLong) => return Ok(Some(watch.too_long())),
+            Event::Heard(Heard::Exited(exit)) => return Ok(Some(gone(&exit, agent))),
+            Event::Terminal(done) => {
+                watch.active();
+                self.client.terminal_ended(agent, session, done).await?;
+                return Ok(None);
+            }
+        };
+        match Message::read(&line) {
+            Ok(Message::Request { id, method, params }) => {
+                // Nothing would read the response to a request that changes the tree.
+                if agent.has_exited() {
+                    return Ok(None);
                 }
-                () = session.ending() => return Ok(self.cancel(agent).await),
-                () = sleep(self.quiet.tick()) => {
-                    if self.client.terminals.busy() {
-                        self.quiet.seen();
-                    }
-                    match self.quiet.end(&session.traffic(), self.limits) {
-                        Some(end) => return Ok(with_last_words(end, agent)),
-                        None => continue,
-                    }
+                watch.count(&session.traffic());
+                let reply = self.client.request(agent, session, &id, &method, params).await?;
+                let Some(reply) = reply else { return Ok(None) };
+                watch.answered(reply.is_err());
+                agent.send(&rpc::reply(&id, reply));
+                Ok(watch.loops("request", "its last request to the model"))
+            }
+            Ok(Message::Notice { method, params }) if method == "session/update" => {
+                for note in self.client.updates.take(&params["update"]) {
+                    session.note(note).await?;
                 }
-            };
-            match Message::read(&line) {
-                Ok(Message::Request { id, method, params }) => {
-                    if let Some(end) = self.asked(agent, session, id, &method, params).await? {
-                        return Ok(end);
-                    }
-                }
-                Ok(Message::Notice { method, params }) if method == "session/update" => {
-                    for note in self.client.updates.take(&params["update"]) {
-                        session.note(note).await?;
-                    }
-                }
-                // From a later version, or an extension: no response is expected.
-                Ok(Message::Notice { .. }) => {}
-                Ok(Message::Answer { id, result }) => {
-                    self.quiet.seen();
-                    if let Some(end) = self.answered(agent, session, &id, result) {
-                        return Ok(end);
-                    }
-                }
-                Err(wrong) => {
-                    self.wrong_lines += 1;
-                    if self.wrong_lines >= self.limits.wrong_lines {
-                        let lines = plural(self.wrong_lines, "line");
-                        let shown: String = String::from_utf8_lossy(&line)
-                            .chars()
-                            .filter(|c| !c.is_control())
-                            .take(80)
-                            .collect();
-                        let why = format!(
-                            "it wrote {lines} that are no messages to its standard output, last: {shown}"
-                        );
-                        return Ok(ended(ExitCause::Crashed, why));
-                    }
+                Ok(None)
+            }
+            // From a later version, or an extension: no response is expected.
+            Ok(Message::Notice { .. }) => Ok(None),
+            Ok(Message::Answer { id, result }) => {
+                watch.active();
+                Ok(self.answered(agent, session, &id, result))
+            }
+            Err(wrong) => {
+                let end = watch.wrong_line(&line);
+                if end.is_none() {
                     agent.send(&wrong);
                 }
+                Ok(end)
             }
         }
     }
@@ -246,47 +263,6 @@ impl Talk {
         None
     }
 
-    /// Handles a request of the agent. Returns the end of an agent that loops.
-    async fn asked(
-        &mut self,
-        agent: &mut Agent,
-        session: &mut dyn Session,
-        id: Value,
-        method: &str,
-        params: Value,
-    ) -> Result<Option<Finish>, Stop> {
-        // Nothing would read the response to a request that changes the tree.
-        if agent.has_exited() {
-            return Ok(None);
-        }
-        let seen = session.traffic().requests;
-        if std::mem::replace(&mut self.model_requests, seen) != seen {
-            self.requests = 0;
-        }
-        self.requests += 1;
-        let Some(reply) = self.client.request(agent, session, &id, method, params).await? else {
-            return Ok(None);
-        };
-        match &reply {
-            Ok(_) => {
-                self.errors = 0;
-                self.quiet.seen();
-            }
-            Err(_) => self.errors += 1,
-        }
-        agent.send(&rpc::reply(&id, reply));
-        let why = if self.errors >= self.limits.errors_in_a_row {
-            let requests = plural(self.errors, "request");
-            format!("it had {requests} in a row answered with an error")
-        } else if self.requests >= self.limits.requests_without_answer {
-            let requests = plural(self.requests, "request");
-            format!("it made {requests} since its last request to the model")
-        } else {
-            return Ok(None);
-        };
-        Ok(Some(ended(ExitCause::Loop, why)))
-    }
-
     /// The trial is over: notifies the agent and gives it time to exit. Its requests are no longer
     /// performed.
     async fn cancel(&mut self, agent: &mut Agent) -> Finish {
@@ -327,15 +303,6 @@ fn gone(exit: &Exited, agent: &Agent) -> Finish {
     let status = proctor_sandbox_api::ending_of(exit);
     let why = format!("it ended with {status} before its turn was over");
     ended(ExitCause::Crashed, with_words(why, &agent.errors()))
-}
-
-fn with_last_words(end: Finish, agent: &Agent) -> Finish {
-    match end {
-        Finish::Exited { cause, why } => {
-            Finish::Exited { cause, why: with_words(why, &agent.errors()) }
-        }
-        Finish::Submitted => Finish::Submitted,
-    }
 }
 
 /// Interprets the end of the agent's turn.

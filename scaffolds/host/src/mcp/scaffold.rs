@@ -13,10 +13,7 @@ use proctor_scaffold_api::{
 use proctor_scaffolds::{OpenTools, ToolSet};
 use proctor_types::{ExitCause, ToolCall};
 use serde_json::{Map, Value, json};
-use tokio::{
-    sync::mpsc,
-    time::{sleep, timeout},
-};
+use tokio::{sync::mpsc, time::timeout};
 
 use super::{
     answer::{Call, Tools},
@@ -24,9 +21,10 @@ use super::{
 };
 use crate::{
     agent,
+    conversation::{self, Protocol, Watch},
     ending::{ended, exited, handed_in},
     limits::{self, Limits},
-    own::{self, Quiet},
+    own::{self, End},
     program::Programs,
     settings::{self, Asks, Settings},
 };
@@ -45,14 +43,6 @@ pub struct Mcp {
 }
 
 type Running<'a> = Pin<&'a mut (dyn Future<Output = Result<Completed, SandboxError>> + Send)>;
-
-/// Why watching ended.
-enum Seen {
-    Exited(Box<Result<Completed, SandboxError>>),
-    Submitted,
-    Ending,
-    Quiet(Finish),
-}
 
 impl Mcp {
     /// `programs` is where programs are stored.
@@ -111,7 +101,7 @@ impl Scaffold for Mcp {
         let mut env = own::variables(&brief, &settings.own)?;
         let url = format!("http://127.0.0.1:{}{}", listener.port(), server::PATH);
         env.push(("PROCTOR_MCP_URL".to_owned(), url));
-        let (calls, mut asked) = mpsc::channel(WAITING);
+        let (calls, asked) = mpsc::channel(WAITING);
         let tools = Tools::new(&self.tools.specs(), calls);
         let _serving = server::serve(listener, tools, self.limits.line_bytes);
 
@@ -119,90 +109,121 @@ impl Scaffold for Mcp {
         command.stdin = prompt.into_bytes();
         command.output_cap = self.limits.stderr_bytes;
         let mut running = pin!(place.run(command));
-        let mut quiet = Quiet::new(settings.idle_seconds);
-        let mut tools = self.tools.open(session);
-        let seen =
-            self.watch(running.as_mut(), &mut asked, &mut tools, &mut quiet, session).await?;
+        let mut watch = Watch::new(self.limits, settings.idle_seconds);
+        let mut peer = Peer {
+            running: running.as_mut(),
+            calls: asked,
+            tools: self.tools.open(session),
+            limits: self.limits,
+            count: 0,
+            done: None,
+        };
+        let end = conversation::run(&mut peer, &mut watch, session).await;
+        let done = peer.done.take();
         // Its further calls are answered that the trial is over.
-        drop(asked);
-        let (done, end) = match seen {
-            Seen::Exited(done) => (Some(*done), None),
-            // Immediately: it would continue to call the model.
-            Seen::Submitted => (None, Some(Finish::Submitted)),
-            Seen::Ending => {
-                let why = "the trial was over".to_owned();
-                (self.leave(running).await, Some(ended(ExitCause::Finished, why)))
-            }
-            Seen::Quiet(end) => (None, Some(end)),
+        drop(peer);
+        if !matches!(end, Err(End::Stop(_))) {
+            own::end_commands(session.handle()).await;
+        }
+        let end = match end {
+            Ok(end) => end,
+            Err(End::Broken(error)) => return own::broken(&place, error).await,
+            Err(End::Stop(stop)) => return Err(stop),
         };
-        own::end_commands(session.handle()).await;
-        let done = match (done, &end) {
-            (Some(Err(error)), None) => return own::broken(&place, error).await,
-            (Some(Ok(done)), _) => done,
-            // It was killed, so its output is lost.
-            _ => Completed::default(),
-        };
+        // If it was killed, its output is lost.
+        let done = done.unwrap_or_default();
         for (name, stream) in [("stdout.log", &done.stdout), ("stderr.log", &done.stderr)] {
             session.keep(name, &stream.head).await?;
         }
-        Ok(end.unwrap_or_else(|| {
-            let last = session.traffic().answer;
-            let end = exited(&done.exited, last.as_ref(), &done.stderr.head);
-            handed_in(end, &done.exited, last.as_ref())
-        }))
+        Ok(end)
     }
 }
 
-impl Mcp {
-    async fn watch(
-        &self,
-        mut running: Running<'_>,
-        asked: &mut mpsc::Receiver<Call>,
-        tools: &mut OpenTools,
-        quiet: &mut Quiet,
-        session: &mut dyn Session,
-    ) -> Result<Seen, Stop> {
-        let mut count: u64 = 0;
-        let mut since_answer: u32 = 0;
-        let mut requests = 0;
-        loop {
-            let call = tokio::select! {
-                done = running.as_mut() => return Ok(Seen::Exited(Box::new(done))),
-                () = session.ending() => return Ok(Seen::Ending),
-                Some(call) = asked.recv() => call,
-                () = sleep(quiet.tick()) => match quiet.end(&session.traffic(), self.limits) {
-                    Some(end) => return Ok(Seen::Quiet(end)),
-                    None => continue,
-                },
-            };
-            let seen = session.traffic().requests;
-            since_answer = if seen == requests { since_answer + 1 } else { 1 };
-            requests = seen;
-            if since_answer >= self.limits.requests_without_answer {
-                let why =
-                    format!("it made {since_answer} calls since its last request to the model");
-                return Ok(Seen::Quiet(ended(ExitCause::Loop, why)));
-            }
-            count += 1;
-            let Call { name, arguments, shown } = call;
-            let id = format!("call-{count}");
-            let call = ToolCall { id, name, arguments: arguments.to_string() };
-            let called = tokio::select! {
-                called = tools.call(session, &call) => called?,
-                // A program that has exited waits for nothing: cancel what it started.
-                done = running.as_mut() => return Ok(Seen::Exited(Box::new(done))),
-            };
-            quiet.seen();
-            // A client that did not wait for it is not an error.
-            let _ = shown.send(called.shown);
-            if called.submitted {
-                return Ok(Seen::Submitted);
-            }
-        }
+/// The program, and its calls of tools.
+struct Peer<'a> {
+    running: Running<'a>,
+    calls: mpsc::Receiver<Call>,
+    tools: OpenTools,
+    limits: &'static Limits,
+    /// Number of calls in the trial, which names them.
+    count: u64,
+    /// Its output, once it has exited.
+    done: Option<Completed>,
+}
+
+/// What the program does.
+enum Event {
+    Exited(Box<Result<Completed, SandboxError>>),
+    Called(Call),
+}
+
+#[async_trait]
+impl Protocol for Peer<'_> {
+    type Event = Event;
+
+    async fn next(&mut self) -> Result<Event, End> {
+        Ok(tokio::select! {
+            done = self.running.as_mut() => Event::Exited(Box::new(done)),
+            Some(call) = self.calls.recv() => Event::Called(call),
+        })
     }
 
-    /// Gives it time to exit by itself.
-    async fn leave(&self, running: Running<'_>) -> Option<Result<Completed, SandboxError>> {
-        timeout(self.limits.leave(), running).await.ok()
+    async fn handle(
+        &mut self,
+        event: Event,
+        watch: &mut Watch,
+        session: &mut dyn Session,
+    ) -> Result<Option<Finish>, End> {
+        let Call { name, arguments, shown } = match event {
+            Event::Exited(done) => return self.exit(*done, session).map(Some),
+            Event::Called(call) => call,
+        };
+        watch.count(&session.traffic());
+        if let Some(end) = watch.loops("call", "its last request to the model") {
+            return Ok(Some(end));
+        }
+        self.count += 1;
+        let id = format!("call-{}", self.count);
+        let call = ToolCall { id, name, arguments: arguments.to_string() };
+        let called = tokio::select! {
+            called = self.tools.call(session, &call) => called?,
+            // A program that has exited waits for nothing: cancel what it started.
+            done = self.running.as_mut() => return self.exit(done, session).map(Some),
+        };
+        watch.active();
+        // A client that did not wait for it is not an error.
+        let _ = shown.send(called.shown);
+        // Immediately: the program would continue to call the model.
+        Ok(called.submitted.then_some(Finish::Submitted))
+    }
+
+    async fn leave(&mut self) -> Finish {
+        // Its further calls are answered that the trial is over.
+        self.calls.close();
+        while self.calls.try_recv().is_ok() {}
+        let done = timeout(self.limits.leave(), self.running.as_mut()).await;
+        self.done = done.ok().and_then(Result::ok);
+        ended(ExitCause::Finished, "the trial was over".into())
+    }
+
+    /// Its standard error is known only once it has exited.
+    fn errors(&self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+impl Peer<'_> {
+    /// The program has exited: how this ends the trial.
+    fn exit(
+        &mut self,
+        done: Result<Completed, SandboxError>,
+        session: &dyn Session,
+    ) -> Result<Finish, End> {
+        let done = done.map_err(End::Broken)?;
+        let last = session.traffic().answer;
+        let end = exited(&done.exited, last.as_ref(), &done.stderr.head);
+        let end = handed_in(end, &done.exited, last.as_ref());
+        self.done = Some(done);
+        Ok(end)
     }
 }

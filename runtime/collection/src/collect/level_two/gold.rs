@@ -14,7 +14,10 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::rewrite::{Owner, PACKAGE};
-use crate::{carve::hollow, changes::patch_of, collect::project::Project};
+use crate::{
+    carve::{hollow, patch_of},
+    collect::project::Project,
+};
 
 /// As the benchmark's statements prescribe.
 const SETUP: &str = "\

@@ -16,8 +16,7 @@ use super::{
     statement::{self, Interface},
 };
 use crate::{
-    carve::NOTHING,
-    changes::patch_of,
+    carve::{NOTHING, patch_of},
     collect::{
         candidate::{Facts, Made, Outcome, Reject, Shared, Stop, rounded},
         stubs,

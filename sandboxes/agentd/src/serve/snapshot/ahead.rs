@@ -37,7 +37,7 @@ struct Looked {
 }
 
 #[derive(Default)]
-struct State {
+struct WalkProgress {
     looked: HashMap<Vec<u8>, Looked>,
     /// Directories that the walk has already reached.
     reached: HashSet<Vec<u8>>,
@@ -45,7 +45,7 @@ struct State {
 }
 
 #[derive(Default)]
-pub struct Ahead(Mutex<State>);
+pub struct Ahead(Mutex<WalkProgress>);
 
 impl Ahead {
     /// Runs a walk, with a thread that looks ahead if the tree is large. Works without the thread
@@ -96,7 +96,7 @@ impl Ahead {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WalkProgress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,268 @@
+//! Finds the definitions in a file that can be carved.
+
+use std::collections::BTreeSet;
+
+use ruff_python_ast::{
+    Expr, ExprContext, Stmt, StmtFunctionDef,
+    visitor::{self, Visitor},
+};
+use ruff_text_size::Ranged;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    CarveError, Kind,
+    edits::{Treatment, walk},
+    file::{TOP, parse},
+    scope,
+};
+
+/// One definition. Overloads, a property's getter and setter, and the branches of an `if` are
+/// several definitions of one path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// Dotted path in the file.
+    pub path: String,
+    pub kind: Kind,
+    /// The line of its first decorator, or of its `def`: where its code starts for the interpreter.
+    pub first: usize,
+    /// The line of the `def` or `class` itself.
+    pub line: usize,
+    pub last: usize,
+    /// Names that a function's body passes on without calling them: they are looked up whenever it
+    /// runs, although no call is visible.
+    pub values: BTreeSet<String>,
+    pub traits: Traits,
+}
+
+/// What a function's text shows beyond its signature.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traits {
+    /// Exceptions that it raises by name.
+    pub raises: BTreeSet<String>,
+    /// Whether it is a generator.
+    pub yields: bool,
+    /// Its parameters without an annotation, in order, and an empty name if the return type is not
+    /// annotated.
+    pub untyped: Vec<String>,
+}
+
+impl Definition {
+    /// Number of lines, including decorators and documentation.
+    pub fn lines(&self) -> usize {
+        self.last + 1 - self.first
+    }
+
+    /// The last part of its path.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or(&self.path)
+    }
+}
+
+/// The definitions of a file, in order, without those inside functions, which go with their
+/// function.
+pub fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError> {
+    let parsed = parse(file, text)?;
+    let body = &parsed.syntax().body;
+    let mut out = Vec::new();
+    let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let line = |at: usize| starts.partition_point(|start| *start <= at) + 1;
+    walk(text, body, TOP, &mut |stmt, place| {
+        if place.in_function {
+            return Treatment::Keep;
+        }
+        let mut values = Values::default();
+        let mut traits = Traits::default();
+        let (name, kind) = match stmt {
+            Stmt::FunctionDef(def) => {
+                def.body.iter().for_each(|stmt| values.visit_stmt(stmt));
+                traits = Traits::of(def);
+                (&def.name, Kind::Function)
+            }
+            Stmt::ClassDef(def) => (&def.name, Kind::Class),
+            _ => return Treatment::Keep,
+        };
+        let in_class =
+            !place.prefix.is_empty() && !scope::class_bodies(body, place.prefix).is_empty();
+        let kind = if kind == Kind::Function && in_class { Kind::Method } else { kind };
+        let (first, last) = (line(stmt.start().to_usize()), line(stmt.end().to_usize()));
+        let path = place.path(name);
+        let (line, values) = (line(name.start().to_usize()), values.0);
+        out.push(Definition { path, kind, first, line, last, values, traits });
+        Treatment::Keep
+    });
+    Ok(out)
+}
+
+impl Traits {
+    fn of(def: &StmtFunctionDef) -> Self {
+        let mut body = Body::default();
+        def.body.iter().for_each(|stmt| body.visit_stmt(stmt));
+        let parameters = def.parameters.iter_non_variadic_params();
+        let untyped = parameters.filter(|it| it.parameter.annotation.is_none());
+        let mut untyped: Vec<String> = untyped.map(|it| it.parameter.name.to_string()).collect();
+        untyped.retain(|name| !["self", "cls"].contains(&name.as_str()));
+        if def.returns.is_none() {
+            untyped.push(String::new());
+        }
+        Self { raises: body.raises, yields: body.yields, untyped }
+    }
+}
+
+/// What a function and its nested functions do.
+#[derive(Default)]
+struct Body {
+    raises: BTreeSet<String>,
+    yields: bool,
+    inside: usize,
+}
+
+impl<'a> Visitor<'a> for Body {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Raise(raise) => {
+                let raised = raise.exc.as_deref().map(|it| match it {
+                    Expr::Call(call) => &*call.func,
+                    other => other,
+                });
+                self.raises.extend(raised.and_then(exception));
+            }
+            Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {
+                self.inside += 1;
+                visitor::walk_stmt(self, stmt);
+                self.inside -= 1;
+                return;
+            }
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Yield(_) | Expr::YieldFrom(_) if self.inside == 0 => self.yields = true,
+            // What a lambda yields is its own.
+            Expr::Lambda(_) => return,
+            _ => {}
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// The name of an exception class; `None` for a variable that holds one.
+fn exception(expr: &Expr) -> Option<String> {
+    let (name, whole) = match expr {
+        Expr::Name(name) => (name.id.as_str(), name.id.to_string()),
+        Expr::Attribute(attribute) => {
+            let Expr::Name(module) = &*attribute.value else { return None };
+            (attribute.attr.as_str(), format!("{}.{}", module.id, attribute.attr))
+        }
+        _ => return None,
+    };
+    let is_class = name.chars().find(|c| *c != '_').is_some_and(char::is_uppercase)
+        && name.chars().any(char::is_lowercase);
+    (is_class && !whole.starts_with("self.") && !whole.starts_with("cls.")).then_some(whole)
+}
+
+/// The names in a body that are loaded other than for a call.
+#[derive(Default)]
+struct Values(BTreeSet<String>);
+
+impl<'a> Visitor<'a> for Values {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Call(call) if call.func.is_name_expr() => self.visit_arguments(&call.arguments),
+            Expr::Name(name) if name.ctx == ExprContext::Load => {
+                self.0.insert(name.id.to_string());
+            }
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_body_hands_on_is_told_from_what_it_calls() {
+        let text = "def f(x):\n    g(h, key=k)\n    y = m.n(z)\n    return [p for q in r()]\n";
+        let found = definitions("m.py", text).unwrap();
+        let values: Vec<&str> = found[0].values.iter().map(String::as_str).collect();
+        assert_eq!(values, ["h", "k", "m", "p", "z"]);
+    }
+
+    #[test]
+    fn what_a_signature_does_not_say_is_read_from_the_body() {
+        let text = "\
+class A:
+    def f(self, a, b: int = 1, *rest, c=2) -> None:
+        def inner():
+            yield 1
+            raise TypeError
+        try:
+            raise m.Wrong('x') from None
+        except ValueError as error:
+            raise error
+        raise self.Wrong(NAME)
+    def g(cls, x):
+        raise
+        return (yield)
+";
+        let found = definitions("m.py", text).unwrap();
+        let of = |path: &str| &found.iter().find(|it| it.path == path).unwrap().traits;
+        let f = of("A.f");
+        assert_eq!(f.raises.iter().collect::<Vec<_>>(), ["TypeError", "m.Wrong"]);
+        assert_eq!((f.yields, &f.untyped[..]), (false, &["a".to_owned(), "c".to_owned()][..]));
+        let g = of("A.g");
+        assert!(g.raises.is_empty() && g.yields);
+        assert_eq!(g.untyped, ["x", ""]);
+    }
+
+    #[test]
+    fn lines_are_those_of_the_interpreter() {
+        let text = "\
+import abc
+
+@abc.x
+@abc.y(
+    1)
+def f(a,
+      b):
+    def inner(): pass
+    return inner
+
+class A:
+    @property
+    def x(self): return 1
+    @x.setter
+    def x(self, value):
+        pass
+
+    class B:
+        async def m(self): pass
+
+if abc:
+    def g(): return 1
+else:
+    def g(): return 2
+";
+        let found = definitions("m.py", text).unwrap();
+        let said: Vec<String> = found
+            .iter()
+            .map(|it| format!("{} {:?} {}-{}-{}", it.path, it.kind, it.first, it.line, it.last))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "f Function 3-6-9",
+                "A Class 11-11-19",
+                "A.x Method 12-13-13",
+                "A.x Method 14-15-16",
+                "A.B Class 18-18-19",
+                "A.B.m Method 19-19-19",
+                "g Function 22-22-22",
+                "g Function 24-24-24",
+            ]
+        );
+    }
+}

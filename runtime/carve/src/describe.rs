@@ -1,0 +1,236 @@
+//! The interface of the removed code: signatures and docstrings, verbatim from the source.
+
+use std::collections::BTreeSet;
+
+use ruff_python_ast::{
+    Decorator, Expr, ExprContext, Stmt, StmtAssign, StmtClassDef, StmtFunctionDef,
+    visitor::{self, Visitor},
+};
+use ruff_text_size::Ranged;
+use serde::{Deserialize, Serialize};
+
+use super::{edits::line_start, scope::bound};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Function,
+    Class,
+    Method,
+}
+
+/// One carved name. Overloads and a property's getter and setter are one object with several
+/// definitions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Object {
+    pub file: String,
+    /// Dotted path in the file.
+    pub path: String,
+    pub kind: Kind,
+    /// Its aliases that were removed, too.
+    pub aliases: Vec<String>,
+    /// Its definitions without their bodies, as Python: decorators, signature, docstring, `...`.
+    pub stub: String,
+}
+
+/// What an interface shows besides its public part.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// Notes on the function at a dotted path: comments in its stub.
+    pub notes: &'a dyn Fn(&str) -> Vec<String>,
+    /// Private names that are shown, too, because tests use them. `None`: classes do not list
+    /// instance attributes.
+    pub named: Option<&'a BTreeSet<String>>,
+}
+
+impl View<'_> {
+    pub const PLAIN: View<'static> = View { notes: &|_| Vec::new(), named: None };
+
+    fn shows(&self, name: &str) -> bool {
+        is_public(name) || self.named.is_some_and(|named| named.contains(name))
+    }
+}
+
+/// A longer class attribute is shown without its value.
+const SHOWN_LINES: usize = 4;
+
+/// The stub of the definition at `path`, without indentation.
+pub(super) fn stub(text: &str, stmt: &Stmt, path: &str, view: View<'_>) -> Option<String> {
+    let mut out = String::new();
+    match stmt {
+        Stmt::FunctionDef(def) => function(text, def, path, view, &mut out),
+        Stmt::ClassDef(def) => class(text, def, path, view, &mut out),
+        _ => return None,
+    }
+    let start = stmt.start().to_usize();
+    Some(dedent(&out, start - line_start(text, start)))
+}
+
+fn function(text: &str, def: &StmtFunctionDef, path: &str, view: View<'_>, out: &mut String) {
+    let header_end = def.returns.as_ref().map_or(def.parameters.end(), |returns| returns.end());
+    push_header(text, def.start().to_usize(), header_end.to_usize(), out);
+    let inner = body_indent(text, def.start().to_usize(), &def.body);
+    if let Some(docstring) = docstring(&def.body) {
+        out.push_str(&inner);
+        out.push_str(&text[docstring]);
+        out.push('\n');
+    }
+    // The function after its overloads has their notes.
+    let overload = |it: &Decorator| match &it.expression {
+        Expr::Name(name) => name.id.as_str() == "overload",
+        Expr::Attribute(attribute) => attribute.attr.as_str() == "overload",
+        _ => false,
+    };
+    if !def.decorator_list.iter().any(overload) {
+        (view.notes)(path).iter().for_each(|note| out.push_str(&format!("{inner}# {note}\n")));
+    }
+    out.push_str(&inner);
+    out.push_str("...\n");
+}
+
+/// A class shows its public interface: attributes, methods, inner classes.
+fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut String) {
+    let header_end = match (&def.arguments, &def.type_params) {
+        (Some(arguments), _) => arguments.end(),
+        (None, Some(parameters)) => parameters.end(),
+        (None, None) => def.name.end(),
+    };
+    push_header(text, def.start().to_usize(), header_end.to_usize(), out);
+    let inner = body_indent(text, def.start().to_usize(), &def.body);
+    let mut shown = false;
+    if let Some(docstring) = docstring(&def.body) {
+        out.push_str(&format!("{inner}{}\n", &text[docstring]));
+        shown = true;
+    }
+    let aliased = aliased(&def.body);
+    let shows = |name: &str| view.shows(name) || (view.named.is_some() && aliased.contains(name));
+    let instances = instances(&def.body, &shows);
+    if view.named.is_some() && !instances.is_empty() {
+        let names: Vec<String> = instances.into_iter().collect();
+        out.push_str(&format!("{inner}# Instances have: {}.\n", names.join(", ")));
+        shown = true;
+    }
+    for stmt in &def.body {
+        match stmt {
+            Stmt::FunctionDef(method) if shows(&method.name) => {
+                out.push('\n');
+                out.push_str(&inner);
+                function(text, method, &format!("{path}.{}", method.name), view, out);
+            }
+            Stmt::ClassDef(nested) if shows(&nested.name) => {
+                out.push('\n');
+                out.push_str(&inner);
+                class(text, nested, &format!("{path}.{}", nested.name), view, out);
+            }
+            Stmt::AnnAssign(field) if matches!(&*field.target, Expr::Name(name) if shows(&name.id)) =>
+            {
+                let field = &text[field.start().to_usize()..field.end().to_usize()];
+                out.push_str(&format!("{inner}{field}\n"));
+            }
+            Stmt::Assign(assign) => match attribute(text, assign, &shows) {
+                Some(attribute) => out.push_str(&format!("{inner}{attribute}\n")),
+                None => continue,
+            },
+            _ => continue,
+        }
+        shown = true;
+    }
+    if !shown {
+        out.push_str(&format!("{inner}...\n"));
+    }
+}
+
+/// `name = value` for names that are shown.
+fn attribute(text: &str, assign: &StmtAssign, shows: &dyn Fn(&str) -> bool) -> Option<String> {
+    let is_shown = |target: &Expr| matches!(target, Expr::Name(name) if shows(&name.id));
+    if !assign.targets.iter().all(is_shown) {
+        return None;
+    }
+    let whole = &text[assign.start().to_usize()..assign.end().to_usize()];
+    if whole.lines().count() <= SHOWN_LINES {
+        return Some(whole.to_owned());
+    }
+    let names = &text[assign.start().to_usize()..assign.value.start().to_usize()];
+    Some(format!("{}...", names.trim_end_matches(['(', '\\', '\n', ' ']).to_owned() + " "))
+}
+
+/// The targets of a class's aliases: `__ior__ = _refuse`.
+fn aliased(body: &[Stmt]) -> BTreeSet<String> {
+    let value = |stmt: &Stmt| match stmt {
+        Stmt::Assign(assign) => match &*assign.value {
+            Expr::Name(name) => Some(name.id.to_string()),
+            _ => None,
+        },
+        _ => None,
+    };
+    body.iter().filter_map(value).collect()
+}
+
+/// Every object has these, so they say nothing about a class.
+const EVERY: [&str; 4] = ["__class__", "__dict__", "__module__", "__weakref__"];
+
+/// The attributes that a class's methods set on `self`, without those that the class itself
+/// defines.
+fn instances(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+    let mut found = Instances::default();
+    body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| found.visit_stmt(it));
+    let own = bound(body);
+    found.0.retain(|name| shows(name) && !own.contains(name) && !EVERY.contains(&name.as_str()));
+    found.0
+}
+
+#[derive(Default)]
+struct Instances(BTreeSet<String>);
+
+impl<'a> Visitor<'a> for Instances {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Attribute(attribute) = expr
+            && attribute.ctx == ExprContext::Store
+            && matches!(&*attribute.value, Expr::Name(name) if name.id.as_str() == "self")
+        {
+            self.0.insert(attribute.attr.to_string());
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// From the first decorator to the colon.
+fn push_header(text: &str, start: usize, end: usize, out: &mut String) {
+    let colon = text[end..].find(':').map_or(end, |found| end + found + 1);
+    out.push_str(&text[start..colon]);
+    out.push('\n');
+}
+
+fn body_indent(text: &str, start: usize, body: &[Stmt]) -> String {
+    let own = &text[line_start(text, start)..start];
+    let first = body.first().map_or(start, |stmt| stmt.start().to_usize());
+    let head = &text[line_start(text, first)..first];
+    // A body on the header's line has no indentation to copy.
+    if head.trim().is_empty() && head.len() > own.len() {
+        head.to_owned()
+    } else {
+        format!("{own}    ")
+    }
+}
+
+fn docstring(body: &[Stmt]) -> Option<std::ops::Range<usize>> {
+    let Stmt::Expr(stmt) = body.first()? else { return None };
+    matches!(&*stmt.value, Expr::StringLiteral(_))
+        .then(|| stmt.value.start().to_usize()..stmt.value.end().to_usize())
+}
+
+/// Dunder methods are part of an interface; names with a single underscore are not.
+fn is_public(name: &str) -> bool {
+    !name.starts_with('_') || (name.starts_with("__") && name.ends_with("__"))
+}
+
+fn dedent(text: &str, columns: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (index, line) in text.lines().enumerate() {
+        let blank = line.bytes().take(columns).all(|byte| byte == b' ' || byte == b'\t');
+        let cut = if index > 0 && blank { line.get(columns..).unwrap_or_default() } else { line };
+        out.push_str(cut.trim_end());
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,391 @@
+//! Edits one file: removes definitions and aliases, and updates `__all__`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{Expr, ModModule, Stmt};
+use ruff_python_parser::{Parsed, parse_module};
+use ruff_text_size::Ranged;
+
+use super::{
+    CarveError, Kind, Object,
+    describe::{View, stub},
+    edits::{Edit, Enclosing, Treatment, apply, walk},
+    lists::{Item, comma_after, cuts},
+    scope,
+};
+
+pub(super) const TOP: Enclosing<'static> = Enclosing { prefix: "", in_function: false };
+
+pub(super) fn parse(file: &str, text: &str) -> Result<Parsed<ModModule>, CarveError> {
+    parse_module(text)
+        .map_err(|error| CarveError::Syntax { file: file.to_owned(), why: error.to_string() })
+}
+
+/// A file after the removal of its definitions.
+pub(super) struct Cut {
+    pub(super) text: String,
+    pub(super) objects: Vec<Object>,
+    /// Dotted paths that the file no longer binds.
+    pub(super) gone: BTreeSet<String>,
+}
+
+/// Stub and code of what a file defines at a dotted path; `None` if it defines nothing there.
+pub fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(String, String)> {
+    let parsed = parse_module(text).ok()?;
+    let (mut stubs, mut code) = (Vec::new(), String::new());
+    walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
+        let name = match stmt {
+            Stmt::FunctionDef(def) => &def.name,
+            Stmt::ClassDef(def) => &def.name,
+            _ => return Treatment::Keep,
+        };
+        if !place.in_function && place.path(name) == path {
+            stubs.extend(stub(text, stmt, path, view));
+            code.push_str(&text[stmt.start().to_usize()..stmt.end().to_usize()]);
+            code.push('\n');
+        }
+        Treatment::Keep
+    });
+    (!stubs.is_empty()).then(|| (stubs.join("\n"), code))
+}
+
+/// Removes the definitions at `wanted` (dotted paths) and their aliases from a file.
+pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, CarveError> {
+    let parsed = parse(file, text)?;
+    let body = &parsed.syntax().body;
+    let targets: BTreeSet<String> = wanted.iter().cloned().collect();
+    let (aliases, known) = survey(text, body, &targets);
+    let mut objects: BTreeMap<String, Object> = BTreeMap::new();
+    let mut judge = |stmt: &Stmt, place: Enclosing<'_>| {
+        let (name, kind) = match stmt {
+            Stmt::FunctionDef(def) => (def.name.as_str(), Kind::Function),
+            Stmt::ClassDef(def) => (def.name.as_str(), Kind::Class),
+            _ => {
+                let alias = alias_of(stmt, place).is_some_and(|(names, value)| {
+                    (targets.contains(&value) || aliases.contains_key(&value))
+                        && names.iter().all(|name| aliases.contains_key(name))
+                });
+                return if alias { Treatment::Remove } else { Treatment::Keep };
+            }
+        };
+        let path = place.path(name);
+        if !targets.contains(&path) {
+            return Treatment::Keep;
+        }
+        let kind = match kind {
+            Kind::Function if is_class(body, place.prefix) => Kind::Method,
+            kind => kind,
+        };
+        let object = objects.entry(path.clone()).or_insert_with(|| Object {
+            file: file.to_owned(),
+            path: path.clone(),
+            kind,
+            aliases: aliases
+                .iter()
+                .filter(|(_, value)| root(&aliases, value) == path)
+                .map(|(name, _)| name.clone())
+                .collect(),
+            stub: String::new(),
+        });
+        if let Some(stub) = stub(text, stmt, &path, View::PLAIN) {
+            if !object.stub.is_empty() {
+                object.stub.push('\n');
+            }
+            object.stub.push_str(&stub);
+        }
+        Treatment::Remove
+    };
+    let edits = walk(text, body, TOP, &mut judge);
+    if let Some(path) = wanted.iter().find(|path| !objects.contains_key(*path)) {
+        // A target inside another target is removed with it.
+        let inside = wanted.iter().any(|outer| path.starts_with(&format!("{outer}.")));
+        if !(inside && known.contains(path)) {
+            let near = nearest(path, &known);
+            return Err(CarveError::NotFound { file: file.to_owned(), path: path.clone(), near });
+        }
+    }
+    let text = checked(file, apply(text, edits))?;
+    let gone = gone(file, &text, targets.iter().chain(aliases.keys()))?;
+    let text = without_exports(file, &text, &gone)?;
+    Ok(Cut { text, objects: objects.into_values().collect(), gone })
+}
+
+/// The aliases (path to the path it names) and all defined paths.
+fn survey(
+    text: &str,
+    body: &[Stmt],
+    targets: &BTreeSet<String>,
+) -> (BTreeMap<String, String>, BTreeSet<String>) {
+    let (mut all, mut known) = (Vec::new(), BTreeSet::new());
+    walk(text, body, TOP, &mut |stmt, place| {
+        match stmt {
+            Stmt::FunctionDef(def) => drop(known.insert(place.path(&def.name))),
+            Stmt::ClassDef(def) => drop(known.insert(place.path(&def.name))),
+            _ => all.extend(alias_of(stmt, place)),
+        }
+        Treatment::Keep
+    });
+    let mut aliases: BTreeMap<String, String> = BTreeMap::new();
+    // An alias may have an alias that precedes it in a conditional: repeat until nothing is added.
+    loop {
+        let before = aliases.len();
+        for (names, value) in &all {
+            if targets.contains(value) || aliases.contains_key(value) {
+                for name in names {
+                    aliases.entry(name.clone()).or_insert_with(|| value.clone());
+                }
+            }
+        }
+        if aliases.len() == before {
+            return (aliases, known);
+        }
+    }
+}
+
+fn root(aliases: &BTreeMap<String, String>, value: &str) -> String {
+    let mut at = value;
+    for _ in 0..aliases.len() {
+        match aliases.get(at) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    at.to_owned()
+}
+
+/// `a = b = name`: the paths of the new names and of their target.
+fn alias_of(stmt: &Stmt, place: Enclosing<'_>) -> Option<(Vec<String>, String)> {
+    let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
+        Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),
+        Stmt::AnnAssign(stmt) => (vec![&stmt.target], stmt.value.as_deref()?),
+        _ => return None,
+    };
+    // A variable inside a function is not an alias but part of the function.
+    let Expr::Name(value) = value else { return None };
+    if place.in_function {
+        return None;
+    }
+    let names = targets
+        .into_iter()
+        .map(|target| match target {
+            Expr::Name(name) => Some(place.path(&name.id)),
+            _ => None,
+        })
+        .collect::<Option<Vec<_>>>()?;
+    Some((names, place.path(&value.id)))
+}
+
+fn is_class(body: &[Stmt], path: &str) -> bool {
+    !path.is_empty() && !scope::class_bodies(body, path).is_empty()
+}
+
+/// The paths that the text does not bind anywhere.
+pub(super) fn gone<'a>(
+    file: &str,
+    text: &str,
+    paths: impl Iterator<Item = &'a String>,
+) -> Result<BTreeSet<String>, CarveError> {
+    let parsed = parse(file, text)?;
+    let body = &parsed.syntax().body;
+    let stays = |path: &str| match path.rsplit_once('.') {
+        None => scope::bound(body).contains(path),
+        Some((class, name)) => {
+            let bodies = scope::class_bodies(body, class);
+            bodies.iter().any(|body| scope::bound(body).contains(name))
+        }
+    };
+    Ok(paths.filter(|path| !stays(path)).cloned().collect())
+}
+
+/// Removes names from `__all__`, however it is built: assigned, added to, appended, extended.
+pub(super) fn without_exports(
+    file: &str,
+    text: &str,
+    gone: &BTreeSet<String>,
+) -> Result<String, CarveError> {
+    let parsed = parse(file, text)?;
+    let edits = walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
+        if !place.prefix.is_empty() {
+            return Treatment::Keep;
+        }
+        match stmt {
+            Stmt::Assign(stmt) if stmt.targets.iter().any(is_all) => {
+                change(entries(text, &stmt.value, gone))
+            }
+            Stmt::AnnAssign(stmt) if is_all(&stmt.target) => {
+                change(stmt.value.iter().flat_map(|value| entries(text, value, gone)).collect())
+            }
+            Stmt::AugAssign(stmt) if is_all(&stmt.target) => {
+                change(entries(text, &stmt.value, gone))
+            }
+            Stmt::Expr(stmt) => exported_by_call(text, &stmt.value, gone),
+            _ => Treatment::Keep,
+        }
+    });
+    checked(file, apply(text, edits))
+}
+
+fn change(edits: Vec<Edit>) -> Treatment {
+    if edits.is_empty() { Treatment::Keep } else { Treatment::Change(edits) }
+}
+
+/// `__all__.append("name")` is removed as a whole, `__all__.extend([...])` loses entries.
+fn exported_by_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Treatment {
+    let Expr::Call(call) = expr else { return Treatment::Keep };
+    let Expr::Attribute(method) = &*call.func else { return Treatment::Keep };
+    let Some(argument) = call.arguments.args.first().filter(|_| is_all(&method.value)) else {
+        return Treatment::Keep;
+    };
+    match (method.attr.as_str(), argument) {
+        ("append", Expr::StringLiteral(name)) if gone.contains(name.value.to_str()) => {
+            Treatment::Remove
+        }
+        ("extend", list) => change(entries(text, list, gone)),
+        _ => Treatment::Keep,
+    }
+}
+
+fn is_all(expr: &Expr) -> bool {
+    matches!(expr, Expr::Name(name) if name.id.as_str() == "__all__")
+}
+
+/// The cuts in a literal list; both sides of a sum are searched.
+fn entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
+    let (elements, tuple) = match expr {
+        Expr::List(list) => (&list.elts, false),
+        Expr::Tuple(tuple) => (&tuple.elts, true),
+        Expr::BinOp(sum) => {
+            let mut out = entries(text, &sum.left, gone);
+            out.extend(entries(text, &sum.right, gone));
+            return out;
+        }
+        _ => return Vec::new(),
+    };
+    let goes = |element: &Expr| matches!(element, Expr::StringLiteral(name) if gone.contains(name.value.to_str()));
+    let items: Vec<Item> = elements
+        .iter()
+        .map(|element| Item {
+            start: element.start().to_usize(),
+            end: element.end().to_usize(),
+            goes: goes(element),
+        })
+        .collect();
+    let mut out = cuts(text, &items);
+    let stays: Vec<&Item> = items.iter().filter(|item| !item.goes).collect();
+    if out.is_empty() {
+        return out;
+    }
+    match stays[..] {
+        // Nothing remains: cut the whole literal, so that no lone comma is left.
+        [] => {
+            let empty = if tuple { "()" } else { "[]" };
+            let (start, end) = (expr.start().to_usize(), expr.end().to_usize());
+            out = vec![Edit { start, end, with: empty.into() }];
+        }
+        // `("a")` is not a tuple: the only remaining entry needs its comma.
+        [only] if tuple => {
+            let last = items.last().map_or(only.end, |last| last.end);
+            let tail = comma_after(text, last).map_or(last, |comma| comma + 1);
+            if comma_after(text, only.end).is_none() || only.end < last {
+                out.retain(|edit| edit.end <= only.start);
+                out.push(Edit { start: only.end, end: tail, with: ",".into() });
+            }
+        }
+        _ => {}
+    }
+    out
+}
+
+/// The text, if it can still be parsed.
+pub(super) fn checked(file: &str, text: String) -> Result<String, CarveError> {
+    match parse_module(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(CarveError::Broken { file: file.to_owned(), why: error.to_string() }),
+    }
+}
+
+fn nearest(path: &str, known: &BTreeSet<String>) -> Option<String> {
+    known
+        .iter()
+        .map(|candidate| (strsim::jaro_winkler(path, candidate), candidate))
+        .filter(|(score, _)| *score >= 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_has_attributes_and_notes_and_no_body() {
+        let text = "\
+class A(B):
+    'Doc.'
+    kind = other = 'x'
+    _hidden = 1
+    n: int = 2
+    table = {
+        1: 2,
+        3: 4,
+        5: 6,
+    }
+    @overload
+    def m(self, a: int): ...
+    def m(self, a):
+        self.size, self._used, self._idle, self.n = 1, 2, 3, 4
+        self.__class__ = self.__dict__ = None
+        return secret(a)
+    def _refuse(self): pass
+    def _hide(self): pass
+    __ior__ = _refuse
+    class C:
+        def k(self):
+            pass
+if x:
+    def f(a): return 1
+else:
+    def f(a, b): return 2
+";
+        let notes = |path: &str| vec![format!("note of {path}")];
+        let named = BTreeSet::from(["_used".to_owned()]);
+        let view = View { notes: &notes, named: Some(&named) };
+        let (stub, code) = interface_of(text, "A", view).unwrap();
+        assert_eq!(
+            stub,
+            "\
+class A(B):
+    'Doc.'
+    # Instances have: _used, size.
+    kind = other = 'x'
+    n: int = 2
+    table = ...
+
+    @overload
+    def m(self, a: int):
+        ...
+
+    def m(self, a):
+        # note of A.m
+        ...
+
+    def _refuse(self):
+        # note of A._refuse
+        ...
+    __ior__ = _refuse
+
+    class C:
+
+        def k(self):
+            # note of A.C.k
+            ...
+"
+        );
+        assert!(code.contains("secret(a)") && !code.contains("if x"));
+        let (stub, _) = interface_of(text, "f", View::PLAIN).unwrap();
+        assert_eq!(stub, "def f(a):\n    ...\n\ndef f(a, b):\n    ...\n");
+        let (stub, _) = interface_of(text, "A.C.k", View::PLAIN).unwrap();
+        assert_eq!(stub, "def k(self):\n    ...\n");
+        assert!(interface_of(text, "none", view).is_none());
+    }
+}

@@ -1,0 +1,121 @@
+//! Replaces functions with functions that do nothing.
+
+use ruff_python_ast::{Stmt, StmtFunctionDef};
+use ruff_python_parser::parse_module;
+use ruff_text_size::Ranged;
+
+use super::{
+    edits::{Edit, Treatment, apply, walk},
+    file::TOP,
+};
+
+/// The return value of functions that do nothing.
+pub const NOTHING: &str = "None";
+
+/// Represents a function's first argument in the return value.
+pub const FIRST: &str = "{first}";
+
+/// The text in which the functions at some dotted paths, and below them, immediately return
+/// `returns`; `None` if it cannot be parsed.
+pub fn hollow(text: &str, returns: &str, is_wanted: &dyn Fn(&str) -> bool) -> Option<String> {
+    let parsed = parse_module(text).ok()?;
+    let edits = walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
+        let Stmt::FunctionDef(def) = stmt else { return Treatment::Keep };
+        let path = place.path(&def.name);
+        let parents = path.match_indices('.').map(|(at, _)| &path[..at]);
+        if place.in_function || !parents.chain([path.as_str()]).any(is_wanted) {
+            return Treatment::Keep;
+        }
+        let (Some(first), Some(last)) = (def.body.first(), def.body.last()) else {
+            return Treatment::Keep;
+        };
+        let (start, end) = (first.start().to_usize(), last.end().to_usize());
+        Treatment::Change(vec![Edit { start, end, with: body(def, returns) }])
+    });
+    let out = apply(text, edits);
+    parse_module(&out).is_ok().then_some(out)
+}
+
+fn body(def: &StmtFunctionDef, returns: &str) -> String {
+    // Python accepts nothing else from `__init__`.
+    if returns == NOTHING || def.name.as_str() == "__init__" {
+        return "pass".to_owned();
+    }
+    format!("return {}", returns.replace(FIRST, &first(def)))
+}
+
+/// The name of the first argument that a caller passes.
+fn first(def: &StmtFunctionDef) -> String {
+    let parameters = def.parameters.posonlyargs.iter().chain(&def.parameters.args);
+    let mut names = parameters.map(|it| it.parameter.name.to_string());
+    let first = names.next();
+    let is_own = matches!(first.as_deref(), Some("self" | "cls"));
+    let given = if is_own { names.next().or(first) } else { first };
+    given.unwrap_or_else(|| NOTHING.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_wanted_does_nothing_and_the_rest_stays_to_the_byte() {
+        let text = "\
+import x
+def f(a): return 1  # one
+class A:
+    n = 1
+    def m(self):
+        \"\"\"Doc.\"\"\"
+        def inner():
+            pass
+        return inner
+    @property
+    async def p(self):
+        x = (
+            1)
+        return x
+if x:
+    def g(): return 2
+def h():
+    return 3
+";
+        let wanted = ["f", "A", "g"];
+        let out = hollow(text, NOTHING, &|path| wanted.contains(&path)).unwrap();
+        assert_eq!(
+            out,
+            "\
+import x
+def f(a): pass  # one
+class A:
+    n = 1
+    def m(self):
+        pass
+    @property
+    async def p(self):
+        pass
+if x:
+    def g(): pass
+def h():
+    return 3
+"
+        );
+        assert_eq!(hollow(text, NOTHING, &|_| false).unwrap(), text);
+        assert!(hollow("def f(:\n", NOTHING, &|_| true).is_none());
+    }
+
+    #[test]
+    fn what_is_wanted_returns_what_is_told() {
+        let text = "class A:\n    def __init__(self, a):\n        self.a = a\n    def m(self, b):\n        \
+                    yield b\n    def n(self): return 1\ndef f(c, /, d=1): return d\ndef g(): return 2\n";
+        let told = |m: &str, n: &str, f: &str, g: &str| {
+            format!(
+                "class A:\n    def __init__(self, a):\n        pass\n    def m(self, b):\n        return {m}\n    \
+                 def n(self): return {n}\ndef f(c, /, d=1): return {f}\ndef g(): return {g}\n"
+            )
+        };
+        let of = |returns: &str| hollow(text, returns, &|_| true).unwrap();
+        assert_eq!(of("True"), told("True", "True", "True", "True"));
+        assert_eq!(of(FIRST), told("b", "self", "c", "None"));
+    }
+}

@@ -1,0 +1,160 @@
+//! Finds what a module needs while it is imported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{
+    Expr, ExprContext, Parameters, Stmt, StmtIf,
+    visitor::{self, Visitor},
+};
+use ruff_text_size::Ranged;
+
+use super::scope;
+
+/// Finds removed names that are needed at import time: everything outside function bodies, and
+/// decorators, defaults, base classes and (unless postponed) annotations of the remaining code.
+///
+/// Comprehension variables are not distinguished from module names, so a carve may be rejected
+/// unnecessarily but never accepted wrongly.
+pub(super) struct References<'a> {
+    /// Removed dotted paths of this module.
+    gone: &'a BTreeSet<String>,
+    /// Local names of other modules, with the paths removed there.
+    modules: &'a BTreeMap<String, BTreeSet<String>>,
+    postponed: bool,
+    /// The enclosing class bodies: path and own names.
+    classes: Vec<(String, BTreeSet<String>)>,
+    found: Vec<(usize, String)>,
+}
+
+/// Offset and name of each reference to something removed.
+pub(super) fn find(
+    body: &[Stmt],
+    gone: &BTreeSet<String>,
+    modules: &BTreeMap<String, BTreeSet<String>>,
+) -> Vec<(usize, String)> {
+    let postponed = body.iter().any(|stmt| {
+        matches!(stmt, Stmt::ImportFrom(import)
+            if import.module.as_deref() == Some("__future__")
+                && import.names.iter().any(|alias| alias.name.as_str() == "annotations"))
+    });
+    let mut visitor =
+        References { gone, modules, postponed, classes: Vec::new(), found: Vec::new() };
+    body.iter().for_each(|stmt| visitor.visit_stmt(stmt));
+    visitor.found
+}
+
+impl References<'_> {
+    fn parameters(&mut self, parameters: &Parameters) {
+        for parameter in parameters.iter_non_variadic_params() {
+            if let Some(default) = &parameter.default {
+                self.visit_expr(default);
+            }
+        }
+        for parameter in parameters.iter() {
+            if let Some(annotation) = parameter.annotation() {
+                self.visit_annotation(annotation);
+            }
+        }
+    }
+
+    fn name(&mut self, name: &str, at: usize) {
+        if let Some((class, own)) = self.classes.last() {
+            if own.contains(name) {
+                return;
+            }
+            let member = format!("{class}.{name}");
+            if self.gone.contains(&member) {
+                self.found.push((at, member));
+                return;
+            }
+        }
+        if self.gone.contains(name) {
+            self.found.push((at, name.to_owned()));
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for References<'_> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::FunctionDef(def) => {
+                def.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
+                self.parameters(&def.parameters);
+                if let Some(returns) = &def.returns {
+                    self.visit_annotation(returns);
+                }
+            }
+            Stmt::ClassDef(def) => {
+                def.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
+                if let Some(arguments) = &def.arguments {
+                    self.visit_arguments(arguments);
+                }
+                let path = match self.classes.last() {
+                    Some((outer, _)) => format!("{outer}.{}", def.name),
+                    None => def.name.to_string(),
+                };
+                self.classes.push((path, scope::bound(&def.body)));
+                def.body.iter().for_each(|stmt| self.visit_stmt(stmt));
+                self.classes.pop();
+            }
+            Stmt::If(branch) if is_type_checking(branch) => {
+                for clause in &branch.elif_else_clauses {
+                    clause.body.iter().for_each(|stmt| self.visit_stmt(stmt));
+                }
+            }
+            _ => visitor::walk_stmt(self, stmt),
+        }
+    }
+
+    fn visit_annotation(&mut self, expr: &'a Expr) {
+        if !self.postponed {
+            self.visit_expr(expr);
+        }
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::Lambda(lambda) => {
+                if let Some(parameters) = &lambda.parameters {
+                    self.parameters(parameters);
+                }
+            }
+            Expr::Name(name) if name.ctx == ExprContext::Load => {
+                self.name(&name.id, name.start().to_usize());
+            }
+            Expr::Attribute(attribute) => {
+                let at = attribute.start().to_usize();
+                if let Some(owner) = dotted(&attribute.value) {
+                    let member = format!("{owner}.{}", attribute.attr);
+                    let elsewhere = self
+                        .modules
+                        .get(&owner)
+                        .is_some_and(|gone| gone.contains(attribute.attr.as_str()));
+                    if elsewhere || self.gone.contains(&member) {
+                        self.found.push((at, member));
+                        return;
+                    }
+                }
+                visitor::walk_expr(self, expr);
+            }
+            _ => visitor::walk_expr(self, expr),
+        }
+    }
+}
+
+/// `if TYPE_CHECKING:` never runs.
+pub(super) fn is_type_checking(branch: &StmtIf) -> bool {
+    dotted(&branch.test)
+        .is_some_and(|name| name == "TYPE_CHECKING" || name.ends_with(".TYPE_CHECKING"))
+}
+
+/// `a.b.c` as text, if it consists only of names.
+pub fn dotted(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Name(name) => Some(name.id.to_string()),
+        Expr::Attribute(attribute) => {
+            Some(format!("{}.{}", dotted(&attribute.value)?, attribute.attr))
+        }
+        _ => None,
+    }
+}

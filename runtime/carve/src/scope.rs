@@ -1,0 +1,110 @@
+//! Finds the names that a module or class body binds.
+
+use std::collections::BTreeSet;
+
+use ruff_python_ast::{ExceptHandler, Expr, Stmt};
+use ruff_python_parser::parse_module;
+
+use super::edits::blocks;
+
+/// The names that running a block binds in its own scope.
+pub(super) fn bound(block: &[Stmt]) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    collect(block, &mut out);
+    out
+}
+
+fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
+    for stmt in block {
+        match stmt {
+            Stmt::FunctionDef(def) => {
+                out.insert(def.name.to_string());
+                continue;
+            }
+            Stmt::ClassDef(def) => {
+                out.insert(def.name.to_string());
+                continue;
+            }
+            Stmt::Assign(stmt) => stmt.targets.iter().for_each(|target| targets(target, out)),
+            Stmt::AnnAssign(stmt) if stmt.value.is_some() => targets(&stmt.target, out),
+            Stmt::For(stmt) => targets(&stmt.target, out),
+            Stmt::With(stmt) => stmt
+                .items
+                .iter()
+                .filter_map(|item| item.optional_vars.as_deref())
+                .for_each(|target| targets(target, out)),
+            Stmt::Import(stmt) => out.extend(stmt.names.iter().map(|alias| {
+                let top = alias.name.split('.').next().unwrap_or_default();
+                alias.asname.as_ref().map_or(top.to_owned(), ToString::to_string)
+            })),
+            Stmt::ImportFrom(stmt) => out.extend(
+                stmt.names
+                    .iter()
+                    .map(|alias| alias.asname.as_ref().unwrap_or(&alias.name).to_string()),
+            ),
+            Stmt::Try(stmt) => {
+                for ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
+                    out.extend(handler.name.as_ref().map(ToString::to_string));
+                }
+            }
+            _ => {}
+        }
+        for inner in blocks(stmt) {
+            collect(inner, out);
+        }
+    }
+}
+
+/// The top-level names that `before` binds and `after` does not.
+pub fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
+    let names = |text: &str| {
+        parse_module(text).map(|parsed| bound(&parsed.syntax().body)).unwrap_or_default()
+    };
+    names(before).difference(&names(after)).cloned().collect()
+}
+
+/// The statements of a block's own scope, including those below conditions and loops.
+pub fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
+    let mut out = Vec::new();
+    for stmt in block {
+        out.push(stmt);
+        if !matches!(stmt, Stmt::FunctionDef(_) | Stmt::ClassDef(_)) {
+            out.extend(blocks(stmt).into_iter().flat_map(top_level));
+        }
+    }
+    out
+}
+
+/// The plain names in an assignment's target.
+pub(super) fn targets(target: &Expr, out: &mut BTreeSet<String>) {
+    match target {
+        Expr::Name(name) => {
+            out.insert(name.id.to_string());
+        }
+        Expr::Tuple(tuple) => tuple.elts.iter().for_each(|target| targets(target, out)),
+        Expr::List(list) => list.elts.iter().for_each(|target| targets(target, out)),
+        Expr::Starred(starred) => targets(&starred.value, out),
+        _ => {}
+    }
+}
+
+/// The bodies of the class at a dotted path: several if it is defined conditionally.
+pub(super) fn class_bodies<'a>(block: &'a [Stmt], path: &str) -> Vec<&'a [Stmt]> {
+    let (head, rest) = path.split_once('.').map_or((path, None), |(head, rest)| (head, Some(rest)));
+    let mut out = Vec::new();
+    for stmt in block {
+        match stmt {
+            Stmt::ClassDef(def) if def.name.as_str() == head => match rest {
+                Some(rest) => out.extend(class_bodies(&def.body, rest)),
+                None => out.push(&def.body[..]),
+            },
+            Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {}
+            _ => {
+                for inner in blocks(stmt) {
+                    out.extend(class_bodies(inner, path));
+                }
+            }
+        }
+    }
+    out
+}

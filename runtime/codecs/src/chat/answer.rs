@@ -1,0 +1,405 @@
+use std::borrow::Cow;
+
+use proctor_types::Usage;
+use serde_json::{Value, json};
+
+use super::turn::Turn;
+use crate::{
+    neutral::{Delta, Item, Stop, Whole},
+    stop::StopWord,
+    tokens,
+};
+
+/// Reads the first choice of a response that was not streamed. Lenient, because "compatible"
+/// endpoints omit different fields. `step` is used to name calls without an id.
+pub fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
+    // Some gateways in front of models wrap an upstream failure in status 200.
+    if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+        return Err(format!("error in a response with status 200: {error}"));
+    }
+    let choice = &one_choice(body).ok_or("no choices")?;
+    broken_off(choice)?;
+    let message = choice["message"].as_object().ok_or("choices[0].message is not an object")?;
+    let owned = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let full = |name: &str| message.get(name)?.as_str().filter(|text| !text.is_empty());
+    let mut deltas = vec![Delta::Started { model: owned(&body["model"]) }];
+    let thought = full("reasoning_content").or_else(|| full("reasoning"));
+    deltas.extend(thought.map(|text| Delta::Reasoning(text.to_owned())));
+    check_content(message.get("content"))?;
+    content(&choice["message"]["content"], &mut deltas);
+    deltas.extend(full("refusal").map(|text| Delta::Refusal(text.to_owned())));
+    for (field, value) in message {
+        // Omit empty fields: some endpoints reject what they sent themselves.
+        if !KNOWN.contains(&field.as_str()) && !value.is_null() && *value != json!([]) {
+            deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
+        }
+    }
+    for (index, call) in calls(message.get("tool_calls"))?.iter().enumerate() {
+        let function = &call["function"];
+        let name = function["name"].as_str();
+        let name = name.ok_or(format!("tool_calls[{index}]: no function name"))?.to_owned();
+        let id = match call["id"].as_str() {
+            Some(id) if !id.is_empty() => id.to_owned(),
+            _ => format!("call_{step}_{index}"),
+        };
+        let text = arguments(call);
+        deltas.push(Delta::Call { index, id, name });
+        deltas.push(Delta::Arguments { index, text });
+    }
+    let reason = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty());
+    deltas.push(Delta::Stopped(read_stop(reason.unwrap_or("stop"))));
+    deltas.extend(usage(body).map(Delta::Usage));
+    Ok(deltas)
+}
+
+/// The first choice. Some servers split one response over several choices, one for the text and one
+/// for each call. Requests never ask for alternatives, so missing text and calls are taken from the
+/// other choices.
+fn one_choice(body: &Value) -> Option<Cow<'_, Value>> {
+    let choices = body["choices"].as_array()?;
+    let (first, others) = choices.split_first()?;
+    if !first["message"].is_object() {
+        return Some(Cow::Borrowed(first));
+    }
+    let has = |choice: &Value, field: &str| match &choice["message"][field] {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        _ => true,
+    };
+    let mut whole = Cow::Borrowed(first);
+    for other in others.iter().filter(|other| other["message"].is_object()) {
+        for field in ["content", "reasoning_content", "reasoning"] {
+            if !has(&whole, field) && has(other, field) {
+                whole.to_mut()["message"][field] = other["message"][field].clone();
+            }
+        }
+        if !has(first, "tool_calls") && has(other, "tool_calls") {
+            let whole = whole.to_mut();
+            let before = list(&whole["message"]["tool_calls"]);
+            let all = [before, list(&other["message"]["tool_calls"])].concat();
+            whole["message"]["tool_calls"] = all.into();
+            whole["finish_reason"] = other["finish_reason"].clone();
+        }
+    }
+    Some(whole)
+}
+
+/// The arguments of a call as text. Some servers send the object itself.
+pub(super) fn arguments(call: &Value) -> String {
+    match &call["function"]["arguments"] {
+        // Some proxies put the empty object of a call's head before its real arguments.
+        Value::String(text) => match text.strip_prefix("{}") {
+            Some(rest) if rest.trim_start().starts_with('{') => rest.to_owned(),
+            _ => text.clone(),
+        },
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// The message of a complete response as received. `calls` are the ids given to its calls.
+pub fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
+    let mut turn = Turn::default();
+    let choice = one_choice(body).unwrap_or_default();
+    let Some(message) = choice["message"].as_object() else { return Vec::new() };
+    turn.add(message);
+    for (index, call) in list(&choice["message"]["tool_calls"]).iter().enumerate() {
+        turn.add_call(index, call, &arguments(call));
+    }
+    turn.finish(ids)
+}
+
+/// Message fields that the neutral form covers.
+pub(super) const KNOWN: [&str; 4] = ["role", "content", "refusal", "tool_calls"];
+
+/// Content is text, null, absent, or an array of parts.
+fn check_content(content: Option<&Value>) -> Result<(), String> {
+    match content {
+        None | Some(Value::Null | Value::String(_) | Value::Array(_)) => Ok(()),
+        Some(_) => Err("choices[0].message.content is not text".into()),
+    }
+}
+
+/// Reads text and reasoning. Mistral's reasoning models send both as parts.
+pub(super) fn content(content: &Value, deltas: &mut Vec<Delta>) {
+    match content {
+        Value::String(text) if !text.is_empty() => deltas.push(Delta::Text(text.clone())),
+        Value::Array(parts) => {
+            for part in parts {
+                let thoughts = part["thinking"].as_array().into_iter().flatten();
+                let thoughts = thoughts.filter_map(|one| one["text"].as_str());
+                deltas.extend(thoughts.map(|text| Delta::Reasoning(text.to_owned())));
+                deltas.extend(part["text"].as_str().map(|text| Delta::Text(text.to_owned())));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The calls of a message. Some servers send a single call without a list.
+pub(super) fn list(calls: &Value) -> &[Value] {
+    match calls {
+        Value::Array(calls) => calls,
+        Value::Object(_) => std::slice::from_ref(calls),
+        _ => &[],
+    }
+}
+
+fn calls(calls: Option<&Value>) -> Result<&[Value], String> {
+    match calls {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(calls @ (Value::Array(_) | Value::Object(_))) => Ok(list(calls)),
+        Some(_) => Err("choices[0].message.tool_calls is not an array".into()),
+    }
+}
+
+/// The endpoint's own count, if it has input and output. All zeros count as absent.
+pub fn usage(body: &Value) -> Option<Usage> {
+    read_usage(&body["usage"]).or_else(|| odd_usage(&body["choices"][0], &body["x_groq"]))
+}
+
+pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
+    let mut input = tokens(&usage["prompt_tokens"])?;
+    let mut output = tokens(&usage["completion_tokens"])?;
+    let details = &usage["prompt_tokens_details"];
+    // DeepSeek, and routers to Anthropic, use other names.
+    let read = [
+        &details["cached_tokens"],
+        &usage["prompt_cache_hit_tokens"],
+        &usage["cache_read_input_tokens"],
+        &usage["cached_tokens"],
+    ];
+    let written = [
+        &details["cache_write_tokens"],
+        &details["cache_creation_tokens"],
+        &usage["cache_creation_input_tokens"],
+    ];
+    let for_an_hour = [
+        &details["cache_creation_token_details"]["ephemeral_1h_input_tokens"],
+        &usage["cache_creation"]["ephemeral_1h_input_tokens"],
+    ];
+    let first = |names: &[&Value]| names.iter().find_map(|value| tokens(value));
+    let thoughts =
+        [&usage["completion_tokens_details"]["reasoning_tokens"], &usage["reasoning_tokens"]];
+    let reasoning = first(&thoughts);
+    // xAI does not count reasoning in the completion; only the total shows it.
+    if let (Some(thought), Some(total)) = (reasoning, usage["total_tokens"].as_u64())
+        && thought > 0
+        && total == input + output + thought
+    {
+        output += thought;
+    }
+    // Some gateways count only what the cache doesn't have. The total shows it.
+    let apart = first(&read).unwrap_or_default() + first(&written).unwrap_or_default();
+    if apart > 0 && usage["total_tokens"].as_u64() == Some(input + output + apart) {
+        input += apart;
+    }
+    let told = Usage::told((input, output), (first(&read), first(&written)), reasoning)
+        .with_hour_writes(first(&for_an_hour));
+    (!told.is_nothing()).then_some(told)
+}
+
+/// Usage in unusual places: within the choice (Moonshot), or under Groq's own name.
+pub(super) fn odd_usage(choice: &Value, groq: &Value) -> Option<Usage> {
+    read_usage(&choice["usage"]).or_else(|| read_usage(&groq["usage"]))
+}
+
+/// Rejects a response that its endpoint could not finish, whatever it already contains.
+pub(super) fn broken_off(choice: &Value) -> Result<(), String> {
+    let error = &choice["error"];
+    if !error.is_null() {
+        return Err(format!("error in the response: {error}"));
+    }
+    match choice["finish_reason"].as_str().filter(|reason| StopWord::of(reason) == StopWord::Broken)
+    {
+        Some(reason) => Err(format!("the endpoint aborted the response: finish_reason {reason:?}")),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn read_stop(reason: &str) -> Stop {
+    StopWord::of(reason).stop(reason)
+}
+
+/// The reason in this format's terms.
+pub fn finish_reason(stop: &Stop) -> String {
+    let word = match stop {
+        Stop::End | Stop::Sequence(_) | Stop::Refusal => "stop",
+        Stop::Calls => "tool_calls",
+        Stop::Length | Stop::Window => "length",
+        Stop::Filter => "content_filter",
+        Stop::Other(word) => word,
+    };
+    word.to_owned()
+}
+
+pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
+    let (mut content, mut reasoning, mut refusal) = (String::new(), String::new(), None);
+    let (mut calls, mut details) = (Vec::new(), Vec::new());
+    for item in &whole.items {
+        match item {
+            Item::Text(text) => content.push_str(text),
+            Item::Reasoning(thought) => {
+                reasoning.push_str(&thought.text);
+                let text = Some(thought.text.as_str());
+                details
+                    .extend(thought.signature.as_deref().map(|signature| detail(text, signature)));
+            }
+            Item::Refusal(text) => refusal = Some(text.as_str()),
+            Item::Call(call) => calls.push(super::call(call)),
+        }
+    }
+    let silent = content.is_empty() && (!calls.is_empty() || refusal.is_some());
+    let mut message = json!({
+        "role": "assistant",
+        "content": if silent { Value::Null } else { content.into() },
+        "refusal": refusal,
+    });
+    if !reasoning.is_empty() {
+        message["reasoning_content"] = reasoning.into();
+    }
+    if !details.is_empty() {
+        message["reasoning_details"] = details.into();
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    let choice = json!({
+        "index": 0,
+        "message": message,
+        "logprobs": null,
+        "finish_reason": finish_reason(&whole.ending()),
+    });
+    json!({
+        "id": super::super::fresh_answer("chatcmpl-"),
+        "object": "chat.completion",
+        "created": super::super::now(),
+        "model": whole.model,
+        "choices": [choice],
+        "usage": write_usage(usage),
+    })
+}
+
+/// A signed thought, in OpenRouter's form. A client that returns its assistant messages unchanged
+/// returns the signature, too.
+pub fn detail(text: Option<&str>, signature: &str) -> Value {
+    let mut detail = json!({"type": "reasoning.text", "signature": signature});
+    if let Some(text) = text {
+        detail["text"] = text.into();
+    }
+    detail
+}
+
+pub(super) fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Answer;
+    use serde_json::{Value, json};
+
+    use super::{read_whole, usage};
+    use crate::neutral::Whole;
+
+    fn parse(body: &Value, step: u64) -> Result<Answer, String> {
+        Ok(Whole::of(read_whole(body, step)?).answer())
+    }
+
+    fn message(message: Value) -> Value {
+        json!({"choices": [{"message": message, "finish_reason": "stop"}]})
+    }
+
+    #[test]
+    fn answer_tolerates_missing_and_extra_fields() {
+        let body = message(json!({
+            "role": "assistant", "content": [{"type": "text", "text": "a"}, {"text": "b"}],
+            "tool_calls": [
+                {"function": {"name": "f", "arguments": {"x": 1}}},
+                {"id": "", "type": "function", "function": {"name": "g"}},
+            ],
+            "reasoning_content": "hm", "refusal": null, "annotations": [], "audio": null,
+        }));
+        let answer = parse(&body, 4).expect("an answer");
+        assert_eq!(answer.content, "ab");
+        assert_eq!(answer.tool_calls[0].arguments, r#"{"x":1}"#);
+        assert_eq!(answer.tool_calls[0].id, "call_4_0");
+        assert_eq!(
+            (answer.tool_calls[1].id.as_str(), answer.tool_calls[1].arguments.as_str()),
+            ("call_4_1", "")
+        );
+        assert_eq!(Value::Object(answer.extra), json!({"reasoning_content": "hm"}));
+        assert!(!answer.refused);
+    }
+
+    #[test]
+    fn one_response_may_be_split_over_choices() {
+        let call = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
+        let split = json!({"choices": [
+            {"message": {"role": "assistant", "content": "I look."}, "finish_reason": "stop"},
+            {"message": {"tool_calls": [call("a")]}, "finish_reason": "tool_calls"},
+            {"message": {"tool_calls": [call("b")]}, "finish_reason": "tool_calls"},
+        ]});
+        let answer = parse(&split, 0).expect("an answer");
+        let ids: Vec<_> = answer.tool_calls.iter().map(|call| &*call.id).collect();
+        assert_eq!((&*answer.content, ids), ("I look.", vec!["a", "b"]));
+        let turn = super::whole_turn(&split, &["a".into(), "b".into()]);
+        assert_eq!(turn[0]["tool_calls"].as_array().map(Vec::len), Some(2));
+        // Two complete alternatives: the first one counts.
+        let both = json!({"choices": [
+            {"message": {"content": "x", "tool_calls": [call("a")]}, "finish_reason": "tool_calls"},
+            {"message": {"content": "y", "tool_calls": [call("b")]}, "finish_reason": "tool_calls"},
+        ]});
+        assert_eq!(parse(&both, 0).expect("an answer").tool_calls.len(), 1);
+    }
+
+    #[test]
+    fn refusals_come_in_two_forms() {
+        let declined = message(json!({"content": null, "refusal": "I will not."}));
+        assert!(parse(&declined, 0).expect("an answer").refused);
+        let mut filtered = message(json!({"content": ""}));
+        filtered["choices"][0]["finish_reason"] = "content_filter".into();
+        assert!(parse(&filtered, 0).expect("an answer").refused);
+    }
+
+    #[test]
+    fn parse_says_why_a_body_is_not_a_completion() {
+        for (body, why) in [
+            (json!({"choices": []}), "no choices"),
+            (json!({"error": {"message": "upstream"}}), "upstream"),
+            (json!({"choices": [{"text": "old"}]}), "message"),
+            (
+                json!({"choices": [{"message": {"content": "a"}, "finish_reason": "abort"}]}),
+                "abort",
+            ),
+            (json!({"choices": [{"message": {"content": "a"}, "error": {"code": 502}}]}), "502"),
+            (message(json!({"content": 3})), "content"),
+            (message(json!({"tool_calls": [{"function": {}}]})), "no function name"),
+            (json!([]), "no choices"),
+        ] {
+            let error = parse(&body, 0).expect_err(why);
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn usage_requires_both_counts() {
+        let half = json!({"usage": {"prompt_tokens": 3}});
+        assert_eq!(usage(&half), None);
+        let deepseek = json!({"usage": {
+            "prompt_tokens": 3, "completion_tokens": 2, "prompt_cache_hit_tokens": 9}});
+        assert_eq!(usage(&deepseek).expect("a usage").cached, 3, "never more than the input");
+        // Portkey before Bedrock.
+        let apart = json!({"usage": {"prompt_tokens": 368, "completion_tokens": 19, "total_tokens": 10_923,
+            "cache_read_input_tokens": 10_536, "cache_creation_input_tokens": 0}});
+        let apart = usage(&apart).expect("a usage");
+        assert_eq!((apart.input, apart.cached), (10_904, 10_536));
+    }
+}

@@ -1,0 +1,466 @@
+use std::borrow::Cow;
+
+use proctor_types::Usage;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value, json};
+
+use super::{answer, cumulative::TextStream, turn::Turn};
+use crate::{
+    ReadError, Reader, Writer,
+    fields::Fields,
+    neutral::{Delta, Stop},
+    sse, tolerant,
+};
+
+#[derive(Debug, Default)]
+pub struct ChatReader {
+    started: bool,
+    text: TextStream,
+    /// Text or a refusal has arrived.
+    wrote: bool,
+    thought: bool,
+    /// A finish reason that arrived before anything else.
+    early: Option<String>,
+    /// A finish reason has arrived.
+    stopped: bool,
+    done: bool,
+    calls: Vec<CallInStream>,
+    turn: Turn,
+    identity: Identity,
+}
+
+/// The ids by which chunks name their response. A proxy that retries a broken stream sends half of one response and then the
+/// whole of another. Other servers give each chunk an id of its own, or a role.
+#[derive(Debug, Default)]
+struct Identity {
+    id: String,
+    /// Chunks in a row with this id.
+    chunks: usize,
+    /// Chunks with a role.
+    roles: usize,
+}
+
+impl Identity {
+    /// Hears a chunk. `true`: another response begins with it.
+    fn begins_again(&mut self, id: &str, has_role: bool) -> bool {
+        self.roles += usize::from(has_role);
+        let is_other = !id.is_empty() && !self.id.is_empty() && id != self.id;
+        let begins = is_other && has_role && self.roles == 2 && self.chunks > 1;
+        if self.id != id && !id.is_empty() {
+            id.clone_into(&mut self.id);
+            self.chunks = 0;
+        }
+        self.chunks += 1;
+        begins
+    }
+}
+
+/// Identifies a call: some endpoints count from 1, some send no ids, and some use one index for all
+/// calls.
+#[derive(Debug)]
+struct CallInStream {
+    index: u64,
+    id: String,
+    arguments: String,
+}
+
+impl CallInStream {
+    /// Whether the arguments are complete, so that a further piece belongs to another call.
+    fn is_whole(&self) -> bool {
+        serde_json::from_str::<Map<String, Value>>(&self.arguments).is_ok()
+    }
+}
+
+impl Reader for ChatReader {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
+        if event.data.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        if event.data.trim() == "[DONE]" {
+            self.done = true;
+            let mut deltas = Vec::new();
+            self.rest(&mut deltas);
+            deltas.extend(self.unsaid_end());
+            return Ok(deltas);
+        }
+        let wrong =
+            |error: serde_json::Error| ReadError::Torn(format!("a chunk is not JSON: {error}"));
+        let repaired;
+        let parsed = match Fields::of(&event.data).and_then(Chunk::read) {
+            Err(_) => {
+                repaired = tolerant::repaired(&event.data);
+                Fields::of(&repaired).and_then(Chunk::read)
+            }
+            parsed => parsed,
+        };
+        let chunk = match parsed {
+            Ok(chunk) => chunk,
+            // JSON that is not an object carries no information.
+            Err(error) => serde_json::from_str::<IgnoredAny>(&event.data)
+                .map(|_| Chunk::default())
+                .map_err(|_| wrong(error))?,
+        };
+        if !chunk.error.is_null() {
+            return Err(format!("error in the stream: {}", chunk.error).into());
+        }
+        let mut deltas = Vec::new();
+        if !self.started {
+            self.started = true;
+            deltas.push(Delta::Started { model: chunk.model });
+        }
+        let choice = &chunk.choices[0];
+        answer::broken_off(choice)?;
+        // Some servers send the complete message within a stream.
+        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        let begins_again = self.identity.begins_again(&chunk.id, delta["role"].is_string());
+        if begins_again && self.wrote && self.calls.is_empty() && delta["tool_calls"].is_null() {
+            let why = "another response started within the stream";
+            return Err(ReadError::Torn(why.into()));
+        }
+        self.delta(delta, &mut deltas)?;
+        // Some send an empty one with every chunk.
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+            // Some servers send `stop` with the first, empty chunk: the last reason counts.
+            if self.wrote || !self.calls.is_empty() || self.thought {
+                self.rest(&mut deltas);
+                self.stopped = true;
+                deltas.push(Delta::Stopped(answer::read_stop(reason)));
+            } else {
+                self.early = Some(reason.to_owned());
+            }
+        }
+        let usage = answer::read_usage(&chunk.usage);
+        deltas.extend(usage.or_else(|| answer::odd_usage(choice, &chunk.groq)).map(Delta::Usage));
+        Ok(deltas)
+    }
+
+    fn ended(&self) -> bool {
+        self.done
+    }
+
+    fn turn(&mut self) -> Vec<Value> {
+        let ids: Vec<_> = self.calls.iter().map(|call| call.id.clone()).collect();
+        std::mem::take(&mut self.turn).finish(&ids)
+    }
+}
+
+/// The fields of a chunk. All others are skipped.
+#[derive(Debug, Default)]
+struct Chunk {
+    id: String,
+    model: String,
+    choices: Value,
+    usage: Value,
+    groq: Value,
+    error: Value,
+}
+
+impl Chunk {
+    fn read(fields: Fields<'_>) -> serde_json::Result<Self> {
+        Ok(Self {
+            id: fields.value("id")?.as_str().unwrap_or_default().to_owned(),
+            model: fields.value("model")?.as_str().unwrap_or_default().to_owned(),
+            choices: fields.value("choices")?,
+            usage: fields.value("usage")?,
+            groq: fields.value("x_groq")?,
+            error: match fields.value("error")? {
+                Value::Null if fields.value("choices")?.is_null() => unnamed_error(&fields)?,
+                error => error,
+            },
+        })
+    }
+}
+
+/// An error in the event itself, or below `detail`.
+fn unnamed_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
+    let detail = fields.value("detail")?;
+    if !detail.is_null() {
+        return Ok(detail);
+    }
+    let is_error = fields.value("object")? == "error" || fields.value("type")? == "error";
+    if is_error { fields.value("message") } else { Ok(Value::Null) }
+}
+
+impl ChatReader {
+    /// A piece without the text that earlier pieces contained.
+    fn plain<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
+        let Some(piece) = delta["content"].as_str() else { return Cow::Borrowed(delta) };
+        let new = self.text.push(piece);
+        if new == piece {
+            return Cow::Borrowed(delta);
+        }
+        let mut delta = delta.clone();
+        delta["content"] = new.into();
+        Cow::Owned(delta)
+    }
+
+    /// Emits the text that was held back until the end.
+    fn rest(&mut self, deltas: &mut Vec<Delta>) {
+        let rest = self.text.rest();
+        if !rest.is_empty() {
+            self.turn.add_text(&rest);
+            deltas.push(Delta::Text(rest));
+        }
+    }
+
+    /// The end of a stream whose only end marker is `[DONE]`, as some servers send it. A stream
+    /// without text, or with a partial call, was cut.
+    fn unsaid_end(&mut self) -> Option<Delta> {
+        let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_whole());
+        let says = self.wrote || !self.calls.is_empty();
+        let early = self.early.take().filter(|_| !says).map(|reason| answer::read_stop(&reason));
+        let unsaid = (!self.stopped && says && whole).then_some(Stop::End);
+        early.or(unsaid).map(Delta::Stopped)
+    }
+
+    fn delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
+        let delta = &self.plain(delta);
+        let thought = ["reasoning_content", "reasoning"];
+        let thought = thought.iter().find_map(|name| delta[*name].as_str());
+        let full = |text: &&str| !text.is_empty();
+        deltas.extend(thought.filter(full).map(|text| Delta::Reasoning(text.to_owned())));
+        answer::content(&delta["content"], deltas);
+        let refusal = delta["refusal"].as_str().filter(full);
+        deltas.extend(refusal.map(|text| Delta::Refusal(text.to_owned())));
+        for delta in deltas.iter() {
+            self.wrote |= matches!(delta, Delta::Text(_) | Delta::Refusal(_));
+            self.thought |= matches!(delta, Delta::Reasoning(_));
+        }
+        if let Some(fields) = delta.as_object() {
+            self.turn.add(fields);
+        }
+        // Vendor fields are kept and sent back, whatever their names.
+        for (field, value) in delta.as_object().into_iter().flatten() {
+            let empty = value.is_null() || value.as_str() == Some("") || *value == json!([]);
+            if !answer::KNOWN.contains(&field.as_str()) && !empty {
+                deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
+            }
+        }
+        for (place, call) in answer::list(&delta["tool_calls"]).iter().enumerate() {
+            let key = call["index"].as_u64().unwrap_or(place as u64);
+            let name = call["function"]["name"].as_str().filter(full);
+            let id = call["id"].as_str().filter(full);
+            let text = answer::arguments(call);
+            let known = self.calls.iter().rposition(|one| one.index == key);
+            let known = known.filter(|at| {
+                let before = &self.calls[*at];
+                match (name, id) {
+                    (None, _) => true,
+                    // A name with a new id starts a call, even at the index of another.
+                    (Some(_), Some(id)) => before.id == id,
+                    (Some(_), None) => text.is_empty() || !before.is_whole(),
+                }
+            });
+            // The same call again at another index.
+            let is_repeated = |before: &CallInStream| {
+                Some(before.id.as_str()) == id && before.is_whole() && before.arguments == text
+            };
+            if known.is_none() && name.is_some() && self.calls.iter().any(is_repeated) {
+                continue;
+            }
+            let index = match (known, name) {
+                (Some(index), _) => index,
+                (None, Some(name)) => {
+                    let index = self.calls.len();
+                    let id = id.map_or_else(super::super::fresh_call, ToOwned::to_owned);
+                    deltas.push(Delta::Call { index, id: id.clone(), name: name.to_owned() });
+                    self.calls.push(CallInStream { index: key, id, arguments: String::new() });
+                    index
+                }
+                // Ignore an empty piece at an index without a call.
+                (None, None) if text.is_empty() => continue,
+                (None, None) => {
+                    let why = "a piece of a tool call without a function name";
+                    return Err(ReadError::Torn(why.into()));
+                }
+            };
+            self.turn.add_call(index, call, &text);
+            if !text.is_empty() {
+                self.calls[index].arguments.push_str(&text);
+                deltas.push(Delta::Arguments { index, text });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+pub struct ChatWriter {
+    id: String,
+    model: String,
+    created: u64,
+    with_usage: bool,
+    called: bool,
+    stop: Option<Stop>,
+}
+
+impl ChatWriter {
+    pub fn new(request: &Map<String, Value>) -> Self {
+        let asked = request.get("stream_options").map(|options| &options["include_usage"]);
+        Self {
+            id: String::new(),
+            model: String::new(),
+            created: super::super::now(),
+            with_usage: asked == Some(&Value::Bool(true)),
+            called: false,
+            stop: None,
+        }
+    }
+
+    fn chunk(&self, out: &mut String, choices: Value, usage: Option<Value>) {
+        let mut chunk = json!({
+            "id": self.id,
+            "object": "chat.completion.chunk",
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
+        });
+        if let Some(usage) = usage {
+            chunk["usage"] = usage;
+        }
+        sse::write(out, None, &chunk);
+    }
+
+    fn delta(&self, out: &mut String, delta: Value) {
+        self.chunk(out, json!([{"index": 0, "delta": delta, "finish_reason": null}]), None);
+    }
+}
+
+impl Writer for ChatWriter {
+    fn write(&mut self, delta: &Delta, out: &mut String) {
+        match delta {
+            Delta::Started { model } => {
+                (self.id, self.model) = (super::super::fresh_answer("chatcmpl-"), model.clone());
+                self.delta(out, json!({"role": "assistant", "content": ""}));
+            }
+            Delta::Text(text) => self.delta(out, json!({"content": text})),
+            Delta::Refusal(text) => self.delta(out, json!({"refusal": text})),
+            Delta::Reasoning(text) => self.delta(out, json!({"reasoning_content": text})),
+            Delta::Signature(signature) => {
+                self.delta(out, json!({"reasoning_details": [answer::detail(None, signature)]}));
+            }
+            Delta::Call { index, id, name } => {
+                self.called = true;
+                let function = json!({"name": name, "arguments": ""});
+                let call = json!(
+                    {"index": index, "id": id, "type": "function", "function": function}
+                );
+                self.delta(out, json!({"tool_calls": [call]}));
+            }
+            Delta::Arguments { index, text } => {
+                let call = json!({"index": index, "function": {"arguments": text}});
+                self.delta(out, json!({"tool_calls": [call]}));
+            }
+            Delta::Stopped(stop) => self.stop = Some(stop.clone()),
+            Delta::Extra { .. } | Delta::Usage(_) => {}
+        }
+    }
+
+    fn end(&mut self, usage: &Usage, out: &mut String) {
+        let stop = match self.stop.take().unwrap_or_default() {
+            Stop::End if self.called => Stop::Calls,
+            stop => stop,
+        };
+        let reason = answer::finish_reason(&stop);
+        self.chunk(out, json!([{"index": 0, "delta": {}, "finish_reason": reason}]), None);
+        if self.with_usage {
+            self.chunk(out, json!([]), Some(answer::write_usage(usage)));
+        }
+        out.push_str("data: [DONE]\n\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::ToolCall;
+    use serde_json::{Value, json};
+
+    use super::ChatReader;
+    use crate::{
+        Reader as _,
+        neutral::{Stop, Whole},
+        sse,
+    };
+
+    /// The calls of a stream of pieces.
+    fn calls(chunks: &[Value]) -> Vec<ToolCall> {
+        let mut reader = ChatReader::default();
+        let mut whole = Whole::default();
+        for calls in chunks {
+            let chunk = json!({"choices": [{"delta": {"tool_calls": calls}}]});
+            let event = sse::event(format!("data: {chunk}\n\n").into());
+            let deltas = reader.read(&event).expect("a chunk");
+            deltas.into_iter().for_each(|delta| whole.push(delta));
+        }
+        whole.answer().tool_calls
+    }
+
+    #[test]
+    fn stream_detects_a_second_response_by_ids_and_roles() {
+        // Whether each chunk can be read: its id, and its delta.
+        let is_read = |chunks: &[(&str, Value)]| {
+            let mut reader = ChatReader::default();
+            chunks.iter().all(|(id, delta)| {
+                let chunk = json!({"id": id, "choices": [{"delta": delta}]});
+                reader.read(&sse::event(format!("data: {chunk}\n\n").into())).is_ok()
+            })
+        };
+        let (role, text) =
+            (|| json!({"role": "assistant", "content": ""}), |text: &str| json!({"content": text}));
+        let (one, two) = (text("I look at it."), text(" Then I write."));
+        let again = [("a", role()), ("a", one.clone()), ("b", role()), ("b", one.clone())];
+        assert!(!is_read(&again));
+        // Each chunk has an id of its own, or a role.
+        assert!(is_read(&[("a", role()), ("b", one.clone()), ("c", two.clone())]));
+        let both = |text: &str| json!({"role": "assistant", "content": text});
+        assert!(is_read(&[("a", both("I ")), ("a", both("look ")), ("b", both("at it."))]));
+        assert!(is_read(&[("", role()), ("a", one), ("a", two)]));
+    }
+
+    #[test]
+    fn complete_stream_may_end_without_a_finish_reason() {
+        let stop = |deltas: &[Value]| {
+            let mut reader = ChatReader::default();
+            let mut whole = Whole::default();
+            let chunks =
+                deltas.iter().map(|delta| json!({"choices": [{"delta": delta}]}).to_string());
+            for data in chunks.chain(["[DONE]".to_owned()]) {
+                let event = sse::event(format!("data: {data}\n\n").into());
+                let deltas = reader.read(&event).expect("a chunk");
+                deltas.into_iter().for_each(|delta| whole.push(delta));
+            }
+            whole.stop
+        };
+        let call = |text: &str| json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}]});
+        assert_eq!(stop(&[json!({"content": "x"})]), Some(Stop::End));
+        assert_eq!(stop(&[call("{}")]), Some(Stop::End));
+        assert_eq!(stop(&[call("{\"x\": ")]), None, "half a call was cut");
+        assert_eq!(stop(&[json!({"role": "assistant"})]), None, "nothing was written");
+    }
+
+    #[test]
+    fn stream_separates_calls_with_the_same_index_by_id() {
+        let call = |place: Value, id: &str, text: &str| {
+            let mut call = json!({"id": id, "function": {"name": "f", "arguments": text}});
+            if !place.is_null() {
+                call["index"] = place;
+            }
+            json!([call])
+        };
+        for place in [json!(0), json!(null)] {
+            let read = calls(&[call(place.clone(), "a", "{}"), call(place, "b", "[]")]);
+            let read: Vec<_> = read.iter().map(|one| (&*one.id, &*one.arguments)).collect();
+            assert_eq!(read, [("a", "{}"), ("b", "[]")]);
+        }
+        // Some repeat id and name with each piece, some send the id once.
+        for again in [
+            call(json!(0), "a", "2]"),
+            call(json!(0), "", "2]"),
+            json!([{"index": 0,
+            "function": {"arguments": "2]"}}]),
+        ] {
+            let read = calls(&[call(json!(0), "a", "[1,"), again]);
+            assert_eq!((read.len(), &*read[0].arguments), (1, "[1,2]"));
+        }
+    }
+}

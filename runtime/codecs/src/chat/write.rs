@@ -1,0 +1,185 @@
+use async_openai::types::chat::{
+    ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls, ChatCompletionTool,
+    ChatCompletionTools, FunctionCall, FunctionObject,
+};
+use proctor_types::{Api, ToolCall, ToolSpec};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Losses,
+    neutral::{Choice, Part, Request, Role, Shape, Tool, Turn},
+};
+
+pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.as_str().into());
+    let mut messages = Vec::with_capacity(request.turns.len());
+    for turn in &request.turns {
+        write_turn(turn, &mut messages, losses)?;
+    }
+    body.insert("messages".into(), messages.into());
+    if !request.tools.is_empty() {
+        body.insert("tools".into(), request.tools.iter().map(neutral_tool).collect());
+        if let Some(choice) = &request.choice {
+            body.insert("tool_choice".into(), write_choice(choice));
+        }
+        if let Some(parallel) = request.parallel {
+            body.insert("parallel_tool_calls".into(), parallel.into());
+        }
+    }
+    let stop = (!request.stop.is_empty()).then_some(&request.stop);
+    let shape = request.shape.as_ref().map(|shape| match shape {
+        Shape::Json => json!({"type": "json_object"}),
+        Shape::Schema { name, schema, strict } => {
+            let mut given = json!({"name": name, "schema": schema});
+            if let Some(strict) = strict {
+                given["strict"] = (*strict).into();
+            }
+            json!({"type": "json_schema", "json_schema": given})
+        }
+    });
+    for (field, value) in [
+        ("max_tokens", json!(request.max_output)),
+        ("temperature", json!(request.temperature)),
+        ("top_p", json!(request.top_p)),
+        ("stop", json!(stop)),
+        ("seed", json!(request.seed)),
+        ("response_format", json!(shape)),
+    ] {
+        if !value.is_null() {
+            body.insert(field.into(), value);
+        }
+    }
+    if request.stream {
+        body.insert("stream".into(), true.into());
+    }
+    Ok(body)
+}
+
+/// A neutral turn may hold results and text. Each result becomes its own message, before the text,
+/// because endpoints require a result for each call first.
+fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
+    if let Some(items) = turn.native(Api::Chat) {
+        messages.extend(items.iter().cloned());
+        return Ok(());
+    }
+    let (mut text, mut thought, mut calls) = (Vec::new(), String::new(), Vec::new());
+    let mut shown = Vec::new();
+    for part in &turn.parts {
+        match part {
+            Part::Text(piece) => {
+                text.push(piece.as_str());
+                shown.push(json!({"type": "text", "text": piece}));
+            }
+            Part::Image(image) if turn.role == Role::User => {
+                shown.push(json!({"type": "image_url", "image_url": {"url": image.url()}}));
+            }
+            Part::Image(_) => return Err(super::super::media("image_url")),
+            Part::Reasoning(reasoning) => {
+                thought.push_str(&reasoning.text);
+                if reasoning.signature.is_some() {
+                    losses.dropped("the signature of a reasoning block");
+                }
+            }
+            Part::Call(one) => calls.push(call(one)),
+            Part::Result { id, content, failed } => {
+                if *failed {
+                    losses.approximated("is_error of a tool result");
+                }
+                let content = if *failed { format!("Error: {content}") } else { content.clone() };
+                let message = json!({"role": "tool", "tool_call_id": id, "content": content});
+                // Directly after the call. Images from results of the same response come later.
+                let before = |message: &Value| message["role"] != "user";
+                let at = messages.iter().rposition(before).map_or(messages.len(), |at| at + 1);
+                messages.insert(at, message);
+            }
+            Part::Media(kind) => return Err(super::super::media(kind)),
+        }
+    }
+    let content = text.join("\n\n");
+    match turn.role {
+        Role::System => messages.push(json!({"role": "system", "content": content})),
+        // Use a list of parts only if necessary: not every endpoint accepts it.
+        Role::User if shown.len() > text.len() => {
+            messages.push(json!({"role": "user", "content": shown}));
+        }
+        Role::User if text.is_empty() && !turn.parts.is_empty() => {}
+        Role::User => messages.push(json!({"role": "user", "content": content})),
+        Role::Assistant => {
+            let mut message = json!({"role": "assistant", "content": content});
+            if text.is_empty() && !calls.is_empty() {
+                message["content"] = Value::Null;
+            }
+            // Models that think between calls expect their reasoning back, and only those sent any.
+            if !thought.is_empty() {
+                message["reasoning_content"] = thought.into();
+            }
+            if !calls.is_empty() {
+                message["tool_calls"] = calls.into();
+            }
+            // Two consecutive assistant turns are one response in parts, as Responses splits them.
+            match messages.last_mut().filter(|last| last["role"] == "assistant") {
+                Some(last) => join(last, message),
+                None => messages.push(message),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Appends an assistant message to the one before it.
+fn join(last: &mut Value, mut next: Value) {
+    for field in ["content", "reasoning_content"] {
+        let Some(more) = next[field].as_str().filter(|more| !more.is_empty()) else { continue };
+        let before = last[field].as_str().unwrap_or_default();
+        let joined =
+            if before.is_empty() { more.to_owned() } else { format!("{before}\n\n{more}") };
+        last[field] = joined.into();
+    }
+    if let Some(more) = next["tool_calls"].as_array_mut() {
+        match last["tool_calls"].as_array_mut() {
+            Some(calls) => calls.append(more),
+            None => last["tool_calls"] = std::mem::take(more).into(),
+        }
+    }
+    let silent = last["content"].as_str().is_some_and(str::is_empty);
+    if silent && last["tool_calls"].is_array() {
+        last["content"] = Value::Null;
+    }
+}
+
+fn neutral_tool(tool: &Tool) -> Value {
+    function(&tool.name, &tool.description, &tool.parameters, tool.strict)
+}
+
+/// A tool in async-openai's types.
+fn function(name: &str, description: &str, parameters: &Value, strict: Option<bool>) -> Value {
+    let function = FunctionObject {
+        name: name.to_owned(),
+        description: Some(description.to_owned()),
+        parameters: Some(parameters.clone()),
+        strict,
+    };
+    json!(ChatCompletionTools::Function(ChatCompletionTool { function }))
+}
+
+pub fn tool(tool: &ToolSpec) -> Value {
+    function(&tool.name, &tool.description, &tool.parameters, None)
+}
+
+/// A call, with its arguments as the model wrote them.
+pub fn call(call: &ToolCall) -> Value {
+    let (name, arguments) = (call.name.clone(), call.arguments.clone());
+    let function = FunctionCall { name, arguments };
+    let call = ChatCompletionMessageToolCall { id: call.id.clone(), function };
+    json!(ChatCompletionMessageToolCalls::Function(call))
+}
+
+fn write_choice(choice: &Choice) -> Value {
+    match choice {
+        Choice::Auto => "auto".into(),
+        Choice::Never => "none".into(),
+        Choice::Any => "required".into(),
+        Choice::Named(name) => json!({"type": "function", "function": {"name": name}}),
+    }
+}

@@ -1,0 +1,88 @@
+//! The fields of a JSON object as raw text, each parsed only on request.
+//!
+//! A stream repeats the same id, model and time with every piece; parsing all of that into values
+//! is wasted work.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize,
+    de::{Deserializer, MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
+
+#[derive(Debug, Default)]
+pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    /// Fails if `text` is not a JSON object.
+    pub fn of(text: &'a str) -> serde_json::Result<Self> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let fields = reader.deserialize_map(All)?;
+        reader.end()?;
+        Ok(Self(fields))
+    }
+
+    /// A field's value; `null` if absent. If the name occurs twice, the last counts, as in
+    /// serde_json.
+    pub fn value(&self, name: &str) -> serde_json::Result<Value> {
+        match self.0.iter().rev().find(|(key, _)| key == name) {
+            Some((_, raw)) => serde_json::from_str(raw.get()),
+            None => Ok(Value::Null),
+        }
+    }
+
+    /// Every field in order, including duplicates.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(key, raw)| (key.as_ref(), raw.get()))
+    }
+}
+
+/// Borrowed if it contains no escape.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+struct All;
+
+impl<'de> Visitor<'de> for All {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::with_capacity(8);
+        while let Some(Key(key)) = map.next_key()? {
+            fields.push((key, map.next_value()?));
+        }
+        Ok(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Fields;
+
+    #[test]
+    fn a_field_is_read_as_the_whole_object_would_be() {
+        let text = "{\"a\": [1, {\"b\": 2}], \"\\u0063\":\"\\n\", \"a\" :null, \"d\":1.50}";
+        let whole: Value = serde_json::from_str(text).expect("JSON");
+        let fields = Fields::of(text).expect("an object");
+        for name in ["a", "c", "d", "e"] {
+            assert_eq!(fields.value(name).expect("a value"), whole[name], "{name}");
+        }
+        assert_eq!(fields.iter().count(), 4);
+        assert_eq!(fields.iter().last(), Some(("d", "1.50")));
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_fields() {
+        for text in ["[1]", "{", "{} {}", "", "{\"a\":}"] {
+            assert!(Fields::of(text).is_err(), "{text}");
+        }
+        assert_eq!(Fields::of("{}").expect("an object").value("a").expect("none"), json!(null));
+    }
+}

@@ -1,0 +1,314 @@
+//! One interface to all formats.
+
+use proctor_types::{Api, Usage, one_line};
+use serde_json::{Map, Value};
+
+use super::{
+    Losses, chat, gemini, messages,
+    neutral::{Delta, Request, Whole},
+    responses, sse,
+};
+
+/// Why an event yields nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadError {
+    /// The endpoint reports its own failure.
+    Reported(String),
+    /// The event is invalid: the server broke the stream.
+    Torn(String),
+}
+
+impl From<String> for ReadError {
+    fn from(why: String) -> Self {
+        Self::Reported(why)
+    }
+}
+
+/// Reads a stream of one format.
+pub trait Reader: Send {
+    /// Returns an event's deltas. An error is the endpoint's report of its own failure, or why the
+    /// event cannot be read.
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError>;
+
+    /// Whether the format's last event has arrived; nothing relevant follows.
+    fn ended(&self) -> bool;
+
+    /// Takes the assistant's turn in the endpoint's format.
+    fn turn(&mut self) -> Vec<Value>;
+}
+
+/// Writes a stream of one format, event by event.
+pub trait Writer: Send + Sync {
+    fn write(&mut self, delta: &Delta, out: &mut String);
+
+    /// The events that end a response. `usage` is the endpoint's, or our own count.
+    fn end(&mut self, usage: &Usage, out: &mut String);
+}
+
+/// Reads a request. An error is reported to the client as a client error.
+pub fn read_request(
+    api: Api,
+    body: &Map<String, Value>,
+    losses: &mut Losses,
+) -> Result<Request, String> {
+    match api {
+        Api::Chat => chat::read_request(body, losses),
+        Api::Responses => responses::read_request(body, losses),
+        Api::Messages => messages::read_request(body, losses),
+        Api::Gemini => gemini::read_request(body, losses),
+    }
+    .map_err(|why| one_line(&why))
+}
+
+/// The body of a request. An error names what the format cannot express and must not be dropped.
+pub fn request_for(
+    api: Api,
+    request: &Request,
+    losses: &mut Losses,
+) -> Result<Map<String, Value>, String> {
+    match api {
+        Api::Chat => chat::write_request(request, losses),
+        Api::Responses => responses::write_request(request, losses),
+        Api::Messages => messages::write_request(request, losses),
+        Api::Gemini => gemini::write_request(request, losses),
+    }
+    .map_err(|why| one_line(&why))
+}
+
+/// Reads a response that was not streamed. `step` is used to name calls without an id.
+pub fn read_whole(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>, String> {
+    match api {
+        Api::Chat => chat::read_whole(body, step),
+        Api::Responses => responses::read_whole(body),
+        Api::Messages => messages::read_whole(body),
+        Api::Gemini => gemini::read_whole(body),
+    }
+}
+
+/// Returns the assistant's turn of a response that was not streamed, in the endpoint's format.
+/// `ids` are the ids given to its calls.
+pub fn whole_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
+    match api {
+        Api::Chat => chat::whole_turn(body, ids),
+        Api::Responses => responses::whole_turn(body),
+        Api::Messages => messages::whole_turn(body),
+        Api::Gemini => gemini::whole_turn(body),
+    }
+}
+
+/// Writes a response that was not streamed. `request` is the request that it answers.
+pub fn write_whole(api: Api, request: &Map<String, Value>, whole: &Whole, usage: &Usage) -> Value {
+    match api {
+        Api::Chat => chat::write_whole(whole, usage),
+        Api::Responses => responses::write_whole(request, whole, usage),
+        Api::Messages => messages::write_whole(whole, usage),
+        Api::Gemini => gemini::write_whole(whole, usage),
+    }
+}
+
+pub fn reader(api: Api) -> Box<dyn Reader> {
+    match api {
+        Api::Chat => Box::new(chat::ChatReader::default()),
+        Api::Responses => Box::new(responses::ResponsesReader::default()),
+        Api::Messages => Box::new(messages::MessagesReader::default()),
+        Api::Gemini => Box::new(gemini::GeminiReader::default()),
+    }
+}
+
+/// `request` is the request that the response answers.
+pub fn writer(api: Api, request: &Map<String, Value>) -> Box<dyn Writer> {
+    match api {
+        Api::Chat => Box::new(chat::ChatWriter::new(request)),
+        Api::Responses => Box::new(responses::ResponsesWriter::new(request)),
+        Api::Messages => Box::new(messages::MessagesWriter::default()),
+        Api::Gemini => Box::new(gemini::GeminiWriter::default()),
+    }
+}
+
+/// The usage of a body without a response, which is billed anyway.
+pub fn usage(api: Api, body: &Value) -> Option<Usage> {
+    match api {
+        Api::Chat => chat::usage(body),
+        Api::Responses => responses::usage(body),
+        Api::Messages => messages::usage(body),
+        Api::Gemini => gemini::usage(body),
+    }
+}
+
+/// A request's output limit, in tokens.
+pub fn output_limit(api: Api, body: &Map<String, Value>) -> Option<u64> {
+    let names: &[&str] = match api {
+        Api::Chat => &["max_completion_tokens", "max_tokens"],
+        Api::Responses => &["max_output_tokens"],
+        Api::Messages => &["max_tokens"],
+        Api::Gemini => return body.get("generationConfig")?["maxOutputTokens"].as_u64(),
+    };
+    names.iter().find_map(|name| body.get(*name)?.as_u64())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proctor_types::{Api, TokenClasses, Usage};
+    use serde_json::{Map, Value, json};
+
+    use super::{reader, usage, write_whole, writer};
+    use crate::{
+        neutral::{Delta, Stop, Whole},
+        sse,
+    };
+
+    /// Fresh input, cache read, cache write, visible output, reasoning; then the totals.
+    fn told(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
+        let usage = usage(api, &body).expect("a usage");
+        let TokenClasses {
+            fresh_input, cache_read, cache_write, output_visible, reasoning, ..
+        } = usage.classes;
+        (
+            [fresh_input, cache_read, cache_write, output_visible, reasoning],
+            [usage.input, usage.output, usage.cached, usage.reasoning],
+        )
+    }
+
+    #[test]
+    fn chat_tells_five_classes() {
+        let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
+            "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+            "completion_tokens_details": {"reasoning_tokens": 20}}});
+        let classes = [Some(10), Some(60), Some(30), Some(30), Some(20)];
+        assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 60, 20]));
+        // Other vendors' names, and an endpoint that reports only totals.
+        let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
+            "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
+        let classes = [Some(10), Some(60), Some(30), Some(50), None];
+        assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 60, 0]));
+        let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50}});
+        let classes = [Some(100), None, None, Some(50), None];
+        assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 0, 0]));
+        // Reasoning that is not in the completion, as the total shows.
+        let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
+            "total_tokens": 170, "completion_tokens_details": {"reasoning_tokens": 20}}});
+        let classes = [Some(100), None, None, Some(50), Some(20)];
+        assert_eq!(told(Api::Chat, usage), (classes, [100, 70, 0, 20]));
+    }
+
+    #[test]
+    fn responses_tell_four_classes_and_a_write_where_it_is_told() {
+        let mut usage = json!({"usage": {"input_tokens": 100, "output_tokens": 50,
+            "input_tokens_details": {"cached_tokens": 60},
+            "output_tokens_details": {"reasoning_tokens": 20}}});
+        let classes = [Some(40), Some(60), None, Some(30), Some(20)];
+        assert_eq!(told(Api::Responses, usage.clone()), (classes, [100, 50, 60, 20]));
+        usage["usage"]["input_tokens_details"]["cache_write_tokens"] = 30.into();
+        assert_eq!(told(Api::Responses, usage).0[2], Some(30));
+    }
+
+    #[test]
+    fn messages_tell_what_a_cache_took_beside_the_input_and_no_reasoning() {
+        let usage = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
+            "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
+        let classes = [Some(10), Some(60), Some(30), Some(50), None];
+        assert_eq!(told(Api::Messages, usage), (classes, [100, 50, 60, 0]));
+    }
+
+    #[test]
+    fn writes_to_a_cache_for_an_hour_are_told_apart() {
+        let creation = json!({"ephemeral_1h_input_tokens": 25, "ephemeral_5m_input_tokens": 5});
+        let messages = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
+            "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
+        // The total may be missing.
+        let parts = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
+            "cache_creation": creation.clone()}});
+        // As proxies in front of Anthropic report it.
+        let chat = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
+            "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
+        let lite = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
+            "prompt_tokens_details": {"cache_creation_tokens": 30,
+                "cache_creation_token_details": creation}}});
+        for (api, body) in [
+            (Api::Messages, messages),
+            (Api::Messages, parts),
+            (Api::Chat, chat),
+            (Api::Chat, lite),
+        ] {
+            let usage = usage(api, &body).expect("a usage");
+            let written = (usage.classes.cache_write, usage.classes.cache_write_1h);
+            assert_eq!((usage.input, written), (40, (Some(30), Some(25))), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_stream_tells_writes_for_an_hour_apart() {
+        let usage = json!({"input_tokens": 10, "output_tokens": 1, "cache_creation_input_tokens": 30,
+            "cache_creation": {"ephemeral_1h_input_tokens": 25, "ephemeral_5m_input_tokens": 5}});
+        let start = json!({"type": "message_start", "message": {"model": "m", "usage": usage}});
+        let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 7}});
+        let (mut reader, mut whole) = (reader(Api::Messages), Whole::default());
+        for data in [start, end] {
+            let event = sse::event(format!("data: {data}\n\n").into());
+            let deltas = reader.read(&event).expect("an event");
+            deltas.into_iter().for_each(|delta| whole.push(delta));
+        }
+        let usage = whole.usage.expect("a usage");
+        let written = (usage.classes.cache_write, usage.classes.cache_write_1h);
+        assert_eq!((usage.input, usage.output, written), (40, 7, (Some(30), Some(25))));
+    }
+
+    #[test]
+    fn gemini_tells_thoughts_beside_the_answer_and_no_write() {
+        let usage = json!({"usageMetadata": {"promptTokenCount": 90, "toolUsePromptTokenCount": 10,
+            "cachedContentTokenCount": 60, "candidatesTokenCount": 30, "thoughtsTokenCount": 20}});
+        let classes = [Some(40), Some(60), None, Some(30), Some(20)];
+        assert_eq!(told(Api::Gemini, usage), (classes, [100, 50, 60, 20]));
+    }
+
+    /// Found by fuzzing: the totals overflowed.
+    #[test]
+    fn a_count_that_cannot_be_is_none() {
+        let most = u64::MAX;
+        let none = [
+            (Api::Chat, json!({"usage": {"prompt_tokens": most, "completion_tokens": 1}})),
+            (Api::Responses, json!({"usage": {"input_tokens": 1, "output_tokens": most}})),
+            (Api::Messages, json!({"usage": {"input_tokens": most, "output_tokens": 1}})),
+            (Api::Gemini, json!({"usageMetadata": {"promptTokenCount": most}})),
+        ];
+        for (api, body) in none {
+            assert_eq!(usage(api, &body), None, "{api:?}");
+        }
+        let part = json!({"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1,
+            "toolUsePromptTokenCount": most, "thoughtsTokenCount": most}});
+        assert_eq!(told(Api::Gemini, part).1, [9, 1, 0, 0]);
+    }
+
+    /// The first id of a response, complete or from the first stream event that has one.
+    fn id_of(text: &str, key: &str) -> String {
+        let rest = text.split_once(&format!("\"{key}\":\"")).unwrap_or_default().1;
+        rest.split_once('"').unwrap_or_default().0.to_owned()
+    }
+
+    #[test]
+    fn no_two_translated_answers_have_one_id() {
+        let request: Map<String, Value> = Map::new();
+        for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
+            let key = if api == Api::Gemini { "responseId" } else { "id" };
+            let deltas = [
+                Delta::Started { model: "m".into() },
+                Delta::Text("a".into()),
+                Delta::Stopped(Stop::End),
+            ];
+            let mut ids = BTreeSet::new();
+            for _ in 0..2 {
+                let whole = Whole::of(deltas.to_vec());
+                let body = write_whole(api, &request, &whole, &Usage::default());
+                ids.insert(id_of(&body.to_string(), key));
+                let (mut stream, mut text) = (writer(api, &request), String::new());
+                deltas.iter().for_each(|delta| stream.write(delta, &mut text));
+                stream.end(&Usage::default(), &mut text);
+                ids.insert(id_of(&text, key));
+            }
+            assert!(ids.len() == 4 && !ids.contains(""), "{api:?}: {ids:?}");
+        }
+    }
+}

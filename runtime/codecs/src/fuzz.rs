@@ -1,0 +1,156 @@
+//! Input from clients and endpoints: arbitrary bytes. The seeds are examples of each format.
+
+use bytes::Bytes;
+use fuzz::{fuzz, told};
+use proctor_types::Api;
+use serde_json::{Map, Value};
+
+use super::{
+    Losses, neutral::Whole, output_limit, read_request, read_whole, reader, request_for, sse,
+    usage, write_whole, writer,
+};
+
+const ALL: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
+
+fn seeds(name: &str) -> String {
+    format!("{}/tests/seeds/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A request is read or rejected with a one-line error. What was read can be written in every
+/// format or is rejected with a one-line error, and each format reads what it wrote.
+fn requests(api: Api, name: &str) {
+    fuzz(seeds(name), |bytes| {
+        let Ok(body) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return false };
+        output_limit(api, &body);
+        let request = match read_request(api, &body, &mut Losses::default()) {
+            Ok(request) => request,
+            Err(why) => {
+                told(&why, "");
+                return false;
+            }
+        };
+        for other in ALL {
+            match request_for(other, &request, &mut Losses::default()) {
+                Ok(written) => {
+                    let again = read_request(other, &written, &mut Losses::default());
+                    assert!(again.is_ok(), "{other:?} does not read what it wrote: {again:?}");
+                }
+                Err(why) => told(&why, ""),
+            }
+        }
+        true
+    });
+}
+
+/// A response is read or rejected. What was read can be written in every format, which reads it.
+fn answers(api: Api, name: &str) {
+    fuzz(seeds(name), |bytes| {
+        let Ok(body) = serde_json::from_slice::<Value>(bytes) else { return false };
+        usage(api, &body);
+        let Ok(deltas) = read_whole(api, &body, 1) else { return false };
+        let whole = Whole::of(deltas);
+        let count = whole.usage.unwrap_or_default();
+        for other in ALL {
+            let written = write_whole(other, &Map::new(), &whole, &count);
+            let again = read_whole(other, &written, 1);
+            assert!(again.is_ok(), "{other:?} does not read what it wrote: {again:?}");
+        }
+        whole.answer();
+        true
+    });
+}
+
+/// A stream is read piece by piece and passed on in every format as it arrives.
+fn streams(api: Api, name: &str) {
+    fuzz(seeds(name), |bytes| {
+        let mut reader = reader(api);
+        let mut writers = ALL.map(|other| writer(other, &Map::new()));
+        let (mut decoder, mut whole) = (sse::Decoder::default(), Whole::default());
+        let (mut events, mut raw) = (Vec::new(), 0);
+        for chunk in bytes.chunks(100) {
+            decoder.push(chunk);
+            events.extend(std::iter::from_fn(|| decoder.next_event()));
+        }
+        events.extend(decoder.rest());
+        let mut sound = true;
+        for event in &events {
+            raw += event.raw.len();
+            let Ok(deltas) = reader.read(event) else {
+                sound = false;
+                continue;
+            };
+            for delta in deltas {
+                writers.iter_mut().for_each(|writer| writer.write(&delta, &mut String::new()));
+                whole.push(delta);
+            }
+        }
+        assert_eq!(raw, bytes.len(), "an event lost bytes");
+        for writer in &mut writers {
+            let mut out = String::new();
+            writer.end(&whole.usage.unwrap_or_default(), &mut out);
+            sse::event(Bytes::from(out));
+        }
+        whole.answer();
+        sound && (reader.ended() || whole.stop.is_some())
+    });
+}
+
+#[test]
+fn chat_requests() {
+    requests(Api::Chat, "chat");
+}
+
+#[test]
+fn responses_requests() {
+    requests(Api::Responses, "responses");
+}
+
+#[test]
+fn messages_requests() {
+    requests(Api::Messages, "messages");
+}
+
+#[test]
+fn gemini_requests() {
+    requests(Api::Gemini, "gemini");
+}
+
+#[test]
+fn chat_answers() {
+    answers(Api::Chat, "chat-answers");
+}
+
+#[test]
+fn responses_answers() {
+    answers(Api::Responses, "responses-answers");
+}
+
+#[test]
+fn messages_answers() {
+    answers(Api::Messages, "messages-answers");
+}
+
+#[test]
+fn gemini_answers() {
+    answers(Api::Gemini, "gemini-answers");
+}
+
+#[test]
+fn chat_streams() {
+    streams(Api::Chat, "chat-streams");
+}
+
+#[test]
+fn responses_streams() {
+    streams(Api::Responses, "responses-streams");
+}
+
+#[test]
+fn messages_streams() {
+    streams(Api::Messages, "messages-streams");
+}
+
+#[test]
+fn gemini_streams() {
+    streams(Api::Gemini, "gemini-streams");
+}

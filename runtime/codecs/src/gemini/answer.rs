@@ -1,0 +1,211 @@
+use proctor_types::Usage;
+use serde_json::{Value, json};
+
+use crate::{
+    neutral::{Delta, Item, Stop, Whole},
+    stop::StopWord,
+    tokens,
+};
+
+pub fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
+    if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+        return Err(format!("error in a response with status 200: {error}"));
+    }
+    broken_off(body)?;
+    let mut deltas = vec![started(body)];
+    let mut calls = Calls::default();
+    read_parts(body, &mut calls, &mut deltas);
+    calls.end(&mut deltas);
+    match read_stop(body) {
+        Some(stop) => deltas.push(Delta::Stopped(stop)),
+        None => return Err("no candidates".into()),
+    }
+    deltas.extend(usage(body).map(Delta::Usage));
+    Ok(deltas)
+}
+
+pub(super) fn started(body: &Value) -> Delta {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Delta::Started { model: text(&body["modelVersion"]) }
+}
+
+/// The calls that were read so far.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    count: usize,
+    /// The arguments of the last one may follow in a part of their own.
+    is_bare: bool,
+}
+
+impl Calls {
+    /// No arguments follow.
+    pub(super) fn end(&mut self, deltas: &mut Vec<Delta>) {
+        if std::mem::take(&mut self.is_bare) {
+            deltas.push(Delta::Arguments { index: self.count - 1, text: "{}".to_owned() });
+        }
+    }
+}
+
+/// Whether a call is only the arguments of the call before it: some streams carry them apart from its name.
+fn is_rest(call: &Value) -> bool {
+    call["name"].as_str().is_none_or(str::is_empty)
+        && call["args"].as_object().is_some_and(|args| !args.is_empty())
+}
+
+/// The parts of the first candidate.
+pub(super) fn read_parts(body: &Value, calls: &mut Calls, deltas: &mut Vec<Delta>) {
+    let parts = body["candidates"][0]["content"]["parts"].as_array();
+    for part in parts.into_iter().flatten() {
+        if let Some(call) = part.get("functionCall") {
+            let text = match &call["args"] {
+                Value::Null => "{}".to_owned(),
+                args => args.to_string(),
+            };
+            if calls.is_bare && is_rest(call) {
+                calls.is_bare = false;
+                deltas.push(Delta::Arguments { index: calls.count - 1, text });
+                continue;
+            }
+            calls.end(deltas);
+            let index = calls.count;
+            calls.count += 1;
+            let id = call["id"].as_str().filter(|id| !id.is_empty());
+            let id = id.map_or_else(crate::fresh_call, ToOwned::to_owned);
+            let name = call["name"].as_str().unwrap_or_default().to_owned();
+            deltas.push(Delta::Call { index, id, name });
+            calls.is_bare = text == "{}";
+            if !calls.is_bare {
+                deltas.push(Delta::Arguments { index, text });
+            }
+        } else if let Some(code) = part["executableCode"]["code"].as_str() {
+            // A call that the endpoint mistook for its own code execution: it is found as a call in
+            // the text.
+            deltas.push(Delta::Text(format!("```tool_code\n{code}\n```")));
+        } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
+            let text = text.to_owned();
+            deltas.push(match part["thought"] == true {
+                true => Delta::Reasoning(text),
+                false => Delta::Text(text),
+            });
+        }
+    }
+}
+
+/// Why it ended, if it has.
+pub(super) fn read_stop(body: &Value) -> Option<Stop> {
+    if body["promptFeedback"]["blockReason"].is_string() {
+        return Some(Stop::Filter);
+    }
+    let word = body["candidates"][0]["finishReason"].as_str()?;
+    Some(StopWord::of(word).stop(word))
+}
+
+/// An error means that the endpoint did not finish the response or could not parse the model's
+/// output.
+pub(super) fn broken_off(body: &Value) -> Result<(), String> {
+    StopWord::unbroken("finishReason", body["candidates"][0]["finishReason"].as_str())
+}
+
+/// The parts of a complete response as received.
+pub fn whole_turn(body: &Value) -> Vec<Value> {
+    let mut parts = Vec::new();
+    add_parts(&mut parts, body);
+    parts
+}
+
+/// Adds the parts of a piece. Text continues the previous text, unless either is signed.
+pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
+    let plain = |part: &Value| {
+        let fields = part
+            .as_object()
+            .map(|fields| fields.keys().all(|name| name == "text" || name == "thought"));
+        fields == Some(true) && part["text"].is_string()
+    };
+    for part in body["candidates"][0]["content"]["parts"].as_array().into_iter().flatten() {
+        if let Some(call) = part.get("functionCall").filter(|call| is_rest(call))
+            && let Some(last) = parts.last_mut().and_then(|last| last.get_mut("functionCall"))
+            && last["args"].as_object().is_none_or(serde_json::Map::is_empty)
+        {
+            last["args"] = call["args"].clone();
+            continue;
+        }
+        match parts.last_mut() {
+            Some(Value::Object(last))
+                if plain(part)
+                    && last.keys().all(|name| name == "text" || name == "thought")
+                    && last.get("thought") == part.get("thought") =>
+            {
+                let text = part["text"].as_str().unwrap_or_default();
+                if let Some(Value::String(before)) = last.get_mut("text") {
+                    before.push_str(text);
+                }
+            }
+            // A part without a member cannot be sent back.
+            _ if part.as_object().is_none_or(serde_json::Map::is_empty) => {}
+            _ => parts.push(part.clone()),
+        }
+    }
+}
+
+/// Reasoning is not included in the output count, nor tool prompt tokens in the prompt count.
+pub fn usage(body: &Value) -> Option<Usage> {
+    let usage = body.get("usageMetadata")?;
+    let count = |name: &str| tokens(&usage[name]);
+    let input = count("promptTokenCount")? + count("toolUsePromptTokenCount").unwrap_or_default();
+    let reasoning = count("thoughtsTokenCount");
+    let visible = count("candidatesTokenCount").unwrap_or_default();
+    let sums = (input, visible + reasoning.unwrap_or_default());
+    let told = Usage::told(sums, (count("cachedContentTokenCount"), None), reasoning);
+    (!told.is_nothing()).then_some(told)
+}
+
+pub(super) fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "promptTokenCount": usage.input,
+        "cachedContentTokenCount": usage.cached,
+        "candidatesTokenCount": usage.output.saturating_sub(usage.reasoning),
+        "thoughtsTokenCount": usage.reasoning,
+        "totalTokenCount": usage.input + usage.output,
+    })
+}
+
+pub(super) fn finish_reason(stop: &Stop) -> &'static str {
+    match stop {
+        Stop::End | Stop::Calls | Stop::Sequence(_) => "STOP",
+        Stop::Length | Stop::Window => "MAX_TOKENS",
+        Stop::Filter | Stop::Refusal => "SAFETY",
+        Stop::Other(_) => "OTHER",
+    }
+}
+
+/// Arguments as an object. Anything else that the model wrote is wrapped under one name.
+pub(super) fn object(arguments: &str) -> Value {
+    if arguments.trim().is_empty() {
+        return json!({});
+    }
+    let parsed = serde_json::from_str::<Value>(arguments).ok().filter(Value::is_object);
+    parsed.unwrap_or_else(|| json!({ "arguments": arguments }))
+}
+
+pub(super) fn part(item: &Item) -> Value {
+    match item {
+        Item::Text(text) | Item::Refusal(text) => json!({ "text": text }),
+        Item::Reasoning(thought) => json!({"text": thought.text, "thought": true}),
+        Item::Call(call) => json!({"functionCall": {
+            "id": call.id, "name": call.name, "args": object(&call.arguments)}}),
+    }
+}
+
+pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
+    let parts: Vec<_> = whole.items.iter().map(part).collect();
+    json!({
+        "candidates": [{
+            "content": {"role": "model", "parts": parts},
+            "finishReason": finish_reason(&whole.ending()),
+            "index": 0,
+        }],
+        "usageMetadata": write_usage(usage),
+        "modelVersion": whole.model,
+        "responseId": super::super::fresh_answer(""),
+    })
+}

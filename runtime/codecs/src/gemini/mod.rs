@@ -1,0 +1,12 @@
+//! Google's generateContent. The path, not the body, has the model and whether to stream.
+
+mod answer;
+mod read;
+mod schema;
+mod stream;
+mod write;
+
+pub use answer::{read_whole, usage, whole_turn, write_whole};
+pub use read::read_request;
+pub use stream::{GeminiReader, GeminiWriter};
+pub use write::write_request;

@@ -1,0 +1,118 @@
+use proctor_types::{ToolCall, Usage};
+use serde_json::{Value, json};
+
+use super::answer;
+use crate::{
+    ReadError, Reader, Writer,
+    neutral::{Delta, Item, Stop},
+    sse, tolerant,
+};
+
+/// The stream has no last event: it ends with the connection.
+#[derive(Debug, Default)]
+pub struct GeminiReader {
+    started: bool,
+    calls: answer::Calls,
+    parts: Vec<Value>,
+}
+
+impl Reader for GeminiReader {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
+        if event.data.is_empty() {
+            return Ok(Vec::new());
+        }
+        if event.data.trim() == "[DONE]" {
+            return Ok(Vec::new());
+        }
+        let data: Value = tolerant::value(event.data.as_bytes())
+            .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
+        if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
+            return Err(format!("error in the stream: {error}").into());
+        }
+        answer::broken_off(&data)?;
+        let mut deltas = Vec::new();
+        if !std::mem::replace(&mut self.started, true) {
+            deltas.push(answer::started(&data));
+        }
+        answer::read_parts(&data, &mut self.calls, &mut deltas);
+        answer::add_parts(&mut self.parts, &data);
+        let stop = answer::read_stop(&data);
+        if stop.is_some() {
+            self.calls.end(&mut deltas);
+        }
+        deltas.extend(stop.map(Delta::Stopped));
+        deltas.extend(answer::usage(&data).map(Delta::Usage));
+        Ok(deltas)
+    }
+
+    fn ended(&self) -> bool {
+        false
+    }
+
+    fn turn(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.parts)
+    }
+}
+
+/// Calls are written at the end, because the format has no partial arguments.
+#[derive(Debug, Default)]
+pub struct GeminiWriter {
+    id: String,
+    model: String,
+    calls: Vec<ToolCall>,
+    stop: Option<Stop>,
+}
+
+impl GeminiWriter {
+    fn event(&self, parts: Vec<Value>, end: Option<(&Stop, &Usage)>, out: &mut String) {
+        let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
+        if let Some((stop, _)) = end {
+            candidate["finishReason"] = answer::finish_reason(stop).into();
+        }
+        let mut data = json!({
+            "candidates": [candidate], "modelVersion": self.model, "responseId": self.id,
+        });
+        if let Some((_, usage)) = end {
+            data["usageMetadata"] = answer::write_usage(usage);
+        }
+        sse::write(out, None, &data);
+    }
+}
+
+impl Writer for GeminiWriter {
+    fn write(&mut self, delta: &Delta, out: &mut String) {
+        match delta {
+            Delta::Started { model } => {
+                (self.id, self.model) = (super::super::fresh_answer(""), model.clone());
+            }
+            Delta::Text(text) | Delta::Refusal(text) => {
+                self.event(vec![json!({ "text": text })], None, out);
+            }
+            Delta::Reasoning(text) => {
+                self.event(vec![json!({"text": text, "thought": true})], None, out);
+            }
+            Delta::Call { id, name, .. } => {
+                let (id, name) = (id.clone(), name.clone());
+                self.calls.push(ToolCall { id, name, arguments: String::new() });
+            }
+            Delta::Arguments { index, text } => {
+                if let Some(call) = self.calls.get_mut(*index) {
+                    call.arguments.push_str(text);
+                }
+            }
+            Delta::Stopped(stop) => self.stop = Some(stop.clone()),
+            Delta::Signature(_) | Delta::Extra { .. } | Delta::Usage(_) => {}
+        }
+    }
+
+    fn end(&mut self, usage: &Usage, out: &mut String) {
+        let calls = std::mem::take(&mut self.calls);
+        let mut parts: Vec<_> =
+            calls.into_iter().map(|call| answer::part(&Item::Call(call))).collect();
+        if parts.is_empty() {
+            parts.push(json!({"text": ""}));
+        }
+        let stop = self.stop.take().unwrap_or_default();
+        self.event(parts, Some((&stop, usage)), out);
+    }
+}

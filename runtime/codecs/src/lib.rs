@@ -1,0 +1,69 @@
+//! Wire formats: reads and writes requests and responses, complete and streamed.
+//!
+//! ```text
+//! client's bytes ─ read ─▶ Request ─ write ─▶ the upstream's bytes
+//! client's bytes ◀ write ─ Delta*  ◀─ read ─  the upstream's bytes
+//! ```
+//!
+//! A complete response is the list of all its deltas, so each format has one reader and one writer,
+//! and a stream is never buffered before it is passed on. If both sides use one format, nothing is
+//! rewritten: the reader only watches for usage and for the end.
+
+pub mod chat;
+mod fields;
+mod format;
+#[cfg(test)]
+mod fuzz;
+mod gemini;
+mod image;
+mod loss;
+pub mod message;
+mod messages;
+mod native;
+pub mod neutral;
+pub mod overlay;
+mod responses;
+pub mod splice;
+pub mod sse;
+mod stop;
+pub mod tolerant;
+mod tool;
+
+/// Seconds since the Unix epoch, for responses that contain a timestamp.
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map(|since| since.as_secs()).unwrap_or_default()
+}
+
+/// An endpoint's token count. Impossibly large numbers are ignored: sums stay within their type,
+/// and a mistake does not end a trial by its budget.
+fn tokens(value: &serde_json::Value) -> Option<u64> {
+    const MOST: u64 = 1 << 40;
+    value.as_u64().filter(|count| *count <= MOST)
+}
+
+/// An id for a translated response. The endpoint's own id is not used, because some endpoints send
+/// none or always the same one. A client that identifies responses by id would then mistake a new
+/// one for the last.
+fn fresh_answer(prefix: &str) -> String {
+    format!("{prefix}{:016x}", fastrand::u64(..))
+}
+
+/// An id for a call without one. Clients match results to calls by id.
+fn fresh_call() -> String {
+    format!("call_{:016x}", fastrand::u64(..))
+}
+
+/// Text that replaces a file, a sound, or an image in a place that cannot have one.
+fn media(kind: &str) -> String {
+    format!(
+        "content of type {kind:?} cannot be translated between APIs: send text, or an image in a user message"
+    )
+}
+
+pub use format::{
+    ReadError, Reader, Writer, output_limit, read_request, read_whole, reader, request_for, usage,
+    whole_turn, write_whole, writer,
+};
+pub use loss::Losses;
+pub use neutral::{Part, Request, Role};

@@ -1,0 +1,291 @@
+use proctor_types::Usage;
+use serde_json::{Map, Value, json};
+
+use super::answer;
+use crate::{
+    ReadError, Reader, Writer, native,
+    neutral::{Delta, Stop},
+    sse, tolerant,
+};
+
+#[derive(Debug, Default)]
+pub struct MessagesReader {
+    done: bool,
+    /// Block numbers of calls, and whether their arguments arrived.
+    calls: Vec<(u64, bool)>,
+    /// Content blocks in the endpoint's format, by number. Arguments are collected as text until a
+    /// block ends.
+    blocks: Vec<(u64, Value, String)>,
+    /// The usage so far: the endpoint reports the input at the start and the output at the end.
+    usage: Map<String, Value>,
+}
+
+impl Reader for MessagesReader {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
+        if event.data.is_empty() {
+            return Ok(Vec::new());
+        }
+        if event.data.trim() == "[DONE]" {
+            self.done = true;
+            return Ok(Vec::new());
+        }
+        let data: Value = tolerant::value(event.data.as_bytes())
+            .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut deltas = Vec::new();
+        match data["type"].as_str().unwrap_or(&event.name) {
+            "message_start" => {
+                let message = &data["message"];
+                deltas.push(Delta::Started { model: text(&message["model"]) });
+                self.count(&message["usage"]);
+            }
+            "content_block_start" => {
+                let number = data["index"].as_u64().unwrap_or_default();
+                self.blocks.push((number, data["content_block"].clone(), String::new()));
+                self.begin(&data, &mut deltas);
+            }
+            "content_block_delta" => {
+                self.collect(&data);
+                self.more(&data, &mut deltas)?;
+            }
+            "content_block_stop" => {
+                let block = data["index"].as_u64().unwrap_or_default();
+                let call = self.calls.iter().position(|(one, argued)| *one == block && !argued);
+                // A call without arguments gets an empty object.
+                let none = |index| Delta::Arguments { index, text: "{}".into() };
+                deltas.extend(call.map(none));
+            }
+            "message_delta" => {
+                self.count(&data["usage"]);
+                answer::broken_off(&data["delta"])?;
+                if data["delta"]["stop_reason"].is_string() {
+                    deltas.push(Delta::Stopped(answer::read_stop(&data["delta"])));
+                }
+                let usage = json!({"usage": self.usage});
+                deltas.extend(answer::usage(&usage).map(Delta::Usage));
+            }
+            "message_stop" => self.done = true,
+            "error" => return Err(format!("error in the stream: {}", data["error"]).into()),
+            _ => {}
+        }
+        Ok(deltas)
+    }
+
+    fn ended(&self) -> bool {
+        self.done
+    }
+
+    fn turn(&mut self) -> Vec<Value> {
+        let blocks = std::mem::take(&mut self.blocks).into_iter();
+        let whole = blocks.map(|(_, mut block, input)| {
+            if !input.is_empty() {
+                block["input"] = input.into();
+            }
+            answer::mend_input(&mut block);
+            block
+        });
+        whole.collect()
+    }
+}
+
+impl MessagesReader {
+    fn count(&mut self, usage: &Value) {
+        let given = usage.as_object().into_iter().flatten();
+        // `cache_creation` reports the cache lifetime of written tokens.
+        for (name, count) in given.filter(|(_, count)| count.is_u64() || count.is_object()) {
+            self.usage.insert(name.clone(), count.clone());
+        }
+    }
+
+    /// Adds a piece to its block.
+    fn collect(&mut self, data: &Value) {
+        let number = data["index"].as_u64().unwrap_or_default();
+        let Some((_, block, input)) = self.blocks.iter_mut().rfind(|(one, ..)| *one == number)
+        else {
+            return;
+        };
+        let (Some(block), Some(delta)) = (block.as_object_mut(), data["delta"].as_object()) else {
+            return;
+        };
+        for (name, piece) in delta {
+            match name.as_str() {
+                "type" => {}
+                "partial_json" => input.push_str(piece.as_str().unwrap_or_default()),
+                "citation" => {
+                    let citations = block.entry("citations").or_insert_with(|| json!([]));
+                    if !citations.is_array() {
+                        *citations = json!([]);
+                    }
+                    citations.as_array_mut().into_iter().for_each(|list| list.push(piece.clone()));
+                }
+                _ => native::merge_member(block, name, piece),
+            }
+        }
+    }
+
+    fn begin(&mut self, data: &Value, deltas: &mut Vec<Delta>) {
+        let block = &data["content_block"];
+        let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
+        match block["type"].as_str().unwrap_or_default() {
+            "text" if !text("text").is_empty() => deltas.push(Delta::Text(text("text"))),
+            "thinking" if !text("thinking").is_empty() => {
+                deltas.push(Delta::Reasoning(text("thinking")));
+            }
+            "tool_use" => {
+                let index = self.calls.len();
+                deltas.push(Delta::Call { index, id: text("id"), name: text("name") });
+                let text = answer::arguments(&block["input"]);
+                let whole = text.trim() != "{}";
+                if whole {
+                    deltas.push(Delta::Arguments { index, text });
+                }
+                self.calls.push((data["index"].as_u64().unwrap_or_default(), whole));
+            }
+            _ => {}
+        }
+    }
+
+    fn more(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ReadError> {
+        let delta = &data["delta"];
+        let text = |name: &str| delta[name].as_str().unwrap_or_default().to_owned();
+        match delta["type"].as_str().unwrap_or_default() {
+            "text_delta" => deltas.push(Delta::Text(text("text"))),
+            "thinking_delta" => deltas.push(Delta::Reasoning(text("thinking"))),
+            "signature_delta" if !text("signature").is_empty() => {
+                deltas.push(Delta::Signature(text("signature")));
+            }
+            "input_json_delta" => {
+                let block = data["index"].as_u64().unwrap_or_default();
+                let piece = text("partial_json");
+                let found = self.calls.iter_mut().enumerate().find(|(_, (one, _))| *one == block);
+                let of_text = self.blocks.iter().rev().find(|(one, ..)| *one == block);
+                if found.is_none() && of_text.is_some_and(|(_, block, _)| block["type"] == "text") {
+                    let why = "tool input within a text block";
+                    return Err(ReadError::Torn(why.into()));
+                }
+                if let Some((index, (_, argued))) = found
+                    && !piece.is_empty()
+                {
+                    *argued = true;
+                    deltas.push(Delta::Arguments { index, text: piece });
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The content of the open block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Text,
+    Thinking,
+    Call(usize),
+}
+
+#[derive(Debug, Default)]
+pub struct MessagesWriter {
+    /// The next block's number.
+    next: usize,
+    open: Option<Open>,
+    /// Block numbers of the calls.
+    calls: Vec<usize>,
+    stop: Option<Stop>,
+}
+
+impl MessagesWriter {
+    fn event(out: &mut String, name: &str, mut data: Value) {
+        data["type"] = name.into();
+        sse::write(out, Some(name), &data);
+    }
+
+    fn close(&mut self, out: &mut String) {
+        if let Some(open) = self.open.take() {
+            let index = match open {
+                Open::Call(call) => self.calls.get(call).copied().unwrap_or_default(),
+                _ => self.next.saturating_sub(1),
+            };
+            Self::event(out, "content_block_stop", json!({"index": index}));
+        }
+    }
+
+    /// Opens a block, unless one of the same kind is already open.
+    fn enter(&mut self, open: Open, block: Value, out: &mut String) {
+        if self.open == Some(open) {
+            return;
+        }
+        self.close(out);
+        let data = json!({"index": self.next, "content_block": block});
+        Self::event(out, "content_block_start", data);
+        self.open = Some(open);
+        self.next += 1;
+    }
+
+    fn piece(&self, delta: Value, out: &mut String) {
+        let data = json!({"index": self.next.saturating_sub(1), "delta": delta});
+        Self::event(out, "content_block_delta", data);
+    }
+
+    fn thinking() -> Value {
+        json!({"type": "thinking", "thinking": "", "signature": ""})
+    }
+}
+
+impl Writer for MessagesWriter {
+    fn write(&mut self, delta: &Delta, out: &mut String) {
+        match delta {
+            Delta::Started { model } => {
+                let id = super::super::fresh_answer("msg_");
+                // Endpoints that report the input do so at the end.
+                let message = json!({
+                    "id": id, "type": "message", "role": "assistant", "model": model,
+                    "content": [], "stop_reason": null, "stop_sequence": null,
+                    "usage": answer::write_usage(&Usage::default()),
+                });
+                Self::event(out, "message_start", json!({"message": message}));
+            }
+            Delta::Text(text) | Delta::Refusal(text) => {
+                self.enter(Open::Text, json!({"type": "text", "text": ""}), out);
+                self.piece(json!({"type": "text_delta", "text": text}), out);
+            }
+            Delta::Reasoning(text) => {
+                self.enter(Open::Thinking, Self::thinking(), out);
+                self.piece(json!({"type": "thinking_delta", "thinking": text}), out);
+            }
+            Delta::Signature(signature) => {
+                self.enter(Open::Thinking, Self::thinking(), out);
+                self.piece(json!({"type": "signature_delta", "signature": signature}), out);
+                self.close(out);
+            }
+            Delta::Call { index, id, name } => {
+                self.calls.push(self.next);
+                let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+                self.enter(Open::Call(*index), block, out);
+            }
+            Delta::Arguments { index, text } => {
+                let block = self.calls.get(*index).copied().unwrap_or_default();
+                let delta = json!({"type": "input_json_delta", "partial_json": text});
+                let data = json!({"index": block, "delta": delta});
+                Self::event(out, "content_block_delta", data);
+            }
+            Delta::Stopped(stop) => self.stop = Some(stop.clone()),
+            Delta::Extra { .. } | Delta::Usage(_) => {}
+        }
+    }
+
+    fn end(&mut self, usage: &Usage, out: &mut String) {
+        self.close(out);
+        let stop = match self.stop.take().unwrap_or_default() {
+            Stop::End if !self.calls.is_empty() => Stop::Calls,
+            stop => stop,
+        };
+        let (reason, sequence) = answer::write_stop(&stop);
+        let data = json!({
+            "delta": {"stop_reason": reason, "stop_sequence": sequence},
+            "usage": answer::write_usage(usage),
+        });
+        Self::event(out, "message_delta", data);
+        Self::event(out, "message_stop", json!({}));
+    }
+}

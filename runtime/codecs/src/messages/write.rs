@@ -1,0 +1,205 @@
+use std::collections::HashSet;
+
+use proctor_types::{Api, ToolCall};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Losses,
+    neutral::{Choice, Part, Request, Role, Shape, Turn},
+};
+
+/// The output limit if neither the client nor the arm sets one, because the format requires one.
+/// All of the vendor's models since 2025 support it.
+const MAX_TOKENS: u64 = 32_000;
+
+pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.as_str().into());
+    if request.max_output.is_none() {
+        losses.approximated("no output limit");
+    }
+    body.insert("max_tokens".into(), request.max_output.unwrap_or(MAX_TOKENS).into());
+    let head = request.turns.iter().take_while(|turn| turn.role == Role::System).count();
+    let (head, rest) = request.turns.split_at(head);
+    let mut system = Vec::new();
+    for turn in head {
+        write_parts(turn, &HashSet::new(), &mut system, losses)?;
+    }
+    if !system.is_empty() {
+        body.insert("system".into(), system.into());
+    }
+    body.insert("messages".into(), messages(rest, losses)?.into());
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            let mut out = json!({"name": tool.name, "description": tool.description,
+                "input_schema": tool.parameters});
+            if tool.strict == Some(true) {
+                out["strict"] = true.into();
+            }
+            out
+        });
+        body.insert("tools".into(), tools.collect());
+        if let Some(choice) = choice(request) {
+            body.insert("tool_choice".into(), choice);
+        }
+    }
+    let temperature = request.temperature.map(|given| {
+        if given > 1.0 {
+            losses.approximated("temperature above 1");
+        }
+        given.min(1.0)
+    });
+    if request.seed.is_some() {
+        losses.dropped("seed");
+    }
+    let stop = (!request.stop.is_empty()).then_some(&request.stop);
+    let shape = match &request.shape {
+        Some(Shape::Schema { schema, .. }) => {
+            json!({"format": {"type": "json_schema", "schema": schema}})
+        }
+        Some(Shape::Json) => {
+            losses.dropped("response_format");
+            Value::Null
+        }
+        None => Value::Null,
+    };
+    for (field, value) in [
+        ("temperature", json!(temperature)),
+        ("top_p", json!(request.top_p)),
+        ("stop_sequences", json!(stop)),
+        ("output_config", shape),
+    ] {
+        if !value.is_null() {
+            body.insert(field.into(), value);
+        }
+    }
+    if request.stream {
+        body.insert("stream".into(), true.into());
+    }
+    Ok(body)
+}
+
+/// Turns by role; consecutive turns of one role are joined. The format requires roles to alternate,
+/// and all results of a response's calls in one turn.
+fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
+    let mut out: Vec<(&str, Vec<Value>)> = Vec::new();
+    let own = own_ids(turns);
+    for turn in turns {
+        let role = match turn.role {
+            Role::Assistant => "assistant",
+            Role::User => "user",
+            Role::System => {
+                losses.approximated("a system message within the conversation");
+                "user"
+            }
+        };
+        match out.last_mut().filter(|(last, _)| *last == role) {
+            Some((_, blocks)) => write_parts(turn, &own, blocks, losses)?,
+            None => {
+                let mut blocks = Vec::new();
+                write_parts(turn, &own, &mut blocks, losses)?;
+                if !blocks.is_empty() {
+                    out.push((role, blocks));
+                }
+            }
+        }
+    }
+    let messages = out.into_iter().map(|(role, mut blocks)| {
+        // Results first: the format requires each call to be answered before anything else.
+        blocks.sort_by_key(|block| block["type"] != "tool_result" && role == "user");
+        json!({"role": role, "content": blocks})
+    });
+    Ok(messages.collect())
+}
+
+/// The ids of calls that go back as the endpoint sent them. Their results keep these ids, in any
+/// form.
+fn own_ids(turns: &[Turn]) -> HashSet<&str> {
+    let blocks = turns.iter().filter_map(|turn| turn.native(Api::Messages)).flatten();
+    blocks.filter(|block| block["type"] == "tool_use").filter_map(|b| b["id"].as_str()).collect()
+}
+
+fn write_parts(
+    turn: &Turn,
+    own: &HashSet<&str>,
+    blocks: &mut Vec<Value>,
+    losses: &mut Losses,
+) -> Result<(), String> {
+    if let Some(items) = turn.native(Api::Messages) {
+        // The endpoint rejects the blank text that it sent itself.
+        let blank = |block: &Value| {
+            block["type"] == "text"
+                && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
+        };
+        blocks.extend(items.iter().filter(|block| !blank(block)).cloned());
+        return Ok(());
+    }
+    for part in &turn.parts {
+        match part {
+            // Blank text is rejected.
+            Part::Text(text) if text.trim().is_empty() => {}
+            Part::Text(text) => blocks.push(json!({"type": "text", "text": text})),
+            Part::Reasoning(thought) => match &thought.signature {
+                Some(signature) => blocks.push(json!(
+                    {"type": "thinking", "thinking": thought.text, "signature": signature}
+                )),
+                None => losses.dropped("reasoning without a signature"),
+            },
+            Part::Call(call) => blocks.push(json!({
+                "type": "tool_use", "id": id(&call.id), "name": call.name,
+                "input": input(call, losses),
+            })),
+            Part::Result { id: of, content, failed } => {
+                let of = if own.contains(of.as_str()) { of.clone() } else { id(of) };
+                let mut block =
+                    json!({"type": "tool_result", "tool_use_id": of, "content": content});
+                if *failed {
+                    block["is_error"] = true.into();
+                }
+                blocks.push(block);
+            }
+            Part::Image(image) if turn.role == Role::User => {
+                blocks.push(json!({"type": "image", "source": image.source()}));
+            }
+            Part::Image(_) => return Err(crate::media("image")),
+            Part::Media(kind) => return Err(crate::media(kind)),
+        }
+    }
+    Ok(())
+}
+
+/// The format accepts letters, digits, `_` and `-`; some models' ids contain other characters.
+fn id(id: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    id.chars().map(fit).collect()
+}
+
+/// The arguments as an object. Anything else that the model wrote is wrapped under one name.
+fn input(call: &ToolCall, losses: &mut Losses) -> Value {
+    if call.arguments.trim().is_empty() {
+        return json!({});
+    }
+    match serde_json::from_str::<Value>(&call.arguments) {
+        Ok(object @ Value::Object(_)) => object,
+        _ => {
+            losses.approximated("arguments of a call that are not an object");
+            json!({"arguments": call.arguments})
+        }
+    }
+}
+
+fn choice(request: &Request) -> Option<Value> {
+    let off = request.parallel == Some(false);
+    let mut choice = match &request.choice {
+        None if off => json!({"type": "auto"}),
+        None => return None,
+        Some(Choice::Auto) => json!({"type": "auto"}),
+        Some(Choice::Any) => json!({"type": "any"}),
+        Some(Choice::Never) => return Some(json!({"type": "none"})),
+        Some(Choice::Named(name)) => json!({"type": "tool", "name": name}),
+    };
+    if off {
+        choice["disable_parallel_tool_use"] = true.into();
+    }
+    Some(choice)
+}

@@ -1,0 +1,144 @@
+//! The assistant's turn in the endpoint's own format.
+//!
+//! A later request must return the turn as the endpoint wrote it: in order, with members that no
+//! other format has (signatures, encrypted reasoning, `extra_content`). The neutral form cannot
+//! hold these, so each reader also collects the turn as values of its format.
+
+use serde_json::{Map, Value, json};
+
+/// Members that identify a value. A stream's pieces repeat them; they are not concatenated.
+const IDENTIFYING: [&str; 6] = ["type", "id", "format", "name", "object", "role"];
+
+/// Merges a piece of a streamed value into the earlier pieces.
+pub fn merge(into: &mut Map<String, Value>, piece: &Map<String, Value>) {
+    piece.iter().for_each(|(name, more)| merge_member(into, name, more));
+}
+
+/// Merges a piece of one member.
+pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
+    if more.is_null() {
+        return;
+    }
+    match (into.get_mut(name), more) {
+        (Some(Value::String(before)), Value::String(text)) => {
+            if IDENTIFYING.contains(&name) {
+                if !text.is_empty() {
+                    before.clone_from(text);
+                }
+            // Some endpoints repeat a whole signature with each piece, others split it.
+            } else if name != "signature" || before != text {
+                before.push_str(text);
+            }
+        }
+        (Some(Value::Array(before)), Value::Array(items)) => {
+            items.iter().for_each(|item| merge_item(before, item));
+        }
+        (Some(Value::Object(before)), Value::Object(fields)) => merge(before, fields),
+        (_, Value::Array(items)) => {
+            let mut list = Vec::new();
+            items.iter().for_each(|item| merge_item(&mut list, item));
+            into.insert(name.to_owned(), list.into());
+        }
+        (_, more) => drop(into.insert(name.to_owned(), more.clone())),
+    }
+}
+
+/// Adds an item of a streamed list. An item continues the one with its `index` and type. Without an
+/// index it continues the last item if both are text of one type and the last one is not signed
+/// yet.
+fn merge_item(list: &mut Vec<Value>, item: &Value) {
+    let Value::Object(piece) = item else { return list.push(item.clone()) };
+    let kind = &item["type"];
+    let same_kind = |one: &Value| kind.is_null() || one["type"].is_null() || one["type"] == *kind;
+    let found = match piece.get("index").filter(|index| !index.is_null()) {
+        Some(index) => {
+            list.iter().rposition(|one| one.get("index") == Some(index) && same_kind(one))
+        }
+        None => list.len().checked_sub(1).filter(|last| {
+            let last = &list[*last];
+            let textual = ["text", "summary", "thinking"].iter().any(|name| {
+                last[*name].is_string()
+                    && (item[*name].is_string() || piece.contains_key("signature"))
+            });
+            let signed = last["signature"].as_str().is_some_and(|signature| !signature.is_empty());
+            !kind.is_null()
+                && last["type"] == *kind
+                && textual
+                && !signed
+                && last.get("index").is_none()
+        }),
+    };
+    match found.and_then(|at| list[at].as_object_mut()) {
+        Some(before) => merge(before, piece),
+        None => list.push(item.clone()),
+    }
+}
+
+/// Removes null members: some endpoints reject the `null` that they send.
+pub fn without_nulls(fields: &mut Map<String, Value>) {
+    fields.retain(|_, value| !value.is_null() && *value != json!([]));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::merge;
+
+    fn merged(pieces: &[Value]) -> Value {
+        let mut all = Map::new();
+        for piece in pieces {
+            merge(&mut all, piece.as_object().expect("an object"));
+        }
+        all.into()
+    }
+
+    #[test]
+    fn merge_joins_reasoning_details_by_index_and_type() {
+        let piece = |detail: Value| json!({"reasoning_details": [detail]});
+        let all = merged(&[
+            piece(json!({"type": "reasoning.text", "index": 0, "text": "Let"})),
+            piece(json!({"type": "reasoning.text", "index": 0, "text": " me"})),
+            piece(json!({"type": "reasoning.text", "index": 0, "signature": "S"})),
+            piece(json!({"type": "reasoning.encrypted", "index": 0, "id": "rs_1", "data": "E"})),
+            piece(
+                json!({"type": "reasoning.text", "index": 1, "text": "again", "signature": null}),
+            ),
+        ]);
+        assert_eq!(
+            all["reasoning_details"],
+            json!([
+                {"type": "reasoning.text", "index": 0, "text": "Let me", "signature": "S"},
+                {"type": "reasoning.encrypted", "index": 0, "id": "rs_1", "data": "E"},
+                {"type": "reasoning.text", "index": 1, "text": "again", "signature": null},
+            ])
+        );
+    }
+
+    #[test]
+    fn merge_joins_details_without_an_index_until_they_are_signed() {
+        let piece = |detail: Value| json!({"reasoning_details": [detail]});
+        let all = merged(&[
+            piece(json!({"type": "reasoning.text", "text": "a"})),
+            piece(json!({"type": "reasoning.text", "text": "b"})),
+            piece(json!({"type": "reasoning.text", "signature": "S"})),
+            piece(json!({"type": "reasoning.text", "text": "c"})),
+        ]);
+        assert_eq!(
+            all["reasoning_details"],
+            json!([
+                {"type": "reasoning.text", "text": "ab", "signature": "S"},
+                {"type": "reasoning.text", "text": "c"},
+            ])
+        );
+    }
+
+    #[test]
+    fn merge_repeats_no_identifying_member() {
+        let all = merged(&[
+            json!({"x": {"type": "t", "id": "1", "text": "a"}, "n": 1}),
+            json!({"x": {"type": "t", "id": "1", "text": "b"}, "n": 2, "y": null}),
+        ]);
+        assert_eq!(all, json!({"x": {"type": "t", "id": "1", "text": "ab"}, "n": 2}));
+    }
+}

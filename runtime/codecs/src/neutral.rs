@@ -1,0 +1,363 @@
+//! Requests and responses in a vendor-neutral form. It covers only what at least two formats can
+//! express. Everything else is a loss, which the codec reports.
+
+use proctor_types::{Answer, Api, NativeTurn, ToolCall, Usage};
+use serde_json::{Map, Value};
+
+use super::{Losses, image::Image, native};
+
+/// A request for one response.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Request {
+    pub model: String,
+    pub turns: Vec<Turn>,
+    pub tools: Vec<Tool>,
+    pub choice: Option<Choice>,
+    /// Whether one response may contain several calls. Absent: the provider's default.
+    pub parallel: Option<bool>,
+    /// In tokens.
+    pub max_output: Option<u64>,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub stop: Vec<String>,
+    pub seed: Option<i64>,
+    pub shape: Option<Shape>,
+    pub stream: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Instructions, including OpenAI's `developer`.
+    System,
+    /// The user, and the results of tools.
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    pub role: Role,
+    pub parts: Vec<Part>,
+    /// The assistant's turn in the endpoint's format. It replaces the parts if the request uses
+    /// that format.
+    pub native: Option<NativeTurn>,
+}
+
+impl Turn {
+    pub fn new(role: Role, parts: Vec<Part>) -> Self {
+        Self { role, parts, native: None }
+    }
+
+    /// The items to send back unchanged to an endpoint of this format.
+    pub fn native(&self, api: Api) -> Option<&[Value]> {
+        self.native
+            .as_ref()
+            .filter(|native| native.api == api)
+            .map(|native| native.items.as_slice())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    Text(String),
+    Reasoning(Reasoning),
+    Call(ToolCall),
+    Result {
+        id: String,
+        content: String,
+        failed: bool,
+    },
+    /// In a user's turn. An image from a tool's result follows the result.
+    Image(Image),
+    /// A file or sound, by its format's name for it. No codec writes it.
+    Media(String),
+}
+
+impl Part {
+    /// An image, or the text that replaces it.
+    pub(super) fn image(image: Option<Image>, kind: &str) -> Self {
+        image.map_or_else(|| Self::Media(kind.to_owned()), Self::Image)
+    }
+
+    /// The content of a tool's result other than text, which follows the result.
+    pub(super) fn beside(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
+        if parts.iter().any(|part| matches!(part, Self::Image(_))) {
+            losses.approximated("an image in a tool result");
+        }
+        parts.into_iter().filter(|part| matches!(part, Self::Image(_) | Self::Media(_)))
+    }
+}
+
+/// Reasoning of the model, as far as it is visible.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reasoning {
+    pub text: String,
+    /// Opaque data that the provider expects back: Anthropic's signature, OpenAI's encrypted
+    /// content.
+    pub signature: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tool {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of an object.
+    pub parameters: Value,
+    pub strict: Option<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    Auto,
+    Never,
+    /// Any tool.
+    Any,
+    Named(String),
+}
+
+/// The required form of the response's text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    Json,
+    Schema { name: String, schema: Value, strict: Option<bool> },
+}
+
+/// A piece of a response, in order of arrival.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    Started {
+        model: String,
+    },
+    Text(String),
+    Refusal(String),
+    Reasoning(String),
+    /// Ends the previous reasoning.
+    Signature(String),
+    /// Starts a call. `index` counts the response's calls from 0.
+    Call {
+        index: usize,
+        id: String,
+        name: String,
+    },
+    Arguments {
+        index: usize,
+        text: String,
+    },
+    /// A vendor field, or a piece of one.
+    Extra {
+        field: String,
+        value: Value,
+    },
+    Stopped(Stop),
+    /// The last one counts: some endpoints report running totals.
+    Usage(Usage),
+}
+
+impl Delta {
+    /// Whether it is content or the end of the response.
+    pub fn is_content(&self) -> bool {
+        match self {
+            Self::Started { .. } | Self::Usage(_) => false,
+            Self::Text(text) | Self::Refusal(text) | Self::Reasoning(text) => !text.is_empty(),
+            Self::Signature(_)
+            | Self::Call { .. }
+            | Self::Arguments { .. }
+            | Self::Extra { .. }
+            | Self::Stopped(_) => true,
+        }
+    }
+}
+
+/// Why a response ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Stop {
+    #[default]
+    End,
+    Calls,
+    Length,
+    /// The context window is full.
+    Window,
+    /// One of the request's stop sequences.
+    Sequence(Option<String>),
+    /// The provider's content filter.
+    Filter,
+    /// The model itself refuses.
+    Refusal,
+    Other(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    Text(String),
+    Refusal(String),
+    Reasoning(Reasoning),
+    Call(ToolCall),
+}
+
+/// A response, collected piece by piece.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Whole {
+    pub model: String,
+    pub items: Vec<Item>,
+    /// Vendor fields, to be sent back unchanged.
+    pub extra: Map<String, Value>,
+    /// Absent: the response has not ended.
+    pub stop: Option<Stop>,
+    pub usage: Option<Usage>,
+    /// The turn in the endpoint's format.
+    pub native: Option<NativeTurn>,
+}
+
+impl Whole {
+    pub fn of(deltas: Vec<Delta>) -> Self {
+        let mut whole = Self::default();
+        for delta in deltas {
+            whole.push(delta);
+        }
+        whole
+    }
+
+    pub fn push(&mut self, delta: Delta) {
+        match delta {
+            Delta::Started { model } => self.model = model,
+            Delta::Text(text) => match self.items.last_mut() {
+                Some(Item::Text(before)) => before.push_str(&text),
+                _ if text.is_empty() => {}
+                _ => self.items.push(Item::Text(text)),
+            },
+            Delta::Refusal(text) => match self.items.last_mut() {
+                Some(Item::Refusal(before)) => before.push_str(&text),
+                _ if text.is_empty() => {}
+                _ => self.items.push(Item::Refusal(text)),
+            },
+            Delta::Reasoning(text) => match self.items.last_mut() {
+                Some(Item::Reasoning(before)) if before.signature.is_none() => {
+                    before.text.push_str(&text);
+                }
+                _ if text.is_empty() => {}
+                _ => self.items.push(Item::Reasoning(Reasoning { text, signature: None })),
+            },
+            Delta::Signature(signature) => match self.items.last_mut() {
+                Some(Item::Reasoning(before)) if before.signature.is_none() => {
+                    before.signature = Some(signature);
+                }
+                _ => {
+                    let signed = Reasoning { text: String::new(), signature: Some(signature) };
+                    self.items.push(Item::Reasoning(signed));
+                }
+            },
+            Delta::Call { id, name, .. } => {
+                self.items.push(Item::Call(ToolCall { id, name, arguments: String::new() }));
+            }
+            Delta::Arguments { index, text } => {
+                let calls = self.items.iter_mut().filter_map(|item| match item {
+                    Item::Call(call) => Some(call),
+                    _ => None,
+                });
+                if let Some(call) = calls.into_iter().nth(index) {
+                    call.arguments.push_str(&text);
+                }
+            }
+            Delta::Extra { field, value } => {
+                native::merge_member(&mut self.extra, &field, &value);
+            }
+            Delta::Stopped(stop) => self.stop = Some(stop),
+            Delta::Usage(usage) => self.usage = Some(usage),
+        }
+    }
+
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Why it ended. Several endpoints report `stop` for a tool call.
+    pub fn ending(&self) -> Stop {
+        let stop = self.stop.clone().unwrap_or_default();
+        if stop == Stop::End && self.calls().next().is_some() { Stop::Calls } else { stop }
+    }
+
+    /// The response as it is recorded and given to a scaffold, with zero usage if none arrived.
+    /// Items that only other formats have go into the fields that chat endpoints use.
+    pub fn answer(&self) -> Answer {
+        let (mut content, mut reasoning, mut refusal) =
+            (String::new(), String::new(), String::new());
+        let mut details = Vec::new();
+        for item in &self.items {
+            match item {
+                Item::Text(text) => content.push_str(text),
+                Item::Reasoning(thought) => {
+                    reasoning.push_str(&thought.text);
+                    let signature = thought.signature.as_deref();
+                    let text = Some(thought.text.as_str());
+                    details.extend(signature.map(|one| super::chat::detail(text, one)));
+                }
+                Item::Refusal(text) => refusal.push_str(text),
+                Item::Call(_) => {}
+            }
+        }
+        let mut extra = self.extra.clone();
+        let named = ["reasoning_content", "reasoning"].iter().any(|name| extra.contains_key(*name));
+        if !reasoning.is_empty() && !named {
+            extra.insert("reasoning_content".into(), reasoning.into());
+        }
+        if !details.is_empty() && !extra.contains_key("reasoning_details") {
+            extra.insert("reasoning_details".into(), details.into());
+        }
+        let mut refused = !refusal.is_empty();
+        if refused {
+            extra.insert("refusal".into(), refusal.into());
+        }
+        let ending = self.ending();
+        refused |= matches!(ending, Stop::Filter | Stop::Refusal);
+        let mut answer = Answer {
+            content,
+            tool_calls: self.calls().cloned().collect(),
+            extra,
+            native: None,
+            finish_reason: self.stop.as_ref().map(|_| super::chat::finish_reason(&ending)),
+            refused,
+            usage: self.usage.unwrap_or_default(),
+            cost_usd: None,
+        };
+        // Record the turn a second time only if the fields above lose something.
+        let rebuilt = || crate::message::to_chat(&answer.message());
+        let native = self.native.as_ref().filter(|native| !native.items.is_empty());
+        answer.native = native
+            .filter(|native| native.api != Api::Chat || native.items.first() != Some(&rebuilt()))
+            .cloned();
+        answer
+    }
+
+    /// Why this is not a response of the model although it ended: it contains no model output, or a
+    /// promised call is missing.
+    pub fn defect(&self) -> Option<String> {
+        let called = self.items.iter().any(|item| matches!(item, Item::Call(_)));
+        if self.stop == Some(Stop::Calls) && !called {
+            return Some("the response announces a tool call but has none".into());
+        }
+        let written = |item: &Item| match item {
+            Item::Text(text) | Item::Refusal(text) => !text.is_empty(),
+            Item::Call(_) => true,
+            Item::Reasoning(_) => false,
+        };
+        if self.items.iter().any(written) {
+            return None;
+        }
+        match self.stop.as_ref()? {
+            Stop::Filter | Stop::Refusal => return None,
+            Stop::Other(word) => {
+                return Some(format!("empty response that ended with {word:?}"));
+            }
+            Stop::End | Stop::Calls | Stop::Sequence(_) | Stop::Length | Stop::Window => {}
+        }
+        let thought = self.items.iter().any(|item| match item {
+            Item::Reasoning(thought) => !thought.text.is_empty() || thought.signature.is_some(),
+            _ => false,
+        });
+        let counted = self.usage.is_some_and(|usage| usage.output > 0);
+        (!thought && !counted).then(|| "empty response without output tokens".into())
+    }
+}

@@ -1,0 +1,319 @@
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
+
+use serde_json::Value;
+
+use super::answer;
+use crate::{ReadError, Reader, neutral::Delta, sse, tolerant};
+
+/// What has arrived of an item, by its position in the output.
+#[derive(Debug, Default, Clone, Copy)]
+struct Heard {
+    /// Its position among the calls.
+    call: Option<usize>,
+    /// Pieces arrived, so the complete item at the end adds nothing.
+    pieces: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct ResponsesReader {
+    done: bool,
+    calls: usize,
+    items: HashMap<u64, Heard>,
+    /// Places by the ids of their items.
+    places: HashMap<String, u64>,
+    /// Items in the endpoint's format, by their place in the output.
+    turn: BTreeMap<u64, Value>,
+    /// Arguments that came before the end of their call, by the call's place in the output.
+    arguments: HashMap<u64, String>,
+}
+
+impl Reader for ResponsesReader {
+    fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError> {
+        if event.data.is_empty() || event.data.trim() == "[DONE]" {
+            return Ok(Vec::new());
+        }
+        let data: Value = tolerant::value(event.data.as_bytes())
+            .map_err(|error| ReadError::Torn(format!("an event is not JSON: {error}")))?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let place = self.place(&data);
+        let mut deltas = Vec::new();
+        match data["type"].as_str().unwrap_or(&event.name) {
+            "response.created" => {
+                deltas.push(Delta::Started { model: text(&data["response"]["model"]) });
+            }
+            "response.output_item.added" => {
+                let item = &data["item"];
+                let mut heard = Heard::default();
+                if item["type"] == "function_call" {
+                    heard.call = Some(self.calls);
+                    let (id, name) = (text(&item["call_id"]), text(&item["name"]));
+                    deltas.push(Delta::Call { index: self.calls, id, name });
+                    self.calls += 1;
+                }
+                self.items.insert(place, heard);
+            }
+            "response.output_text.delta" => {
+                self.heard(place);
+                deltas.push(Delta::Text(text(&data["delta"])));
+            }
+            "response.refusal.delta" => {
+                self.heard(place);
+                deltas.push(Delta::Refusal(text(&data["delta"])));
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.heard(place);
+                deltas.push(Delta::Reasoning(text(&data["delta"])));
+            }
+            "response.reasoning_summary_part.added"
+                if data["summary_index"].as_u64().is_some_and(|index| index > 0) =>
+            {
+                deltas.push(Delta::Reasoning("\n\n".into()));
+            }
+            "response.function_call_arguments.delta" => {
+                if let Some(index) = self.heard(place).call {
+                    let piece = text(&data["delta"]);
+                    self.arguments.entry(place).or_default().push_str(&piece);
+                    deltas.push(Delta::Arguments { index, text: piece });
+                }
+            }
+            // Some servers send the arguments here alone: no pieces before, and an item without them behind.
+            "response.function_call_arguments.done" => {
+                let heard = self.items.entry(place).or_default();
+                let whole = text(&data["arguments"]);
+                if let Heard { call: Some(index), pieces: false } = *heard
+                    && !whole.is_empty()
+                {
+                    heard.pieces = true;
+                    self.arguments.insert(place, whole.clone());
+                    deltas.push(Delta::Arguments { index, text: whole });
+                }
+            }
+            "response.output_item.done" => {
+                let item = self.with_arguments(place, &data["item"]);
+                self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
+                self.item(place, &item, &mut deltas);
+            }
+            // `response.done` is the last event of some routers.
+            "response.completed" | "response.incomplete" | "response.done" => {
+                self.done = true;
+                let response = &data["response"];
+                // Some servers say the items only here.
+                let output = response["output"].as_array().map(Vec::as_slice).unwrap_or_default();
+                for (index, item) in (0..).zip(output) {
+                    let known = item["id"].as_str().and_then(|id| self.places.get(id));
+                    let place = known.copied().unwrap_or(index);
+                    if !self.turn.contains_key(&place) && !self.has_call(item, output) {
+                        let item = self.with_arguments(place, item);
+                        self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
+                        self.item(place, &item, &mut deltas);
+                    }
+                }
+                deltas.push(Delta::Stopped(answer::read_stop(response)?));
+                deltas.extend(answer::usage(response).map(Delta::Usage));
+            }
+            "response.failed" => {
+                return Err(format!("the response failed: {}", data["response"]["error"]).into());
+            }
+            "error" => return Err(format!("error in the stream: {data}").into()),
+            _ => {}
+        }
+        Ok(deltas)
+    }
+
+    fn ended(&self) -> bool {
+        self.done
+    }
+
+    fn turn(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.turn).into_values().collect()
+    }
+}
+
+impl ResponsesReader {
+    /// The place of the item that an event is about. Its id decides where it is known: some servers count `output_index`
+    /// anew, or send 0 for all items. Others give an item a new id in each event, so an unknown id proves nothing.
+    fn place(&mut self, data: &Value) -> u64 {
+        let index = data["output_index"].as_u64().unwrap_or_default();
+        let ids = [&data["item_id"], &data["item"]["id"]];
+        let Some(id) = ids.into_iter().find_map(Value::as_str).filter(|id| !id.is_empty()) else {
+            return index;
+        };
+        if let Some(place) = self.places.get(id) {
+            return *place;
+        }
+        let begins = data["type"] == "response.output_item.added";
+        let is_taken = |place: &u64| {
+            self.turn.contains_key(place) || (begins && self.items.contains_key(place))
+        };
+        let place = (index..).find(|place| !is_taken(place)).unwrap_or(index);
+        if begins || !self.items.contains_key(&place) {
+            self.places.insert(id.to_owned(), place);
+        }
+        place
+    }
+
+    /// Whether the stream had this call already. Some servers name it anew in the last event, at another place.
+    fn has_call(&self, item: &Value, output: &[Value]) -> bool {
+        let is_alike = |one: &&Value| {
+            one["type"] == "function_call"
+                && one["name"] == item["name"]
+                && one["arguments"] == item["arguments"]
+        };
+        item["type"] == "function_call"
+            && self.turn.values().filter(is_alike).count() >= output.iter().filter(is_alike).count()
+    }
+
+    fn heard(&mut self, place: u64) -> Heard {
+        let heard = self.items.entry(place).or_default();
+        heard.pieces = true;
+        *heard
+    }
+
+    /// An item with the arguments that came before its end, if it has none itself.
+    fn with_arguments<'a>(&self, place: u64, item: &'a Value) -> Cow<'a, Value> {
+        let own = item["arguments"].as_str().unwrap_or_default().trim();
+        let is_bare = item["type"] == "function_call" && matches!(own, "" | "{}");
+        match self.arguments.get(&place) {
+            Some(known) if is_bare => {
+                let mut item = item.clone();
+                item["arguments"] = known.as_str().into();
+                Cow::Owned(item)
+            }
+            _ => Cow::Borrowed(item),
+        }
+    }
+
+    /// The complete item at its end. Some servers send nothing of it before.
+    fn item(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
+        match self.items.get(&place).copied() {
+            None | Some(Heard { call: None, pieces: false }) => {
+                answer::read_item(item, &mut self.calls, deltas);
+            }
+            Some(Heard { call: Some(index), pieces: false }) => {
+                let text = item["arguments"].as_str().unwrap_or_default().to_owned();
+                deltas.push(Delta::Arguments { index, text });
+            }
+            Some(Heard { pieces: true, .. }) => {
+                // Only the complete item has the signature.
+                let signature = item["encrypted_content"].as_str();
+                deltas.extend(signature.map(|signature| Delta::Signature(signature.to_owned())));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::ResponsesReader;
+    use crate::{Reader, neutral::Whole, sse};
+
+    /// The calls of a response whose events name their items so: the index and the id of each event.
+    fn calls(places: [[(u64, &str); 3]; 2]) -> Vec<(String, String)> {
+        let mut reader = ResponsesReader::default();
+        let mut events = Vec::new();
+        for (number, of) in places.into_iter().enumerate() {
+            let item = |id: &str, arguments: String| {
+                json!({"type": "function_call", "id": id, "call_id": format!("c{number}"), "name": "shell",
+                    "arguments": arguments})
+            };
+            let whole = format!("{{\"n\": {number}}}");
+            let [added, delta, done] = of;
+            events.push(json!({"type": "response.output_item.added", "output_index": added.0,
+                "item": item(added.1, String::new())}));
+            events.push(
+                json!({"type": "response.function_call_arguments.delta", "output_index": delta.0,
+                "item_id": delta.1, "delta": whole}),
+            );
+            events.push(json!({"type": "response.output_item.done", "output_index": done.0,
+                "item": item(done.1, whole)}));
+        }
+        let read = |event: &Value, reader: &mut ResponsesReader| {
+            reader.read(&sse::event(format!("data: {event}\n\n").into())).expect("a sound event")
+        };
+        let deltas = events.iter().flat_map(|event| read(event, &mut reader)).collect();
+        let whole = Whole::of(deltas);
+        assert_eq!(reader.turn().len(), 2);
+        whole.calls().map(|call| (call.id.clone(), call.arguments.clone())).collect()
+    }
+
+    #[test]
+    fn stream_separates_items_by_id_or_index() {
+        let wanted = vec![
+            ("c0".to_owned(), "{\"n\": 0}".to_owned()),
+            ("c1".to_owned(), "{\"n\": 1}".to_owned()),
+        ];
+        for places in [
+            [[(0, "a"), (0, "a"), (0, "a")], [(1, "b"), (1, "b"), (1, "b")]],
+            // The index changes within an item.
+            [[(0, "a"), (3, "a"), (1, "a")], [(1, "b"), (0, "b"), (4, "b")]],
+            // Every index is 0.
+            [[(0, "a"), (0, "a"), (0, "a")], [(0, "b"), (0, "b"), (0, "b")]],
+            // Each event has an id of its own.
+            [[(0, "a"), (0, "b"), (0, "c")], [(1, "d"), (1, "e"), (1, "f")]],
+        ] {
+            assert_eq!(calls(places), wanted, "{places:?}");
+        }
+    }
+
+    #[test]
+    fn stream_keeps_arguments_of_the_done_event() {
+        let item = |arguments: &str| {
+            json!({"type": "function_call", "id": "a", "call_id": "c", "name": "shell",
+                "arguments": arguments})
+        };
+        let whole = "{\"n\": 0}";
+        let done = json!({"type": "response.function_call_arguments.done", "item_id": "a", "arguments": whole});
+        let delta = json!({"type": "response.function_call_arguments.delta", "item_id": "a", "delta": whole});
+        for (before, end) in [
+            (vec![done.clone()], ""),
+            (vec![done.clone()], "{}"),
+            (vec![delta.clone()], "{}"),
+            (vec![delta, done], whole),
+        ] {
+            let mut events = vec![json!({"type": "response.output_item.added", "item": item("")})];
+            events.extend(before);
+            events.push(json!({"type": "response.output_item.done", "item": item(end)}));
+            let mut reader = ResponsesReader::default();
+            let mut deltas = Vec::new();
+            for event in events {
+                let event = sse::event(format!("data: {event}\n\n").into());
+                deltas.extend(reader.read(&event).expect("a sound event"));
+            }
+            let read = Whole::of(deltas);
+            let arguments: Vec<_> = read.calls().map(|call| call.arguments.as_str()).collect();
+            assert_eq!(arguments, [whole], "{end}");
+            assert_eq!(reader.turn()[0]["arguments"], whole, "{end}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_the_last_event_names_anew_is_one_call() {
+        let call = |id: &str| json!({"type": "function_call", "id": id, "call_id": format!("c_{id}"), "name": "shell", "arguments": "{\"n\": 0}"});
+        let thought = json!({"type": "reasoning", "id": "r", "summary": []});
+        let added = json!({"type": "response.output_item.added", "item": call("a")});
+        let done = json!({"type": "response.output_item.done", "item": call("a")});
+        for (name, output, wanted) in [
+            ("response.completed", json!([thought, call("b")]), vec!["c_a"]),
+            ("response.done", json!([call("a")]), vec!["c_a"]),
+            // Two calls of which the stream had one.
+            ("response.completed", json!([call("a"), call("b")]), vec!["c_a", "c_b"]),
+        ] {
+            let end = json!({"type": name, "response": {"status": "completed", "output": output}});
+            let mut reader = ResponsesReader::default();
+            let mut deltas = Vec::new();
+            for event in [&added, &done, &end] {
+                let event = sse::event(format!("data: {event}\n\n").into());
+                deltas.extend(reader.read(&event).expect("a sound event"));
+            }
+            assert!(reader.ended());
+            let whole = Whole::of(deltas);
+            let ids: Vec<_> = whole.calls().map(|call| call.id.as_str()).collect();
+            assert_eq!(ids, wanted, "{end}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+use proctor_types::Api;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Losses,
+    neutral::{Choice, Part, Request, Role, Shape, Tool, Turn},
+};
+
+/// The `include` value without which a stateless conversation loses its reasoning.
+const ENCRYPTED: &str = "reasoning.encrypted_content";
+
+pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.as_str().into());
+    let mut input = Vec::new();
+    for turn in &request.turns {
+        write_turn(turn, &mut input, losses)?;
+    }
+    body.insert("input".into(), input.into());
+    if !request.tools.is_empty() {
+        body.insert("tools".into(), request.tools.iter().map(tool).collect());
+        if let Some(choice) = &request.choice {
+            let choice = match choice {
+                Choice::Auto => "auto".into(),
+                Choice::Never => "none".into(),
+                Choice::Any => "required".into(),
+                Choice::Named(name) => json!({"type": "function", "name": name}),
+            };
+            body.insert("tool_choice".into(), choice);
+        }
+        if let Some(parallel) = request.parallel {
+            body.insert("parallel_tool_calls".into(), parallel.into());
+        }
+    }
+    if !request.stop.is_empty() {
+        losses.dropped("stop sequences");
+    }
+    if request.seed.is_some() {
+        losses.dropped("seed");
+    }
+    let shape = request.shape.as_ref().map(|shape| match shape {
+        Shape::Json => json!({"format": {"type": "json_object"}}),
+        Shape::Schema { name, schema, strict } => {
+            let mut format = json!({"type": "json_schema", "name": name, "schema": schema});
+            if let Some(strict) = strict {
+                format["strict"] = (*strict).into();
+            }
+            json!({ "format": format })
+        }
+    });
+    for (field, value) in [
+        ("max_output_tokens", json!(request.max_output)),
+        ("temperature", json!(request.temperature)),
+        ("top_p", json!(request.top_p)),
+        ("text", json!(shape)),
+    ] {
+        if !value.is_null() {
+            body.insert(field.into(), value);
+        }
+    }
+    // Nothing is stored at the provider: each request has the whole conversation, with the signed
+    // reasoning that the client sends back.
+    body.insert("store".into(), false.into());
+    body.insert("include".into(), json!([ENCRYPTED]));
+    if request.stream {
+        body.insert("stream".into(), true.into());
+    }
+    Ok(body)
+}
+
+fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
+    if let Some(items) = turn.native(Api::Responses) {
+        input.extend(items.iter().cloned());
+        return Ok(());
+    }
+    let (role, kind) = match turn.role {
+        Role::System => ("system", "input_text"),
+        Role::User => ("user", "input_text"),
+        Role::Assistant => ("assistant", "output_text"),
+    };
+    let mut texts = Vec::new();
+    let flush = |texts: &mut Vec<Value>, input: &mut Vec<Value>| {
+        if !texts.is_empty() {
+            let content = std::mem::take(texts);
+            input.push(json!({"type": "message", "role": role, "content": content}));
+        }
+    };
+    for part in &turn.parts {
+        if let Part::Text(text) = part {
+            texts.push(json!({"type": kind, "text": text}));
+            continue;
+        }
+        if let (Part::Image(image), Role::User) = (part, turn.role) {
+            let url = image.url();
+            texts.push(json!({"type": "input_image", "image_url": url, "detail": "auto"}));
+            continue;
+        }
+        flush(&mut texts, input);
+        match part {
+            Part::Text(_) => {}
+            Part::Image(_) => return Err(crate::media("input_image")),
+            Part::Reasoning(thought) => match &thought.signature {
+                Some(signature) => {
+                    let summary = match thought.text.as_str() {
+                        "" => json!([]),
+                        text => json!([{"type": "summary_text", "text": text}]),
+                    };
+                    input.push(json!(
+                        {"type": "reasoning", "summary": summary, "encrypted_content": signature}
+                    ));
+                }
+                None => losses.dropped("reasoning without a signature"),
+            },
+            Part::Call(call) => input.push(json!({
+                "type": "function_call", "call_id": call.id, "name": call.name,
+                "arguments": call.arguments,
+            })),
+            Part::Result { id, content, failed } => {
+                if *failed {
+                    losses.approximated("is_error of a tool result");
+                }
+                let output = if *failed { format!("Error: {content}") } else { content.clone() };
+                input.push(json!(
+                    {"type": "function_call_output", "call_id": id, "output": output}
+                ));
+            }
+            Part::Media(kind) => return Err(crate::media(kind)),
+        }
+    }
+    flush(&mut texts, input);
+    Ok(())
+}
+
+/// Always writes `strict`: this format's default is true, the other formats' is false.
+fn tool(tool: &Tool) -> Value {
+    json!({
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": tool.strict.unwrap_or(false),
+    })
+}

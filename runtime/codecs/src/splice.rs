@@ -1,0 +1,140 @@
+//! Changes single fields of a JSON object and leaves all other bytes unchanged.
+//!
+//! Parsing and serializing a body would keep its meaning but not its bytes: white space, escapes
+//! and the spelling of numbers. Prefix caching, and the promise to pass data on unchanged, require
+//! identical bytes.
+
+use serde_json::{Map, Value};
+
+use super::fields::Fields;
+
+/// Changes `bytes`, which parse to `old`, so that they parse to `new`. Only the values of changed
+/// top-level fields are rewritten; new fields are appended.
+///
+/// `None` if `bytes` is not a JSON object.
+pub fn onto(bytes: &[u8], old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Vec<u8>> {
+    let removes = old.keys().any(|key| !new.contains_key(key));
+    let spans = spans(bytes)?;
+    // Parsers disagree about a duplicate key: policy would check one value and the provider use the
+    // other.
+    if removes || spans.len() != old.len() {
+        return Some(rewritten(bytes, old, new, &spans));
+    }
+    let mut out = Vec::with_capacity(bytes.len() + 64);
+    let mut at = 0;
+    for (key, start, end) in &spans {
+        if let Some(value) = new.get(key)
+            && old.get(key) != Some(value)
+        {
+            out.extend_from_slice(&bytes[at..*start]);
+            out.extend_from_slice(value.to_string().as_bytes());
+            at = *end;
+        }
+    }
+    let close = bytes.iter().rposition(|byte| *byte == b'}')?;
+    out.extend_from_slice(&bytes[at..close]);
+    let mut first = spans.is_empty();
+    for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+        if !first {
+            out.push(b',');
+        }
+        first = false;
+        out.extend_from_slice(Value::from(key.as_str()).to_string().as_bytes());
+        out.push(b':');
+        out.extend_from_slice(value.to_string().as_bytes());
+    }
+    out.extend_from_slice(&bytes[close..]);
+    Some(out)
+}
+
+/// Removing fields moves the commas, so the object is rewritten from its old values.
+fn rewritten(
+    bytes: &[u8],
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    spans: &[(String, usize, usize)],
+) -> Vec<u8> {
+    let mut out = vec![b'{'];
+    for (key, value) in new {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        out.extend_from_slice(Value::from(key.as_str()).to_string().as_bytes());
+        out.push(b':');
+        // Of a duplicate key the last counts, as for the parser.
+        let kept = spans.iter().rev().find(|(name, ..)| name == key);
+        match kept.filter(|_| old.get(key) == Some(value)) {
+            Some((_, start, end)) => out.extend_from_slice(&bytes[*start..*end]),
+            None => out.extend_from_slice(value.to_string().as_bytes()),
+        }
+    }
+    out.push(b'}');
+    out
+}
+
+/// Each top-level key with the position of its value.
+fn spans(bytes: &[u8]) -> Option<Vec<(String, usize, usize)>> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let base = text.as_ptr() as usize;
+    let placed = Fields::of(text).ok()?;
+    let placed = placed.iter().map(|(key, value)| {
+        // The value is borrowed from `text`, so its address gives its position.
+        let start = value.as_ptr() as usize - base;
+        (key.to_owned(), start, start + value.len())
+    });
+    Some(placed.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::onto;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().expect("an object")
+    }
+
+    fn spliced(text: &str, change: impl FnOnce(&mut Map<String, Value>)) -> String {
+        let old = object(serde_json::from_str(text).expect("JSON"));
+        let mut new = old.clone();
+        change(&mut new);
+        let bytes = onto(text.as_bytes(), &old, &new).expect("an object");
+        let parsed: Value = serde_json::from_slice(&bytes).expect("JSON again");
+        assert_eq!(object(parsed), new);
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn all_but_the_changed_value_keeps_its_bytes() {
+        let text = "{ \"model\" : \"a\",\n\t\"t\": 1.50e0, \"m\": [ {\"model\":\"\\u00e9\"} ] }\n";
+        assert_eq!(spliced(text, |_| {}), text);
+        let told = spliced(text, |new| {
+            new.insert("model".into(), "b".into());
+        });
+        assert_eq!(told, text.replacen("\"a\"", "\"b\"", 1));
+        let told = spliced(text, |new| {
+            new.insert("x".into(), json!({"y": true}));
+        });
+        assert_eq!(told, text.replacen("] }", "] ,\"x\":{\"y\":true}}", 1));
+        assert_eq!(spliced("{}", |new| drop(new.insert("x".into(), 1.into()))), "{\"x\":1}");
+    }
+
+    #[test]
+    fn a_field_that_goes_takes_no_other_with_it() {
+        let text = "{\"a\": 1.0, \"b\":  [ 2 ],\"c\":3}";
+        let told = spliced(text, |new| drop(new.shift_remove("a")));
+        assert_eq!(told, "{\"b\":[ 2 ],\"c\":3}");
+    }
+
+    #[test]
+    fn of_a_key_that_is_there_twice_one_is_left() {
+        assert_eq!(spliced("{\"a\": 1, \"a\": 2.0}", |_| {}), "{\"a\":2.0}");
+    }
+
+    #[test]
+    fn what_is_no_object_is_not_spliced() {
+        let new = object(json!({"a": 1}));
+        assert_eq!(onto(b"[1]", &Map::new(), &new), None);
+    }
+}

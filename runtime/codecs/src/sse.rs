@@ -1,0 +1,190 @@
+//! Splits a byte stream into server-sent events as it arrives.
+
+use bytes::{Bytes, BytesMut};
+
+/// Line prefixes of an event stream.
+pub const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+
+/// One event with its exact bytes, including its blank line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub raw: Bytes,
+    /// Empty if the stream names none.
+    pub name: String,
+    /// The `data` lines, joined by line feeds. Empty for a comment.
+    pub data: String,
+}
+
+/// Accepts chunks of any size; an event may span many.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: BytesMut,
+    /// No event ends before this position.
+    searched: usize,
+}
+
+impl Decoder {
+    pub fn push(&mut self, chunk: &[u8]) {
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    /// The next complete event.
+    pub fn next_event(&mut self) -> Option<Event> {
+        let Some(end) = end_of_event(&self.buffer, self.searched) else {
+            // A blank line may be split anywhere within its four bytes. Don't start in the middle
+            // of a CR LF.
+            let from = self.buffer.len().saturating_sub(3);
+            let middle = self.buffer.get(from) == Some(&b'\n')
+                && from > 0
+                && self.buffer.get(from - 1) == Some(&b'\r');
+            self.searched = from - usize::from(middle);
+            return None;
+        };
+        self.searched = 0;
+        Some(event(self.buffer.split_to(end).freeze()))
+    }
+
+    /// The remainder at the end of the stream: some servers omit the last blank line.
+    pub fn rest(&mut self) -> Option<Event> {
+        self.searched = 0;
+        let rest = self.buffer.split().freeze();
+        (!rest.is_empty()).then(|| event(rest))
+    }
+}
+
+/// The end of the first blank line after `from`. Lines end in LF, CR LF or CR.
+fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while at < bytes.len() {
+        let Some(next) = line_end(bytes, at) else {
+            at += 1;
+            continue;
+        };
+        // A CR at the end may be half of a CR LF: the next chunk decides.
+        let next = next?;
+        match line_end(bytes, next) {
+            Some(end) => return end,
+            None => at = next,
+        }
+    }
+    None
+}
+
+/// The end of the line break at `at`. `Some(None)`: more bytes are needed. `None`: there is no line
+/// break here.
+fn line_end(bytes: &[u8], at: usize) -> Option<Option<usize>> {
+    match (bytes.get(at)?, bytes.get(at + 1)) {
+        (b'\n', _) => Some(Some(at + 1)),
+        (b'\r', Some(b'\n')) => Some(Some(at + 2)),
+        (b'\r', Some(_)) => Some(Some(at + 1)),
+        (b'\r', None) => Some(None),
+        _ => None,
+    }
+}
+
+/// Parses one event from its bytes.
+pub fn event(raw: Bytes) -> Event {
+    let (mut name, mut data) = (String::new(), String::new());
+    let text = String::from_utf8_lossy(&raw);
+    // A byte order mark may precede the first event.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    for line in text.split(['\n', '\r']) {
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => name = value.to_owned(),
+            "data" => {
+                if !data.is_empty() {
+                    data.push('\n');
+                }
+                data.push_str(value);
+            }
+            _ => {}
+        }
+    }
+    Event { raw, name, data }
+}
+
+impl Event {
+    /// Whether the endpoint sent content. Comments and pings only keep the connection open.
+    pub fn is_progress(&self) -> bool {
+        !self.data.trim().is_empty() && self.name != "ping" && !is_ping(&self.data)
+    }
+}
+
+fn is_ping(data: &str) -> bool {
+    const TYPES: [&str; 4] = ["ping", "keepalive", "keep_alive", "heartbeat"];
+    // A ping is short; avoid parsing a piece of a response twice.
+    data.len() < 80
+        && serde_json::from_str::<serde_json::Value>(data)
+            .is_ok_and(|data| data["type"].as_str().is_some_and(|kind| TYPES.contains(&kind)))
+}
+
+/// Writes one event, with its name if the format has names.
+pub fn write(out: &mut String, name: Option<&str>, data: &serde_json::Value) {
+    if let Some(name) = name {
+        out.extend(["event: ", name, "\n"]);
+    }
+    // Not with `Display`, which sends each character through a formatter. A value can always be
+    // serialized.
+    let data = serde_json::to_string(data).unwrap_or_default();
+    out.extend(["data: ", &data, "\n\n"]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Decoder;
+
+    const STREAM: &str = ": ping\n\nevent: a\ndata: {\"x\":\ndata: 1}\n\ndata: b\r\n\r\nid: 3\ndata:c\n\ndata: [DONE]\n";
+
+    #[test]
+    fn any_cut_gives_the_same_events_and_every_byte() {
+        let whole = STREAM.as_bytes();
+        for size in 1..whole.len() {
+            let mut decoder = Decoder::default();
+            let mut events = Vec::new();
+            for chunk in whole.chunks(size) {
+                decoder.push(chunk);
+                while let Some(event) = decoder.next_event() {
+                    events.push(event);
+                }
+            }
+            events.extend(decoder.rest());
+            let seen: Vec<_> =
+                events.iter().map(|one| (one.name.as_str(), one.data.as_str())).collect();
+            let wanted = [("", ""), ("a", "{\"x\":\n1}"), ("", "b"), ("", "c"), ("", "[DONE]")];
+            assert_eq!(seen, wanted, "in chunks of {size}");
+            let raw: Vec<u8> = events.iter().flat_map(|one| one.raw.to_vec()).collect();
+            assert_eq!(raw, whole);
+        }
+    }
+
+    #[test]
+    fn lines_end_in_cr_alone_and_a_byte_order_mark_is_skipped() {
+        let stream = "\u{feff}data: a\r\rdata: b\r\n\rdata: c\r\r";
+        for size in 1..stream.len() {
+            let mut decoder = Decoder::default();
+            let mut data = Vec::new();
+            for chunk in stream.as_bytes().chunks(size) {
+                decoder.push(chunk);
+                data.extend(std::iter::from_fn(|| decoder.next_event()).map(|event| event.data));
+            }
+            data.extend(decoder.rest().map(|event| event.data));
+            assert_eq!(data, ["a", "b", "c"], "in chunks of {size}");
+        }
+    }
+
+    #[test]
+    fn comments_and_pings_are_no_progress() {
+        for (text, progress) in [
+            (": OPENROUTER PROCESSING\n\n", false),
+            ("event: ping\ndata: {\"type\": \"ping\"}\n\n", false),
+            ("data: {\"type\":\"ping\"}\n\n", false),
+            ("data: \n\n", false),
+            ("data: {\"choices\":[]}\n\n", true),
+            ("data: [DONE]\n\n", true),
+        ] {
+            assert_eq!(super::event(text.into()).is_progress(), progress, "{text}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What all formats have in common about tools and the form of a response.
+
+use serde_json::{Value, json};
+
+use crate::{
+    Losses,
+    neutral::{Choice, Shape, Tool},
+};
+
+/// The functions among `tools`, each with its index. The provider's own tools, which have another
+/// type, are lost: only the vendor's models know their arguments.
+pub fn functions<'a>(tools: &'a Value, kind: &str, losses: &mut Losses) -> Vec<(usize, &'a Value)> {
+    let mut functions = Vec::new();
+    for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
+        match tool["type"].as_str().unwrap_or(kind) {
+            given if given == kind => functions.push((index, tool)),
+            other => losses.dropped(format!("tools[{index}] {other}")),
+        }
+    }
+    functions
+}
+
+impl Tool {
+    /// A function with its parameters under `schema`. An error names `place`.
+    pub fn read(function: &Value, schema: &str, place: &str) -> Result<Self, String> {
+        let name = function["name"].as_str().ok_or_else(|| format!("{place}.name: missing"))?;
+        let parameters = match &function[schema] {
+            Value::Null => json!({"type": "object", "properties": {}}),
+            given => given.clone(),
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            description: function["description"].as_str().unwrap_or_default().to_owned(),
+            parameters,
+            strict: function["strict"].as_bool(),
+        })
+    }
+}
+
+impl Choice {
+    /// Parses OpenAI's term.
+    pub fn of_word(word: &str) -> Option<Self> {
+        match word {
+            "auto" => Some(Self::Auto),
+            "none" => Some(Self::Never),
+            "required" => Some(Self::Any),
+            _ => None,
+        }
+    }
+}
+
+impl Shape {
+    /// Reads OpenAI's type of a form, and the value with its name and schema.
+    pub fn read(kind: &str, given: &Value) -> Option<Self> {
+        match kind {
+            "json_object" => Some(Self::Json),
+            "json_schema" => Some(Self::Schema {
+                name: given["name"].as_str().unwrap_or("answer").to_owned(),
+                schema: given["schema"].clone(),
+                strict: given["strict"].as_bool(),
+            }),
+            _ => None,
+        }
+    }
+}

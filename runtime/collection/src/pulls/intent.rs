@@ -1,0 +1,138 @@
+//! Decides whether a pull request adds a feature: by rules, or by asking a model.
+
+use proctor_datasets::fill;
+use proctor_types::{Fault, Layer};
+use serde::{Deserialize, Serialize};
+
+use super::{candidate::Candidate, settings::IntentSettings};
+use crate::collect::answers::{Answers, last_json};
+
+const PROMPT: &str = include_str!("../../../../prompts/collection/intent.md.j2");
+
+/// The decision and its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Intent {
+    pub(super) feature: bool,
+    pub(super) why: String,
+}
+
+pub(super) fn intent(
+    title: &str,
+    body: &str,
+    labels: &[String],
+    settings: &IntentSettings,
+) -> Intent {
+    let has = |list: &[String], word: &str| list.iter().any(|it| it.eq_ignore_ascii_case(word));
+    let decided = |feature: bool, why: String| Intent { feature, why };
+    if let Some(kind) = conventional(title) {
+        let said = || format!("its title has the type {kind:?}");
+        if has(&settings.feature_types, kind) {
+            return decided(true, said());
+        }
+        if has(&settings.other_types, kind) {
+            return decided(false, said());
+        }
+    }
+    // A label against it counts first, because `enhancement` is used for many things.
+    for (list, feature) in [(&settings.other_labels, false), (&settings.feature_labels, true)] {
+        if let Some(label) = labels.iter().find(|label| has(list, label)) {
+            return decided(feature, format!("it has the label {label:?}"));
+        }
+    }
+    for (text, place) in [(title, "title"), (body, "text")] {
+        for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+            let feature = has(&settings.feature_words, word);
+            if feature || has(&settings.other_words, word) {
+                return decided(feature, format!("its {place} contains {word:?}"));
+            }
+        }
+    }
+    decided(true, "no rule rejects it".to_owned())
+}
+
+#[derive(Serialize)]
+struct Question<'a> {
+    repo: &'a str,
+    title: &'a str,
+    body: &'a str,
+    labels: &'a [String],
+    functions: usize,
+    classes: usize,
+    new_lines: usize,
+    edited: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Answered {
+    new_feature: bool,
+    #[serde(default)]
+    reasoning: String,
+}
+
+/// A model's answer for a candidate.
+///
+/// # Errors
+/// The endpoint did not respond, or no response can be parsed.
+pub(super) async fn asked(
+    answers: &Answers<'_>,
+    repo: &str,
+    candidate: &Candidate,
+) -> Result<Intent, Fault> {
+    let question = Question {
+        repo,
+        title: &candidate.title,
+        body: &candidate.body,
+        labels: &candidate.labels,
+        functions: candidate.functions,
+        classes: candidate.classes,
+        new_lines: candidate.new_lines,
+        edited: candidate.edited,
+    };
+    let question = fill(PROMPT, question).map_err(|error| {
+        Fault::new(Layer::Environment, format!("prompts/collection/intent.md.j2: {error}"))
+    })?;
+    let of = format!("pull request {}", candidate.number);
+    let what = "saying whether it is a new feature";
+    let answered: Answered =
+        answers.ask("intent", &question, last_json, (of.as_str(), what)).await?;
+    let why = format!("{} decided: {}", answers.model().name(), answered.reasoning);
+    Ok(Intent { feature: answered.new_feature, why })
+}
+
+/// The type in `fix: x`, `fix(core): x`, `fix!: x`.
+fn conventional(title: &str) -> Option<&str> {
+    let (head, _) = title.split_once(':')?;
+    let head = head.trim_end_matches('!');
+    let kind = head.split_once('(').map_or(head, |(kind, _)| kind);
+    (!kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphabetic())).then_some(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::settings::PullSettings, *};
+
+    #[test]
+    fn first_matching_rule_decides() {
+        let settings = &PullSettings::get().unwrap().intent;
+        let label = |name: &str| vec![name.to_owned()];
+        for (title, body, labels, feature, why) in [
+            ("feat(cli)!: rename x", "", vec![], true, "the type \"feat\""),
+            ("fix: add a check", "", vec![], false, "the type \"fix\""),
+            ("Fix x", "", label("Enhancement"), true, "the label \"Enhancement\""),
+            ("Add x", "", label("bug"), false, "the label \"bug\""),
+            ("Add x to fix y", "", vec![], true, "title contains \"Add\""),
+            ("Bump black from 1 to 2", "", vec![], false, "title contains \"Bump\""),
+            (
+                "Lazy files",
+                "It introduces lazy files.",
+                vec![],
+                true,
+                "text contains \"introduces\"",
+            ),
+            ("Lazy files", "", vec![], true, "no rule rejects it"),
+        ] {
+            let found = intent(title, body, &labels, settings);
+            assert!(found.feature == feature && found.why.contains(why), "{title}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! A collection from pull requests, from end to end.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use proctor_datasets::fea_bench::Repository;
+use proctor_types::{Details, Fault, NumberOrText, Task, plural};
+use serde_json::Value;
+
+use super::{
+    candidate::Candidate,
+    dump::{self, Row},
+    funnel::{FastValidation, Head, PullFacts, PullReject, PullReport, Stage, Stop},
+    history::pulls,
+    intent::{Intent, asked},
+    lite,
+    rows::{Forms, forms},
+    settings::PullSettings,
+    trying::{Bench, Tried},
+};
+use crate::collect::{
+    answers::Answers,
+    kept::Kept,
+    pipeline::{CollectError, CollectionContext, key, lines},
+    progress::Progress,
+    settings::Settings,
+};
+
+/// What to search, and for what.
+#[derive(Debug, Clone, Default)]
+pub struct Pulls {
+    /// A clone with its history. It is only read.
+    pub clone: PathBuf,
+    /// `owner/name`; by default from the clone's origin, else the directory name.
+    pub repo: Option<String>,
+    /// `2024-05-01`: pull requests that were merged earlier are skipped.
+    pub since: Option<String>,
+    /// Rows of the forge's API, one per line.
+    pub dump: Option<PathBuf>,
+    /// Skip the repository if none of its first candidates yields a task. `configs/pulls.toml` sets
+    /// the number.
+    pub fast_validation: bool,
+}
+
+/// How far a collection goes.
+#[derive(Clone, Copy)]
+pub enum Extent<'a> {
+    /// Nothing runs: candidates instead of tasks.
+    Candidates,
+    /// Runs the given number of candidates, newest first; all of them by default.
+    Tasks(&'a CollectionContext<'a>, Option<usize>),
+}
+
+/// Creates a dataset directory `out` from a clone's merged pull requests. If there is a model, it
+/// decides which of them add a feature, instead of the rules.
+///
+/// # Errors
+/// [`CollectError`]. A pull request without a task is not an error: it is in the report.
+pub async fn collect_pulls(
+    search: &Pulls,
+    out: &Path,
+    extent: Extent<'_>,
+    answers: Option<&Answers<'_>>,
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Result<PullReport, CollectError> {
+    let settings = PullSettings::get()?;
+    let texts = match &search.dump {
+        Some(file) => dump::read(file).map_err(|what| nothing(what, DUMP_HINT))?,
+        None => HashMap::new(),
+    };
+    let clone = Repository::open(&search.clone)
+        .map_err(|what| nothing(format!("{}: {what}", search.clone.display()), CLONE_HINT))?;
+    let repo = search.repo.clone().unwrap_or_else(|| repo_of(&clone, &search.clone));
+    let by_rules = answers.is_none();
+    let Mined { commit, mut candidates, mut rejects, last_pull } =
+        mine(&clone, search, &texts, (settings, by_rules), tell)?;
+    if let Some(answers) = answers {
+        let of = plural(candidates.len(), "pull request");
+        tell(&format!("asking {} whether {of} add a feature", answers.model().name()));
+        (candidates, rejects) = judged(answers, &repo, candidates, rejects).await?;
+    }
+    let mut ready = Vec::new();
+    for candidate in candidates {
+        let id = format!("{}-{}", repo.replace('/', "__"), candidate.number);
+        let forms = forms(&candidate, &id, &repo, &clone, texts.get(&candidate.number))?;
+        ready.push(Ready { id, candidate, forms });
+    }
+    let dry_run = matches!(extent, Extent::Candidates);
+    let since = search.since.clone();
+    let (not_tried, fast_validation) = (0, None);
+    let mut head = Head { repo, commit, since, dry_run, not_tried, last_pull, fast_validation };
+    let Extent::Tasks(context, limit) = extent else {
+        let facts = ready.iter().map(|ready| ready.facts(settings, None)).collect();
+        let report = PullReport::of(head, facts, rejects, Vec::new());
+        let medium: Vec<&Value> = ready.iter().map(|ready| &ready.forms.medium).collect();
+        write(out, &report, vec![("candidates.jsonl", lines(&medium))])?;
+        return Ok(report);
+    };
+    let limit = limit.unwrap_or(ready.len()).min(ready.len());
+    head.not_tried = ready.split_off(limit).len();
+    let all = format!("pulls {}\0{}", settings.version, super::settings::TEXT);
+    let shared = Settings::get()?;
+    let bench = Bench {
+        context,
+        kept: &Kept::new(&context.cache.join("collections"), &key(context, shared.version, &all)),
+        settings: shared,
+        clone: fs::canonicalize(&search.clone)
+            .unwrap_or_else(|_| search.clone.clone())
+            .display()
+            .to_string(),
+        repo: head.repo.clone(),
+    };
+    let first = match search.fast_validation {
+        true => settings.fast_validation.candidates.min(ready.len()),
+        false => 0,
+    };
+    let mut outcomes = tried(&bench, &ready[..first], tell).await;
+    if search.fast_validation {
+        let tasks = outcomes.iter().filter(|it| matches!(it, Ok(Tried::Task(_)))).count();
+        head.fast_validation = Some(FastValidation { tried: first, tasks });
+        if tasks == 0 {
+            head.not_tried += ready.split_off(first).len();
+            let of = plural(first, "candidate");
+            tell(&format!(
+                "fast validation: none of the first {of} of {} became a task",
+                head.repo
+            ));
+        }
+    }
+    outcomes.extend(tried(&bench, &ready[first..], tell).await);
+    let mut made = Made { rejects, ..Made::default() };
+    for (ready, outcome) in ready.into_iter().zip(outcomes) {
+        made.take(ready, outcome, settings);
+    }
+    let report = PullReport::of(head, made.facts, made.rejects, made.faults);
+    let of = |form: fn(&Forms) -> &Value| lines(&made.forms.iter().map(form).collect::<Vec<_>>());
+    let rows = vec![
+        ("tasks.jsonl", lines(&made.tasks)),
+        ("feabench.jsonl", of(|forms| &forms.medium)),
+        ("feabench-standard.jsonl", of(|forms| &forms.standard)),
+        ("feabench-oracle.jsonl", of(|forms| &forms.oracle)),
+    ];
+    write(out, &report, rows)?;
+    Ok(report)
+}
+
+/// A candidate with the benchmark's texts.
+struct Ready {
+    id: String,
+    candidate: Candidate,
+    forms: Forms,
+}
+
+impl Ready {
+    fn facts(&self, settings: &PullSettings, task: Option<&Task>) -> PullFacts {
+        let Self { id, candidate, .. } = self;
+        let against = lite::against(candidate, &settings.lite);
+        PullFacts {
+            instance_id: id.clone(),
+            pull_number: candidate.number,
+            title: candidate.title.clone(),
+            intent: candidate.intent.clone(),
+            files: candidate.files(),
+            edited_lines: candidate.edited,
+            new_lines: candidate.new_lines,
+            functions: candidate.functions,
+            classes: candidate.classes,
+            fail_to_pass: task.map_or(0, |task| task.fail_to_pass.len()),
+            pass_to_pass: task.map_or(0, |task| task.pass_to_pass.len()),
+            lite: against.is_empty(),
+            not_lite_criteria: against.iter().map(|one| one.criterion.to_owned()).collect(),
+            not_lite: against.into_iter().map(|one| one.what).collect(),
+        }
+    }
+}
+
+/// The results of the candidates.
+#[derive(Default)]
+struct Made {
+    tasks: Vec<Task>,
+    forms: Vec<Forms>,
+    facts: Vec<PullFacts>,
+    rejects: Vec<PullReject>,
+    faults: Vec<PullReject>,
+}
+
+impl Made {
+    fn take(&mut self, ready: Ready, outcome: Result<Tried, Fault>, settings: &PullSettings) {
+        let reject = |stage: Stage, reason: String| PullReject {
+            pull_number: ready.candidate.number,
+            title: ready.candidate.title.clone(),
+            stage,
+            reason,
+        };
+        match outcome {
+            Err(fault) => self.faults.push(reject(Stage::Run, fault.to_string())),
+            Ok(Tried::Reject(stage, reason)) => self.rejects.push(reject(stage, reason)),
+            Ok(Tried::Task(task)) => {
+                let mut task = *task;
+                let facts = ready.facts(settings, Some(&task));
+                if facts.lite {
+                    task.categories.push("lite".to_owned());
+                }
+                task.created_at = Some(ready.candidate.created_at.clone());
+                task.details = details(&ready.candidate, &ready.forms);
+                let mut forms = ready.forms;
+                forms.freeze(&task.fail_to_pass, &task.pass_to_pass);
+                self.facts.push(facts);
+                self.forms.push(forms);
+                self.tasks.push(task);
+            }
+        }
+    }
+}
+
+/// The solution fields of FEA-Bench's rows, for a task in Proctor's own format.
+fn details(candidate: &Candidate, forms: &Forms) -> Details {
+    Details {
+        base_commit: candidate.base.clone().into(),
+        pull_number: NumberOrText::Number(candidate.number.into()).into(),
+        non_py_patch: detail(&candidate.non_py_patch),
+        functions_added: (candidate.functions as u64).into(),
+        classes_added: (candidate.classes as u64).into(),
+        new_components: candidate.components().into(),
+        discussion: detail(forms.said.discussion.as_deref().unwrap_or_default()),
+        ..Details::default()
+    }
+}
+
+/// A text as a detail; an empty one is absent.
+fn detail(text: &str) -> proctor_types::Kept<String> {
+    match text.trim().is_empty() {
+        true => proctor_types::Kept::Absent,
+        false => text.to_owned().into(),
+    }
+}
+
+/// Every candidate, several at a time; the results are in order.
+async fn tried<'a>(
+    bench: &Bench<'_>,
+    ready: &'a [Ready],
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Vec<Result<Tried, Fault>> {
+    let is_kept = |it: &Ready| bench.is_kept(&it.candidate, &it.id, &it.forms.said.statement);
+    let to_make = ready.iter().filter(|it| !is_kept(it)).count();
+    let progress = &Progress::new(ready.len(), to_make);
+    let one = |ready: &'a Ready| async move {
+        let Ready { id, candidate, forms } = ready;
+        let is_made = !is_kept(ready);
+        if is_made {
+            progress.begin();
+        }
+        let outcome = bench.outcome(candidate, id, &forms.said.statement).await;
+        let said = match &outcome {
+            Ok(Tried::Task(task)) => {
+                format!("new task: {} to pass", plural(task.fail_to_pass.len(), "test"))
+            }
+            Ok(Tried::Reject(_, why)) => format!("rejected: {why}"),
+            Err(fault) => format!("not tried: {}", fault.what),
+        };
+        let said = said.lines().next().unwrap_or_default();
+        tell(&format!("#{} ({}): {said}", candidate.number, progress.end(is_made)));
+        outcome
+    };
+    let outcomes = stream::iter(ready).map(one);
+    outcomes.buffered(bench.context.jobs.max(1)).collect().await
+}
+
+const CLONE_HINT: &str = "give the folder of a git clone with its full history";
+const DUMP_HINT: &str = "write one pull request per line, as returned by the forge's API: {\"number\": 7, \"title\": \"...\"}";
+
+fn nothing(what: String, hint: &'static str) -> CollectError {
+    CollectError::Nothing { what, hint: hint.to_owned() }
+}
+
+/// The candidates that the model considers features; the others are rejected.
+async fn judged(
+    answers: &Answers<'_>,
+    repo: &str,
+    candidates: Vec<Candidate>,
+    mut rejects: Vec<PullReject>,
+) -> Result<(Vec<Candidate>, Vec<PullReject>), Fault> {
+    let at_once = Settings::get()?.tops.model.at_once.max(1);
+    let all = candidates.iter().map(|candidate| asked(answers, repo, candidate));
+    let said: Vec<Intent> = stream::iter(all).buffered(at_once).try_collect().await?;
+    let mut features = Vec::new();
+    for (candidate, said) in candidates.into_iter().zip(said) {
+        match said.feature {
+            true => features.push(Candidate { intent: said.why, ..candidate }),
+            false => rejects.push(PullReject {
+                pull_number: candidate.number,
+                title: candidate.title,
+                stage: Stage::Intent,
+                reason: said.why,
+            }),
+        }
+    }
+    Ok((features, rejects))
+}
+
+/// What a history yields without running anything.
+struct Mined {
+    commit: String,
+    candidates: Vec<Candidate>,
+    rejects: Vec<PullReject>,
+    last_pull: u64,
+}
+
+fn mine(
+    clone: &Repository,
+    search: &Pulls,
+    texts: &HashMap<u64, Row>,
+    (settings, by_rules): (&PullSettings, bool),
+    tell: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Mined, CollectError> {
+    let history = clone.history().map_err(|what| nothing(what, CLONE_HINT))?;
+    let commit = history.first().map(|commit| commit.id.clone()).unwrap_or_default();
+    let mut found = pulls(&history);
+    let all = found.len();
+    let last_pull = found.iter().map(|pull| pull.number).max().unwrap_or_default();
+    if let Some(since) = &search.since {
+        found.retain(|pull| pull.date.as_str() >= since.as_str());
+    }
+    if found.is_empty() {
+        let what = match all {
+            0 => format!("none of {} commits is a merged pull request", history.len()),
+            all => format!("all of {all} pull requests were merged earlier"),
+        };
+        let hint = "a merge commit starts with `Merge pull request #7 from ...`, the first line of \
+                    a squashed commit ends with `(#7)`";
+        return Err(nothing(what, hint));
+    }
+    tell(&format!("{} commits, {} merged pull requests", history.len(), found.len()));
+    let (mut candidates, mut rejects) = (Vec::new(), Vec::new());
+    for (index, pull) in found.iter().enumerate() {
+        if index > 0 && index % 250 == 0 {
+            tell(&format!("{index} of {}: {} candidates", found.len(), candidates.len()));
+        }
+        match Candidate::of(clone, pull, texts.get(&pull.number), settings, by_rules) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(Stop::Fault(fault)) => return Err(fault.into()),
+            Err(Stop::Reject(stage, reason)) => rejects.push(PullReject {
+                pull_number: pull.number,
+                title: pull.title.clone(),
+                stage,
+                reason,
+            }),
+        }
+    }
+    Ok(Mined { commit, candidates, rejects, last_pull })
+}
+
+/// `owner/name` from the URL that it was cloned from, if that is a forge's; else from the
+/// directory.
+fn repo_of(clone: &Repository, folder: &Path) -> String {
+    let origin = clone.origin().unwrap_or_default();
+    let below = origin.split_once("://").map(|(_, rest)| rest).and_then(|it| it.split_once('/'));
+    let below = below.or_else(|| origin.strip_prefix("git@")?.split_once(':'));
+    if let Some((_, path)) = below.filter(|_| !origin.starts_with("file:")) {
+        return path.trim_matches('/').trim_end_matches(".git").to_owned();
+    }
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.trim_end_matches(".git").replacen("__", "/", 1)
+}
+
+fn write(
+    out: &Path,
+    report: &PullReport,
+    rows: Vec<(&str, serde_json::Result<String>)>,
+) -> Result<(), CollectError> {
+    let failed =
+        |place: &Path, error: io::Error| CollectError::Io { place: place.to_owned(), error };
+    fs::create_dir_all(out).map_err(|error| failed(out, error))?;
+    let report_text = serde_json::to_string_pretty(report).map(|text| text + "\n");
+    let told = [
+        ("rejects.jsonl", lines(&report.rejects)),
+        ("report.json", report_text),
+        ("summary.md", Ok(report.summary())),
+    ];
+    for (name, text) in rows.into_iter().chain(told) {
+        let place = out.join(name);
+        let text = text.map_err(|error| failed(&place, error.into()))?;
+        fs::write(&place, text).map_err(|error| failed(&place, error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Reads `configs/pulls.toml`.
+
+use proctor_types::{Fault, Layer, ShippedTable};
+use serde::Deserialize;
+
+pub(super) const TEXT: &str = include_str!("../../../../configs/pulls.toml");
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PullSettings {
+    pub(super) version: u32,
+    pub(super) filters: Filters,
+    pub(super) fast_validation: FastValidationSettings,
+    pub(super) intent: IntentSettings,
+    pub(super) lite: LiteSettings,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filters {
+    pub(super) share: f64,
+    pub(super) tokens: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FastValidationSettings {
+    pub(super) candidates: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IntentSettings {
+    pub(super) feature_types: Vec<String>,
+    pub(super) other_types: Vec<String>,
+    pub(super) feature_labels: Vec<String>,
+    pub(super) other_labels: Vec<String>,
+    pub(super) feature_words: Vec<String>,
+    pub(super) other_words: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LiteSettings {
+    pub(super) words: usize,
+    pub(super) files: usize,
+    pub(super) hunks: usize,
+    pub(super) tokens: usize,
+    pub(super) functions: usize,
+}
+
+impl PullSettings {
+    /// # Errors
+    /// The built-in file is invalid.
+    pub(super) fn get() -> Result<&'static Self, Fault> {
+        static READ: ShippedTable<PullSettings> = ShippedTable::new("pulls.toml", TEXT);
+        READ.get().map_err(|error| Fault::new(Layer::Environment, error))
+    }
+}

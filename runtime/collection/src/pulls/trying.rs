@@ -1,0 +1,252 @@
+//! Runs a candidate's tests before and after it, which decides whether it is a task.
+
+use std::{path::Path, time::Duration};
+
+use proctor_grade::TestPlan;
+use proctor_types::{
+    Environment as TaskEnvironment, Integrity, Source, TASK_SCHEMA, Task, TaskId, TestStatus,
+    Timeouts,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    candidate::Candidate,
+    funnel::{Stage, Stop},
+};
+use crate::{
+    collect::{
+        candidate::Stop as Judged,
+        environment::{self, Environment, WORKDIR, variables},
+        kept::Kept,
+        pipeline::{CollectionContext, keep},
+        project::Project,
+        settings::Settings,
+        verify::{self, Judge},
+    },
+    draft::blocked_urls,
+    freeze::{RUNS, Statuses, ended, run, sort},
+};
+
+/// Files that determine how a project is installed, besides its own metadata.
+const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
+
+/// What all candidates of a collection share.
+pub(super) struct Bench<'a> {
+    pub(super) context: &'a CollectionContext<'a>,
+    pub(super) kept: &'a Kept,
+    pub(super) settings: &'a Settings,
+    /// The clone's directory, absolute.
+    pub(super) clone: String,
+    pub(super) repo: String,
+}
+
+/// The result of a candidate. Faults are not cached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Tried {
+    Task(Box<Task>),
+    Reject(Stage, String),
+}
+
+impl Bench<'_> {
+    /// Runs a candidate, or returns its cached result.
+    ///
+    /// # Errors
+    /// A fault that says nothing about the candidate: a retry may help.
+    pub(super) async fn outcome(
+        &self,
+        candidate: &Candidate,
+        id: &str,
+        statement: &str,
+    ) -> Result<Tried, proctor_types::Fault> {
+        let of = self.made_of(candidate, id, statement);
+        if let Some(tried) = self.kept.get::<Tried>("pull", &of) {
+            return Ok(tried);
+        }
+        let tried = match self.make(candidate, id, statement).await {
+            Ok(task) => Tried::Task(Box::new(task)),
+            Err(Stop::Reject(stage, why)) => Tried::Reject(stage, why),
+            Err(Stop::Fault(fault)) => return Err(fault),
+        };
+        keep(self.kept, "pull", &of, &tried);
+        Ok(tried)
+    }
+
+    /// Whether its result is cached.
+    pub(super) fn is_kept(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
+        self.kept.has("pull", &self.made_of(candidate, id, statement))
+    }
+
+    fn made_of(&self, candidate: &Candidate, id: &str, statement: &str) -> String {
+        serde_json::to_string(&(candidate, id, statement, &self.clone)).unwrap_or_default()
+    }
+
+    async fn make(&self, candidate: &Candidate, id: &str, statement: &str) -> Result<Task, Stop> {
+        let rejected = |why: &str| Stop::Reject(Stage::Run, why.to_owned());
+        let files = candidate.test_files();
+        if files.is_empty() {
+            return Err(rejected("it changes no test file of pytest"));
+        }
+        let source = Source::Git { git: self.clone.clone(), commit: candidate.base.clone() };
+        let tree = self.context.sources.fetch(&source, Path::new(".")).await?;
+        let settings = self.settings;
+        let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
+        if project.name.is_empty() {
+            project.name = self.repo.rsplit('/').next().unwrap_or(&self.repo).to_owned();
+        }
+        if project.modules.is_empty() {
+            return Err(rejected(
+                "its base has no Python package at the top level, in src or in lib",
+            ));
+        }
+        let environment = self.environment(&tree, &project).await?;
+        let mut task = self.task(candidate, id, statement, &project, &environment, source);
+        let judge = Judge { backend: self.context.backend, sources: self.context.sources };
+        // Before the runs: if an agent could read the solution, there is no task, whatever its
+        // tests do.
+        let (prepared, findings) = verify::find(judge, &task).await?;
+        verify::look_through(judge, &task, &prepared, &findings).await.map_err(judged)?;
+        let plan = TestPlan {
+            command: task.test_command.clone(),
+            workdir: task.workdir.clone(),
+            files,
+            ids: None,
+            env: task.env.clone(),
+            time_limit: Duration::from_secs_f64(task.timeouts.grade_seconds),
+            user: None,
+        };
+        let (patch, tests) = (candidate.patch.as_bytes(), candidate.test_patch.as_bytes());
+        let place = (self.context.backend, &prepared, &findings);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            let ran = run(place, &task, &plan, &[patch, tests]).await?;
+            if let Some((file, why)) = ran.collect_errors.iter().next() {
+                let why = why.lines().last().unwrap_or_default();
+                return Err(rejected(&format!("after it, pytest cannot collect {file}: {why}")));
+            }
+            let ran = ended(ran, "gold")?;
+            fails_nowhere(&ran)?;
+            after.push(ran);
+            let ran = run(place, &task, &plan, &[tests]).await?;
+            // A run that breaks off passes nothing: the tests' own helpers may need code that does
+            // not exist yet.
+            before.push(ended(ran, "plain").unwrap_or_default());
+        }
+        let sorted = sort(&before, &after, &[]);
+        if sorted.fail_to_pass.is_empty() {
+            let kept = sorted.pass_to_pass.len();
+            return Err(rejected(&format!(
+                "no test fails before and passes after; {kept} pass on both sides"
+            )));
+        }
+        task.fail_to_pass = sorted.fail_to_pass;
+        task.pass_to_pass = sorted.pass_to_pass;
+        let integrity =
+            verify::grade_both(judge, &task, &prepared, &findings).await.map_err(judged)?;
+        if integrity != Integrity::Clean {
+            (self.context.tell)(&verify::unclean(task.id.as_str(), integrity));
+        }
+        Ok(task)
+    }
+
+    /// The environment of a state of the project, built once for all states with the same
+    /// requirements.
+    async fn environment(
+        &self,
+        tree: &proctor_sandbox_api::SourceTree,
+        project: &Project,
+    ) -> Result<Environment, Stop> {
+        let asked: Vec<String> = INSTALLATION
+            .iter()
+            .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
+            .collect();
+        // Added and removed code files do not matter here.
+        let project_of = Project { modules: Vec::new(), ..project.clone() };
+        let of = serde_json::to_string(&(asked, project_of)).unwrap_or_default();
+        if let Some(environment) = self.kept.get::<Environment>("environment", &of) {
+            return Ok(environment);
+        }
+        let quiet = |_: &str| {};
+        let found =
+            environment::find(self.context.backend, tree, project, self.settings, &quiet).await?;
+        keep(self.kept, "environment", &of, &found);
+        Ok(found)
+    }
+
+    fn task(
+        &self,
+        candidate: &Candidate,
+        id: &str,
+        statement: &str,
+        project: &Project,
+        environment: &Environment,
+        source: Source,
+    ) -> Task {
+        let repo = Some(self.repo.as_str()).filter(|repo| repo.contains('/'));
+        Task {
+            schema_version: TASK_SCHEMA,
+            id: TaskId::new(id),
+            repo: Some(self.repo.clone()),
+            level: None,
+            statement: statement.to_owned(),
+            environment: TaskEnvironment {
+                image: None,
+                dockerfile: None,
+                base: Some("host".into()),
+                setup: environment.setup.clone(),
+            },
+            source: Some(source),
+            workdir: WORKDIR.into(),
+            mask: None,
+            hidden: Vec::new(),
+            blocked_urls: blocked_urls(&project.name, repo, Vec::new()),
+            fail_to_pass: Vec::new(),
+            pass_to_pass: Vec::new(),
+            test_command: environment.test_command.clone(),
+            test_patch: Some(candidate.test_patch.clone()),
+            timeouts: Timeouts::default(),
+            gold: Some(candidate.patch.clone()),
+            env: variables(project).into_iter().collect(),
+            user: None,
+            platform: None,
+            resources: None,
+            cheats: Vec::new(),
+            impossible: None,
+            clock: None,
+            categories: Vec::new(),
+            meets_minima: None,
+            created_at: None,
+            details: Default::default(),
+            from_scratch: None,
+            test_results: None,
+            benchmark: None,
+            harbor: None,
+            from_image: Default::default(),
+        }
+    }
+}
+
+/// The benchmark's rule: if one test fails with gold, the whole task is rejected.
+fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
+    let bad = [TestStatus::Failed, TestStatus::Error];
+    let failed: Vec<&str> = after
+        .iter()
+        .filter(|(_, status)| bad.contains(status))
+        .map(|(id, _)| id.as_str())
+        .collect();
+    match &failed[..] {
+        [] => Ok(()),
+        [first, more @ ..] => {
+            let more =
+                if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            Err(Stop::Reject(Stage::Run, format!("after it, {first} fails{more}")))
+        }
+    }
+}
+
+fn judged(stop: Judged) -> Stop {
+    match stop {
+        Judged::Reject(_, why) => Stop::Reject(Stage::Verify, why),
+        Judged::Fault(fault) => Stop::Fault(fault),
+    }
+}

@@ -1,0 +1,566 @@
+//! The path of every request: admit, send, judge, settle, record, deliver. The in-process call
+//! (`ask.rs`) and the HTTP server (`server/call.rs`) are its two entry points.
+
+use std::{
+    future::{Future, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use proctor_types::{Answer, Event, Fault, RequestClass, Responder, Usage};
+use tokio::time::Instant;
+
+use crate::{
+    Admission, AskError, Reserve, TrialGateway,
+    checks::EndpointChecks,
+    codec::{
+        neutral::{Delta, Stop, Whole},
+        sse,
+    },
+    context_window::ContextWindow,
+    form::Form,
+    judge::{Judgement, Trouble, TroubleKind, judge},
+    rejections::{self, Subject},
+    repair::{Action, Repair},
+    send::{AttemptResult, ResponseProgress},
+    sink::Waiting,
+    tokens,
+    trial::{Attempts, Cut},
+    usage,
+    words::{first_words, quoted, said},
+};
+
+/// An outgoing request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outgoing {
+    pub class: RequestClass,
+    /// After the limit: not a step, and counted separately.
+    pub grace: bool,
+    /// The exact bytes, in the endpoint's format.
+    pub body: Bytes,
+    pub stream: bool,
+    /// The client's headers, if both sides use the same format.
+    pub headers: HeaderMap,
+    /// Its output limit, in tokens.
+    pub max_output: Option<u64>,
+    /// It offers tools.
+    pub tools: bool,
+    /// A sub-agent of the client made it.
+    pub sub_agent: bool,
+}
+
+impl Outgoing {
+    fn reserve(&self) -> Reserve {
+        Reserve {
+            class: self.class,
+            input_estimate: tokens::ceiling(self.body.len()),
+            max_output: self.max_output,
+        }
+    }
+}
+
+/// The caller of a request. The defaults suit an in-process caller.
+pub(crate) trait Client: Send {
+    /// The caller no longer waits for the response.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    /// Part of a response was sent, so that no other response can follow.
+    fn has_begun(&self) -> bool {
+        false
+    }
+
+    /// Waits for `work` and keeps the client informed meanwhile.
+    fn wait_for<T: Send>(
+        &mut self,
+        work: impl Future<Output = T> + Send,
+    ) -> impl Future<Output = T> + Send {
+        work
+    }
+
+    /// The head of a successful response arrived.
+    fn head(&mut self, _: &HeaderMap) {}
+
+    /// An event of a stream arrived, with these deltas. `ended`: nothing relevant follows.
+    fn event(
+        &mut self,
+        _: &sse::Event,
+        _: &[Delta],
+        _ended: bool,
+    ) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+
+    /// The response arrived without streaming.
+    fn whole(&mut self, _raw: &[u8], _: &[Delta]) {}
+
+    /// The response is charged: its remainder may be built but is not sent yet.
+    fn settled(&mut self, _: &Whole, _: &Usage) {}
+
+    /// Returns what to record before the end is sent.
+    fn record(
+        &mut self,
+        _: &TrialGateway,
+        _: End<'_>,
+    ) -> impl Future<Output = Result<(), Fault>> + Send {
+        ready(Ok(()))
+    }
+
+    /// Sends the remainder.
+    fn finish(&mut self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+}
+
+/// How a request ended.
+#[derive(Debug, Default)]
+pub(crate) struct End<'a> {
+    pub step: Option<u64>,
+    /// A complete response with its usage and cost.
+    pub answer: Option<&'a Answer>,
+    pub error: Option<String>,
+    pub usage: Option<Usage>,
+    pub cost_usd: Option<f64>,
+    pub delivered: bool,
+    /// What was sent contains the key in pieces.
+    pub spread: bool,
+}
+
+/// Recorded instead of a stream whose events contain pieces of the key.
+pub(crate) const SPREAD: &[u8] =
+    b"the key was split across events of this stream: see the response, in which [key] replaces it";
+
+/// Why a request has no response.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused(AskError),
+    /// The client has received part of it. `cut`: by a limit of the trial.
+    BrokenOff {
+        why: String,
+        cut: Option<AskError>,
+        charged: Charged,
+    },
+    /// The caller is gone, so no further attempt is paid for.
+    Gone {
+        why: String,
+    },
+}
+
+impl<E: Into<AskError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+/// The charge for an attempt.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Charged {
+    pub usage: Option<Usage>,
+    pub cost_usd: Option<f64>,
+    /// The step number, if its response was a step.
+    pub step: Option<u64>,
+    pub delivered: bool,
+    pub spread: bool,
+}
+
+/// One attempt with everything that the record says about it.
+struct Attempted<'a> {
+    form: &'a Form,
+    number: u32,
+    /// Back-off before it.
+    pause: Duration,
+    /// Then the time in the queue for limits.
+    queued: Duration,
+    /// The part of it for limits that trials share.
+    shared: Duration,
+    came: &'a AttemptResult,
+    heard: &'a ResponseProgress,
+    judged: &'a Judgement,
+    charged: &'a Charged,
+}
+
+/// Whether a rejection may come from one backend of a router, or be a filter's false alarm. An
+/// overflow remains one.
+fn is_worth_repeating(status: u16, body: &str) -> bool {
+    matches!(
+        rejections::subject(status, body),
+        Subject::Unknown | Subject::UnknownModel | Subject::ContentFilter | Subject::Proxy
+    )
+}
+
+impl TrialGateway {
+    /// One request, from its first attempt to the end of its response.
+    pub(crate) async fn serve<C: Client>(
+        &self,
+        request: &Outgoing,
+        client: &mut C,
+    ) -> Result<Answer, Failure> {
+        if request.class == RequestClass::Main {
+            self.sink().step_ends().await?;
+        }
+        let mut attempts = Attempts::default();
+        let begun = Instant::now();
+        let mut heard = ResponseProgress::new(client.wait_for(self.turn()).await?);
+        let mut waited = begun.elapsed();
+        let mut form = Form::new(self, request);
+        let (mut rejections, mut filtered, mut cut_streams) = (0, 0, 0);
+        let mut unauthorized = false;
+        loop {
+            let request = &form.request;
+            // Each attempt by itself: while it waits for the next one, it reserves nothing.
+            self.check_halts(request.tools)?;
+            let admitted = self.admit_as(request.reserve(), (request.grace, request.sub_agent));
+            let admission = client.wait_for(admitted).await?;
+            // It may have waited for a long time.
+            self.check_halts(request.tools)?;
+            // Includes the wait for the first response, which precedes the first attempt.
+            let queued = admission.queued() + std::mem::take(&mut waited);
+            let shared = admission.queued_for_shared();
+            let asker = self.asker(request.tools);
+            heard.restart();
+            let flight = self.lost().flight(|| heard.progress());
+            let came = self.send(request, client, &heard).await;
+            let mut judged = judge(&came, &self.line().endpoint);
+            let unsupported = match judged {
+                Judgement::Answered => self.unsupported_tools(request, &came.whole).await,
+                _ => None,
+            };
+            if matches!(judged, Judgement::Answered) && !client.has_begun() {
+                let doubt = self.doubtful(&came, filtered, request).await?;
+                if let Some(trouble) = doubt {
+                    filtered += u32::from(trouble.kind == TroubleKind::Filtered);
+                    judged = Judgement::Again(trouble);
+                }
+            }
+            // After good responses, a single 401 may come from one of many servers.
+            if let Judgement::Unusable(fault) = &judged
+                && came.status == Some(401)
+                && !std::mem::replace(&mut unauthorized, true)
+                && self.line().halts.has_answered(&self.line().model)
+            {
+                judged = Judgement::Again(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
+            }
+            if let Some(trouble) = self.unknown_model(&came, &judged) {
+                judged = Judgement::Again(trouble);
+            }
+            // This halts only requests with tools, so it is not for `unusable`.
+            let without_tools = unsupported.is_some();
+            judged = unsupported.map_or(judged, Judgement::Unusable);
+            match &judged {
+                Judgement::Again(trouble) => flight.failed(&trouble.brief),
+                // The guard knows whether it was silent, which counts as lost time.
+                Judgement::Cut(_) => drop(flight),
+                _ => flight.landed(),
+            }
+            match &judged {
+                Judgement::Answered => {
+                    self.responded(&asker);
+                    self.replies().keep(came.names.id.as_deref(), &came.whole, request.body.len());
+                    form.accepted(self);
+                }
+                Judgement::Unusable(fault) if !without_tools => {
+                    self.unusable(came.status, &asker, fault);
+                }
+                _ => {}
+            }
+            let charged = self.settle(request, admission, &came, &judged, client).await;
+            let attempted = Attempted {
+                form: &form,
+                number: attempts.number(),
+                pause: attempts.pause,
+                queued,
+                shared,
+                came: &came,
+                heard: &heard,
+                judged: &judged,
+                charged: &charged,
+            };
+            self.record(attempted, asker.answers).await?;
+            let (trouble, cut) = match judged {
+                Judgement::Answered => {
+                    return self.deliver(request, came.whole, charged, client).await;
+                }
+                // Part of the response was sent, so nothing else can follow it.
+                Judgement::Unusable(fault) if client.has_begun() => {
+                    let why = fault.what.clone();
+                    return Err(Failure::BrokenOff { why, cut: Some(fault.into()), charged });
+                }
+                Judgement::Unusable(fault) => return Err(fault.into()),
+                Judgement::Rejected { status, body } => {
+                    let free = !client.has_begun() && !client.is_gone();
+                    if free && form.repair(self, status, &body, rejections + 1)? {
+                        continue;
+                    }
+                    rejections += 1;
+                    if free
+                        && rejections < self.line().policy.rejected_attempts
+                        && is_worth_repeating(status, &body)
+                    {
+                        let again = self.after_rejection(rejections, status, &body);
+                        client.wait_for(again).await?;
+                        continue;
+                    }
+                    let error = self.rejected(status, body, &form.request).await;
+                    // It responds, and it may accept other requests.
+                    if let Some(turn) = &heard.turn {
+                        turn.answers();
+                    }
+                    return Err(error.into());
+                }
+                Judgement::Again(trouble) => {
+                    // Some servers report a request that they cannot parse as their own failure.
+                    let failed = matches!(came.status, Some(500..=599));
+                    let free = !client.has_begun() && !client.is_gone();
+                    let (status, number) = (came.status.unwrap_or_default(), attempts.number());
+                    if failed
+                        && free
+                        && form.repair(self, status, &String::from_utf8_lossy(&came.raw), number)?
+                    {
+                        continue;
+                    }
+                    cut_streams +=
+                        u32::from(trouble.kind == TroubleKind::Endpoint && came.is_cut());
+                    let are_cut = cut_streams >= self.line().policy.cut_streams;
+                    let limit = EndpointChecks::shipped()?.length.explicit_limit;
+                    let repair = match trouble.kind {
+                        TroubleKind::Damaged => Some(("no_stream", Action::NoStream)),
+                        TroubleKind::Endpoint if are_cut => Some(("no_stream", Action::NoStream)),
+                        TroubleKind::Capped => {
+                            Some(("explicit_limit", Action::ExplicitLimit(limit)))
+                        }
+                        _ => None,
+                    };
+                    let repair =
+                        repair.map(|(name, action)| Repair { name: name.to_owned(), action });
+                    if trouble.kind == TroubleKind::Damaged {
+                        form.bypass_caches();
+                    }
+                    // After cut streams the endpoint gets its pause.
+                    if free && form.add(self, repair, 1) && !are_cut {
+                        continue;
+                    }
+                    (Some(trouble), None)
+                }
+                Judgement::Cut(cut) => (None, Some(cut)),
+            };
+            if client.has_begun() {
+                let why = match (&trouble, &cut) {
+                    (Some(trouble), _) => trouble.why.clone(),
+                    (None, cut) => cut.as_ref().map(Cut::why).unwrap_or_default(),
+                };
+                let why = self.line().endpoint.redact_text(&format!("aborted: {why}"));
+                return Err(Failure::BrokenOff { why, cut: cut.map(|cut| cut.error()), charged });
+            }
+            match (trouble, cut) {
+                (_, Some(cut)) => {
+                    // Before another trial has the turn, which would only meet the same silence.
+                    if let Cut::Budget(kind) = cut {
+                        self.lost_to_the_endpoint(kind);
+                    }
+                    return Err(cut.error().into());
+                }
+                (Some(trouble), None) if client.is_gone() => {
+                    return Err(Failure::Gone { why: trouble.why });
+                }
+                (Some(trouble), None) => {
+                    let again = self.again(&mut attempts, heard.turn.as_ref(), &trouble);
+                    client.wait_for(again).await?;
+                    // Another waiting trial goes first: this request may be the only one that
+                    // fails.
+                    if heard.turn.take().is_some() {
+                        let begun = Instant::now();
+                        heard.turn = client.wait_for(self.turn()).await?;
+                        waited = begun.elapsed();
+                    }
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Why a request is sent again that a server of the endpoint rejects because it does not have the
+    /// model, although the model has answered in this run: another server has it.
+    fn unknown_model(&self, came: &AttemptResult, judged: &Judgement) -> Option<Trouble> {
+        let is_final = matches!(judged, Judgement::Rejected { .. } | Judgement::Unusable(_));
+        let status = came.status.filter(|_| is_final)?;
+        let body = String::from_utf8_lossy(&came.raw);
+        let line = self.line();
+        let is_known = rejections::subject(status, &body) == Subject::UnknownModel
+            && line.halts.has_answered(&line.model);
+        is_known.then(|| {
+            Trouble::new(
+                TroubleKind::Endpoint,
+                format!("status {status}: {}", quoted(&said(&body))),
+            )
+        })
+    }
+
+    /// Why a complete response is requested again before anything acts on it. A filter may raise a
+    /// false alarm, and a window that is full after a few hundred tokens is the endpoint's mistake.
+    async fn doubtful(
+        &self,
+        came: &AttemptResult,
+        filtered: u32,
+        request: &Outgoing,
+    ) -> Result<Option<Trouble>, Fault> {
+        let whole = &came.whole;
+        let trouble = |kind, why: &str| Some(Trouble::new(kind, why));
+        let bytes = request.body.len();
+        let is_main = request.class == RequestClass::Main;
+        if is_main && self.replies().has(came.names.id.as_deref(), whole, bytes) {
+            let why = "the endpoint repeated its response to an earlier request";
+            return Ok(Some(Trouble::damaged(why, &EndpointChecks::shipped()?.replay.hint)));
+        }
+        Ok(match whole.stop {
+            Some(Stop::Filter) if filtered + 1 < self.line().policy.rejected_attempts => {
+                trouble(TroubleKind::Filtered, "the provider's filter stopped the response")
+            }
+            Some(Stop::Window) => {
+                let counted = usage::counted(self.line().model.api, &request.body, whole).await;
+                let rules = ContextWindow::shipped()?;
+                let tokens = counted.input + counted.output;
+                let why =
+                    format!("the endpoint reports a full context window after {tokens} tokens");
+                match rules.is_possible(tokens, 0, self.line().window) {
+                    true => None,
+                    false => trouble(TroubleKind::Empty, &why),
+                }
+            }
+            _ => self.damage(request, whole).await?,
+        })
+    }
+
+    /// The wait before a rejected request is retried.
+    async fn after_rejection(
+        &self,
+        rejections: u32,
+        status: u16,
+        body: &str,
+    ) -> Result<(), AskError> {
+        let pause = self.line().policy.pause(rejections, None);
+        let why =
+            self.line().endpoint.redact_text(&format!("{status} {}", first_words(&said(body))));
+        let attempts = self.line().policy.rejected_attempts;
+        self.wait(pause, Waiting::BackOff { attempt: rejections, attempts, why, pause }).await
+    }
+
+    /// Charges an attempt, useful or not: by the endpoint's own count, or ours of what was sent and
+    /// received. A delivered main response gets its step number.
+    async fn settle<C: Client>(
+        &self,
+        request: &Outgoing,
+        admission: Admission,
+        came: &AttemptResult,
+        judged: &Judgement,
+        client: &C,
+    ) -> Charged {
+        let answered = matches!(judged, Judgement::Answered);
+        let usage = if answered || came.has_begun() {
+            Some(usage::counted(self.line().model.api, &request.body, &came.whole).await)
+        } else {
+            came.unread.as_ref().and_then(|(_, billed)| *billed)
+        };
+        match (usage, judged) {
+            (Some(usage), _) => {
+                let cost_usd = self.cost(&usage);
+                let delivered = answered && !client.is_gone();
+                let step = admission.settle(&usage, cost_usd, delivered);
+                Charged { usage: Some(usage), cost_usd, step, delivered, spread: came.spread }
+            }
+            (None, Judgement::Again(trouble)) if matches!(came.status, Some(429 | 529)) => {
+                admission.throttled(trouble.wish);
+                Charged::default()
+            }
+            _ => Charged::default(),
+        }
+    }
+
+    async fn record(&self, attempted: Attempted<'_>, step: u64) -> Result<(), Fault> {
+        let Attempted { form, number, pause, queued, shared, came, heard, judged, charged } =
+            attempted;
+        let endpoint = &self.line().endpoint;
+        let error = match judged {
+            Judgement::Answered => None,
+            Judgement::Again(trouble) => Some(trouble.why.clone()),
+            Judgement::Cut(cut) => Some(cut.why()),
+            Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
+            Judgement::Unusable(fault) => Some(fault.what.clone()),
+        };
+        let without_key = endpoint.redacted(&came.raw);
+        let response = match came.spread {
+            true => SPREAD,
+            false => without_key.as_deref().unwrap_or(&came.raw),
+        };
+        let body = match response.is_empty() {
+            true => None,
+            false => Some(self.sink().body(response).await?),
+        };
+        let event = Event::ModelAttempted {
+            attempt: number,
+            status: came.status,
+            error: error.map(|error| endpoint.redact_text(&error)),
+            wait_seconds: pause.as_secs_f64(),
+            queued_seconds: queued.as_secs_f64(),
+            // A wait of zero is not a wait.
+            shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
+            seconds: Some(came.took.as_secs_f64()),
+            lost_seconds: came.lost(judged, heard).as_secs_f64(),
+            first_byte_seconds: came.first_byte.map(|time| time.as_secs_f64()),
+            usage: charged.usage,
+            cost_usd: charged.cost_usd,
+            responder: match judged {
+                Judgement::Answered => came.names.responder.clone(),
+                _ => None,
+            }
+            .map(|responder| self.redacted(responder)),
+            request: Some(self.sink().body(&self.without_key(&form.request.body)).await?),
+            repairs: form.names(),
+            body,
+        };
+        self.sink().event(step, event).await
+    }
+
+    fn redacted(&self, responder: Responder) -> Responder {
+        let clean = |name: Option<String>| name.map(|one| self.line().endpoint.redact_text(&one));
+        Responder {
+            model: clean(responder.model),
+            provider: clean(responder.provider),
+            fingerprint: clean(responder.fingerprint),
+        }
+    }
+
+    /// Records the response and only then sends its end, so that the next request finds it charged
+    /// and recorded.
+    async fn deliver<C: Client>(
+        &self,
+        request: &Outgoing,
+        whole: Whole,
+        charged: Charged,
+        client: &mut C,
+    ) -> Result<Answer, Failure> {
+        let Charged { usage, cost_usd, step, delivered, spread } = charged;
+        let usage = usage.unwrap_or_default();
+        client.settled(&whole, &usage);
+        let mut answer = Answer { usage, cost_usd, ..whole.answer() };
+        if EndpointChecks::shipped()?.end_token.cut(&mut answer.content) {
+            // The turn goes back as the endpoint wrote it.
+            answer.native = answer.native.or(whole.native);
+        }
+        let answer = self.line().endpoint.redact_answer(answer);
+        let error = (!delivered).then(|| "the client disconnected".to_owned());
+        let answered = Some(&answer);
+        let usage = Some(usage);
+        let end = End { step, answer: answered, error, usage, cost_usd, delivered, spread };
+        client.record(self, end).await?;
+        if request.grace {
+            let event = Event::GraceAnswered { answer: answer.clone() };
+            self.sink().event(self.meter().steps(), event).await?;
+        } else if let Some(step) = step {
+            self.sink().event(step, Event::ModelAnswered { answer: answer.clone() }).await?;
+        }
+        client.finish().await;
+        Ok(answer)
+    }
+}

@@ -1,0 +1,396 @@
+//! Property tests: the model's turn returns to its endpoint as the endpoint wrote it.
+
+use fastrand::Rng;
+use proctor_types::{Api, NativeTurn};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use crate::codec::{
+    Losses, neutral::Request, neutral::Role, neutral::Turn, neutral::Whole, read_request,
+    read_whole, reader, request_for, sse, whole_turn, write_whole,
+};
+use crate::turns::Turns;
+
+const ALL: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
+
+/// Text without leading or trailing blanks, with characters of several widths.
+fn text(rng: &mut Rng) -> String {
+    let middle: String = (0..rng.usize(0..12))
+        .map(|_| *rng.choice(&['a', ' ', '"', '\\', '\n', 'é', '漢', '😀']).unwrap_or(&'a'))
+        .collect();
+    format!("{}{middle}{}", rng.alphanumeric(), rng.alphanumeric())
+}
+
+/// A member that no format knows. Streams do not repeat such a name.
+fn unknown(rng: &mut Rng) -> (String, Value) {
+    let value = match rng.u8(0..4) {
+        0 => json!(text(rng)),
+        1 => json!(rng.u32(..)),
+        2 => json!({"a": text(rng), "b": [1, rng.u8(..)]}),
+        _ => json!(rng.bool()),
+    };
+    (format!("x_{}", rng.u32(..)), value)
+}
+
+fn with_unknown(mut value: Value, rng: &mut Rng) -> Value {
+    for _ in 0..rng.usize(0..3) {
+        let (name, more) = unknown(rng);
+        value[name] = more;
+    }
+    value
+}
+
+fn arguments(rng: &mut Rng) -> Value {
+    json!({"command": text(rng), "timeout": rng.u32(..)})
+}
+
+fn id(rng: &mut Rng, number: usize) -> String {
+    format!("call_{number}_{}", rng.u32(..))
+}
+
+/// The items of a turn in a format.
+fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
+    let calls = rng.usize(0..3);
+    let mut items = Vec::new();
+    match api {
+        Api::Chat => {
+            let mut message = with_unknown(json!({"role": "assistant", "content": text(rng)}), rng);
+            if rng.bool() {
+                message["reasoning_content"] =
+                    if rng.bool() { "".into() } else { text(rng).into() };
+            }
+            if rng.bool() {
+                let signed = json!({"type": "reasoning.text", "index": 0, "text": text(rng), "signature": text(rng)});
+                let encrypted =
+                    json!({"type": "reasoning.encrypted", "index": 1, "data": text(rng)});
+                message["reasoning_details"] = json!([signed, encrypted]);
+            }
+            if calls > 0 {
+                let made = (0..calls).map(|number| {
+                    let call = json!({"id": id(rng, number), "type": "function",
+                        "function": {"name": "shell", "arguments": arguments(rng).to_string()}});
+                    with_unknown(call, rng)
+                });
+                message["tool_calls"] = made.collect();
+                if rng.bool() {
+                    message["content"] = Value::Null;
+                }
+            }
+            items.push(message);
+        }
+        Api::Messages => {
+            if rng.bool() {
+                items.push(with_unknown(
+                    json!({"type": "thinking", "thinking": text(rng), "signature": text(rng)}),
+                    rng,
+                ));
+                items.push(json!({"type": "redacted_thinking", "data": text(rng)}));
+            }
+            items.push(with_unknown(json!({"type": "text", "text": text(rng)}), rng));
+            if rng.bool() {
+                items.push(
+                    json!({"type": "thinking", "thinking": text(rng), "signature": text(rng)}),
+                );
+            }
+            for number in 0..calls {
+                let call = json!({"type": "tool_use", "id": id(rng, number), "name": "shell", "input": arguments(rng)});
+                items.push(with_unknown(call, rng));
+            }
+        }
+        Api::Responses => {
+            for number in 0..=calls {
+                if rng.bool() {
+                    items.push(with_unknown(json!({"type": "reasoning", "id": format!("rs_{number}"),
+                        "summary": [{"type": "summary_text", "text": text(rng)}], "encrypted_content": text(rng)}), rng));
+                }
+                if number == 0 {
+                    items.push(with_unknown(
+                        json!({"type": "message", "id": "msg_1", "role": "assistant",
+                        "status": "completed", "phase": "commentary",
+                        "content": [{"type": "output_text", "text": text(rng)}]}),
+                        rng,
+                    ));
+                } else {
+                    items.push(with_unknown(json!({"type": "function_call", "id": format!("fc_{number}"),
+                        "call_id": id(rng, number), "name": "shell", "arguments": arguments(rng).to_string()}), rng));
+                }
+            }
+        }
+        Api::Gemini => {
+            if rng.bool() {
+                items.push(json!({"text": text(rng), "thought": true}));
+            }
+            items.push(json!({"text": text(rng)}));
+            for number in 0..calls {
+                let call = json!({"functionCall": {"id": id(rng, number), "name": "shell", "args": arguments(rng)}});
+                let call = with_unknown(call, rng);
+                let signature = Map::from_iter([("thoughtSignature".to_owned(), text(rng).into())]);
+                let mut call = call.as_object().cloned().expect("an object");
+                call.extend(signature);
+                items.push(call.into());
+            }
+        }
+    }
+    items
+}
+
+/// The turn as a response that is not streamed.
+fn response(api: Api, items: &[Value]) -> Value {
+    match api {
+        Api::Chat => {
+            json!({"model": "m", "choices": [{"message": items[0], "finish_reason": "stop"}]})
+        }
+        Api::Messages => json!({"model": "m", "content": items, "stop_reason": "end_turn"}),
+        Api::Responses => json!({"model": "m", "status": "completed", "output": items}),
+        Api::Gemini => json!({"modelVersion": "m", "candidates": [
+            {"content": {"role": "model", "parts": items}, "finishReason": "STOP"}]}),
+    }
+}
+
+/// Splits a text into pieces, none of them empty unless the text is.
+fn pieces(rng: &mut Rng, text: &str) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = Vec::new();
+    let mut rest = chars.as_slice();
+    while !rest.is_empty() {
+        let (piece, more) = rest.split_at(rng.usize(1..=rest.len()));
+        out.push(piece.iter().collect());
+        rest = more;
+    }
+    if out.is_empty() { vec![String::new()] } else { out }
+}
+
+/// The turn as the data of a stream's events.
+fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
+    let mut events = Vec::new();
+    match api {
+        Api::Chat => {
+            let mut delta = |delta: Value| {
+                events.push(json!({"model": "m", "choices": [{"index": 0, "delta": delta}]}))
+            };
+            for (name, value) in items[0].as_object().expect("a message") {
+                match (name.as_str(), value) {
+                    ("role" | "type", value) => delta(json!({name: value})),
+                    ("reasoning_details", Value::Array(details)) => {
+                        for detail in details {
+                            let field = if detail["text"].is_string() { "text" } else { "data" };
+                            for piece in pieces(rng, detail[field].as_str().unwrap_or_default()) {
+                                delta(
+                                    json!({name: [{"type": detail["type"], "index": detail["index"], field: piece}]}),
+                                );
+                            }
+                            if let Some(signature) = detail.get("signature") {
+                                delta(
+                                    json!({name: [{"type": detail["type"], "index": detail["index"], "signature": signature}]}),
+                                );
+                            }
+                        }
+                    }
+                    ("tool_calls", Value::Array(calls)) => {
+                        for (index, call) in calls.iter().enumerate() {
+                            let mut first = call.clone();
+                            first["index"] = index.into();
+                            first["function"]["arguments"] = "".into();
+                            delta(json!({name: [first]}));
+                            for piece in pieces(
+                                rng,
+                                call["function"]["arguments"].as_str().unwrap_or_default(),
+                            ) {
+                                delta(
+                                    json!({name: [{"index": index, "function": {"arguments": piece}}]}),
+                                );
+                            }
+                        }
+                    }
+                    (_, Value::String(text)) => {
+                        pieces(rng, text).into_iter().for_each(|piece| delta(json!({name: piece})));
+                    }
+                    (_, value) => delta(json!({name: value})),
+                }
+            }
+            events.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
+        }
+        Api::Messages => {
+            events.push(json!({"type": "message_start", "message": {"model": "m", "usage": {}}}));
+            for (index, block) in items.iter().enumerate() {
+                let mut start = block.clone();
+                let (field, kind) = match block["type"].as_str() {
+                    Some("text") => (Some("text"), "text_delta"),
+                    Some("thinking") => (Some("thinking"), "thinking_delta"),
+                    _ => (None, ""),
+                };
+                let mut deltas = Vec::new();
+                if let Some(field) = field {
+                    start[field] = "".into();
+                    for piece in pieces(rng, block[field].as_str().unwrap_or_default()) {
+                        deltas.push(json!({"type": kind, field: piece}));
+                    }
+                }
+                if let Some(signature) = block.get("signature") {
+                    start["signature"] = "".into();
+                    deltas.push(json!({"type": "signature_delta", "signature": signature}));
+                }
+                if block["type"] == "tool_use" {
+                    start["input"] = json!({});
+                    for piece in pieces(rng, &block["input"].to_string()) {
+                        deltas.push(json!({"type": "input_json_delta", "partial_json": piece}));
+                    }
+                }
+                events.push(
+                    json!({"type": "content_block_start", "index": index, "content_block": start}),
+                );
+                events.extend(deltas.into_iter().map(
+                    |delta| json!({"type": "content_block_delta", "index": index, "delta": delta}),
+                ));
+                events.push(json!({"type": "content_block_stop", "index": index}));
+            }
+            events.push(
+                json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}),
+            );
+            events.push(json!({"type": "message_stop"}));
+        }
+        Api::Responses => {
+            events.push(json!({"type": "response.created", "response": {"model": "m"}}));
+            for (index, item) in items.iter().enumerate() {
+                events.push(json!({"type": "response.output_item.added", "output_index": index, "item": {"type": item["type"],
+                    "call_id": item["call_id"], "name": item["name"]}}));
+                let text = item["content"][0]["text"]
+                    .as_str()
+                    .map(|text| ("response.output_text.delta", text));
+                let arguments = item["arguments"]
+                    .as_str()
+                    .map(|text| ("response.function_call_arguments.delta", text));
+                if let Some((kind, text)) = text.or(arguments) {
+                    for piece in pieces(rng, text) {
+                        events.push(json!({"type": kind, "output_index": index, "delta": piece}));
+                    }
+                }
+                events.push(json!({"type": "response.output_item.done", "output_index": index, "item": item}));
+            }
+            events.push(json!({"type": "response.completed", "response": {"status": "completed", "output": items}}));
+        }
+        Api::Gemini => {
+            let mut part = |part: Value| {
+                events.push(json!({"modelVersion": "m", "candidates": [{"content": {"role": "model", "parts": [part]}}]}));
+            };
+            for item in items {
+                match item["text"].as_str() {
+                    Some(text) => {
+                        for piece in pieces(rng, text) {
+                            let mut one = item.clone();
+                            one["text"] = piece.into();
+                            part(one);
+                        }
+                    }
+                    None => part(item.clone()),
+                }
+            }
+            events.push(json!({"candidates": [{"finishReason": "STOP"}]}));
+        }
+    }
+    events
+}
+
+/// An endpoint's stream as the gateway keeps it.
+fn heard(api: Api, events: &[Value]) -> Whole {
+    let (mut reader, mut whole) = (reader(api), Whole::default());
+    for event in events {
+        let event = sse::event(format!("data: {event}\n\n").into());
+        let deltas = reader.read(&event).expect("a sound event");
+        deltas.into_iter().for_each(|delta| whole.push(delta));
+    }
+    whole.native = Some(NativeTurn { api, items: reader.turn() });
+    whole
+}
+
+/// The model's turn in a request that continues the conversation.
+fn sent(api: Api, turn: Turn) -> Value {
+    let user = Turn::new(Role::User, vec![crate::codec::Part::Text("on".into())]);
+    let request = Request { turns: vec![turn, user], ..Request::default() };
+    let body = request_for(api, &request, &mut Losses::default()).expect("a body");
+    turn_in(api, &body)
+}
+
+fn turn_in(api: Api, body: &Map<String, Value>) -> Value {
+    match api {
+        Api::Chat => json!([body["messages"][0]]),
+        Api::Messages => body["messages"][0]["content"].clone(),
+        Api::Responses => {
+            let items = body["input"].as_array().cloned().unwrap_or_default();
+            items[..items.len() - 1].to_vec().into()
+        }
+        Api::Gemini => body["contents"][0]["parts"].clone(),
+    }
+}
+
+/// A client's request that returns the response it was given.
+fn returned(api: Api, given: &Value) -> Value {
+    match api {
+        Api::Chat => {
+            json!({"messages": [given["choices"][0]["message"], {"role": "user", "content": "on"}]})
+        }
+        Api::Messages => {
+            json!({"max_tokens": 9, "messages": [{"role": "assistant", "content": given["content"]},
+            {"role": "user", "content": "on"}]})
+        }
+        Api::Responses => {
+            let mut items = given["output"].as_array().cloned().unwrap_or_default();
+            items.push(json!({"type": "message", "role": "user", "content": "on"}));
+            json!({ "input": items })
+        }
+        Api::Gemini => {
+            json!({"contents": [given["candidates"][0]["content"], {"role": "user", "parts": [{"text": "on"}]}]})
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_turn_returns_as_it_came_in_every_format(seed in any::<u64>()) {
+        for api in ALL {
+            let mut rng = Rng::with_seed(seed);
+            let items = turn(api, &mut rng);
+            let body = response(api, &items);
+            let mut whole = Whole::of(read_whole(api, &body, 1).expect("an answer"));
+            let ids: Vec<_> = whole.calls().map(|call| call.id.clone()).collect();
+            whole.native = Some(NativeTurn { api, items: whole_turn(api, &body, &ids) });
+            let streamed = heard(api, &stream(api, &items, &mut rng));
+            for (how, whole) in [("whole", whole), ("streamed", streamed)] {
+                // As an in-process scaffold sends it back.
+                let message = whole.answer().message();
+                let again = match api {
+                    Api::Chat => json!([crate::codec::message::to_chat(&message)]),
+                    _ => sent(api, crate::codec::message::to_turn(&message)),
+                };
+                prop_assert_eq!(again, json!(items.clone()), "{} {}", api, how);
+            }
+        }
+    }
+
+    #[test]
+    fn a_turn_returns_through_a_client_of_another_format(seed in any::<u64>()) {
+        for (upstream, client) in ALL.into_iter().flat_map(|one| ALL.map(|other| (one, other))) {
+            if upstream == client {
+                continue;
+            }
+            let mut rng = Rng::with_seed(seed);
+            let items = turn(upstream, &mut rng);
+            let whole = heard(upstream, &stream(upstream, &items, &mut rng));
+            let mut turns = Turns::default();
+            turns.keep(&whole);
+            let given = write_whole(client, &Map::new(), &whole, &whole.usage.unwrap_or_default());
+            let asked = returned(client, &given);
+            let mut losses = Losses::default();
+            let asked = asked.as_object().expect("an object");
+            let mut request = read_request(client, asked, &mut losses).expect("a request");
+            turns.restore(&mut request);
+            let body = request_for(upstream, &request, &mut losses).expect("a body");
+            let back = turn_in(upstream, &body);
+            let equal = back == json!(items.clone());
+            prop_assert!(equal || !losses.clone().into_vec().is_empty(), "{} through {}: {} is {}", upstream, client, json!(items), back);
+            prop_assert!(equal, "{} through {}: {} is {}", upstream, client, json!(items), back);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A recorded run that continues: reopened, checked, planned.
+
+use std::{collections::BTreeSet, path::Path};
+
+use proctor_record::{
+    RunDir,
+    find::{Found, planned},
+    now,
+};
+use proctor_run::Plan;
+use proctor_scaffold_api::Say;
+use proctor_types::{
+    Environment, RULES, RunChange, RunRecord, RunTask, TrialId, UserError, first_of, plural,
+};
+
+use crate::{PlanError, Planned, World, check_models, live, open_files, resume_set, rules};
+
+/// How a recorded run continues. It decides which rules the run may have been made under, and
+/// whether its models are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Continuation {
+    /// By the trials that the record lacks. A run under other rules must be finished: then nothing runs.
+    Rest,
+    /// By trials that are new, or that run again. The rules must be the present ones.
+    More,
+    /// By gradings of what was submitted. No agent runs and no model is called.
+    Gradings,
+}
+
+/// A recorded run that may continue: no other process changes it, its plan is whole, and its rules
+/// allow the continuation.
+pub struct Reopened {
+    pub(crate) run: RunDir,
+    pub(crate) record: RunRecord,
+    continuation: Continuation,
+}
+
+impl Reopened {
+    /// Opens a run for this process alone, and restores its plan from the copy if it is damaged.
+    ///
+    /// # Errors
+    /// There is no run, another process or a worker uses it, or its rules forbid the continuation.
+    pub fn open(path: &Path, continuation: Continuation, say: Say<'_>) -> Result<Self, PlanError> {
+        let run = RunDir::open(path)?;
+        live::expect_none(path)?;
+        let (record, damage) = run.verify_run()?;
+        if let Some(damage) = damage {
+            run.restore_run()?;
+            say(format!("restored: {damage}"));
+        }
+        Self::under_its_rules(run, record, continuation)
+    }
+
+    /// Opens a run that other workers may use, too. Its plan is not written.
+    ///
+    /// # Errors
+    /// The plan cannot be read, or its rules forbid further trials.
+    pub fn join(run: RunDir) -> Result<Self, PlanError> {
+        let record = run.read_run()?;
+        Self::under_its_rules(run, record, Continuation::Rest)
+    }
+
+    fn under_its_rules(
+        run: RunDir,
+        record: RunRecord,
+        continuation: Continuation,
+    ) -> Result<Self, PlanError> {
+        let mut reopened = Self { run, record, continuation };
+        let Self { run, record, .. } = &reopened;
+        match continuation {
+            Continuation::Rest => rules::expect_present_or_finished(run, record)?,
+            Continuation::More => rules::expect_present(run, record)?,
+            Continuation::Gradings if record.rules != RULES => {
+                let of = record.rules;
+                let change = format!(
+                    "graded anew under rules {RULES}, while the outcomes are of rules {of}"
+                );
+                reopened.note(change)?;
+            }
+            Continuation::Gradings => {}
+        }
+        Ok(reopened)
+    }
+
+    /// The run directory.
+    pub fn run(&self) -> &RunDir {
+        &self.run
+    }
+
+    /// `run.json`.
+    pub fn record(&self) -> &RunRecord {
+        &self.record
+    }
+
+    /// Finds finished trials that would run again, because their record was removed or is in a
+    /// directory of no planned trial. `confirm`: the user accepts to pay for them again.
+    ///
+    /// # Errors
+    /// There are some, or there may be, and the user did not confirm.
+    pub fn gone_trials(&self, confirm: bool, say: Say<'_>) -> Result<BTreeSet<TrialId>, PlanError> {
+        let Self { run, record, .. } = self;
+        let planned: Vec<TrialId> = planned(record).iter().map(Found::id).collect();
+        let unplanned = run.unplanned(&planned);
+        let folders: Vec<_> =
+            unplanned.iter().map(|one| one.folder.display().to_string()).collect();
+        if !folders.is_empty() {
+            say(format!("note: no planned trial has these folders: {}", first_of(folders.clone())));
+        }
+        let is_missing = |id: &&TrialId| !run.trial_path(id).trajectory().exists();
+        let moved =
+            planned.iter().filter(|id| unplanned.iter().any(|one| one.trials.contains(*id)));
+        let moved = moved.filter(is_missing);
+        let mut gone: BTreeSet<TrialId> = moved.cloned().collect();
+        gone.extend(run.removed_trials());
+        // A journal of an unplanned trial may belong to a trial whose id has changed.
+        let is_foreign = unplanned
+            .iter()
+            .any(|one| one.journals > 0 && one.trials.iter().all(|id| !planned.contains(id)));
+        let missing = if is_foreign { planned.iter().filter(is_missing).count() } else { 0 };
+        if confirm || (gone.is_empty() && !(is_foreign && missing > 0)) {
+            return Ok(gone);
+        }
+        let what = match gone.len() {
+            0 => format!(
+                "{} to run, while these folders hold trials that the plan does not have: {}",
+                plural(missing, "trial"),
+                first_of(folders)
+            ),
+            count => format!(
+                "{} would run again, and be paid for again, though finished: {}",
+                plural(count, "trial"),
+                first_of(gone.iter().map(ToString::to_string).collect())
+            ),
+        };
+        let hint = "put the folders back where they were, or run these trials with --confirm";
+        Err(UserError::new(what).hint(hint).into())
+    }
+
+    /// Changes what trials share and the models' endpoints, as `resume --set` does.
+    ///
+    /// # Errors
+    /// A key is a factor or has a wrong value, or the plan cannot be written.
+    pub fn change(&mut self, sets: &[String]) -> Result<(), PlanError> {
+        if sets.is_empty() {
+            return Ok(());
+        }
+        resume_set::change(&mut self.record, sets)?;
+        Ok(self.run.write_run(&self.record)?)
+    }
+
+    /// Adds a change of the plan to the record, for readers.
+    ///
+    /// # Errors
+    /// The plan cannot be written.
+    pub fn note(&mut self, change: String) -> Result<(), PlanError> {
+        note(&self.run, &mut self.record, change)
+    }
+
+    /// Checks the plan on this machine. `only`: the trials to run, if not all. `jobs`: trials at once.
+    ///
+    /// # Errors
+    /// A task is known by its name alone, a model cannot be called, or open files do not suffice.
+    pub fn check(
+        self,
+        only: Option<BTreeSet<TrialId>>,
+        jobs: usize,
+        world: World<'_>,
+    ) -> Result<Planned, PlanError> {
+        let Self { run, record, continuation } = self;
+        let bare = |named: &&RunTask| named.task.environment == Environment::default();
+        if let Some(named) = record.tasks.iter().find(bare) {
+            let what = format!("nothing is known of the task `{}` but its name", named.task.id);
+            let hint =
+                "it was imported without a dataset: import the files again with --tasks DATASET";
+            return Err(UserError::new(what).hint(hint).into());
+        }
+        let mut plan = Plan { only, ..Plan::of(&record) };
+        if continuation == Continuation::Gradings {
+            // Grade what was submitted. Running the rest would call models, which is `resume`'s job.
+            let trials = plan.chosen().into_iter().map(|(id, ..)| id);
+            plan.only = Some(trials.filter(|id| run.check(id).finished).collect());
+        } else {
+            check_models(&record.arms, world.script, &|_, error| error)?;
+        }
+        open_files::check(jobs, plan.chosen().len(), record.arms.iter())?;
+        Ok(Planned { run, record, plan })
+    }
+}
+
+impl Planned {
+    /// Puts a plan that was derived from another run's into a directory of its own. The directory may
+    /// have finished trials of the same plan.
+    ///
+    /// # Errors
+    /// A model cannot be called, open files do not suffice, or the plan cannot be written.
+    pub fn of_record(path: &Path, record: RunRecord, world: World<'_>) -> Result<Self, PlanError> {
+        let plan = Plan::of(&record);
+        check_record(&record, &plan, world)?;
+        let run = match RunDir::open(path) {
+            Ok(run) => run,
+            Err(_) => RunDir::create(path)?,
+        };
+        run.write_run(&record)?;
+        Ok(Self { run, record, plan })
+    }
+
+    /// Adds a change of the plan to the record, for readers.
+    ///
+    /// # Errors
+    /// The plan cannot be written.
+    pub fn note(&mut self, change: String) -> Result<(), PlanError> {
+        note(&self.run, &mut self.record, change)
+    }
+}
+
+/// Rejects a plan whose models cannot be called, or that needs too many open files.
+pub(crate) fn check_record(
+    record: &RunRecord,
+    plan: &Plan,
+    world: World<'_>,
+) -> Result<(), PlanError> {
+    check_models(&record.arms, world.script, &|_, error| error)?;
+    open_files::check(record.jobs, plan.trials().len(), record.arms.iter())?;
+    Ok(())
+}
+
+fn note(run: &RunDir, record: &mut RunRecord, change: String) -> Result<(), PlanError> {
+    let proctor = env!("CARGO_PKG_VERSION").into();
+    record.changes.push(RunChange { at: now(), proctor, change });
+    Ok(run.write_run(record)?)
+}

@@ -1,0 +1,330 @@
+//! Tests of resuming a try, on journals written the way a trial writes them.
+
+use proctor_record::Journal;
+use proctor_sandbox_api::wire::{RawPath, SnapEntry};
+use proctor_types::Responder;
+use serde_json::Map;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A trial's journal and blobs.
+struct Record {
+    folder: TempDir,
+    blobs: Blobs,
+    journal: Journal,
+}
+
+fn responder() -> Responder {
+    Responder { model: Some("m".into()), ..Responder::default() }
+}
+
+impl Record {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::at(folder.path().join("blobs"));
+        let journal = Journal::create(folder.path().join("trajectory.jsonl"), 3).unwrap();
+        Self { folder, blobs, journal }
+    }
+
+    fn add(&mut self, event: Event) {
+        self.journal.append(0, event).unwrap();
+    }
+
+    /// Records a tree of these entries.
+    fn tree(&self, entries: &[(&str, EntryKind, bool)]) -> String {
+        let mut tree = Tree::default();
+        for (path, kind, kept) in entries {
+            let path = RawPath::from(*path);
+            let hash = kept.then(|| self.blobs.put(b"content").unwrap());
+            let entry = SnapEntry {
+                path: path.clone(),
+                kind: *kind,
+                mode: 0o644,
+                size: 7,
+                hash,
+                link: None,
+            };
+            tree.entries.insert(path, entry);
+        }
+        tree.save(&self.blobs).unwrap()
+    }
+
+    fn begun(&mut self) -> String {
+        let base = self.tree(&[]);
+        self.add(Event::SetupFinished {
+            backend: "native".into(),
+            start_ms: 1.0,
+            base_snapshot: base.clone(),
+            not_enforced: Vec::new(),
+            environment: None,
+        });
+        base
+    }
+
+    /// A request charged ten tokens in and one out, and its response.
+    fn answered(&mut self, content: &str) {
+        self.add(Event::ModelAttempted {
+            attempt: 1,
+            status: Some(200),
+            error: None,
+            wait_seconds: 2.0,
+            queued_seconds: 3.0,
+            shared_seconds: 1.0,
+            seconds: None,
+            lost_seconds: 0.5,
+            first_byte_seconds: None,
+            usage: Some(Usage { input: 10, output: 1, ..Usage::default() }),
+            cost_usd: Some(0.5),
+            responder: Some(responder()),
+            repairs: Vec::new(),
+            request: None,
+            body: None,
+        });
+        self.add(Event::ModelAnswered {
+            answer: Answer {
+                native: None,
+                content: content.into(),
+                tool_calls: Vec::new(),
+                extra: Map::new(),
+                finish_reason: None,
+                refused: false,
+                usage: Usage::default(),
+                cost_usd: None,
+            },
+        });
+    }
+
+    fn returned(&mut self, call_id: &str, malformed: bool) {
+        self.add(Event::ToolReturned {
+            call_id: call_id.into(),
+            name: "shell".into(),
+            shown: format!("output of {call_id}"),
+            full: None,
+            exit_status: Some(0),
+            seconds: 4.0,
+            malformed,
+            edited: None,
+        });
+    }
+
+    fn kept(&mut self, snapshot: &str) {
+        let snapshot = snapshot.to_owned();
+        self.add(Event::SnapshotTaken {
+            snapshot,
+            changed: 1,
+            removed: 0,
+            bytes: 7,
+            ms: 1.0,
+            outside: None,
+        });
+    }
+
+    fn read(&self) -> Result<ResumePoint, String> {
+        let goes_on = |fault: &Fault| fault.cause != proctor_types::Cause::Rejected;
+        ResumePoint::read(&self.folder.path().join("trajectory.jsonl"), &self.blobs, &goes_on)
+            .unwrap()
+    }
+}
+
+/// Two responses. The first one's tree is kept; the second one's calls have begun to return.
+fn in_the_second_step() -> (Record, String) {
+    let mut record = Record::new();
+    record.begun();
+    record.answered("one");
+    record.returned("a", true);
+    let tree = record.tree(&[("work.py", EntryKind::File, true)]);
+    record.kept(&tree);
+    record.answered("two");
+    record.returned("b", false);
+    (record, tree)
+}
+
+#[test]
+fn past_keeps_every_response_and_only_calls_in_the_tree() {
+    let (record, tree) = in_the_second_step();
+    let past = record.read().unwrap();
+    assert_eq!((past.try_number, past.whole_steps), (3, 1), "the same try");
+    assert_eq!(past.tree, tree);
+    let answers: Vec<_> = past.steps.iter().map(|step| step.answer.content.as_str()).collect();
+    assert_eq!(answers, ["one", "two"], "what was paid is not asked for again");
+    assert_eq!(past.steps[0].calls[0].shown, "output of a");
+    assert!(past.steps[1].calls.is_empty(), "what ran after the tree was kept runs again");
+    assert_eq!((past.tool_calls, past.malformed), (1, 1));
+    assert_eq!(past.responders.by_count(), [(&responder(), 2)]);
+    assert!(!past.limit_told && !past.last_words);
+}
+
+#[test]
+fn past_counts_what_was_spent() {
+    let (record, _) = in_the_second_step();
+    let used = record.read().unwrap().used;
+    assert_eq!((used.spent.steps, used.spent.input_tokens, used.spent.output_tokens), (2, 20, 2));
+    assert_eq!(used.spent.cost_usd, 1.0);
+    assert_eq!(used.waited, Duration::from_secs(10));
+    let waits = RequestWaits { shared_limits: 2.0, rate_limits: 4.0, retries: 4.0 };
+    assert_eq!(used.waits, waits);
+    assert_eq!(
+        used.in_tools,
+        Duration::from_secs(4),
+        "the call that runs again counts when it does"
+    );
+}
+
+#[test]
+fn response_in_flight_is_paid_but_not_a_step() {
+    let (mut record, _) = in_the_second_step();
+    record.answered("three");
+    let text = std::fs::read_to_string(record.folder.path().join("trajectory.jsonl")).unwrap();
+    let whole = text.trim_end().rsplit_once('\n').unwrap().0;
+    std::fs::write(record.folder.path().join("trajectory.jsonl"), format!("{whole}\n")).unwrap();
+    let past = record.read().unwrap();
+    assert_eq!((past.steps.len(), past.used.spent.steps), (2, 2));
+    assert_eq!(past.used.spent.input_tokens, 30, "its send was charged");
+}
+
+#[test]
+fn steps_undone_by_an_earlier_kill_stay_undone() {
+    let (mut record, tree) = in_the_second_step();
+    let stands_to = record.read().unwrap().stands_to;
+    record.add(Event::TrialResumed { snapshot: tree.clone(), whole_steps: 1, stands_to });
+    record.returned("again", false);
+    let later = record.tree(&[("later.py", EntryKind::File, true)]);
+    record.kept(&later);
+    let past = record.read().unwrap();
+    assert_eq!((past.whole_steps, past.tree), (2, later));
+    let calls: Vec<_> = past.steps[1].calls.iter().map(|call| call.call_id.as_str()).collect();
+    assert_eq!(calls, ["again"], "not the call that was cut");
+}
+
+/// A fault ends a try and its trial. Recorded events are kept, and the time that led to the fault
+/// is not charged.
+#[test]
+fn fault_from_outside_keeps_all_responses() {
+    let (mut record, tree) = in_the_second_step();
+    let before = record.read().unwrap();
+    record.add(Event::ModelAttempted {
+        attempt: 1,
+        status: Some(503),
+        error: None,
+        wait_seconds: 60.0,
+        queued_seconds: 0.0,
+        shared_seconds: 0.0,
+        seconds: None,
+        lost_seconds: 30.0,
+        first_byte_seconds: None,
+        usage: None,
+        cost_usd: None,
+        responder: None,
+        repairs: Vec::new(),
+        request: None,
+        body: None,
+    });
+    let fault = Fault::new(Layer::Model, "503");
+    let ending = Ending::InfrastructureFault { fault: fault.clone() };
+    let outcome = Box::new(proctor_types::Outcome::unmeasured(3, ending));
+    record.add(Event::TryFailed { fault, will_retry: false });
+    record.add(Event::TrialEnded { outcome, packed: None });
+    let past = record.read().unwrap();
+    assert_eq!((past.try_number, past.steps.len(), past.tree.as_str()), (3, 2, tree.as_str()));
+    assert_eq!(past.used.waited, before.used.waited, "as at the last answer");
+    assert_eq!((past.used.lost, before.used.lost.as_millis()), (before.used.lost, 1000));
+    assert!(past.seconds <= before.seconds && past.used.elapsed <= before.used.elapsed);
+}
+
+/// If the same response breaks its sandbox every time, ask the model again. An endpoint may be down
+/// for longer.
+#[test]
+fn sandbox_that_fails_twice_after_one_response_ends_the_try() {
+    let said = |layer: Layer, between: &dyn Fn(&mut Record)| {
+        let (mut record, tree) = in_the_second_step();
+        let fail = |record: &mut Record| {
+            record.add(Event::TryFailed { fault: Fault::new(layer, "gone"), will_retry: true });
+        };
+        fail(&mut record);
+        let stands_to = record.read().unwrap().stands_to;
+        record.add(Event::TrialResumed { snapshot: tree, whole_steps: 1, stands_to });
+        between(&mut record);
+        fail(&mut record);
+        record.read().map(|past| past.steps.len())
+    };
+    let twice = "its sandbox failed twice after the same response";
+    assert_eq!(said(Layer::Sandbox, &|_| ()), Err(twice.to_owned()));
+    assert_eq!(said(Layer::Sandbox, &|record| record.answered("three")), Ok(3));
+    assert_eq!(said(Layer::Model, &|_| ()), Ok(2));
+}
+
+#[test]
+fn idle_time_is_not_charged() {
+    let mut reader = Reader::default();
+    let mut at = |t_mono: f64, event: Event| {
+        let envelope =
+            Envelope { v: 2, seq: 1, try_number: 1, step: 0, t_mono, t_wall: 0.0, event };
+        reader.take(envelope).unwrap();
+    };
+    let note = || Event::Noted { note: Map::new() };
+    at(0.0, note());
+    at(5.0, note());
+    at(100.0, Event::TrialResumed { snapshot: String::new(), whole_steps: 0, stands_to: 1 });
+    at(107.0, note());
+    assert_eq!((reader.idle, reader.last), (95.0, 107.0));
+}
+
+#[test]
+fn trial_that_cannot_be_resumed_says_why() {
+    let said = |make: &dyn Fn(&mut Record)| {
+        let mut record = Record::new();
+        make(&mut record);
+        record.read().err().unwrap()
+    };
+    let not_begun = said(&|record| record.add(Event::Noted { note: Map::new() }));
+    assert_eq!(not_begun, "its agent had not started");
+    let failed = said(&|record| {
+        record.begun();
+        let fault = Fault::new(Layer::Model, "400").cause(proctor_types::Cause::Rejected);
+        record.add(Event::TryFailed { fault, will_retry: false });
+    });
+    assert_eq!(failed, "it ended with a fault");
+    let large = said(&|record| {
+        record.begun();
+        let tree = record.tree(&[("huge.bin", EntryKind::File, false)]);
+        record.kept(&tree);
+    });
+    assert_eq!(large, "huge.bin is too large for the record");
+    let pipe = said(&|record| {
+        record.begun();
+        let tree = record.tree(&[("pipe", EntryKind::Other, false)]);
+        record.kept(&tree);
+    });
+    assert_eq!(pipe, "pipe is a pipe, a socket or a device");
+}
+
+#[test]
+fn outside_state_is_restored_or_the_trial_restarts() {
+    let (mut record, tree) = in_the_second_step();
+    assert_eq!(record.read().unwrap().outside, None);
+    let taken = |state| Event::SnapshotTaken {
+        snapshot: tree.clone(),
+        changed: 0,
+        removed: 0,
+        bytes: 0,
+        ms: 1.0,
+        outside: Some(state),
+    };
+    record.add(taken(OutsideState::Unkept("a server was running".into())));
+    assert!(record.read().unwrap_err().ends_with(": a server was running"));
+    let digest = record.blobs.put(br#"{"changed":[],"removed":["tmp/a"]}"#).unwrap();
+    record.add(taken(OutsideState::Kept(digest.clone())));
+    assert_eq!(record.read().unwrap().outside, Some(digest));
+}
+
+#[test]
+fn past_reads_interruptions_from_the_journal() {
+    let (mut record, tree) = in_the_second_step();
+    assert!(record.read().unwrap().interruptions.is_none());
+    let note = Map::from_iter([(STARTED_AGAIN.to_owned(), Value::from("a server was running"))]);
+    record.add(Event::Noted { note });
+    record.add(Event::TrialResumed { snapshot: tree, whole_steps: 1, stands_to: u64::MAX });
+    let all = record.read().unwrap().interruptions;
+    assert_eq!(all.to_string(), "started over (a server was running), then resumed after step 1");
+}

@@ -1,0 +1,60 @@
+//! `[endpoints]` of a run configuration.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{MOST_COUNT, ModelSpec};
+
+/// One table of `[endpoints]`: limits that all trials of a run keep together. Not a factor.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointRates {
+    /// Whose limits they are: the address, as the models name it.
+    #[schemars(extend("x-form" = "address"))]
+    #[schemars(example = &"https://HOST/v1")]
+    pub base_url: String,
+    /// The endpoint's name of one model. Absent: all models at this address together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    #[schemars(example = &"my-model")]
+    pub model: Option<String>,
+    /// Requests in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(example = 8)]
+    pub max_concurrent: Option<u64>,
+    /// Requests begun in any minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(example = 60)]
+    pub requests_per_minute: Option<u64>,
+    /// Tokens in and out. A request in flight counts with what it reserves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(example = 100_000)]
+    pub tokens_per_minute: Option<u64>,
+}
+
+impl EndpointRates {
+    /// Whether the model is at this URL.
+    pub fn is_at(&self, model: &ModelSpec) -> bool {
+        address(&self.base_url) == model.address()
+    }
+
+    /// Whether these limits apply to requests to the model.
+    pub fn holds_for(&self, model: &ModelSpec) -> bool {
+        self.is_at(model) && self.model.as_ref().is_none_or(|name| *name == model.name)
+    }
+}
+
+impl ModelSpec {
+    /// Returns the base URL in a normal spelling, so that models of one endpoint compare equal.
+    pub fn address(&self) -> &str {
+        address(&self.base_url)
+    }
+}
+
+/// Normalizes the spelling of a URL.
+fn address(base_url: &str) -> &str {
+    base_url.trim().trim_end_matches('/')
+}

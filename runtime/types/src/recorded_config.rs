@@ -1,0 +1,110 @@
+//! The configuration of a run, as `run.json` holds it.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{CacheFile, EndpointRates, GradingFile, ModelSpec, ResumeFile};
+
+/// The version of [`RecordedConfig`]. Increase it with each key or value that an older Proctor would
+/// reject or misread. A Proctor reads all versions up to its own, and rejects later ones by name.
+///
+/// 1. `run.json` names no version.
+/// 2. `[cache]`.
+pub const CONFIG_VERSION: u32 = 2;
+
+/// The version of a `run.json` that names none.
+pub(crate) fn first_config() -> u32 {
+    1
+}
+
+/// The resolved configuration of a run. Its fields are the keys that later commands use. All other
+/// keys are kept as they are written. A key that is absent has its default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedConfig {
+    /// All other keys. They come first, as in a configuration.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+    /// The arms as written. `RunRecord::arms` has them resolved.
+    pub arms: Vec<RecordedArm>,
+    /// Models by the name that arms use.
+    pub models: BTreeMap<String, ModelSpec>,
+    /// How patches are graded.
+    pub grading: GradingFile,
+    /// What is kept of a trial so that it can be resumed.
+    #[serde(skip_serializing_if = "ResumeFile::is_default")]
+    pub resume: ResumeFile,
+    /// What a machine keeps between runs.
+    #[serde(skip_serializing_if = "CacheFile::is_default")]
+    pub cache: CacheFile,
+    /// Rate limits by their names.
+    pub endpoints: BTreeMap<String, EndpointRates>,
+}
+
+impl RecordedConfig {
+    /// Whether the arm names this model of the configuration.
+    pub fn uses_model(&self, arm: &str, model: &str) -> bool {
+        self.arms.iter().any(|one| one.name == arm && one.model.as_deref() == Some(model))
+    }
+}
+
+/// An arm as written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedArm {
+    /// The arm's name.
+    pub name: String,
+    /// The scaffold's name, or the file of its manifest or function. The resolved arm has a name.
+    pub scaffold: String,
+    /// The Python interpreter of a function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<PathBuf>,
+    /// The scaffold's own options. The resolved arm knows files among them by content.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub settings: Map<String, Value>,
+    /// The name of its model in the configuration.
+    pub model: Option<String>,
+    /// All other keys.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+    /// The trajectory that it replays. The resolved arm knows it by content.
+    pub replay: Option<PathBuf>,
+}
+
+/// Reads a configuration. `null` stands for an empty one.
+pub(crate) fn or_null<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<RecordedConfig, D::Error> {
+    Option::<RecordedConfig>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn recorded_config_keeps_unknown_keys_and_their_order() {
+        let written = json!({
+            "tasks": ["a.jsonl"], "attempts": 2, "later": { "key": 0.1 },
+            "arms": [{ "name": "a", "scaffold": "tools", "model": "m", "later": [1], "replay": null }],
+            "models": { "m": { "base_url": "http://h/v1", "name": "n", "temperature": 0.7 } },
+            "grading": { "flaky": "vote", "cpus": 2.0 }, "cache": { "images_mb": 7 },
+            "endpoints": { "e": { "base_url": "http://h/v1", "max_concurrent": 3 } },
+        });
+        let config: RecordedConfig = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(config.cache.images_mb, Some(7));
+        assert_eq!(config.other["later"], json!({ "key": 0.1 }));
+        assert!(config.uses_model("a", "m") && !config.uses_model("a", "n"));
+        let again = serde_json::to_string(&config).unwrap();
+        assert_eq!(again, written.to_string());
+    }
+
+    #[test]
+    fn recorded_config_of_null_has_defaults() {
+        assert_eq!(or_null(Value::Null).unwrap(), RecordedConfig::default());
+    }
+}

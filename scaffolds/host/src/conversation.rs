@@ -1,0 +1,226 @@
+//! The one loop in which Proctor talks with a user's program, whatever the protocol, and what ends the
+//! conversation early.
+
+use async_trait::async_trait;
+use proctor_scaffold_api::{Finish, Session, Traffic};
+use proctor_types::{ExitCause, plural};
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    ending::{ended, with_words},
+    limits::Limits,
+    own::{End, Quiet},
+};
+
+/// A protocol, with the program at its other end.
+#[async_trait]
+pub(crate) trait Protocol: Send {
+    /// What the program does.
+    type Event: Send;
+
+    /// Waits for the program. Cancel-safe.
+    async fn next(&mut self) -> Result<Self::Event, End>;
+
+    /// Handles what the program did. Returns the end of the conversation, if this is it.
+    async fn handle(
+        &mut self,
+        event: Self::Event,
+        watch: &mut Watch,
+        session: &mut dyn Session,
+    ) -> Result<Option<Finish>, End>;
+
+    /// Whether the program is told when the trial is over. Otherwise its next request is.
+    fn is_told_of_the_end(&self) -> bool {
+        true
+    }
+
+    /// The trial is over: tells the program, and gives it time to exit.
+    async fn leave(&mut self) -> Finish {
+        ended(ExitCause::Finished, "the trial was over".into())
+    }
+
+    /// Whether something runs that the program started, so that its silence is no idleness.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// The program's standard error so far.
+    fn errors(&self) -> Vec<u8>;
+}
+
+/// Talks until the program ends, the trial is over, or the program is idle or loops.
+pub(crate) async fn run<P: Protocol>(
+    protocol: &mut P,
+    watch: &mut Watch,
+    session: &mut dyn Session,
+) -> Result<Finish, End> {
+    let mut looked = Instant::now();
+    loop {
+        let is_told = protocol.is_told_of_the_end();
+        // A fixed moment: a program that only chatters is idle, too.
+        let look = looked + watch.quiet.tick();
+        let event = tokio::select! {
+            event = protocol.next() => event?,
+            () = session.ending(), if is_told => return Ok(protocol.leave().await),
+            () = sleep_until(look) => {
+                looked = Instant::now();
+                if protocol.is_busy() {
+                    watch.active();
+                }
+                match watch.quiet.end(&session.traffic(), watch.limits) {
+                    Some(Finish::Exited { cause, why }) => {
+                        let why = with_words(why, &protocol.errors());
+                        return Ok(Finish::Exited { cause, why });
+                    }
+                    Some(end) => return Ok(end),
+                    None => continue,
+                }
+            }
+        };
+        if let Some(end) = protocol.handle(event, watch, session).await? {
+            return Ok(end);
+        }
+    }
+}
+
+/// Notices a program that is idle, loops, or writes what is no message.
+pub(crate) struct Watch {
+    limits: &'static Limits,
+    quiet: Quiet,
+    wrong_lines: u32,
+    /// Consecutive requests that were answered with an error.
+    errors: u32,
+    /// Requests of the program since the model's last response.
+    requests: u32,
+    /// Requests to the model endpoint so far.
+    model_requests: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(limits: &'static Limits, idle_seconds: f64) -> Self {
+        Self {
+            limits,
+            quiet: Quiet::new(idle_seconds),
+            wrong_lines: 0,
+            errors: 0,
+            requests: 0,
+            model_requests: 0,
+        }
+    }
+
+    /// The program did something useful, or something that it started ended.
+    pub(crate) fn active(&mut self) {
+        self.quiet.seen();
+    }
+
+    /// The model responded, not over the model endpoint.
+    pub(crate) fn model_responded(&mut self) {
+        self.requests = 0;
+    }
+
+    /// Counts a request of the program.
+    pub(crate) fn count(&mut self, traffic: &Traffic) {
+        if self.model_requests != traffic.requests {
+            self.model_requests = traffic.requests;
+            self.requests = 0;
+        }
+        self.requests += 1;
+    }
+
+    /// Takes in how a request was answered.
+    pub(crate) fn answered(&mut self, is_error: bool) {
+        if is_error {
+            self.errors += 1;
+        } else {
+            self.errors = 0;
+            self.active();
+        }
+    }
+
+    /// Returns the end of a program that loops. `noun` is what the program makes, `since` the moment
+    /// since when they are counted.
+    pub(crate) fn loops(&self, noun: &str, since: &str) -> Option<Finish> {
+        let why = if self.errors >= self.limits.errors_in_a_row {
+            format!("it had {} in a row answered with an error", plural(self.errors, noun))
+        } else if self.requests >= self.limits.requests_without_answer {
+            format!("it made {} since {since}", plural(self.requests, noun))
+        } else {
+            return None;
+        };
+        Some(ended(ExitCause::Loop, why))
+    }
+
+    /// Returns the end of a program whose standard output has a line over the limit.
+    pub(crate) fn too_long(&self) -> Finish {
+        let most = self.limits.line_bytes;
+        ended(ExitCause::Crashed, format!("it wrote a line of more than {most} bytes"))
+    }
+
+    /// Counts a line that is no message. Returns the end of a program that writes many.
+    pub(crate) fn wrong_line(&mut self, line: &[u8]) -> Option<Finish> {
+        self.wrong_lines += 1;
+        if self.wrong_lines < self.limits.wrong_lines {
+            return None;
+        }
+        let lines = plural(self.wrong_lines, "line");
+        let shown: String =
+            String::from_utf8_lossy(line).chars().filter(|c| !c.is_control()).take(80).collect();
+        let why =
+            format!("it wrote {lines} that are no messages to its standard output, last: {shown}");
+        Some(ended(ExitCause::Crashed, why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(end: Option<Finish>) -> String {
+        match end {
+            Some(Finish::Exited { why, .. }) => why,
+            Some(Finish::Submitted) => "submitted".into(),
+            None => String::new(),
+        }
+    }
+
+    #[test]
+    fn requests_are_counted_since_the_last_request_to_the_model() {
+        let limits = Limits::get().unwrap();
+        let mut watch = Watch::new(limits, 600.0);
+        let mut traffic = Traffic::default();
+        for _ in 1..limits.requests_without_answer {
+            watch.count(&traffic);
+        }
+        assert_eq!(why(watch.loops("call", "then")), "");
+        traffic.requests += 1;
+        watch.count(&traffic);
+        assert_eq!(watch.requests, 1);
+        for _ in 1..limits.requests_without_answer {
+            watch.count(&traffic);
+        }
+        let told = format!("it made {} calls since then", limits.requests_without_answer);
+        assert!(why(watch.loops("call", "then")).ends_with(&told));
+        watch.model_responded();
+        assert_eq!(why(watch.loops("call", "then")), "");
+    }
+
+    #[test]
+    fn errors_count_in_a_row_and_wrong_lines_in_total() {
+        let limits = Limits::get().unwrap();
+        let mut watch = Watch::new(limits, 600.0);
+        for _ in 1..limits.errors_in_a_row {
+            watch.answered(true);
+        }
+        watch.answered(false);
+        watch.answered(true);
+        assert_eq!(why(watch.loops("request", "then")), "");
+        for _ in 1..limits.errors_in_a_row {
+            watch.answered(true);
+        }
+        assert!(why(watch.loops("request", "then")).contains("in a row answered with an error"));
+        for _ in 1..limits.wrong_lines {
+            assert!(watch.wrong_line(b"x").is_none());
+        }
+        assert!(why(watch.wrong_line(b"a\x1bb")).ends_with("last: ab"));
+    }
+}
