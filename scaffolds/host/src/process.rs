@@ -237,7 +237,7 @@ impl Talk {
                             None => continue,
                         }
                     }
-                    let why = format!("it asked nothing for {} s", self.idle.as_secs_f64());
+                    let why = format!("it made no request for {} s", self.idle.as_secs_f64());
                     return Ok(ended(ExitCause::Idle, with_words(why, &agent.errors())));
                 }
             };
@@ -304,7 +304,7 @@ impl Talk {
                             .take(80)
                             .collect();
                         let why = format!(
-                            "it wrote {lines} that are no messages to its standard output, last: {shown}"
+                            "it wrote {lines} to standard output that are not messages, last: {shown}"
                         );
                         return Ok(ended(ExitCause::Crashed, why));
                     }
@@ -326,13 +326,10 @@ impl Talk {
         self.counts.requests += 1;
         self.counts.errors = if failed { self.counts.errors + 1 } else { 0 };
         let why = if self.counts.errors >= self.limits.errors_in_a_row {
-            format!(
-                "it had {} in a row answered with an error",
-                plural(self.counts.errors, "request")
-            )
+            format!("{} in a row ended in an error", plural(self.counts.errors, "request"))
         } else if self.counts.requests >= self.limits.requests_without_answer {
             let requests = plural(self.counts.requests, "request");
-            format!("it made {requests} since the last answer of the model")
+            format!("it made {requests} since the model's last response")
         } else {
             return None;
         };
@@ -342,17 +339,19 @@ impl Talk {
     /// Handles the response to `initialize`.
     fn greeted(&mut self, id: &Value, result: Result<Value, Value>) -> Result<(), String> {
         if self.state != State::Greeting || *id != json!(FIRST) {
-            return Err("it answered a request that was not made".into());
+            return Err("it responded to a request that was not made".into());
         }
         match result {
             Ok(result) if result["protocol"] == json!(PROTOCOL) => {
                 self.state = State::Open;
                 Ok(())
             }
-            Ok(_) => Err(format!("it did not answer `initialize` with \"protocol\": {PROTOCOL}")),
+            Ok(_) => {
+                Err(format!("it did not respond to `initialize` with \"protocol\": {PROTOCOL}"))
+            }
             Err(error) => {
                 let said = error["message"].as_str().unwrap_or("no message").chars();
-                Err(format!("it refused `initialize`: {}", said.take(300).collect::<String>()))
+                Err(format!("it rejected `initialize`: {}", said.take(300).collect::<String>()))
             }
         }
     }
@@ -364,7 +363,7 @@ impl Talk {
         params: Value,
     ) -> Result<Replied, Stop> {
         if self.state == State::Greeting {
-            let what = "answer `initialize` first: {\"result\": {\"protocol\": 1}}";
+            let what = "respond to `initialize` first: {\"result\": {\"protocol\": 1}}";
             return Ok(Replied::With(Err(Error::new(INVALID, what))));
         }
         self.counts.calls += 1;
@@ -389,7 +388,7 @@ impl Talk {
                 let shown: String = method.chars().take(80).collect();
                 let known =
                     "model/ask, tool/call, sandbox/exec, sandbox/read, sandbox/write, finish";
-                let what = format!("there is no method `{shown}`: the methods are {known}");
+                let what = format!("unknown method `{shown}`; methods: {known}");
                 Ok(Err(Error::new(NO_METHOD, what)))
             }
         };
@@ -402,7 +401,7 @@ impl Talk {
             Err(error) => return Ok(Replied::With(Err(error))),
         };
         if asked.messages.is_empty() {
-            let error = Error::new(PARAMS, "params: `messages`: there is none");
+            let error = Error::new(PARAMS, "params: `messages`: must not be empty");
             return Ok(Replied::With(Err(error)));
         }
         let tools = asked.tools.unwrap_or_else(|| self.specs.clone());
@@ -488,7 +487,7 @@ fn stopped(done: Done) -> Result<Replied, Stop> {
         Err(stop) => stop,
     };
     let told = |scope: BudgetScope, kind: proctor_types::BudgetKind| {
-        let what = format!("the trial is over: the limit on {kind} is reached");
+        let what = format!("the trial is over: it reached the limit on {kind}");
         let data = json!({ "reason": "budget", "kind": kind, "scope": scope });
         Error::new(OVER, what).data(data)
     };

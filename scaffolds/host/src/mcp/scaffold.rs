@@ -107,7 +107,7 @@ impl Scaffold for Mcp {
         let prompt = prompt::render(prompt::TASK, &brief, announced.as_ref());
         let prompt = prompt.map_err(own::setup)?;
         let listener = place.listener().await;
-        let listener = listener.map_err(|error| error.fault("the server of tools"))?;
+        let listener = listener.map_err(|error| error.fault("the tool server"))?;
         let mut env = own::variables(&brief, &settings.own)?;
         let url = format!("http://127.0.0.1:{}{}", listener.port(), server::PATH);
         env.push(("PROCTOR_MCP_URL".to_owned(), url));
@@ -130,7 +130,7 @@ impl Scaffold for Mcp {
             // Immediately: it would continue to call the model.
             Seen::Submitted => (None, Some(Finish::Submitted)),
             Seen::Ending => {
-                let why = "the trial was over".to_owned();
+                let why = "the trial had ended".to_owned();
                 (self.leave(running).await, Some(ended(ExitCause::Finished, why)))
             }
             Seen::Quiet(end) => (None, Some(end)),
@@ -179,8 +179,7 @@ impl Mcp {
             since_answer = if seen == requests { since_answer + 1 } else { 1 };
             requests = seen;
             if since_answer >= self.limits.requests_without_answer {
-                let why =
-                    format!("it made {since_answer} calls since its last request to the model");
+                let why = format!("it made {since_answer} calls without a request to the model");
                 return Ok(Seen::Quiet(ended(ExitCause::Loop, why)));
             }
             count += 1;
