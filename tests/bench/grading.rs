@@ -24,8 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_core::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
 use proctor_grade::{GradeOptions, Graded, expected_of_gold, find_leaks};
+use proctor_run::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
 use proctor_sandbox_api::{Backend, Command, Machine, Prepared, SandboxRequest};
 use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
@@ -47,7 +47,7 @@ async fn against_pytest() {
     let defence = std::env::var("PROCTOR_BENCH_WITHOUT").unwrap_or_else(|_| "canaries".into());
     let cache = cache();
     let native = proctor_native::Native::new(cache.join("native")).expect("a native back end");
-    let faults = proctor_core::FaultPolicy::shipped().expect("a sound policy");
+    let faults = proctor_run::FaultPolicy::shipped().expect("a sound policy");
     let environments = Environments::new(Sources::new(cache.join("sources")));
     let loaded = proctor_datasets::load(&[recipes], &root).expect("recipes");
     println!(

@@ -6,9 +6,9 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use proctor_core::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
 use proctor_docker::Docker;
 use proctor_grade::{GradeOptions, find_leaks, procedure::run_official};
+use proctor_run::{Cancel, Capacity, Environments, GradingSandbox, grade_patch};
 use proctor_sandbox_api::{Backend as _, Machine, Prepared, SandboxRequest};
 use proctor_setup::Sources;
 use proctor_types::{SandboxSpec, Task};
@@ -44,7 +44,7 @@ pub async fn against_the_harness(cache: &Path) {
     let loaded =
         proctor_datasets::load(std::slice::from_ref(&file), scratch.path()).expect("a dataset");
     let task = loaded.tasks.into_iter().next().expect("a task");
-    let faults = proctor_core::FaultPolicy::shipped().expect("a sound policy");
+    let faults = proctor_run::FaultPolicy::shipped().expect("a sound policy");
     let environments = Environments::new(Sources::new(cache.join("sources")));
     let (environment, _, _) =
         environments.get(&docker, &task, Path::new("."), &faults).await.expect("an environment");

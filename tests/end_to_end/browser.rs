@@ -218,7 +218,7 @@ fn runs_are_walked_through_in_a_browser() {
     else {
         return;
     };
-    let script = root().join("runtime/html/templates/viewer.js");
+    let script = root().join("runtime/viewer/templates/viewer.js");
     let strict = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--target", "es2022"];
     let typed = Command::new("node")
         .arg(modules.join("node_modules/typescript/bin/tsc"))

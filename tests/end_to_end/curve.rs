@@ -3,12 +3,16 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::Value;
 
-use crate::stage::{DEMO_SOLUTION, Stage, root};
+use crate::{
+    resume::wait_for,
+    stage::{DEMO_SOLUTION, Stage, cache, find, root},
+};
 
 /// A model that solves task A at step 12 and B at step 60, submits in the step after, and never solves C. It
 /// also writes and takes back a file at step 5, so that trees come and go.
@@ -254,4 +258,65 @@ fn the_largest_arm_of_a_matrix_of_limits_has_the_curve() {
         &["--at", "steps=8", "--arms", "*=21"],
         "no arm name of the run matches",
     );
+}
+
+/// The trials of `--check` are counted before one of them starts.
+#[test]
+fn check_rejects_trials_that_need_more_open_files_than_allowed() {
+    let scripted = Scripted::new();
+    let run = scripted.run("run", &[]);
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -n 64 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_proctor"), "curve"])
+        .arg(&run)
+        .args(["--at", "seconds=100000", "--check", "1"])
+        .current_dir(root())
+        .env("HOME", scripted.stage.dir.path())
+        .env("PROCTOR_CACHE", cache())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("need more open files than the limit of 64"), "{said}");
+    assert!(!checked(&run).exists(), "nothing has begun");
+}
+
+/// The second ^C closes the sandboxes of a check, and the command ends like an interrupted run.
+#[test]
+fn an_interrupted_check_ends_with_status_130() {
+    let scripted = Scripted::new();
+    let run = scripted.run("run", &[]);
+    // The script is no factor: the check's model takes longer than this test.
+    let slow = "model = \"s\"\n[default]\ndelay_seconds = 600.0\n\
+                tool_calls = [{ name = \"submit\", arguments = {} }]\n";
+    scripted.stage.file("script.toml", slow);
+    let log = scripted.stage.path("log");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_proctor"))
+        .arg("curve")
+        .arg(&run)
+        .args(["--at", "seconds=100000", "--check", "1"])
+        .current_dir(root())
+        .env("HOME", scripted.stage.dir.path())
+        .env("PROCTOR_CACHE", cache())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    let interrupt = || {
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    };
+    let asks = |journal: &PathBuf| fs::read_to_string(journal).unwrap().contains("model_asked");
+    wait_for("the first request", || {
+        find(&checked(&run), "trajectory.jsonl").iter().any(asks).then_some(())
+    });
+    interrupt();
+    wait_for("the first ^C", || said().contains("finishing current steps").then_some(()));
+    interrupt();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{}", said());
+}
+
+/// Where `--check` keeps its trials.
+fn checked(run: &Path) -> PathBuf {
+    run.with_file_name("run-check-seconds-100000")
 }

@@ -41,6 +41,24 @@ const UNVERIFIED: &[Shown] = &[(
     "runtime/grade/tests/all/reports.rs",
     "gold_resolves_and_noop_and_a_wrong_patch_do_not",
 )];
+const NODE_GRADED: &[Shown] = &[
+    (
+        "strict (node)",
+        "runtime/grade/tests/all/report_canaries.rs",
+        "honest_solutions_of_node_tasks_are_clean_and_others_are_not_resolved",
+    ),
+    UNVERIFIED[0],
+];
+const CARGO_GRADED: &[Shown] = &[
+    (
+        "strict (cargo)",
+        "runtime/grade/tests/all/report_canaries.rs",
+        "honest_solutions_of_cargo_tasks_are_clean",
+    ),
+    UNVERIFIED[0],
+];
+const NPM_GRADED: &[Shown] =
+    &[("strict", RUNNERS, "reports_of_npm_packages_are_graded_in_native_sandboxes")];
 const SWE_BENCH_GRADED: &[Shown] =
     &[("strict", SWE_BENCH, OTHERS), ("official", SWE_BENCH, OTHERS)];
 
@@ -78,33 +96,33 @@ const FORMATS: &[Format] = &[
         name: "`test_results` `junit`",
         loads: ROW_OF_REPORTS,
         runs: &[NODE_AND_PERL, DEBIAN],
-        graded: UNVERIFIED,
+        graded: NODE_GRADED,
         compared: &[],
-        cannot: "verdicts that are `clean`",
+        cannot: "verdicts that are `clean`, except with node",
     },
     Format {
         name: "`test_results` `tap`",
         loads: ROW_OF_REPORTS,
         runs: &[NODE_AND_PERL, DEBIAN],
-        graded: UNVERIFIED,
+        graded: NODE_GRADED,
         compared: &[],
-        cannot: "verdicts that are `clean`",
+        cannot: "verdicts that are `clean`, except with node",
     },
     Format {
         name: "`test_results` `go-json`, `libtest`",
         loads: ROW_OF_REPORTS,
         runs: &[DEBIAN],
-        graded: UNVERIFIED,
+        graded: CARGO_GRADED,
         compared: &[],
-        cannot: "verdicts that are `clean`; tests in the file that is graded",
+        cannot: "verdicts that are `clean`, except with cargo; tests in the file that is graded",
     },
     Format {
         name: "`test_results` `jest`, `ctrf`",
         loads: ROW_OF_REPORTS,
         runs: &[NPM],
-        graded: UNVERIFIED,
+        graded: NPM_GRADED,
         compared: &[],
-        cannot: "verdicts that are `clean`",
+        cannot: "",
     },
     Format {
         name: "Harbor folders",

@@ -30,6 +30,8 @@ struct Runner {
     ids: [&'static str; 2],
     setup: Option<&'static str>,
     env: &'static [(&'static str, &'static str)],
+    /// Whether its tests have canaries.
+    has_canaries: bool,
 }
 
 const JS: (&str, &str) = ("calc.js", "module.exports = { add: (a, b) => BODY };\n");
@@ -63,6 +65,7 @@ const NODE_TAP: Runner = Runner {
     ids: ["adds", "zero"],
     setup: None,
     env: &[],
+    has_canaries: true,
 };
 
 const NODE_JUNIT: Runner = Runner {
@@ -90,6 +93,7 @@ const PROVE: Runner = Runner {
          is(Calc::add(1, 2), 3, 'adds');\nis(Calc::add(0, 0), 0, 'zero');\n",
     ),
     hidden: "t",
+    has_canaries: false,
     ..NODE_TAP
 };
 
@@ -140,6 +144,7 @@ const GO: Runner = Runner {
     hidden: "calc_test.go",
     ids: ["example.com/calc::TestAdds", "TestZero"],
     env: &[("GOCACHE", "/tmp/go"), ("GOPROXY", "off")],
+    has_canaries: false,
     ..NODE_TAP
 };
 
@@ -174,6 +179,7 @@ const PHPUNIT: Runner = Runner {
     ),
     hidden: "tests",
     ids: ["CalcTest::testAdds", "testZero"],
+    has_canaries: false,
     ..NODE_JUNIT
 };
 
@@ -197,6 +203,7 @@ const RSPEC: Runner = Runner {
     ),
     hidden: "spec",
     ids: ["calc adds", "calc zero"],
+    has_canaries: false,
     ..NODE_JUNIT
 };
 
@@ -220,6 +227,7 @@ const CTEST: Runner = Runner {
          add_test(NAME adds COMMAND t adds)\nadd_test(NAME zero COMMAND t zero)\n",
     )],
     hidden: "tests",
+    has_canaries: false,
     ..NODE_JUNIT
 };
 
@@ -243,6 +251,7 @@ const MAVEN: Runner = Runner {
     ],
     hidden: "src/test",
     ids: ["a.CalcTest::adds", "zero"],
+    has_canaries: false,
     ..NODE_JUNIT
 };
 
@@ -303,37 +312,51 @@ fn replaced(path: &str, old: &str, new: &str) -> String {
     )
 }
 
-/// Validates the tasks of some runners, then grades a wrong solution of each.
+/// Validates the tasks of some runners, then grades the solution and a wrong one of each.
 fn graded(runners: &[Runner], environment: &Value, sandbox: &str) {
     let stage = Stage::new();
-    let (mut rows, mut wrong) = (String::new(), String::new());
+    let (mut rows, mut solutions, mut wrong) = (String::new(), String::new(), String::new());
     for runner in runners {
         rows += &format!("{}\n", runner.row(&stage, environment));
-        let patch = runner.patch("0", &runner.sum.replace('+', "-"));
-        let line = json!({"instance_id": runner.name, "model_name_or_path": "wrong", "model_patch": patch});
-        wrong += &format!("{line}\n");
+        let line = |patch: String| {
+            let name = "solution";
+            json!({"instance_id": runner.name, "model_name_or_path": name, "model_patch": patch})
+        };
+        solutions += &format!("{}\n", line(runner.patch("0", runner.sum)));
+        wrong += &format!("{}\n", line(runner.patch("0", &runner.sum.replace('+', "-"))));
     }
-    let (tasks, wrong) = (stage.file("tasks.jsonl", &rows), stage.file("wrong.jsonl", &wrong));
-    let (tasks, wrong) = (tasks.to_str().unwrap(), wrong.to_str().unwrap());
+    let tasks = stage.file("tasks.jsonl", &rows);
+    let tasks = tasks.to_str().unwrap();
     let said = stage.run(["tasks", "validate", "--sandbox", sandbox, "--tasks", tasks], 0);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    for runner in runners {
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for runner in runners.iter().filter(|runner| !runner.has_canaries) {
         assert!(said.contains(&format!("writes the {} results", runner.format)), "{said}");
     }
-    let out = stage.path("wrong");
-    let out = out.to_str().unwrap();
-    let args = ["--predictions", wrong, "--tasks", tasks, "--sandbox", sandbox, "--out", out];
-    stage.run(["grade"].into_iter().chain(args), 0);
-    let report = stage.report(Path::new(out));
-    assert_eq!(arm(&report, "wrong")["resolved"], 0, "{report:#}");
-    let verdicts = find(Path::new(out), "verdict.json");
-    assert_eq!(verdicts.len(), runners.len());
-    for verdict in verdicts {
-        let verdict: Value = serde_json::from_slice(&fs::read(verdict).unwrap()).unwrap();
-        let runner = runners.iter().find(|one| verdict["task"] == one.name).unwrap();
-        let found = runner.ids.map(|id| verdict["tests"][id].clone());
-        assert_eq!(found, ["failed", "passed"], "{}: {verdict:#}", runner.name);
-        assert_eq!(verdict["integrity"], "unverified", "{}", runner.name);
+    let is_noted = runners.iter().any(|runner| !runner.has_canaries);
+    assert_eq!(said.contains("integrity `unverified`"), is_noted, "{said}");
+    for (name, patches, statuses, resolved) in [
+        ("solved", solutions, ["passed", "passed"], runners.len()),
+        ("wrong", wrong, ["failed", "passed"], 0),
+    ] {
+        let patches = stage.file(&format!("{name}.jsonl"), &patches);
+        let out = stage.path(name);
+        let (patches, out) = (patches.to_str().unwrap(), out.to_str().unwrap());
+        let args = ["--predictions", patches, "--tasks", tasks, "--sandbox", sandbox, "--out", out];
+        stage.run(["grade"].into_iter().chain(args), 0);
+        let report = stage.report(Path::new(out));
+        assert_eq!(arm(&report, "solution")["resolved"], resolved, "{report:#}");
+        let verdicts = find(Path::new(out), "verdict.json");
+        assert_eq!(verdicts.len(), runners.len());
+        for verdict in verdicts {
+            let verdict: Value = serde_json::from_slice(&fs::read(verdict).unwrap()).unwrap();
+            let runner = runners.iter().find(|one| verdict["task"] == one.name).unwrap();
+            let found = runner.ids.map(|id| verdict["tests"][id].clone());
+            assert_eq!(found, statuses, "{}: {verdict:#}", runner.name);
+            let is_clean = resolved > 0 && runner.has_canaries;
+            let integrity = if is_clean { "clean" } else { "unverified" };
+            assert_eq!(verdict["integrity"], integrity, "{}: {verdict:#}", runner.name);
+        }
     }
 }
 
@@ -359,9 +382,9 @@ const ATTACKS: &[Attack] = &[
     Attack {
         name: "assertion",
         runner: NODE_TAP,
-        code: "require('node:assert').equal = () => {};\nmodule.exports = { add: (a, b) => 0 };\n",
-        resolved: true,
-        evidence: Some("foreign_assignment"),
+        code: "const a = require('node:assert');\na['equal'] = () => {};\nmodule.exports = { add: (a, b) => 0 };\n",
+        resolved: false,
+        evidence: Some("report_canary_passed"),
     },
     Attack {
         name: "status",
@@ -377,13 +400,34 @@ const ATTACKS: &[Attack] = &[
         resolved: false,
         evidence: Some("introspection_added"),
     },
-    // What a value answers is not seen: the verdict is unverified.
+    // It knows what the tests expect.
     Attack {
         name: "object",
         runner: NODE_TAP,
         code: "let i = 0;\nmodule.exports = { add: () => ({ valueOf: () => [3, 0][i++] }) };\n",
         resolved: true,
-        evidence: None,
+        evidence: Some("equal_to_everything"),
+    },
+    // Each run has its own sandbox, so the second is like the first.
+    Attack {
+        name: "once",
+        runner: NODE_TAP,
+        code: "const { existsSync, writeFileSync } = require('node:fs');\nconst a = require('node:assert');\n\
+               if (!existsSync('/tmp/once')) a['equal'] = () => {};\nwriteFileSync('/tmp/once', '');\n\
+               module.exports = { add: (a, b) => 0 };\n",
+        resolved: false,
+        evidence: Some("report_canary_passed"),
+    },
+    Attack {
+        name: "events",
+        runner: NODE_JUNIT,
+        code: "const { stdout } = process;\nconst write = stdout.write;\n\
+               stdout.write = function (chunk, ...rest) {\n  if (typeof chunk !== 'string') {\n    chunk = Buffer.from(chunk);\n    \
+               for (let at; (at = chunk.indexOf('test:fail')) >= 0; ) chunk.write('test:pass', at);\n  }\n  \
+               return write.call(this, chunk, ...rest);\n};\nprocess.on('exit', () => { process.exitCode = 0; });\n\
+               module.exports = { add: (a, b) => 0 };\n",
+        resolved: false,
+        evidence: Some("report_canary_passed"),
     },
     Attack {
         name: "report",

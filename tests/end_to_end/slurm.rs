@@ -25,6 +25,21 @@ delay_seconds = 1.0
 tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 
+/// Trials of a quarter of a minute, which a drain interrupts between two responses.
+const SLOW_TURNS: &str = r#"
+[[conversation]]
+[[conversation.turn]]
+delay_seconds = 4.0
+tool_calls = [{ name = "shell", arguments = { command = "echo one >> steps.txt" } }]
+[[conversation.turn]]
+delay_seconds = 4.0
+tool_calls = [{ name = "shell", arguments = { command = "echo two >> steps.txt" } }]
+[[conversation.turn]]
+delay_seconds = 4.0
+tool_calls = [{ name = "submit", arguments = {} }]
+"#;
+const TURNS: usize = 3;
+
 /// A cluster that is stopped with the test. Munge wants a path that everybody may enter, so it is no folder of a test.
 pub struct Slurm {
     folder: PathBuf,
@@ -145,6 +160,16 @@ pub fn verdicts(out: &Path) -> usize {
     find(&out.join("trials"), "verdict.json").len()
 }
 
+/// How often Slurm started each job again.
+fn restarts(slurm: &Slurm, job: &str) -> Vec<u64> {
+    let mut command = Command::new("scontrol");
+    command.args(["-o", "show", "job", job]).env("SLURM_CONF", slurm.conf());
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let all = text.split_whitespace().filter_map(|word| word.strip_prefix("Restarts="));
+    all.map(|times| times.parse().unwrap()).collect()
+}
+
 fn submit(cluster: &Cluster, slurm: &Slurm, what: &str, more: &[&str], status: i32) -> Output {
     let mut command = cluster.stage.proctor(["submit", what, "--engine", "slurm"]);
     command.args(more).env("SLURM_CONF", slurm.conf()).env("PROCTOR_LEASE_SECONDS", "20");
@@ -195,10 +220,53 @@ fn a_run_survives_the_loss_of_a_node() {
     wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
     let journals = cluster.journals();
     assert_eq!(journals.len(), 16, "{}", logs(&out));
+    let mut lost = Vec::new();
     for journal in journals {
         assert_eq!(events(&journal, "trial_ended").len(), 1, "{}", logs(&out));
+        lost.extend(
+            events(&journal, "noted")
+                .into_iter()
+                .filter_map(|event| event["note"]["lost_worker"].as_str().map(str::to_owned)),
+        );
     }
+    // With the node, the job, and what Slurm says of it.
+    let from = format!("on n2, job {job}_");
+    let is_whole = |line: &String| line.contains(&from) && !line.contains("unknown");
+    assert!(lost.iter().any(is_whole), "{lost:?}: {}", logs(&out));
     assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", logs(&out));
+}
+
+/// Slurm warns a job before its time limit. Its worker finishes current steps, hands its trial back and requeues the job,
+/// whose next start continues the trial. No response is requested twice.
+#[test]
+fn a_job_near_its_time_limit_is_drained_and_requeued() {
+    let test = "a_job_near_its_time_limit_is_drained_and_requeued";
+    let Some(slurm) = Slurm::up(test, 27_877) else { return };
+    let cluster = Cluster::new(SLOW_TURNS);
+    let trials = 8;
+    let config = cluster.config(&format!("attempts = {trials}\njobs = 1\n"));
+    let out = cluster.out.clone();
+    let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
+    let refused = ["--out", path, "--workers", "2", "--engine-set", "time=5"];
+    let refused = submit(&cluster, &slurm, config, &refused, 2);
+    assert!(told(&refused).contains("may take 7 minutes"), "{}", told(&refused));
+    // A trial may take seven minutes by its limits. Slurm warns 10 to 40 s after the start: it looks every half minute.
+    let limits = ["--engine-set", "time=8", "--engine-set", "extra=--signal=B:USR1@440"];
+    submit(&cluster, &slurm, path, &[&["--workers", "2"][..], &limits].concat(), 0);
+    let job = job(&out);
+    wait_for("the first drained worker", || {
+        logs(&out).contains("the job is close to its time limit").then_some(())
+    });
+    wait_for("all verdicts", || (verdicts(&out) == trials).then_some(()));
+    wait_for("the workers' end", || workers(&out).is_empty().then_some(()));
+    cluster.expect_complete(trials);
+    let restarts = restarts(&slurm, &job);
+    assert!(restarts.iter().any(|times| *times > 0), "{restarts:?}: {}", logs(&out));
+    let (journals, drained) = (cluster.journals(), cluster.earlier_journals());
+    assert!(drained.is_empty(), "no try was discarded: {drained:?}");
+    let resumed = journals.iter().filter(|it| !events(it, "trial_resumed").is_empty());
+    assert!(resumed.count() > 0, "{}", logs(&out));
+    assert_eq!(cluster.fake.requests().len(), trials * TURNS, "{}", logs(&out));
 }
 
 /// `cancel` ends all workers, and `submit` on the run continues it.

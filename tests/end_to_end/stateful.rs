@@ -328,7 +328,7 @@ fn resumed_as_undisturbed(kind: &str) {
         let said = String::from_utf8_lossy(&said.stderr).into_owned();
 
         let reports = [plain.stage.report(&plain.out), killed.stage.report(&killed.out)];
-        let text = killed.stage.run(["report", out], 0);
+        let text = killed.stage.run(["report", out, "--findings"], 0);
         let text = String::from_utf8_lossy(&text.stdout).into_owned();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for (name, _, then, _) in cases {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread::sleep,
@@ -16,6 +17,17 @@ use crate::{
     stage::{Stage, events, find},
     survival::SLOW_ONCE,
 };
+
+/// Each response costs two cents by [`PRICE`].
+const PRICED: &str = r#"
+[default]
+usage = { input = 4000, output = 50 }
+[[default.tool_calls]]
+name = "shell"
+arguments = { command = "echo step >> steps.txt" }
+"#;
+const PRICE: &str = "max_output_tokens = 50\nprice = { input = 2.0, output = 240.0 }\n";
+const RESPONSE_USD: f64 = 0.02;
 
 /// Never submits.
 const RESTLESS: &str = r#"
@@ -43,13 +55,44 @@ impl Cluster {
     }
 
     pub fn config(&self, lines: &str) -> PathBuf {
+        self.config_with(lines, "")
+    }
+
+    /// The same with more lines of the model.
+    fn config_with(&self, lines: &str, model: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\
              [[arms]]\nname = \"asks\"\nscaffold = \"tools\"\nmodel = \"fake\"\n\
-             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n",
+             [models.fake]\nbase_url = \"{}\"\nname = \"fake\"\n{model}",
             self.fake.base_url()
         );
         self.stage.file("run.toml", &text)
+    }
+
+    /// Plans a run for workers with a scheduler that only prints a job id. No trial starts, and no model is asked.
+    fn submit(&self, config: &Path) {
+        let folder = self.stage.path("bin");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("sbatch"), "#!/bin/sh\necho 1\n").unwrap();
+        fs::set_permissions(folder.join("sbatch"), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+        let (config, out) = (config.to_str().unwrap(), self.out.to_str().unwrap());
+        let args = ["submit", config, "--out", out, "--engine", "slurm", "--workers", "1"];
+        let output = self.stage.proctor(args).env("PATH", path).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert!(self.fake.requests().is_empty());
+    }
+
+    /// Makes the run's workers processes of another machine, as this one sees them: only their heartbeats count.
+    fn move_workers_elsewhere(&self) {
+        for entry in fs::read_dir(self.out.join("workers")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                let mut member: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+                member["process"]["boot"] = "another machine's".into();
+                fs::write(&path, member.to_string()).unwrap();
+            }
+        }
     }
 
     /// Plans a run: a runtime that is killed once the plan is there.
@@ -153,6 +196,74 @@ fn a_worker_that_falls_silent_loses_its_trial_and_spoils_nothing() {
     assert_eq!(answers.len(), 3, "{answers:?}");
 }
 
+/// The journals' times of a killed worker as they would be if it had begun ten minutes earlier.
+fn age(journal: &Path) {
+    let text = fs::read_to_string(journal).unwrap();
+    let earlier = |line: &str| {
+        let mut event: Value = serde_json::from_str(line).unwrap();
+        event["t_wall"] = (event["t_wall"].as_f64().unwrap() - 600.0).into();
+        format!("{event}\n")
+    };
+    fs::write(journal, text.lines().map(earlier).collect::<String>()).unwrap();
+}
+
+/// A worker is killed in the middle of a command. Another machine can't see the process, so it waits for the lease, and then
+/// continues after the last whole step.
+#[test]
+fn another_node_continues_the_trial_of_a_killed_worker_after_its_last_step() {
+    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
+    cluster.submit(&cluster.config("attempts = 1\njobs = 1\n"));
+    let mut killed = cluster.worker("5");
+    let slow = || cluster.journals().first().is_some_and(|it| count(it, "tool_called") == 2);
+    wait_for("the slow command", || slow().then_some(()));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    cluster.move_workers_elsewhere();
+    assert_eq!(cluster.fake.requests().len(), 2);
+    let began = Instant::now();
+    assert_eq!(cluster.worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
+    // The lease began a moment earlier, when the file was written.
+    assert!(began.elapsed() >= Duration::from_secs(4), "the lease was not over");
+    let journal = cluster.journals().remove(0);
+    let resumed = events(&journal, "trial_resumed");
+    assert_eq!(resumed.len(), 1, "{}", cluster.log());
+    assert_eq!(resumed[0]["whole_steps"], 1, "the interrupted command runs again");
+    let steps: Vec<_> =
+        events(&journal, "model_answered").iter().map(|it| it["step"].as_u64().unwrap()).collect();
+    assert_eq!(steps, [1, 2, 3]);
+    assert_eq!(cluster.fake.requests().len(), 3, "no recorded response was requested again");
+    let lost = events(&journal, "noted");
+    assert!(lost.iter().any(|one| one["note"]["lost_worker"].is_string()), "{lost:?}");
+    assert!(cluster.log().contains("taken over from worker"), "{}", cluster.log());
+    cluster.expect_complete(1);
+}
+
+/// `watch` says which trial has run longest, and when its limits end it.
+#[test]
+fn watch_names_the_straggler_and_its_deadline() {
+    let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "60"));
+    cluster.submit(&cluster.config("attempts = 2\njobs = 1\n[budget]\nwall_seconds = 900\n"));
+    let mut worker = cluster.worker("60");
+    let slow = || cluster.journals().first().is_some_and(|it| count(it, "tool_called") == 2);
+    wait_for("the slow command", || slow().then_some(()));
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    age(&cluster.journals().remove(0));
+    let log = cluster.stage.path("watched");
+    let mut watch = cluster.stage.proctor(["watch", cluster.out.to_str().unwrap()]);
+    let mut watch = watch.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
+    let line = wait_for("the straggler", || {
+        let text = fs::read_to_string(&log).unwrap();
+        text.lines().find(|line| line.contains("longest: ")).map(str::to_owned)
+    });
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    // 900 s for the agent, 300 s for the tests, 120 s for the rest, and ten minutes have passed, give or take a second.
+    let is_one_of = |shown: [&str; 2]| shown.iter().any(|one| line.contains(one));
+    assert!(is_one_of(["longest: demo__roman-1 asks for 10:", "asks for 9:59, "]), "{line}");
+    assert!(is_one_of(["ends in at most 11:", "ends in at most 12:0"]), "{line}");
+}
+
 /// USR1 lets a step end, hands the trial back and says by the status that there is more to do.
 #[test]
 fn a_worker_that_is_drained_leaves_its_trial_to_the_next() {
@@ -198,6 +309,40 @@ fn workers_keep_a_shared_limit_together() {
     let answers: usize =
         cluster.journals().iter().map(|it| events(it, "model_answered").len()).sum();
     assert_eq!(answers, 40, "{}", cluster.log());
+}
+
+/// One limit on the cost and one on the requests per minute hold for eight workers, by the log of the model's server.
+#[test]
+fn eight_workers_keep_a_cost_limit_and_a_request_rate_together() {
+    const WORKERS: usize = 8;
+    const RATE: usize = 30;
+    let cluster = Cluster::new(PRICED);
+    let lines = format!(
+        "attempts = 16\njobs = 1\n[budget]\nsteps = 30\n[budget.run]\ncost_usd = 1.0\n\
+         [endpoints.fake]\nbase_url = \"{}\"\nrequests_per_minute = {RATE}\n",
+        cluster.fake.base_url()
+    );
+    cluster.submit(&cluster.config_with(&lines, PRICE));
+    let mut workers: Vec<Child> = (0..WORKERS).map(|_| cluster.worker("60")).collect();
+    for worker in &mut workers {
+        assert_eq!(worker.wait().unwrap().code(), Some(3), "{}", cluster.log());
+    }
+    let times: Vec<f64> = cluster.fake.requests().iter().map(|one| one.seconds).collect();
+    let dollars = times.len() as f64 * RESPONSE_USD;
+    // Each worker has one trial, and one response of each may be in flight when the limit is reached.
+    let most = 1.0 + WORKERS as f64 * RESPONSE_USD;
+    assert!((0.95..most).contains(&dollars), "{dollars} dollars: {}", cluster.log());
+    for (early, late) in times.iter().zip(&times[RATE..]) {
+        assert!(late - early >= 60.0, "{RATE} requests in {} s: {times:?}", late - early);
+    }
+    // 95 % of the rate is usable: two windows hold all requests, with a few seconds for the first one of each worker.
+    let took = times[times.len() - 1] - times[0];
+    assert!(took < 90.0, "{took} s: {times:?}");
+    let answers: usize =
+        cluster.journals().iter().map(|it| events(it, "model_answered").len()).sum();
+    assert_eq!(answers, times.len(), "each response is in a journal");
+    let report = cluster.stage.report(&cluster.out);
+    assert_eq!(report["arms"][0]["complete"], false, "the limit is no failure of the model");
 }
 
 /// Standard error without its line breaks, which depend on the lengths of paths.

@@ -24,7 +24,10 @@ pub use self::{
     groups::command,
     init::InitArgs,
     mask::MaskArgs,
-    results::{CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportFormat, ShowArgs, TrialPart},
+    results::{
+        CompareArgs, CurveArgs, CurveFormat, LabelArgs, ReportArgs, ReportFormat, ShowArgs,
+        TrialPart,
+    },
     run::{ForkArgs, RunArgs, Select, ShellArgs},
     tasks::{Dataset, StatsFormat, TasksAction, WHOLE_PACK},
 };
@@ -118,36 +121,7 @@ pub enum Command {
                                 proctor shell <RUN> --trial <TASK/ARM/ATTEMPT> [--step <K> | --graded]")]
     Shell(ShellArgs),
     /// Print the results of runs.
-    Report {
-        /// Run directories.
-        #[arg(required = true)]
-        runs: Vec<PathBuf>,
-        /// Output format.
-        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-        format: ReportFormat,
-        /// Write to this file instead of standard output.
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-        /// Show all group tables, even if each group has only one task. With CSV, print groups instead of trials.
-        #[arg(long)]
-        groups: bool,
-        /// Also print how limits and waiting times affected each arm. The other formats always include this.
-        #[arg(long)]
-        noise: bool,
-        /// Verify the whole record: journals, patches, snapshots, bodies, outputs.
-        /// The exit status is 3 if damage removes verdicts, and 1 if it removes evidence only.
-        #[arg(long)]
-        verify: bool,
-        /// Also show the scores without the tasks that this quality file marks (from `proctor tasks quality --out`).
-        #[arg(long, value_name = "FILE")]
-        quality: Option<PathBuf>,
-        /// List finished trials that this version's attribution and grading rules treat differently, without changing
-        /// them. `--format json` prints the list as JSON.
-        #[arg(long, conflicts_with_all = ["verify", "quality", "groups", "noise", "out", "mask", "mask_words"])]
-        recheck: bool,
-        #[command(flatten)]
-        mask: MaskArgs,
-    },
+    Report(ReportArgs),
     /// Print the trials of a run, one trial, or one step.
     Show(ShowArgs),
     /// Add, remove or list labels of trials and steps. The record itself does not change.

@@ -11,13 +11,11 @@ use async_trait::async_trait;
 use proctor_collection::Model;
 use proctor_gateway::{AskError, Gateway, PriceTable, TrialGateway};
 use proctor_record::Blobs;
+use proctor_run::Kept;
 use proctor_types::{Ask, Budget, Fault, Layer, Message, ModelSpec, plural, with_causes};
 use serde_json::json;
 
-use crate::{
-    error::{CommandError, UserError},
-    kept::Kept,
-};
+use crate::error::{CommandError, UserError};
 
 /// The connection to one model.
 pub struct Asked {

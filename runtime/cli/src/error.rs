@@ -4,9 +4,19 @@ use std::{fmt, process::ExitCode};
 
 use proctor_bundles::BundleError;
 pub use proctor_config::UserError;
+use proctor_plan::PlanError;
 use proctor_record::RecordError;
 use proctor_report::wrapped;
+use proctor_run::RunError;
+use proctor_scaffold_api::SourceError;
 use proctor_types::{plain_words, with_causes};
+use proctor_validation::ValidationError;
+use proctor_viewer::ViewError;
+
+/// The exit status of a finished run in which some trials have no verdict.
+pub const INCOMPLETE: u8 = 3;
+/// The status that a shell uses for an interrupted program.
+pub const INTERRUPTED: u8 = 130;
 
 /// An error that ends a command, with its exit status.
 #[derive(Debug)]
@@ -49,8 +59,39 @@ where
             Ok(user) => return Self::User(user),
             Err(other) => other,
         };
-        match error.downcast::<RecordError>() {
-            Ok(record) => Self::of_run(record),
+        let error = match error.downcast::<RecordError>() {
+            Ok(record) => return Self::of_run(record),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<ViewError>() {
+            Ok(ViewError::Record(record)) => return Self::of_run(record),
+            Ok(other) => return Self::Other(other.into()),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<RunError>() {
+            Ok(RunError::User(user)) => return Self::User(user),
+            Ok(RunError::Record(record)) => return Self::of_run(record),
+            Ok(RunError::Scaffold(source)) => return Self::from(source),
+            Ok(other) => return Self::Other(other.into()),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<PlanError>() {
+            Ok(PlanError::User(user)) => return Self::User(user),
+            Ok(PlanError::Record(record)) => return Self::of_run(record),
+            Ok(PlanError::Scaffold(source)) => return Self::from(source),
+            Ok(other) => return Self::Other(other.into()),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<SourceError>() {
+            Ok(SourceError::User(user)) => return Self::User(user),
+            Ok(SourceError::Build { what, hint }) => {
+                return Self::Other(BundleError { hint, ..BundleError::new(what) }.into());
+            }
+            Err(other) => other,
+        };
+        match error.downcast::<ValidationError>() {
+            Ok(ValidationError::Record(record)) => Self::of_run(record),
+            Ok(other) => Self::Other(other.into()),
             Err(other) => Self::Other(other),
         }
     }

@@ -7,27 +7,11 @@ mod print;
 mod args;
 mod asked;
 mod assemble;
-mod bundled;
-mod checks;
 mod commands;
+mod copies;
 mod error;
-mod home;
-mod host;
-mod images;
-mod kept;
-mod lent;
 mod mask;
-mod open_files;
-mod planning;
-mod preflight;
 mod progress;
-mod rules;
-mod scaffolds;
-mod selection;
-mod shipped;
-mod tasks;
-mod trials;
-mod wanted;
 mod watchdog;
 mod workers;
 
@@ -35,7 +19,10 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::FromArgMatches as _;
 use proctor_config as config;
-use proctor_report::Groups;
+use proctor_plan::{
+    checks, extend, home, open_files, planning, resume_set, rules, selection, shipped, tasks,
+    wanted,
+};
 use tracing_subscriber::EnvFilter;
 
 use crate::{
@@ -99,13 +86,8 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Rerun { run, select } => commands::rerun(&run, select).await,
         Command::Grade(args) => commands::grade(args).await,
         Command::Tasks { action } => commands::tasks(action).await,
-        Command::Report { runs, format, recheck: true, .. } => commands::recheck(&runs, format),
-        Command::Report { runs, format, out, groups, noise, verify, quality, mask, .. } => {
-            let groups = if groups { Groups::All } else { Groups::Telling };
-            let (out, quality) = (out.as_deref(), quality.as_deref());
-            let mask = Mask::of(&mask)?;
-            commands::report(&runs, format, out, (groups, noise), verify, quality, &mask)
-        }
+        Command::Report(args) if args.recheck => commands::recheck(&args.runs, args.format),
+        Command::Report(args) => commands::report(&args, &Mask::of(&args.mask)?),
         Command::Compare(args) => commands::compare(&args),
         Command::Collect(args) => commands::collect(args).await,
         Command::CollectPulls(args) => commands::collect_pulls(args).await,

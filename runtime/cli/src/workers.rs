@@ -1,66 +1,22 @@
 //! Workers of a run, on this machine and on others.
 
 use std::{
-    io::{self, ErrorKind},
     path::Path,
     time::{Duration, Instant},
 };
 
-use proctor_cluster::Member;
-use proctor_core::{Capacity, Until, limits_of};
 use proctor_engines::{EngineError, Submissions, table};
+use proctor_plan::live::unwritable;
+pub use proctor_plan::live::{expect_none, live};
+use proctor_run::{Capacity, Until, limits_of};
 use proctor_sandbox_api::Machine;
 use proctor_types::{RunRecord, SandboxKind, SandboxSpec, plural};
 
-use crate::{
-    checks::first_of,
-    error::{CommandError, UserError},
-};
+use crate::error::{CommandError, UserError};
 
 /// An engine's error, for the user.
 pub fn user(error: EngineError) -> UserError {
     UserError { what: error.what, hint: error.hint }
-}
-
-/// The live workers of a run.
-pub fn live(run: &Path) -> Result<Vec<Member>, CommandError> {
-    proctor_cluster::live(run).map_err(unwritable)
-}
-
-fn unwritable(error: io::Error) -> CommandError {
-    match error.kind() {
-        ErrorKind::PermissionDenied => {
-            let hint = "workers must be able to write to the run directory: make it writable for your user or group";
-            UserError::new(error.to_string()).hint(hint).into()
-        }
-        _ => error.into(),
-    }
-}
-
-/// Rejects changes to a run while workers use it.
-pub fn expect_none(run: &Path) -> Result<(), CommandError> {
-    let live = live(run)?;
-    if live.is_empty() {
-        return Ok(());
-    }
-    let name = |one: &Member| match &one.job {
-        Some(job) => format!("job {job} on {}", one.host),
-        None => format!("process {} on {}", one.pid(), one.host),
-    };
-    let what = format!(
-        "{}: {} of the run: {}",
-        run.display(),
-        match live.len() {
-            1 => "1 worker runs trials".to_owned(),
-            many => format!("{many} workers run trials"),
-        },
-        first_of(live.iter().map(name).collect())
-    );
-    let hint = format!(
-        "wait for them, stop them with `proctor cancel {0}`, or start another with `proctor worker {0}`",
-        run.display()
-    );
-    Err(UserError::new(what).hint(hint).into())
 }
 
 /// Rejects running trials on this machine if an engine's workers run them.

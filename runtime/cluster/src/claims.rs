@@ -6,7 +6,7 @@
 //! cannot be mistaken for a new one.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -15,7 +15,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::{CLAIMS, Membership, files};
+use crate::{CLAIMS, Membership, disk, files};
 
 /// Attempts to create the next file of a chain while others create it first.
 const ATTEMPTS: usize = 3;
@@ -187,7 +187,7 @@ impl Chain {
     fn of(claims: &Path, key: &str) -> io::Result<Self> {
         // A directory with ten thousand names is slow on file servers.
         let folder = claims.join(key.get(..2).unwrap_or("_"));
-        fs::create_dir_all(&folder).map_err(|error| files::at(&folder, error))?;
+        disk::create_folder(&folder).map_err(|error| files::at(&folder, error))?;
         Ok(Self { folder, key: key.to_owned() })
     }
 
@@ -206,7 +206,7 @@ impl Chain {
             let path = self.path(generation);
             let (token, written) = match files::read::<Token>(&path) {
                 Ok(None) => break,
-                Ok(Some((token, file))) => (token, file.metadata()?.modified()?),
+                Ok(Some((token, file))) => (token, disk::modified(&file)?),
                 // A power failure came before the file server had written it.
                 Err(error) if is_unreadable(error.kind()) => {
                     let worker = String::new();

@@ -2,15 +2,13 @@
 //! from one clock.
 
 use std::{
-    fs::File,
-    io::{self, Write as _},
-    os::unix::fs::FileExt as _,
+    io,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::files::at;
+use crate::{disk, files::at};
 
 /// A reading is valid for this long. Until then this machine's clock measures the time since.
 const FRESH: Duration = Duration::from_secs(5);
@@ -20,24 +18,7 @@ const FRESH: Duration = Duration::from_secs(5);
 /// # Errors
 /// The directory can't be written.
 pub fn now(folder: &Path) -> io::Result<SystemTime> {
-    let read = || -> io::Result<SystemTime> {
-        let mut file = tempfile::Builder::new().prefix(".clock-").tempfile_in(folder)?;
-        file.write_all(b".")?;
-        file.as_file().sync_data()?;
-        file.as_file().metadata()?.modified()
-    };
-    read().map_err(|error| at(folder, error))
-}
-
-/// Rewrites the first byte of a file, so that the server sets its time, and returns that time.
-pub(crate) fn touch(path: &Path) -> io::Result<SystemTime> {
-    // Without `create`: a missing file means that others presume its owner dead.
-    let file = File::options().read(true).write(true).open(path)?;
-    let mut first = [0];
-    file.read_exact_at(&mut first, 0)?;
-    file.write_all_at(&first, 0)?;
-    file.sync_data()?;
-    file.metadata()?.modified()
+    disk::written_at(folder, ".clock-").map_err(|error| at(folder, error))
 }
 
 /// [`now`], queried at most every few seconds.

@@ -14,6 +14,7 @@
 
 mod claims;
 mod clock;
+mod disk;
 mod files;
 mod members;
 mod pool;

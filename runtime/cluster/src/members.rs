@@ -1,7 +1,6 @@
 //! The workers in a directory: one file each, touched while the worker lives.
 
 use std::{
-    fs,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
     sync::{
@@ -19,7 +18,7 @@ use crate::{
     CLAIMS, SHARES, WORKERS,
     claims::Held,
     clock::{self, Clock},
-    files,
+    disk, files,
     process::Process,
 };
 
@@ -33,13 +32,16 @@ const BEATS: u32 = 4;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     pub id: String,
-    /// The machine's name.
+    /// The machine's name, as its engine has it.
     pub host: String,
     /// The version of the program.
     pub version: String,
     /// The engine's job id of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// How often the engine had started the job before.
+    #[serde(default)]
+    pub restarts: u32,
     /// Seconds without a heartbeat after which others presume it dead.
     pub lease_seconds: f64,
     process: Process,
@@ -51,7 +53,7 @@ impl Member {
         let process = Process::current();
         let id = format!("{}-{}-{:08x}", file_name(host), process.pid, fastrand::u32(..));
         let (host, version) = (host.to_owned(), version.to_owned());
-        Self { id, host, version, job, lease_seconds: lease.as_secs_f64(), process }
+        Self { id, host, version, job, restarts: 0, lease_seconds: lease.as_secs_f64(), process }
     }
 
     pub fn pid(&self) -> u32 {
@@ -79,7 +81,7 @@ fn file_name(host: &str) -> String {
 /// The directory can't be read. A missing directory means no workers.
 pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
     let folder = run.join(WORKERS);
-    let entries = match fs::read_dir(&folder) {
+    let entries = match disk::list(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(files::at(&folder, error)),
@@ -92,7 +94,7 @@ pub fn members(run: &Path) -> io::Result<Vec<(Member, SystemTime)>> {
         }
         // A worker that leaves now is gone. Skip unreadable files.
         if let Ok(Some((member, file))) = files::read::<Member>(&path) {
-            found.push((member, file.metadata()?.modified()?));
+            found.push((member, disk::modified(&file)?));
         }
     }
     found.sort_by(|one, other| one.0.id.cmp(&other.0.id));
@@ -120,7 +122,7 @@ pub fn live(run: &Path) -> io::Result<Vec<Member>> {
 /// The folder can't be read or written.
 pub fn any_live(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
     let folder = run.join(WORKERS);
-    let entries = match fs::read_dir(&folder) {
+    let entries = match disk::list(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(files::at(&folder, error)),
@@ -137,7 +139,7 @@ pub fn any_live(run: &Path, own: Option<&str>) -> io::Result<Option<Member>> {
             Some(now) => now,
             None => *now.insert(clock::now(&folder)?),
         };
-        if member.is_live(file.metadata()?.modified()?, now) {
+        if member.is_live(disk::modified(&file)?, now) {
             return Ok(Some(member));
         }
     }
@@ -173,7 +175,7 @@ impl Membership {
     /// The directory can't be written.
     pub fn join(run: &Path, member: Member) -> io::Result<Self> {
         let folder = run.join(WORKERS);
-        fs::create_dir_all(&folder).map_err(|error| files::at(&folder, error))?;
+        disk::create_folder(&folder).map_err(|error| files::at(&folder, error))?;
         let path = folder.join(format!("{}.json", member.id));
         if !files::publish(&path, &member)? {
             let taken =
@@ -181,7 +183,7 @@ impl Membership {
             return Err(files::at(&path, taken));
         }
         let began = Instant::now();
-        let joined = clock::touch(&path).map_err(|error| files::at(&path, error))?;
+        let joined = disk::touch(&path).map_err(|error| files::at(&path, error))?;
         let clock = Clock::of(&folder);
         clock.set(joined);
         let every = member.lease() / BEATS;
@@ -200,9 +202,9 @@ impl Membership {
                 // Shared limits of earlier workers, all of which have ended: their spending is in
                 // the journals by now.
                 files::remove_folder(&run.join(SHARES));
-                files::replace(&beginning, &()).and_then(|()| clock::touch(&beginning))?
+                files::replace(&beginning, &()).and_then(|()| disk::touch(&beginning))?
             }
-            false => fs::metadata(&beginning).and_then(|it| it.modified()).unwrap_or(joined),
+            false => disk::metadata(&beginning).and_then(|it| it.modified()).unwrap_or(joined),
         };
         let (stop, stopped) = mpsc::channel::<()>();
         let beating = Arc::clone(&shared);
@@ -248,7 +250,7 @@ impl Membership {
         }
         let path = self.shared.run.join(WORKERS).join(format!("{id}.json"));
         let Some((member, file)) = files::read::<Member>(&path)? else { return Ok(false) };
-        let beat = file.metadata()?.modified()?;
+        let beat = disk::modified(&file)?;
         Ok(member.is_live(beat, self.shared.clock.now()?))
     }
 
@@ -277,7 +279,7 @@ impl Shared {
 
     fn beat(&self) {
         let began = Instant::now();
-        match clock::touch(&self.path) {
+        match disk::touch(&self.path) {
             Ok(time) => {
                 self.clock.set(time);
                 *self.last_beat.lock().unwrap_or_else(PoisonError::into_inner) = began;
@@ -310,7 +312,7 @@ impl Drop for Membership {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let _ = fs::remove_file(&self.shared.path);
+        let _ = disk::remove(&self.shared.path);
         // Checked after its own file is removed: of two workers that leave at once, at least one
         // finds no other.
         if self.shared.is_alone() {
@@ -324,7 +326,7 @@ impl Drop for Membership {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::fs::{self, File};
 
     use super::*;
 

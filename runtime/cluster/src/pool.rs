@@ -4,7 +4,7 @@
 //! everything fits within the limit. A dead worker's reservations are freed; its spending stays.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
@@ -214,25 +214,26 @@ impl Shared {
         };
         let now = millis(self.membership.now()?);
         forget(&mut account, &self.limits, now);
-        let state = self.register.state(&self.first)?;
-        let mut is_live = BTreeMap::new();
-        for (id, account) in &state.workers {
-            if id != self.id() && !account.reserved.is_empty() {
-                is_live.insert(id.clone(), self.membership.is_live(id)?);
-            }
-        }
         let limits = &self.limits;
-        let grant = self.register.update(&self.first, |state| {
+        let granted = |state: &mut State, dead: &BTreeSet<String>| {
             for (id, other) in &mut state.workers {
                 forget(other, limits, now);
-                // A worker that was not listed a moment ago is alive.
-                if is_live.get(id) == Some(&false) {
+                if dead.contains(id) {
                     other.reserved.clear();
                 }
             }
             state.workers.insert(self.id().to_owned(), account.clone());
             state.workers.retain(|_, account| *account != Account::default());
-            let grant = fits(limits, state, wanted, alone);
+            fits(limits, state, wanted, alone)
+        };
+        let mut state = self.register.state(&self.first)?;
+        let dead = match granted(&mut state, &BTreeSet::new()) {
+            // Each worker that is looked up takes two calls, of which a thousand workers would need two thousand.
+            Grant::Wait => self.dead(&state)?,
+            Grant::Given | Grant::Reached(_) => BTreeSet::new(),
+        };
+        let grant = self.register.update(&self.first, |state| {
+            let grant = granted(state, &dead);
             if matches!(grant, Grant::Given) {
                 let entry = state.workers.entry(self.id().to_owned()).or_default();
                 let amounts = wanted.clone();
@@ -256,6 +257,17 @@ impl Shared {
             forget(&mut own.account, limits, now);
         }
         Ok((grant, reservation))
+    }
+
+    /// The workers of a state that have reservations and are dead.
+    fn dead(&self, state: &State) -> io::Result<BTreeSet<String>> {
+        let mut dead = BTreeSet::new();
+        for (id, account) in &state.workers {
+            if id != self.id() && !account.reserved.is_empty() && !self.membership.is_live(id)? {
+                dead.insert(id.clone());
+            }
+        }
+        Ok(dead)
     }
 
     /// Writes this worker's account.

@@ -5,7 +5,7 @@
 //! dies in between leaves nothing to clean up.
 
 use std::{
-    fs, io,
+    io,
     marker::PhantomData,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -15,7 +15,7 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::files;
+use crate::{disk, files};
 
 /// Old states are removed after at least this many changes.
 const KEPT: u64 = 64;
@@ -44,7 +44,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     }
 
     fn begin(&self, first: &S) -> io::Result<()> {
-        fs::create_dir_all(&self.folder).map_err(|error| files::at(&self.folder, error))?;
+        disk::create_folder(&self.folder).map_err(|error| files::at(&self.folder, error))?;
         if self.newest_listed()?.is_none() {
             // Another worker may be faster, with the same state.
             files::publish(&self.path(1), first)?;
@@ -57,7 +57,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
     }
 
     fn listed(&self) -> io::Result<Vec<u64>> {
-        let entries = fs::read_dir(&self.folder).map_err(|error| files::at(&self.folder, error))?;
+        let entries = disk::list(&self.folder).map_err(|error| files::at(&self.folder, error))?;
         let mut numbers = Vec::new();
         for entry in entries {
             let name = entry?.file_name();
@@ -120,14 +120,14 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
             if files::publish(&path, &new)? {
                 // A process that slept for minutes may have used a state that was removed
                 // meanwhile.
-                if self.path(number).exists() {
+                if disk::metadata(&self.path(number)).is_ok() {
                     self.known.store(number + 1, Ordering::Relaxed);
                     if (number + 1).is_multiple_of(KEPT) {
                         self.prune(number + 1);
                     }
                     return Ok(result);
                 }
-                let _ = fs::remove_file(&path);
+                let _ = disk::remove(&path);
             }
             let most = (attempt + 2).min(LONGEST_WAIT_MS);
             thread::sleep(Duration::from_millis(fastrand::u64(1..=most)));
@@ -141,7 +141,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
 
     /// What can't be removed now is removed the next time.
     fn prune(&self, newest: u64) {
-        let written = |number: u64| fs::metadata(self.path(number)).and_then(|it| it.modified());
+        let written = |number: u64| disk::metadata(&self.path(number)).and_then(|it| it.modified());
         let Ok(now) = written(newest) else { return };
         for number in self.listed().unwrap_or_default() {
             let is_old = || {
@@ -149,7 +149,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
                 age.is_ok_and(|age| age > KEPT_FOR)
             };
             if number + KEPT < newest && is_old() {
-                let _ = fs::remove_file(self.path(number));
+                let _ = disk::remove(&self.path(number));
             }
         }
     }
@@ -157,7 +157,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
+    use std::{fs, time::SystemTime};
 
     use super::*;
 

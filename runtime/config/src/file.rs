@@ -7,8 +7,8 @@ use std::{
 
 use proctor_gateway::EndpointRates;
 use proctor_types::{
-    Budget, FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, LeakCheckSpec, MOST_CPUS, MOST_MB, ModelSpec,
-    NetworkPolicy, RepositorySettings, SandboxSpec, StatementSpec, one_line,
+    Budget, GradingFile, LeakCheckSpec, MOST_MB, ModelSpec, NetworkPolicy, RepositorySettings,
+    ResumeFile, SandboxSpec, StatementSpec, one_line,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,63 +68,27 @@ pub struct ConfigFile {
     /// What is kept of a trial so that it can be resumed (`docs/survival.md`). Not a factor.
     #[serde(default, skip_serializing_if = "ResumeFile::is_default")]
     pub resume: ResumeFile,
+    /// What a machine keeps between runs. No factor.
+    #[serde(default, skip_serializing_if = "CacheFile::is_default")]
+    pub cache: CacheFile,
     /// Rate limits shared by all trials, under names that you choose. Without them, limits are learned from rejections.
     /// Not a factor.
     #[serde(default)]
     pub endpoints: BTreeMap<String, EndpointRates>,
 }
 
-/// `[grading]`.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+/// `[cache]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct GradingFile {
-    /// A flake certificate from `proctor tasks validate --certificate` (`docs/grading.md`).
+pub struct CacheFile {
+    /// MiB that unpacked image archives may take on a machine (`docs/native.md`). Those that were used least recently
+    /// are removed first, and those that a sandbox uses stay. Absent: half of the cache's file system.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), example = &"certificate.json")]
-    pub certificate: Option<PathBuf>,
-    /// How to treat the tests that the certificate lists as unreliable.
-    #[schemars(example = FlakePolicy::Vote)]
-    pub flaky: FlakePolicy,
-    /// Whether each patch is also graded by every test of the repository that passes with gold: the policy `wide`
-    /// (`docs/policies.md`). It does not change `resolved`.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schemars(example = true)]
-    pub wide: bool,
-    /// Whether the verifier of a Harbor task runs in the agent's own container, as in Harbor. The integrity of such a
-    /// verdict is `unverified`. Otherwise it runs in a fresh container with the agent's changes.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schemars(example = true)]
-    pub harbor_shared: bool,
-    /// Total CPUs for all parallel gradings; each counts with its sandbox's limit. Default: all CPUs of the machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS), example = 4.0)]
-    pub cpus: Option<f64>,
-    /// Total MiB for all parallel gradings. Default: the machine's memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB), example = 8192)]
-    pub memory_mb: Option<u64>,
+    #[schemars(range(min = 1, max = MOST_MB), example = 204_800)]
+    pub images_mb: Option<u64>,
 }
 
-/// `[resume]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ResumeFile {
-    /// MiB that a trial may write outside its work directory and still be resumed. If a trial that wrote more is
-    /// interrupted, it starts over.
-    #[schemars(range(min = 0, max = MOST_MB), example = 256)]
-    pub outside_mb: u64,
-    /// MiB of the largest file outside the work directory.
-    #[schemars(range(min = 0, max = MOST_MB), example = 64)]
-    pub outside_file_mb: u64,
-}
-
-impl Default for ResumeFile {
-    fn default() -> Self {
-        Self { outside_mb: 256, outside_file_mb: 64 }
-    }
-}
-
-impl ResumeFile {
+impl CacheFile {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -208,6 +172,28 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
         prompts: None,
         repository_settings: RepositorySettings::default(),
         replay: None,
+    }
+}
+
+/// A configuration whose arms are only scaffolds.
+pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile>) -> ConfigFile {
+    ConfigFile {
+        base: None,
+        tasks,
+        attempts: 1,
+        jobs: 1,
+        arms,
+        sandbox: sandbox.clone(),
+        network: NetworkPolicy::default(),
+        leak_check: LeakCheckSpec::default(),
+        statement: StatementSpec::default(),
+        matrix: Map::new(),
+        budget: Budget::default(),
+        models: BTreeMap::new(),
+        endpoints: BTreeMap::new(),
+        grading: GradingFile::default(),
+        resume: ResumeFile::default(),
+        cache: CacheFile::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Allowed values of a configuration's keys, and the errors for others.
 
 use proctor_egress::{Exception, Pattern};
+pub(crate) use proctor_types::nearest;
 use toml::Value;
 
 use crate::keys::Key;
@@ -187,30 +188,6 @@ fn choice(known: &[String], text: &str) -> Result<(), Wrong> {
     };
     let shown: String = text.chars().take(40).collect();
     Err(Wrong::new(format!("invalid value `{shown}`"), hint))
-}
-
-/// The most similar of some names. `None` if none is close, because a wrong guess is worse than no
-/// guess.
-pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    names
-        .map(|name| (strsim::jaro_winkler(wrong, name), name))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness > 0.75)
-        .map(|(_, name)| name)
-}
-
-/// The most similar of some names, at most three: those that contain the text or are close to it.
-pub fn near<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let lower = wrong.to_lowercase();
-    let likeness = |name: &str| {
-        let name = name.to_lowercase();
-        let within = lower.len() > 2 && (name.contains(&lower) || lower.contains(&name));
-        if within { 1.0 } else { strsim::jaro_winkler(&lower, &name) }
-    };
-    let mut found: Vec<_> = names.map(|name| (likeness(name), name)).collect();
-    found.retain(|(likeness, _)| *likeness > 0.75);
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    found.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
 fn address(text: &str) -> Result<(), Wrong> {

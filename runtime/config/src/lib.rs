@@ -9,7 +9,6 @@ mod base;
 mod documentation;
 mod effect;
 mod endpoints;
-mod error;
 mod file;
 #[cfg(test)]
 mod fuzz;
@@ -26,11 +25,9 @@ mod walk;
 mod written;
 
 pub use documentation::documentation;
-pub use error::UserError;
-pub use file::{ArmFile, ConfigFile, GradingFile, ResumeFile, of_table, plain_arm, read};
-pub use kind::near;
+pub use file::{ArmFile, CacheFile, ConfigFile, of_table, plain_arm, plain_config, read};
 pub use model::{VendorModel, model_of, put_model, vendor_model, vendors};
-pub use paths::SCRIPT;
+pub use proctor_types::{GradingFile, ResumeFile, SCRIPT, UserError, near};
 pub use resolve::{Known, REPLAY, RunConfig, resolve};
 pub use schema::{
     config_schema, generated_config_schema, generated_task_schema, manifest_schema, schema_of,

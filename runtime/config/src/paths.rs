@@ -7,12 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
+use proctor_types::SCRIPT;
 use serde_json::Value;
 
 use crate::{ConfigFile, Written, models};
-
-/// The prefix of a base URL that names a script instead of an endpoint.
-pub const SCRIPT: &str = "script:";
 
 /// File name endings of a scaffold given as a manifest file.
 const MANIFESTS: [&str; 1] = [".toml"];

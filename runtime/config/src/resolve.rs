@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use proctor_scaffold_api::Scaffold;
+use proctor_scaffold_api::{Scaffold, notices::notices};
 use proctor_types::{
     Arm, ArmId, Budget, BudgetEnding, Disclosure, ModelSpec, RepositorySettings, clock_moment,
     sha256_hex,
@@ -190,7 +190,7 @@ pub fn resolve(
                 .map_err(|wrong| written.error(&own("prompts"), wrong.what).hint(wrong.hint))?,
         };
         let mut prompts = found.factors();
-        let notices = proctor_core::notices(&arm.budget);
+        let notices = notices(&arm.budget);
         if let (Some(prompts), false) = (prompts.as_object_mut(), notices.is_empty()) {
             prompts.insert("budget".into(), notices.into());
         }

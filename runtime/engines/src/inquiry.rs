@@ -1,4 +1,4 @@
-//! Asks the scheduler how a run's jobs ended.
+//! Asks the scheduler how a worker's job ended.
 
 use std::{
     collections::HashMap,
@@ -7,14 +7,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Job, Jobs, Submissions, engine, table};
+use crate::{History, Job, Jobs, Submissions, engine, table};
 
 /// Queries a run's schedulers, at most every few seconds per submission.
 #[derive(Debug)]
 pub struct Inquiry {
     run: PathBuf,
     /// By the submission's job.
-    answers: Mutex<HashMap<String, (Instant, Jobs)>>,
+    answers: Mutex<HashMap<String, Answer>>,
+}
+
+/// One start of a worker's job.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    /// As in `PROCTOR_JOB`.
+    pub job: &'a str,
+    /// How often the scheduler had started the job before.
+    pub restarts: u32,
+    pub node: &'a str,
+}
+
+#[derive(Debug, Clone)]
+struct Answer {
+    at: Instant,
+    jobs: Vec<Job>,
+    history: History,
 }
 
 impl Inquiry {
@@ -22,28 +39,60 @@ impl Inquiry {
         Self { run: run.to_owned(), answers: Mutex::default() }
     }
 
-    /// The state of a worker's job, named as in `PROCTOR_JOB`: `NODE_FAIL`, `OUT_OF_MEMORY`.
-    /// `None`: the scheduler doesn't know it or doesn't respond.
-    pub fn state(&self, job: &str) -> Option<String> {
+    /// How a start of a job ended, in the scheduler's terms: `NODE_FAIL`, `OUT_OF_MEMORY`. If it has not ended as far as the
+    /// scheduler knows, its state. `None`: the scheduler doesn't know the job or doesn't respond.
+    pub fn ending(&self, start: &Start<'_>) -> Option<String> {
         let submissions = Submissions::of(&self.run).ok()?;
         let owns =
-            |prefix: &str| job.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('_'));
+            |prefix: &str| start.job.strip_prefix(prefix).is_some_and(|it| it.starts_with('_'));
         let submission = submissions.all.iter().find(|one| owns(&one.job))?;
         let every = Duration::from_secs(table().ok()?.poll_seconds);
         // Held during the query: others that need the same answer wait for it.
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = answers.get(&submission.job).filter(|(at, _)| at.elapsed() < every);
-        let jobs = match known {
-            Some((_, jobs)) => jobs.clone(),
-            None => {
-                let jobs = engine(&submission.engine).ok()?.state(submission);
-                answers.insert(submission.job.clone(), (Instant::now(), jobs.clone()));
-                jobs
-            }
-        };
-        let Jobs::Known(jobs) = jobs else { return None };
-        jobs.iter().find(|one| one.id == job).map(described)
+        let is_fresh = |answer: &&Answer| answer.at.elapsed() < every;
+        if let Some(answer) = answers.get(&submission.job).filter(is_fresh) {
+            return answer.ending(start);
+        }
+        let engine = engine(&submission.engine).ok()?;
+        // A controller that is down answers none of the questions.
+        let Jobs::Known(jobs) = engine.state(submission) else { return None };
+        let answer = Answer { at: Instant::now(), jobs, history: engine.history(submission) };
+        let ending = answer.ending(start);
+        answers.insert(submission.job.clone(), answer);
+        ending
     }
+}
+
+impl Answer {
+    fn ending(&self, start: &Start<'_>) -> Option<String> {
+        let Self { jobs, history, .. } = self;
+        let mut starts = history.ended.iter().filter(|one| one.id == start.job);
+        if let Some(ended) = starts.nth(usize::try_from(start.restarts).ok()?) {
+            return Some(described(ended));
+        }
+        let now = jobs.iter().find(|one| one.id == start.job);
+        let restarts = history.restarts.get(start.job).copied().unwrap_or_default();
+        let state = if restarts > start.restarts {
+            // Without accounting, the scheduler forgets how the earlier start ended.
+            "REQUEUED".to_owned()
+        } else {
+            let now = now?;
+            if now.has_ended() {
+                return Some(described(now));
+            }
+            described(now)
+        };
+        let node = history.nodes.get(start.node).filter(|node| is_lost(node));
+        Some(match node {
+            Some(node) => format!("{state}, node {} is {node}", start.node),
+            None => state,
+        })
+    }
+}
+
+/// An asterisk means that the node doesn't respond.
+fn is_lost(node: &str) -> bool {
+    node.ends_with('*') || node.starts_with("down") || node.starts_with("fail")
 }
 
 fn described(job: &Job) -> String {
@@ -58,6 +107,86 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::slurm::{ended_starts, jobs, nodes, restarts};
+
+    /// What the programs of one version of Slurm printed about seven jobs on two nodes.
+    struct Recorded {
+        squeue: &'static str,
+        sacct: &'static str,
+        scontrol: &'static str,
+        sinfo: &'static str,
+    }
+
+    macro_rules! recorded {
+        ($version:literal, $moment:literal) => {
+            Recorded {
+                squeue: recorded!($version, "squeue", $moment),
+                sacct: recorded!($version, "sacct", $moment),
+                scontrol: recorded!($version, "scontrol", $moment),
+                sinfo: recorded!($version, "sinfo", $moment),
+            }
+        };
+        ($version:literal, $program:literal, $moment:literal) => {
+            include_str!(concat!("../tests/slurm-", $version, "/", $program, "-", $moment, ".txt"))
+        };
+    }
+
+    /// Seconds after the second node lost its power: Slurm has not noticed it.
+    const SILENT: [Recorded; 2] = [recorded!("22.05", "silent"), recorded!("24.11", "silent")];
+    /// Minutes later.
+    const END: [Recorded; 2] = [recorded!("22.05", "end"), recorded!("24.11", "end")];
+
+    impl Recorded {
+        /// `accounts`: whether the site keeps them, so that `sacct` prints something.
+        fn ending(&self, start: &Start<'_>, accounts: bool) -> Option<String> {
+            let ended = if accounts { ended_starts(self.sacct) } else { Vec::new() };
+            let history =
+                History { ended, restarts: restarts(self.scontrol), nodes: nodes(self.sinfo) };
+            Answer { at: Instant::now(), jobs: jobs(self.squeue), history }.ending(start)
+        }
+    }
+
+    #[test]
+    fn endings_of_recorded_jobs_have_slurms_states() {
+        for recorded in END {
+            for (job, node, with_accounts, without) in [
+                ("1_0", "n1", "TIMEOUT", "TIMEOUT, TimeLimit"),
+                ("2_0", "n1", "OUT_OF_MEMORY", "OUT_OF_MEMORY, OutOfMemory"),
+                ("3_0", "n2", "NODE_FAIL", "NODE_FAIL, NodeDown"),
+                // Requeued when its node was lost, and waits.
+                ("4_0", "n2", "NODE_FAIL", "REQUEUED, node n2 is down*"),
+                // Preempted and requeued, and runs again.
+                ("5_0", "n1", "PREEMPTED", "REQUEUED"),
+                ("6_0", "n1", "PREEMPTED", "PREEMPTED"),
+                ("7_0", "n1", "CANCELLED, by 0", "CANCELLED"),
+            ] {
+                let start = Start { job, restarts: 0, node };
+                assert_eq!(recorded.ending(&start, true).as_deref(), Some(with_accounts), "{job}");
+                assert_eq!(recorded.ending(&start, false).as_deref(), Some(without), "{job}");
+            }
+            let again = Start { job: "5_0", restarts: 1, node: "n1" };
+            assert_eq!(recorded.ending(&again, true).as_deref(), Some("RUNNING"));
+        }
+    }
+
+    #[test]
+    fn ending_of_a_job_names_a_node_that_does_not_respond() {
+        for recorded in SILENT {
+            let start = Start { job: "4_0", restarts: 0, node: "n2" };
+            let ending = Some("RUNNING, node n2 is mixed*");
+            assert_eq!(recorded.ending(&start, true).as_deref(), ending);
+            assert_eq!(recorded.ending(&start, false).as_deref(), ending);
+        }
+    }
+
+    fn job(id: &str, state: &str, reason: &str) -> Job {
+        let (id, state, reason) = (id.into(), state.into(), reason.into());
+        Job { id, state, reason, node: String::new() }
+    }
+
+    fn start(job: &str, restarts: u32) -> Start<'_> {
+        Start { job, restarts, node: "n1" }
+    }
 
     #[test]
     fn a_job_has_the_state_that_its_submission_reported_and_others_have_none() {
@@ -65,20 +194,39 @@ mod tests {
         let submitted = r#"[{"engine": "kubernetes", "job": "12", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
         fs::write(run.path().join("engine.json"), submitted).unwrap();
         let inquiry = Inquiry::of(run.path());
-        let job = |id: &str, state: &str, reason: &str| Job {
-            id: id.into(),
-            state: state.into(),
-            reason: reason.into(),
-            node: String::new(),
-        };
-        let jobs = Jobs::Known(vec![
-            job("12_0", "OUT_OF_MEMORY", "OutOfMemory"),
-            job("12_1", "NODE_FAIL", "None"),
-        ]);
-        inquiry.answers.lock().unwrap().insert("12".into(), (Instant::now(), jobs));
-        assert_eq!(inquiry.state("12_0").as_deref(), Some("OUT_OF_MEMORY, OutOfMemory"));
-        assert_eq!(inquiry.state("12_1").as_deref(), Some("NODE_FAIL"));
-        assert_eq!(inquiry.state("12_2"), None);
-        assert_eq!(inquiry.state("1_2"), None, "another submission's");
+        let jobs =
+            vec![job("12_0", "OUT_OF_MEMORY", "OutOfMemory"), job("12_1", "NODE_FAIL", "None")];
+        let answer = Answer { at: Instant::now(), jobs, history: History::default() };
+        inquiry.answers.lock().unwrap().insert("12".into(), answer);
+        let ending = |job: &str| inquiry.ending(&start(job, 0));
+        assert_eq!(ending("12_0").as_deref(), Some("OUT_OF_MEMORY, OutOfMemory"));
+        assert_eq!(ending("12_1").as_deref(), Some("NODE_FAIL"));
+        assert_eq!(ending("12_2"), None);
+        assert_eq!(ending("1_2"), None, "another submission's");
+    }
+
+    #[test]
+    fn ending_belongs_to_the_start_that_is_asked_about() {
+        let jobs = vec![job("7_0", "PENDING", "BeginTime")];
+        let ended = vec![job("7_0", "PREEMPTED", ""), job("7_0", "NODE_FAIL", "")];
+        let restarts = [("7_0".to_owned(), 2)].into();
+        let history = History { ended, restarts, ..History::default() };
+        let answer = Answer { at: Instant::now(), jobs, history };
+        let endings = [0, 1, 2].map(|restarts| answer.ending(&start("7_0", restarts)).unwrap());
+        assert_eq!(endings, ["PREEMPTED", "NODE_FAIL", "PENDING, BeginTime"]);
+    }
+
+    #[test]
+    fn without_accounting_a_start_is_requeued_or_on_a_node_that_is_gone() {
+        let jobs = vec![job("7_0", "RUNNING", "None"), job("7_1", "RUNNING", "None")];
+        let restarts = [("7_0".to_owned(), 1), ("7_1".to_owned(), 0)].into();
+        let nodes = [("n1".to_owned(), "down*".to_owned())].into();
+        let history = History { ended: Vec::new(), restarts, nodes };
+        let mut answer = Answer { at: Instant::now(), jobs, history };
+        let ending = |answer: &Answer, job| answer.ending(&start(job, 0)).unwrap();
+        assert_eq!(ending(&answer, "7_0"), "REQUEUED, node n1 is down*");
+        assert_eq!(ending(&answer, "7_1"), "RUNNING, node n1 is down*");
+        answer.history.nodes = [("n1".to_owned(), "idle".to_owned())].into();
+        assert_eq!(ending(&answer, "7_0"), "REQUEUED");
     }
 }

@@ -84,10 +84,10 @@ impl Kubernetes {
             "name": "worker",
             "image": image,
             "command": ["proctor", "worker", run],
-            "env": [{
-                "name": "PROCTOR_JOB",
-                "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } },
-            }],
+            "env": [
+                { "name": "PROCTOR_JOB", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
+                { "name": "PROCTOR_NODE", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } },
+            ],
             "resources": { "requests": resources, "limits": resources },
             "securityContext": security,
             "volumeMounts": [
@@ -288,6 +288,88 @@ mod tests {
         assert_eq!(rules[0]["onExitCodes"]["values"], json!([2, 3]));
         // The policy needs it.
         assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
+    }
+
+    /// A Job's types by version of Kubernetes, as `tests/kubernetes/types.py` reads them from the crate k8s-openapi.
+    const TYPES: [(&str, &str); 2] = [
+        ("1.33", include_str!("../tests/kubernetes/1.33.json")),
+        ("1.37", include_str!("../tests/kubernetes/1.37.json")),
+    ];
+
+    /// Where a value has unknown or missing fields, or fields of another type.
+    fn wrong(types: &Value, kind: &Value, value: &Value, at: &str) -> Vec<String> {
+        let other = || vec![format!("{at}: {value} is no {kind}")];
+        match (kind, value) {
+            (Value::Array(kinds), Value::Array(values)) => {
+                let each = values.iter().enumerate();
+                each.flat_map(|(index, one)| {
+                    wrong(types, &kinds[0], one, &format!("{at}[{index}]"))
+                })
+                .collect()
+            }
+            (Value::Object(kinds), Value::Object(values)) => {
+                let each = values.iter();
+                each.flat_map(|(key, one)| wrong(types, &kinds["*"], one, &format!("{at}.{key}")))
+                    .collect()
+            }
+            (Value::String(name), value) => match (name.as_str(), value) {
+                ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => Vec::new(),
+                ("integer", Value::Number(number)) if !number.is_f64() => Vec::new(),
+                ("quantity" | "integer or string", Value::String(_) | Value::Number(_)) => {
+                    Vec::new()
+                }
+                (name, Value::Object(fields)) => {
+                    let (known, required) = (&types[name]["fields"], &types[name]["required"]);
+                    let required = required.as_array().into_iter().flatten();
+                    let missing = required.filter_map(Value::as_str);
+                    let missing = missing.filter(|key| !fields.contains_key(*key));
+                    let mut all: Vec<_> =
+                        missing.map(|key| format!("{at}: {key} is missing")).collect();
+                    for (key, field) in fields {
+                        match known.get(key) {
+                            Some(kind) => {
+                                all.extend(wrong(types, kind, field, &format!("{at}.{key}")));
+                            }
+                            None => all.push(format!("{at}: {name} has no field {key}")),
+                        }
+                    }
+                    all
+                }
+                _ => other(),
+            },
+            _ => other(),
+        }
+    }
+
+    #[test]
+    fn manifest_has_the_types_of_the_api() {
+        let least = [("image", "r/proctor:1"), ("claim", "runs")];
+        let all = [
+            ("mount", "/shared"),
+            ("namespace", "lab"),
+            ("mem", "16Gi"),
+            ("cpus", "8"),
+            ("secret", "keys"),
+            ("service_account", "runner"),
+            ("privileged", "true"),
+        ];
+        assert_eq!(least.len() + all.len(), SETTINGS.len());
+        for (version, types) in TYPES {
+            let types: Value = serde_json::from_str(types).unwrap();
+            let wrong = |job: &Value| wrong(&types, &json!("api.batch.v1.Job"), job, "");
+            for settings in [least.to_vec(), [&least[..], &all[..]].concat()] {
+                let job = Kubernetes.manifest(&request(&settings)).unwrap();
+                assert_eq!(wrong(&job), [""; 0], "Kubernetes {version}");
+                let mut job = job;
+                job["spec"]["paralelism"] = json!(8);
+                job["spec"]["backoffLimit"] = json!("8");
+                let container = &mut job["spec"]["template"]["spec"]["containers"][0];
+                container.as_object_mut().unwrap().remove("name");
+                let container = ".spec.template.spec.containers[0]";
+                assert_eq!(wrong(&job).len(), 3, "{:?}", wrong(&job));
+                assert!(wrong(&job).contains(&format!("{container}: name is missing")));
+            }
+        }
     }
 
     #[test]

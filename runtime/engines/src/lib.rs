@@ -13,7 +13,7 @@ mod time;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-pub use inquiry::Inquiry;
+pub use inquiry::{Inquiry, Start};
 pub use kubernetes::Kubernetes;
 pub use logs::failures;
 pub use slurm::Slurm;
@@ -58,6 +58,11 @@ pub trait Engine: fmt::Debug + Send + Sync {
 
     /// The state of a submission's jobs.
     fn state(&self, submission: &Submission) -> Jobs;
+
+    /// What else the scheduler knows about a submission's jobs and nodes, such as how earlier starts of a job ended.
+    fn history(&self, _submission: &Submission) -> History {
+        History::default()
+    }
 
     /// Asks the workers of a submission to close their sandboxes and end, and keeps waiting ones from starting. Nothing is
     /// killed.
@@ -110,6 +115,29 @@ pub struct Job {
     pub node: String,
 }
 
+/// What a scheduler knows of a submission beside the present state of its jobs. What it doesn't know is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History {
+    /// Starts of jobs that have ended, oldest first. A job that was requeued has several.
+    pub ended: Vec<Job>,
+    /// How often each job was started again.
+    pub restarts: BTreeMap<String, u32>,
+    /// The state of each node.
+    pub nodes: BTreeMap<String, String>,
+}
+
+/// States of jobs that have not ended.
+const OPEN: [&str; 8] = [
+    "PENDING",
+    "CONFIGURING",
+    "RUNNING",
+    "SUSPENDED",
+    "STOPPED",
+    "RESIZING",
+    "SIGNALING",
+    "COMPLETING",
+];
+
 /// States of jobs that wait, run, ended well or were ended on request.
 const WELL: [&str; 9] = [
     "PENDING",
@@ -127,6 +155,11 @@ impl Job {
     /// Whether it ended by itself, and not well.
     pub fn has_failed(&self) -> bool {
         !WELL.contains(&self.state.as_str())
+    }
+
+    /// Whether it has ended in any way.
+    pub fn has_ended(&self) -> bool {
+        !OPEN.contains(&self.state.as_str())
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs, io,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -11,7 +12,8 @@ use std::{
 };
 
 use crate::{
-    Engine, EngineError, Job, Jobs, Request, Submission, command, expect_keys, logs::logs, table,
+    Engine, EngineError, History, Job, Jobs, Request, Submission, command, expect_keys, logs::logs,
+    table,
 };
 
 /// What each array task runs.
@@ -99,6 +101,17 @@ impl Engine for Slurm {
         }
     }
 
+    fn history(&self, submission: &Submission) -> History {
+        let job = submission.job.as_str();
+        // Not every site keeps accounts. The other two know less, and every site has them.
+        let ended = ["-n", "-P", "-X", "-D", "-j", job, "-o", "JobID,State"];
+        History {
+            ended: ended_starts(&asked("sacct", submission, ended)),
+            restarts: restarts(&asked("scontrol", submission, ["-o", "show", "job", job])),
+            nodes: nodes(&asked("sinfo", submission, ["-h", "-N", "-o", "%N|%T"])),
+        }
+    }
+
     fn ask_to_end(&self, submission: &Submission) -> Result<(), EngineError> {
         scancel(submission, &["--state=PENDING"])?;
         // The script alone, without the time limit (KillWait) after which Slurm kills a job that it ends.
@@ -107,6 +120,21 @@ impl Engine for Slurm {
 
     fn cancel(&self, submission: &Submission) -> Result<(), EngineError> {
         scancel(submission, &[])
+    }
+}
+
+/// What a program prints about the cluster of a submission. Empty: it is not there, or it fails.
+fn asked(
+    program: &str,
+    submission: &Submission,
+    options: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> String {
+    let Ok(answer) = answer() else { return String::new() };
+    let mut command = Command::new(program);
+    command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()])).args(options);
+    match command::run(&mut command, answer) {
+        Ok(said) if said.status.success() => said.out,
+        _ => String::new(),
     }
 }
 
@@ -185,7 +213,7 @@ fn parsed_id(out: &str) -> Option<(String, Option<String>)> {
     is_number.then(|| (id.to_owned(), cluster))
 }
 
-fn jobs(out: &str) -> Vec<Job> {
+pub(crate) fn jobs(out: &str) -> Vec<Job> {
     let job = |line: &str| {
         let mut parts = line.split('|').map(str::trim);
         let (array, index, _, state) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -194,6 +222,37 @@ fn jobs(out: &str) -> Vec<Job> {
         Some(Job { id, state: state.into(), reason: reason.into(), node: node.into() })
     };
     out.lines().filter_map(job).collect()
+}
+
+/// `sacct`'s rows: one for each start of a job, oldest first. `CANCELLED by 1000` has its reason in the state.
+pub(crate) fn ended_starts(out: &str) -> Vec<Job> {
+    let job = |line: &str| {
+        let (id, state) = line.split_once('|')?;
+        let (state, reason) = state.trim().split_once(' ').unwrap_or((state.trim(), ""));
+        let (id, state, reason) = (id.trim().into(), state.into(), reason.into());
+        let job = Job { id, state, reason, node: String::new() };
+        job.has_ended().then_some(job)
+    };
+    out.lines().filter_map(job).collect()
+}
+
+/// From `scontrol -o show job`: a line of `KEY=VALUE` for each job.
+pub(crate) fn restarts(out: &str) -> BTreeMap<String, u32> {
+    let job = |line: &str| {
+        let value = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key));
+        let (array, index) = (value("ArrayJobId=")?, value("ArrayTaskId=")?);
+        Some((format!("{array}_{index}"), value("Restarts=")?.parse::<u32>().ok()?))
+    };
+    out.lines().filter_map(job).collect()
+}
+
+/// From `sinfo`: a line for each partition of a node.
+pub(crate) fn nodes(out: &str) -> BTreeMap<String, String> {
+    let node = |line: &str| {
+        let (name, state) = line.trim().split_once('|')?;
+        Some((name.to_owned(), state.to_owned()))
+    };
+    out.lines().filter_map(node).collect()
 }
 
 /// `sbatch`'s error, with a hint if the text is known.

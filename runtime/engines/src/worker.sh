@@ -18,6 +18,7 @@ found=$("$program" --version 2>&1)
 [ "$found" = "proctor $version" ] || fail "$program is \"$found\", and the run was submitted with proctor $version" "install the same version for all nodes"
 
 export PROCTOR_JOB=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}
+export PROCTOR_JOB_RESTARTS=${SLURM_RESTART_COUNT:-0} PROCTOR_NODE=$node
 # Not $SLURM_JOB_ID: for one task of an array, that is the id of the whole array.
 left=$(timeout 30 squeue -h -j "$PROCTOR_JOB" -o %L 2>/dev/null)
 

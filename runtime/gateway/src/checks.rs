@@ -20,6 +20,23 @@ pub(crate) struct EndpointChecks {
     pub trimmed: TrimmedCheck,
     pub masked: MaskedCheck,
     pub run_of_one: RunOfOneCheck,
+    pub end_token: EndTokenCheck,
+    pub thought_answer: ThoughtAnswerCheck,
+}
+
+/// Which tokens end a text that a server forgot to remove.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EndTokenCheck {
+    pub tokens: Vec<String>,
+}
+
+/// When a server returned the answer of a model that does not think as its thinking.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ThoughtAnswerCheck {
+    pub off: Vec<String>,
+    pub hint: String,
 }
 
 /// When a proxy trimmed each piece of the arguments of a call.
@@ -94,6 +111,7 @@ pub(crate) struct TornCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CutCheck {
     pub least_tokens: u64,
+    pub least_told: u64,
     pub share: f64,
     pub hint: String,
 }
@@ -231,6 +249,33 @@ impl RunOfOneCheck {
     }
 }
 
+impl EndTokenCheck {
+    /// Removes the tokens at the end of a text. Returns whether there were any.
+    pub(crate) fn cut(&self, text: &mut String) -> bool {
+        let before = text.len();
+        loop {
+            let end = text.trim_end();
+            let mut tokens = self.tokens.iter().filter(|token| !closes(end, token));
+            let rest = tokens.find_map(|token| end.strip_suffix(token.as_str()));
+            let Some(length) = rest.map(str::len) else { break };
+            text.truncate(length);
+        }
+        text.len() < before
+    }
+}
+
+/// Whether a token is the end of an element in the text, as `</s>` is in HTML.
+fn closes(text: &str, token: &str) -> bool {
+    token.strip_prefix("</").is_some_and(|name| text.contains(&format!("<{name}")))
+}
+
+impl ThoughtAnswerCheck {
+    /// Whether a request turns thinking off. `body` is JSON without blanks.
+    pub(crate) fn is_off(&self, body: &[u8]) -> bool {
+        self.off.iter().any(|words| memchr::memmem::find(body, words.as_bytes()).is_some())
+    }
+}
+
 impl ErrorTextCheck {
     /// Whether a text begins like a proxy's error.
     pub(crate) fn fits(&self, text: &str) -> bool {
@@ -304,6 +349,23 @@ mod tests {
         assert!(!found("It works!!!") && !found("") && !found(&"0".repeat(512)));
         assert!(!found("```\na\n```\n================"), "the fence is closed");
         assert!(!found("```bash\nls"), "a model may forget the end of its fence");
+    }
+
+    #[test]
+    fn end_tokens_are_removed_from_the_end_alone() {
+        let check = &EndpointChecks::shipped().expect("a sound table").end_token;
+        for (text, wanted) in [
+            ("```bash\nls\n```</s>", "```bash\nls\n```"),
+            ("Done.<|im_end|>\n<|im_end|>\n", "Done."),
+            ("Done.", "Done."),
+            ("+<s>old</s>", "+<s>old</s>"),
+            ("The token is `<|im_end|>`", "The token is `<|im_end|>`"),
+            ("<|im_end|> ends it", "<|im_end|> ends it"),
+        ] {
+            let mut cut = text.to_owned();
+            assert_eq!(check.cut(&mut cut), text != wanted, "{text}");
+            assert_eq!(cut, wanted);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     TrialGateway,
     checks::EndpointChecks,
     codec::{
-        neutral::{Request, Stop, Tool, Whole},
+        neutral::{Item, Request, Stop, Tool, Whole},
         tolerant,
     },
     judge::{Trouble, TroubleKind},
@@ -77,6 +77,17 @@ impl TrialGateway {
         {
             return Ok(Some(Trouble::damaged(why, &checks.run_of_one.hint)));
         }
+        let is_silent = |item: &Item| match item {
+            Item::Text(text) | Item::Refusal(text) => text.trim().is_empty(),
+            Item::Call(_) => false,
+            Item::Reasoning(_) => true,
+        };
+        let has_thought_alone =
+            whole.stop == Some(Stop::End) && !text.is_empty() && whole.items.iter().all(is_silent);
+        if has_thought_alone && checks.thought_answer.is_off(&request.body) {
+            let why = "the response is reasoning alone, although the request turns thinking off";
+            return Ok(Some(Trouble::damaged(why, &checks.thought_answer.hint)));
+        }
         if !request.tools {
             return Ok(None);
         }
@@ -118,7 +129,7 @@ impl TrialGateway {
         let found = tokio::task::spawn_blocking(move || look.find()).await.ok().flatten();
         Ok(match found {
             // A response that was not streamed: the model itself writes its calls this way.
-            Some(Found::Torn(_)) if !request.stream => {
+            Some(Found::Torn(_)) if !request.stream && !halts.only_streams(model) => {
                 halts.tears_calls(model);
                 None
             }
@@ -213,7 +224,7 @@ impl Look {
     /// Whether the endpoint counted too few tokens for the whole request.
     fn cut(&self, request: &Request) -> Option<Found> {
         let checks = self.checks;
-        let told = self.told.filter(|told| *told > 0)?;
+        let told = self.told.filter(|told| *told >= checks.cut.least_told)?;
         let ours = tokens::count_request(request);
         let is_cut =
             ours >= checks.cut.least_tokens && (told as f64) < ours as f64 * checks.cut.share;
@@ -244,6 +255,10 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
     let is_ours = tools.iter().any(|tool| tool.name == *name);
     if let Some(tool) = tools.iter().find(|tool| !is_ours && is_within(&tool.name, name)) {
         return Some(format!("a call uses the name `{name}` instead of the tool `{}`", tool.name));
+    }
+    // Some streams carry a name in pieces.
+    if let Some(tool) = tools.iter().find(|tool| !is_ours && is_begun(&tool.name, name)) {
+        return Some(format!("a call names `{name}`, the beginning of the tool `{}`", tool.name));
     }
     let is_object = |text: &str| {
         serde_json::from_str::<Map<String, Value>>(text).is_ok_and(|map| !map.is_empty())
@@ -291,6 +306,11 @@ fn is_within(tool: &str, name: &str) -> bool {
         || name.strip_suffix(tool).is_some_and(|rest| rest.ends_with(is_sign))
 }
 
+/// Whether a name is the beginning of another one.
+fn is_begun(tool: &str, name: &str) -> bool {
+    !name.is_empty() && tool.len() > name.len() && tool.starts_with(name)
+}
+
 #[cfg(test)]
 mod tests {
     use proctor_types::ToolCall;
@@ -334,9 +354,13 @@ mod tests {
             assert!(of("shell", text, 20), "{text}");
         }
         assert!(of("shell", "{}", 126) && of("shell", "", 126));
-        for (name, torn_name) in
-            [("shell_ide", true), ("proxy.shell", true), ("bash", false), ("shells", false)]
-        {
+        for (name, torn_name) in [
+            ("shell_ide", true),
+            ("proxy.shell", true),
+            ("sh", true),
+            ("bash", false),
+            ("shells", false),
+        ] {
             let call = ToolCall {
                 id: "a".into(),
                 name: name.into(),

@@ -14,6 +14,8 @@ use crate::{
 pub(crate) struct Form {
     /// As it is sent.
     pub request: Outgoing,
+    /// As the caller made it.
+    original: Outgoing,
     /// The changes, in order.
     repairs: Vec<Repair>,
 }
@@ -21,7 +23,8 @@ pub(crate) struct Form {
 impl Form {
     /// Applies the repairs that the model's endpoint is known to need.
     pub(crate) fn new(trial: &TrialGateway, request: &Outgoing) -> Self {
-        let mut form = Self { request: request.clone(), repairs: Vec::new() };
+        let mut form =
+            Self { request: request.clone(), original: request.clone(), repairs: Vec::new() };
         let known = trial.line().halts.repairs(&trial.line().model);
         form.add(trial, known, usize::MAX);
         form
@@ -43,9 +46,11 @@ impl Form {
             return false;
         };
         let (api, turns) = (trial.line().model.api, trial.turns());
+        let only_streams = trial.line().halts.only_streams(&trial.line().model);
         let before = self.repairs.len();
         for repair in repairs {
-            if self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns) {
+            let is_vain = only_streams && repair.action == Action::NoStream;
+            if is_vain || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns) {
                 continue;
             }
             self.request.stream &= repair.action != Action::NoStream;
@@ -68,14 +73,44 @@ impl Form {
         self.request.headers.insert(header::CACHE_CONTROL, no_cache);
     }
 
-    /// Repairs what an error complains of. `false`: there is nothing to repair, or nothing left.
-    pub(crate) fn repair(&mut self, trial: &TrialGateway, body: &str) -> Result<bool, Fault> {
+    /// Repairs what an error complains of, which has come `times` times. `false`: there is nothing to repair,
+    /// or nothing left.
+    pub(crate) fn repair(
+        &mut self,
+        trial: &TrialGateway,
+        status: u16,
+        body: &str,
+        times: u32,
+    ) -> Result<bool, Fault> {
         // Don't keep repairing a body that is rejected every time.
         const MOST: usize = 8;
         if self.repairs.len() >= MOST {
             return Ok(false);
         }
-        Ok(self.add(trial, Repairs::shipped()?.of(trial.line().model.api, body), 1))
+        let model = &trial.line().model;
+        let repairs: Vec<_> = Repairs::shipped()?.of(model.api, status, body, times).collect();
+        if repairs.iter().any(|repair| repair.action == Action::Stream) {
+            trial.line().halts.streams_only(model);
+            if self.stream_again(trial) {
+                return Ok(true);
+            }
+        }
+        Ok(self.add(trial, repairs, 1))
+    }
+
+    /// Undoes `NoStream`, which an endpoint that only streams rejects. Returns whether there was one.
+    fn stream_again(&mut self, trial: &TrialGateway) -> bool {
+        let (whole, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.repairs)
+            .into_iter()
+            .partition(|repair| repair.action == Action::NoStream);
+        if whole.is_empty() {
+            self.repairs = others;
+            return false;
+        }
+        let headers = std::mem::take(&mut self.request.headers);
+        self.request = Outgoing { headers, ..self.original.clone() };
+        self.add(trial, others, usize::MAX);
+        true
     }
 
     /// The endpoint accepted the request: repair later ones before they are sent.

@@ -83,6 +83,8 @@ struct Heard {
     torn: bool,
     /// A call had characters that HTML escapes: the endpoint passes them on.
     unescaped: bool,
+    /// It rejects requests without streaming.
+    only_streams: bool,
     /// What its requests need so that it accepts them.
     repairs: Vec<Repair>,
     /// Rejections by their text, until a trial gets past that point.
@@ -179,6 +181,16 @@ impl Halts {
     /// Whether the endpoint has returned a call with characters that HTML escapes.
     pub(crate) fn has_unescaped(&self, model: &ModelSpec) -> bool {
         self.heard(model, |heard| heard.unescaped).unwrap_or_default()
+    }
+
+    /// The endpoint rejects requests without streaming.
+    pub(crate) fn streams_only(&self, model: &ModelSpec) {
+        self.hear(model, |heard| heard.only_streams = true);
+    }
+
+    /// Whether the endpoint rejects requests without streaming.
+    pub(crate) fn only_streams(&self, model: &ModelSpec) -> bool {
+        self.heard(model, |heard| heard.only_streams).unwrap_or_default()
     }
 
     /// The repairs that requests of the model need.

@@ -132,7 +132,9 @@ fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
         | Subject::Tools => Judgement::Rejected { status: 400, body: endpoint.redact_text(body) },
         Subject::Billing => unusable(endpoint, quoted(&endpoint.redact_text(body)), 402),
         Subject::Key => unusable(endpoint, quoted(&endpoint.redact_text(body)), 401),
-        Subject::RateLimit | Subject::Proxy | Subject::Unknown => return None,
+        Subject::RateLimit | Subject::Proxy | Subject::UnknownModel | Subject::Unknown => {
+            return None;
+        }
     };
     Some(judged)
 }
@@ -151,7 +153,8 @@ fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint
     match (status, subject) {
         (_, Subject::Billing) => unusable(endpoint, told, 402),
         (400, Subject::Key) => unusable(endpoint, told, 401),
-        (_, Subject::RateLimit) | (408 | 409 | 425 | 429 | 500..=599, _) => again(told),
+        // 498: Groq's flex tier is full. 499: Google canceled the request.
+        (_, Subject::RateLimit) | (408 | 409 | 425 | 429 | 498 | 499 | 500..=599, _) => again(told),
         (_, Subject::ContextOverflow | Subject::ContentFilter | Subject::UnkeptItem) => {
             Judgement::Rejected { status, body }
         }

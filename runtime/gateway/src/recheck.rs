@@ -33,6 +33,7 @@ pub fn recheck_rejection(
         Subject::RateLimit => Some("the endpoint's error is a rate limit"),
         Subject::Billing | Subject::Key => Some("the endpoint's error is about the account or key"),
         Subject::Tools => Some("the endpoint's error is about tools"),
+        Subject::UnknownModel => Some("the endpoint's error is about the name of the model"),
         Subject::Proxy => Some("the error is a proxy's page"),
         Subject::Unknown | Subject::UnkeptItem => {
             Some("the endpoint's error is neither an overflow nor a filter")

@@ -24,6 +24,8 @@ pub(crate) enum Subject {
     UnkeptItem,
     /// The model does not support tools.
     Tools,
+    /// The endpoint does not know the model.
+    UnknownModel,
     /// A proxy's page or text rather than an API error.
     Proxy,
     /// Not recognized: an infrastructure failure.
@@ -190,6 +192,15 @@ mod tests {
             (404, "No endpoints found that support tool use.", Subject::Tools),
             (400, "registry.ollama.ai/library/phi does not support tools", Subject::Tools),
             (400, "\"auto\" tool choice requires --enable-auto-tool-choice", Subject::Tools),
+            (
+                400,
+                "max_tokens must be at least 1, got -160. (parameter=max_tokens, value=-160)",
+                Subject::ContextOverflow,
+            ),
+            (400, "The requested model is not supported.", Subject::UnknownModel),
+            (404, "The model `meta/llama` does not exist.", Subject::UnknownModel),
+            (500, "The requested model is not supported.", Subject::Unknown),
+            (400, "max_tokens must be at least 1, got 0", Subject::Unknown),
             // A word that merely occurs proves nothing.
             (
                 400,

@@ -21,6 +21,7 @@ pub struct RetryPolicy {
     pub silent_attempts: u32,
     pub empty_attempts: u32,
     pub rejected_attempts: u32,
+    pub cut_streams: u32,
     pub connect_seconds: f64,
     pub lost_share: f64,
     pub alike_trials: usize,
@@ -60,10 +61,11 @@ impl RetryPolicy {
             policy.silent_attempts,
             policy.empty_attempts,
             policy.rejected_attempts,
+            policy.cut_streams,
         ];
         if attempts.contains(&0) {
-            let what = "attempts, connect_attempts, silent_attempts, empty_attempts, \
-                        rejected_attempts: must be at least 1";
+            let what = "attempts, connect_attempts, silent_attempts, empty_attempts, rejected_attempts, cut_streams: \
+                        at least 1";
             return Err(fault(what.into()));
         }
         if !(policy.lost_share > 0.0 && policy.lost_share <= 1.0) || policy.alike_trials == 0 {

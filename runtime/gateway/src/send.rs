@@ -18,6 +18,7 @@ use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, header};
 use proctor_types::{NativeTurn, Usage, with_causes};
 use reqwest::Response;
+use serde::de::IgnoredAny;
 use serde_json::Map;
 use tokio::time::Instant;
 
@@ -173,6 +174,21 @@ impl Came {
                 self.queued
             }
         }
+    }
+
+    /// Whether a stream ended before its response did, without a reason.
+    pub(crate) fn is_cut(&self) -> bool {
+        let is_unexplained = match &self.ended {
+            Some(Ended::Broken(broken)) => {
+                broken.kind == TroubleKind::Endpoint && broken.said.is_none()
+            }
+            Some(Ended::Cut(_)) => false,
+            // A whole document says what it is.
+            None => {
+                self.unread.is_some() && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
+            }
+        };
+        self.is_success() && is_unexplained
     }
 
     fn is_success(&self) -> bool {

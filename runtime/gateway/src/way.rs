@@ -28,7 +28,7 @@ use crate::{
     tokens,
     trial::{Attempts, Cut},
     usage,
-    words::{first_words, said},
+    words::{first_words, quoted, said},
 };
 
 /// An outgoing request.
@@ -186,7 +186,7 @@ struct Attempted<'a> {
 fn is_worth_repeating(status: u16, body: &str) -> bool {
     matches!(
         rejections::subject(status, body),
-        Subject::Unknown | Subject::ContentFilter | Subject::Proxy
+        Subject::Unknown | Subject::UnknownModel | Subject::ContentFilter | Subject::Proxy
     )
 }
 
@@ -205,7 +205,7 @@ impl TrialGateway {
         let mut heard = Hearing::new(client.wait_for(self.turn()).await?);
         let mut waited = begun.elapsed();
         let mut form = Form::new(self, request);
-        let (mut rejections, mut filtered) = (0, 0);
+        let (mut rejections, mut filtered, mut cut_streams) = (0, 0, 0);
         let mut unauthorized = false;
         loop {
             let request = &form.request;
@@ -241,6 +241,9 @@ impl TrialGateway {
                 && self.line().halts.has_answered(&self.line().model)
             {
                 judged = Judgement::Again(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
+            }
+            if let Some(trouble) = self.unknown_model(&came, &judged) {
+                judged = Judgement::Again(trouble);
             }
             // This halts only requests with tools, so it is not for `unusable`.
             let without_tools = unsupported.is_some();
@@ -287,7 +290,7 @@ impl TrialGateway {
                 Judgement::Unusable(fault) => return Err(fault.into()),
                 Judgement::Rejected { status, body } => {
                     let free = !client.has_begun() && !client.is_gone();
-                    if free && form.repair(self, &body)? {
+                    if free && form.repair(self, status, &body, rejections + 1)? {
                         continue;
                     }
                     rejections += 1;
@@ -310,12 +313,20 @@ impl TrialGateway {
                     // Some servers report a request that they cannot parse as their own failure.
                     let failed = matches!(came.status, Some(500..=599));
                     let free = !client.has_begun() && !client.is_gone();
-                    if failed && free && form.repair(self, &String::from_utf8_lossy(&came.raw))? {
+                    let (status, number) = (came.status.unwrap_or_default(), attempts.number());
+                    if failed
+                        && free
+                        && form.repair(self, status, &String::from_utf8_lossy(&came.raw), number)?
+                    {
                         continue;
                     }
+                    cut_streams +=
+                        u32::from(trouble.kind == TroubleKind::Endpoint && came.is_cut());
+                    let are_cut = cut_streams >= self.line().policy.cut_streams;
                     let limit = EndpointChecks::shipped()?.length.explicit_limit;
                     let repair = match trouble.kind {
                         TroubleKind::Damaged => Some(("no_stream", Action::NoStream)),
+                        TroubleKind::Endpoint if are_cut => Some(("no_stream", Action::NoStream)),
                         TroubleKind::Capped => {
                             Some(("explicit_limit", Action::ExplicitLimit(limit)))
                         }
@@ -326,7 +337,8 @@ impl TrialGateway {
                     if trouble.kind == TroubleKind::Damaged {
                         form.bypass_caches();
                     }
-                    if free && form.add(self, repair, 1) {
+                    // After cut streams the endpoint gets its pause.
+                    if free && form.add(self, repair, 1) && !are_cut {
                         continue;
                     }
                     (Some(trouble), None)
@@ -366,6 +378,23 @@ impl TrialGateway {
                 (None, None) => {}
             }
         }
+    }
+
+    /// Why a request is sent again that a server of the endpoint rejects because it does not have the
+    /// model, although the model has answered in this run: another server has it.
+    fn unknown_model(&self, came: &Came, judged: &Judgement) -> Option<Trouble> {
+        let is_final = matches!(judged, Judgement::Rejected { .. } | Judgement::Unusable(_));
+        let status = came.status.filter(|_| is_final)?;
+        let body = String::from_utf8_lossy(&came.raw);
+        let line = self.line();
+        let is_known = rejections::subject(status, &body) == Subject::UnknownModel
+            && line.halts.has_answered(&line.model);
+        is_known.then(|| {
+            Trouble::new(
+                TroubleKind::Endpoint,
+                format!("status {status}: {}", quoted(&said(&body))),
+            )
+        })
     }
 
     /// Why a complete response is requested again before anything acts on it. A filter may raise a
@@ -514,7 +543,11 @@ impl TrialGateway {
         let Charged { usage, cost_usd, step, delivered, spread } = charged;
         let usage = usage.unwrap_or_default();
         client.settled(&whole, &usage);
-        let answer = Answer { usage, cost_usd, ..whole.answer() };
+        let mut answer = Answer { usage, cost_usd, ..whole.answer() };
+        if EndpointChecks::shipped()?.end_token.cut(&mut answer.content) {
+            // The turn goes back as the endpoint wrote it.
+            answer.native = answer.native.or(whole.native);
+        }
         let answer = self.line().endpoint.redact_answer(answer);
         let error = (!delivered).then(|| "the client disconnected".to_owned());
         let answered = Some(&answer);

@@ -64,7 +64,7 @@ class Canaries:
         self._taken, self._environ, self._said = [], os.environ, None
         self.others = []
         # Bound before anything of the graded code is loaded.
-        self._compile, self._literal = compile, ast.literal_eval
+        self._compile, self._evaluate, self._named = compile, eval, None
         self.current = self._nodeid = None
 
     def lay(self, items):
@@ -154,7 +154,9 @@ class Canaries:
             return item, function, test, test, None
         if canary["given"] is not None:
             place, name, written = canary["given"]
-            return item, function, test, test, (place, name, self._literal(written))
+            # A compiled constant, as the test's own is: texts that look like names are interned.
+            value = self._evaluate(self._compile(written, "<value>", "eval", 0, True), {"__builtins__": {}})
+            return item, function, test, test, (place, name, value)
         for start, end, now in sorted(canary["edits"], reverse=True):
             text = text[:start] + now.encode("utf-8") + text[end:]
         seen = itertools.count()
@@ -250,6 +252,16 @@ class Canaries:
                 self._marks[self.current][1] = repr(self._marks[self.current][0])
             if function.__code__ is not code:
                 function.__code__ = code
+            self._rename(item)
+
+    def _rename(self, item):
+        """The name of a canary has the mistaken value of a parameter: folders and files are named by it."""
+        place, name, value = self._given.get(self.current, ("module", None, None))
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if place != "module" and name in params and "[" in item.name:
+            self._named = item, item.name
+            head, _, tail = item.name.partition("[")
+            item.name = head + "[" + tail.replace(str(params[name]), str(value))
 
     def give(self, item):
         """Puts the mistaken value where the test's own was: into what it is called with and whatever else
@@ -292,6 +304,9 @@ class Canaries:
             holder[name] = value
 
     def end(self, item):
+        if self._named is not None:
+            self._named[0].name = self._named[1]
+            self._named = None
         if self.current is not None and self._spent > self._seconds:
             self._leave_out_the_rest(item)
         self.current = None

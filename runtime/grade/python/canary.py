@@ -66,6 +66,7 @@ WORD = re.compile(r"[A-Z]?[a-z]+[0-9]*|[A-Z]+")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 STRING = re.compile(rb"([rRuUbB]{0,2})('''|\"\"\"|'|\")")
 ESCAPE = re.compile(r"\\(?:x..|u....|U........|N\{[^}]*\}|[0-7]{1,3}|.)|.", re.S)
+PLAIN_PATTERN = re.compile(r"[^\\.^$*+?{}\[\]()|]+\Z")
 NUMBER = re.compile(rb"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?![0-9A-Za-z_.])")
 
 
@@ -229,6 +230,8 @@ class Test:
         self.arguments = {argument.arg for argument in node.args.args + node.args.kwonlyargs}
         self.definitions, self.looped = {}, {}
         self.reached = list(self._reached(node.body))
+        # Statements that each run enters which does not fail before, unless a context manager keeps an exception.
+        self.entered = []
 
     def _read_parameters(self, decorator):
         if len(decorator.args) < 2:
@@ -335,6 +338,8 @@ class Test:
                 if any(part in name for name in names for part in CATCHERS):
                     continue  # What is raised in there may be meant to be.
                 parts = [statement.body]
+                if any(statement is one for one in certain + self.entered):
+                    self.entered += statement.body
             elif isinstance(statement, ast.Try):
                 caught = [name for one in statement.handlers for name in caught_by(one)]
                 hides = not CATCH_ALL.isdisjoint(caught)
@@ -405,6 +410,22 @@ class Test:
         others = sorted(words["warnings" if is_warning else "exceptions"] - {name_of(expected)})
         if end is not None and others:
             yield Edit(start, end, chance.choice(others).encode("ascii"), "raises")
+        written = [keyword.value for keyword in call.keywords if keyword.arg == "match"]
+        written += call.args[1:2] if name_of(call).endswith(("Regex", "Regexp")) else []
+        for edit in self._of_message(written[0]) if written else ():
+            yield edit
+
+    def _of_message(self, node):
+        """An edit of a pattern that is plain text: a letter within a word, for one that few words have. An honest message
+        may well have another number or another short word of the pattern."""
+        known, value = constant(node)
+        start = self.source.start(node) if known and isinstance(value, str) else None
+        token = None if start is None else self._token(start, value)
+        words = [] if token is None else list(re.finditer(rb"[A-Za-z]{5,}", token))
+        if words and PLAIN_PATTERN.match(value) and value.encode("utf-8") in token:
+            at = start + chance.choice(words).start() + 2
+            was = self.source.text[at : at + 1]
+            yield Edit(at, at + 1, chance.choice([new for new in (b"j", b"q", b"x", b"z") if new != was.lower()]), "raises")
 
     def _of_call(self, call):
         name, arguments = name_of(call), call.args
@@ -418,6 +439,9 @@ class Test:
                 yield edit
         if name in ("assertTrue", "assert_") and arguments:
             for edit in self._of_condition(arguments[0]):
+                yield edit
+        if name in ("assertLess", "assertLessEqual") and len(arguments) >= 2:
+            for edit in self._of_difference(arguments[0], arguments[1], ast.Lt):
                 yield edit
         if name == "assertIn" and len(arguments) >= 2:
             for edit in self._needle(arguments[0]):
@@ -439,7 +463,11 @@ class Test:
                     yield edit
         elif isinstance(test, ast.Compare) and len(test.ops) == 1:
             left, right, op = test.left, test.comparators[0], type(test.ops[0])
-            if op is ast.Eq:
+            differences = list(self._of_difference(left, right, op))
+            for edit in differences:
+                yield edit
+            # Of a rounded difference only the number that is taken away tries the value.
+            if op is ast.Eq and not differences:
                 for edit in self._of_pair(left, right, False):
                     yield edit
             elif op is ast.In:
@@ -475,6 +503,28 @@ class Test:
         names = {getattr(part, "id", getattr(part, "attr", "")) for part in self.below} | self.arguments
         parts = {word.lower() for name in names for word in WORD.findall(str(name))}
         return not parts & words["unsteady"]
+
+    def _of_difference(self, left, right, op):
+        """Edits of a number that a value is near to: `abs(found - 2.5) < 1e-9`, `round(found - 2.5, 7) == 0`. A value whose
+        difference to anything is zero agrees with each, and with a comparison the other way round not at all."""
+        small, bound = (right, left) if op in (ast.Gt, ast.GtE) else (left, right)
+        if not isinstance(small, ast.Call) or small.keywords or not small.args:
+            return
+        name, limit = name_of(small), literal(bound)[1]
+        digits = literal(small.args[1])[1] if len(small.args) == 2 else 0
+        if op is ast.Eq and name == "round" and limit == 0 and isinstance(digits, int):
+            limit = 10.0 ** -digits
+        elif op is ast.Eq or name not in ("abs", "fabs") or len(small.args) != 1 or type(limit) not in (int, float):
+            return
+        difference = small.args[0]
+        if not isinstance(difference, ast.BinOp) or not isinstance(difference.op, ast.Sub):
+            return
+        for side in (difference.right, difference.left):
+            value = side.operand if isinstance(side, ast.UnaryOp) else side
+            known, was = constant(value)
+            for start, end, new in self._leaves(side, False) if known else ():
+                if isinstance(was, (int, float)) and abs(float(new) - was) > 2 * abs(limit):
+                    yield Edit(start, end, new, "value")
 
     def _flip(self, left, right, op):
         end, start = self.source.end(left), self.source.start(right)
@@ -816,6 +866,8 @@ def of_function(source, name, function, found, conftests):
             "about": any(about for _, _, about in pieces),
             "more": told[1:],
             "marks": sorted({lines[0] for _, lines, _ in pieces}) if in_branches else [],
+            # A run that passes and reached none of them left a `with` statement without the exception.
+            "entered": in_branches and any(one.lineno == lines[0] for one in test.entered for _, lines, _ in pieces),
         }
         one.update(told[0])
         yield one

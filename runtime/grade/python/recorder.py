@@ -3,8 +3,8 @@
 A line is `MAC JSON`, where MAC is the HMAC-SHA256 of the previous MAC and the JSON: the grader sees a line that
 anything without the key added, changed, dropped or moved.
 
-The plugin has no attributes. What it knows is in variables of the function that makes it, so that no code that
-finds the plugin finds the canaries by it.
+The plugin has no attributes, and its methods only ask (`asking.py`). No code that finds the plugin finds the canaries
+or the channel by it.
 """
 
 import hashlib
@@ -72,8 +72,8 @@ def peak_kb():
         return None
 
 
-def plugin(emit, order, origin, canaries, sight):
-    """The plugin, and the function that sends the last record."""
+def plugin(emit, order, origin, canaries, sight, answer, ask):
+    """The plugin, and the function that sends the last record. Both only ask (`asking.py`)."""
     ids = order["ids"]
     wanted = None if ids is None else frozenset(ids)
     watched = [(name, os.path.abspath(name)) for name in order["watch"]]
@@ -93,107 +93,97 @@ def plugin(emit, order, origin, canaries, sight):
             sight.failed(where, error)
             return None
 
-    class Recorder:
-        __slots__ = ()
+    def configured(config):
+        guarded("the configuration", sight.configured, config)
 
-        def pytest_configure(self, config):
-            guarded("the configuration", sight.configured, config)
+    def registered(plugin, manager):
+        guarded("a plugin", sight.registered, plugin, manager)
 
-        def pytest_plugin_registered(self, plugin, manager):
-            if plugin is not self:
-                guarded("a plugin", sight.registered, plugin, manager)
+    def modified(config, items):
+        dropped = [item for item in items if not keeps(item.nodeid)]
+        if dropped:
+            items[:] = [item for item in items if keeps(item.nodeid)]
+            config.hook.pytest_deselected(items=dropped)
+        guarded("the tests before their canaries", sight.before_canaries, items)
+        canaries.lay(items)
 
-        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_collection_modifyitems(self, config, items):
-            yield
-            dropped = [item for item in items if not keeps(item.nodeid)]
-            if dropped:
-                items[:] = [item for item in items if keeps(item.nodeid)]
-                config.hook.pytest_deselected(items=dropped)
-            guarded("the tests before their canaries", sight.before_canaries, items)
-            canaries.lay(items)
+    def uncollected(report):
+        why = text(report.longrepr)[-2000:]
+        emit({"t": "collect", "id": text(report.nodeid), "outcome": "failed", "why": why})
 
-        def pytest_collectreport(self, report):
-            if report.failed:
-                why = text(report.longrepr)[-2000:]
-                emit({"t": "collect", "id": text(report.nodeid), "outcome": "failed", "why": why})
+    def collected(session, recorder):
+        if origin is not None:
+            origin.look()
+        guarded("the collected tests", sight.collected, session, recorder, canaries)
+        begin = {
+            "t": "begin",
+            "collected": [text(item.nodeid) for item in session.items],
+            "watched": {name: sight.hash(path) for name, path in watched},
+        }
+        begin.update(versions)
+        emit(begin)
 
-        def pytest_collection_finish(self, session):
-            if origin is not None:
-                origin.look()
-            guarded("the collected tests", sight.collected, session, self, canaries)
-            begin = {
-                "t": "begin",
-                "collected": [text(item.nodeid) for item in session.items],
-                "watched": {name: sight.hash(path) for name, path in watched},
-            }
-            begin.update(versions)
-            emit(begin)
+    def begins(item):
+        guarded("who runs a test", sight.begins)
+        if sight.is_forked():
+            sight.ran_in_fork(item)
+        canaries.begin(item)
+        sight.forget_lines(item)
 
-        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_runtest_protocol(self, item):
-            if sight.is_forked():
-                sight.ran_in_fork(item)
-            canaries.begin(item)
-            sight.forget_lines(item)
-            yield
-            sight.forget_lines(item)
-            canaries.end(item)
+    def ends(item):
+        sight.forget_lines(item)
+        canaries.end(item)
 
-        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_runtest_call(self, item):
-            guarded("a test before its call", sight.before_call, item)
-            canaries.give(item)
-            if canaries.current is None:
-                runs[item.nodeid] = runs.get(item.nodeid, 0) + 1
-            outcome = yield
-            canaries.take_back()
-            # Seen without pytest's own account of it.
-            called[item.nodeid] = looks and getattr(outcome, "excinfo", None) is not None
+    def before_call(item):
+        guarded("who calls a test", sight.begins)
+        guarded("a test before its call", sight.before_call, item)
+        canaries.give(item)
+        if canaries.current is None:
+            runs[item.nodeid] = runs.get(item.nodeid, 0) + 1
 
-        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_pyfunc_call(self):
-            guarded("the id of a test", canaries.say)
-            yield
+    def after_call(item, outcome):
+        canaries.take_back()
+        sight.call_ended()
+        # Seen without pytest's own account of it.
+        called[item.nodeid] = looks and getattr(outcome, "excinfo", None) is not None
 
-        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_runtest_makereport(self, item, call):
-            yield  # Other plugins may replace call.excinfo (unittest does), so look afterwards.
-            has_raised = call.excinfo is not None
-            if call.when == "call":
-                seen = called.pop(item.nodeid, None)
-                if looks:
-                    # A report of a call that was not seen is the report of no call.
-                    has_raised = None if seen is None else seen or has_raised
-                    guarded("the hooks after a test", sight.after_phase, self)
-                    guarded("files that a test opened", sight.look_at_openings)
-                    guarded("a test after its call", sight.after_call, item, has_raised)
-            raised[item.nodeid, call.when] = has_raised
-            guarded("what a test raised", canaries.saw, item, call.excinfo)
+    def before_function():
+        guarded("the id of a test", canaries.say)
 
-        @pytest.hookimpl(tryfirst=True)
-        def pytest_runtest_logreport(self, report):
-            sub = "SubTest" in type(report).__name__ or "Subtest" in type(report).__name__
-            record = {
-                "t": "test",
-                "id": text(report.nodeid),
-                "when": "subtest" if sub else text(report.when),
-                "outcome": text(report.outcome),
-                "xfail": hasattr(report, "wasxfail"),
-                "raised": None if sub else raised.pop((report.nodeid, report.when), None),
-                "runs": runs.get(report.nodeid, 0),
-                "seconds": round(float(getattr(report, "duration", 0) or 0), 4),
-            }
-            if canaries.is_of(report.nodeid):
-                canaries.report(record, report)
-                return
-            count[0] += 1
-            emit(record)
+    def made(recorder, item, call):
+        guarded("who makes a report", sight.reports)
+        has_raised = call.excinfo is not None
+        if call.when == "call":
+            seen = called.pop(item.nodeid, None)
+            if looks:
+                # A report of a call that was not seen is the report of no call.
+                has_raised = None if seen is None else seen or has_raised
+                guarded("the hooks after a test", sight.after_phase, recorder)
+                guarded("files that a test opened", sight.look_at_openings)
+                guarded("a test after its call", sight.after_call, item, has_raised)
+        raised[item.nodeid, call.when] = has_raised
+        guarded("what a test raised", canaries.saw, item, call.excinfo)
 
-    recorder = Recorder()
+    def reported(report):
+        guarded("who reports", sight.reports)
+        sub = "SubTest" in type(report).__name__ or "Subtest" in type(report).__name__
+        record = {
+            "t": "test",
+            "id": text(report.nodeid),
+            "when": "subtest" if sub else text(report.when),
+            "outcome": text(report.outcome),
+            "xfail": hasattr(report, "wasxfail"),
+            "raised": None if sub else raised.pop((report.nodeid, report.when), None),
+            "runs": runs.get(report.nodeid, 0),
+            "seconds": round(float(getattr(report, "duration", 0) or 0), 4),
+        }
+        if canaries.is_of(report.nodeid):
+            canaries.report(record, report)
+            return
+        count[0] += 1
+        emit(record)
 
-    def end(code):
-        """The last record; sent by the starter, after pytest has returned."""
+    def last(recorder, code):
         if origin is not None:
             origin.look()
         if sight.is_ready():
@@ -202,4 +192,61 @@ def plugin(emit, order, origin, canaries, sight):
         record.update(sight.told())
         emit(record)
 
-    return recorder, end
+    for function in (configured, registered, modified, uncollected, collected, begins, ends):
+        answer(function.__name__, function)
+    for function in (before_call, after_call, before_function, made, reported, last):
+        answer(function.__name__, function)
+    return asking_plugin(ask)
+
+
+def asking_plugin(ask):
+    class Recorder:
+        __slots__ = ()
+
+        def pytest_configure(self, config):
+            ask("configured", config)
+
+        def pytest_plugin_registered(self, plugin, manager):
+            if plugin is not self:
+                ask("registered", plugin, manager)
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_collection_modifyitems(self, config, items):
+            yield
+            ask("modified", config, items)
+
+        def pytest_collectreport(self, report):
+            if report.failed:
+                ask("uncollected", report)
+
+        def pytest_collection_finish(self, session):
+            ask("collected", session, self)
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_protocol(self, item):
+            ask("begins", item)
+            yield
+            ask("ends", item)
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_call(self, item):
+            ask("before_call", item)
+            outcome = yield
+            ask("after_call", item, outcome)
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_pyfunc_call(self):
+            ask("before_function")
+            yield
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_makereport(self, item, call):
+            yield  # Other plugins may replace call.excinfo (unittest does), so look afterwards.
+            ask("made", self, item, call)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_logreport(self, report):
+            ask("reported", report)
+
+    recorder = Recorder()
+    return recorder, lambda code: ask("last", recorder, code)

@@ -4,6 +4,7 @@ what it sees. Loaded before any of the graded code, and everything that it calls
 is looked up in a module of the environment while graded code runs. Runs on Python 3.6 and later.
 """
 
+import ast
 import builtins
 import dis
 import functools
@@ -15,6 +16,7 @@ import inspect
 import linecache
 import operator
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -125,7 +127,7 @@ READING = os.O_RDONLY | os.O_CLOEXEC
 # Programs are told a pattern that a shell or they themselves expand.
 WORDS = str.maketrans(dict.fromkeys("\"'`;|&<>()=", " "))
 # Names of what starts further interpreters, which no event tells.
-SHARING = frozenset(("multiprocessing", "concurrent", "ProcessPoolExecutor", "get_context", "Process"))
+SHARING = frozenset(("multiprocessing", "ProcessPoolExecutor", "get_context", "Process"))
 # Events of reaching frames and objects, and the name that code writes for each.
 SEARCHED = {
     "sys._getframe": "_getframe",
@@ -143,10 +145,18 @@ SEARCHED = {
 SEARCHING = frozenset(name for name in SEARCHED if "." in name) | {"object.__getattr__"}
 # Events of programs that are started.
 STARTING = frozenset(("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"))
+# Variables that say which programs, libraries and modules a program that is started finds.
+FINDING = frozenset(("PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "NODE_OPTIONS", "PERL5OPT", "RUBYOPT"))
+FINDING |= frozenset("PYTHON" + name for name in ("PATH", "HOME", "OPTIMIZE", "STARTUP", "USERBASE", "PYCACHEPREFIX", "INSPECT"))
+FINDING |= frozenset(("PYTEST_ADDOPTS", "PYTEST_PLUGINS"))
+# Programs that run or read tests without being told which.
+RUNNERS = frozenset(("pytest", "py.test", "unittest", "nose2", "coverage", "tox", "nox", "git", "hg", "multiprocessing"))
 # Events of folders that are listed.
 LISTING = ("os.listdir", "os.scandir")
 # Programs that read all below the folder that they are started in.
 PATH_LIKE = os.PathLike
+PURE_PATH, PATH_TEXT = pathlib.PurePath, pathlib.PurePath.__str__
+WRITING = frozenset("wax+")
 SEARCHERS = ("grep", "egrep", "fgrep", "rg", "ag", "ack", "tar", "zip", "rsync", "cpio", "find")
 SWALLOWED = 4  # The tool id at `sys.monitoring`: none of those that are given names there.
 # Instructions around the making of a function.
@@ -154,6 +164,12 @@ IDLE = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "RESUME"))
 MAKES_FUNCTION = ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
 # What a function is replaced by without a line of code.
 REPLACING = (functools.partial, type("".join), type(iter("").__next__), type(operator.itemgetter(0)), bool)
+# What a module of tests keeps its expectations in.
+DATA = frozenset((list, tuple, dict, set, frozenset, str, bytes, bytearray, int, float, complex))
+# Frames between what answers a question and what asks it: `asking.py`.
+ASKED = 3 if hasattr(sys, "addaudithook") else 2
+# The name, in pytest's module of rewritten assertions, of what a test calls when it starts.
+STARTS = "_starts"
 # Names that every module has, and the builtins' module too.
 OF_EVERY_MODULE = frozenset(("__name__", "__doc__", "__package__", "__loader__", "__spec__"))
 # What is told, by kind. `failed` are hooks of ours that raised, `forked` tests that a forked process ran.
@@ -168,6 +184,13 @@ SHARE = 50  # Looks between tests take one part in so many of the time, at most.
 
 def text(value):
     return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def identity_of_processes(stat):
+    try:
+        return stat("/proc")
+    except OSError:
+        return None
 
 
 def unwrapped(value):
@@ -195,6 +218,29 @@ def inner(code):
             found.append(code)
             pending.extend(code.co_consts)
     return found
+
+
+def add_starts(tree):
+    """Adds a statement to each test function of a module whose assertions pytest rewrote: the function starts."""
+    pending = list(tree.body)
+    if not any(name.asname == "@pytest_ar" for node in pending if isinstance(node, ast.Import) for name in node.names):
+        return  # Its assertions are left alone.
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.ClassDef):
+            pending.extend(node.body)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test"):
+            first = node.body[0]
+            at = 1 if isinstance(first, ast.Expr) and type(first.value).__name__ in ("Constant", "Str") else 0
+            near = node.body[at] if at < len(node.body) else first
+            module = ast.Name("@pytest_ar", ast.Load())
+            function = ast.Attribute(module, STARTS, ast.Load())
+            call = ast.Call(function, [], [])
+            told = ast.Expr(call)
+            for part in (module, function, call, told):
+                part.lineno, part.col_offset = near.lineno, near.col_offset
+                part.end_lineno, part.end_col_offset = near.lineno, near.col_offset
+            node.body.insert(at, told)
 
 
 def same(one, other):
@@ -284,13 +330,14 @@ def introduced(code):
 
 
 class Sight:
-    def __init__(self, root, order, early, openings):
+    def __init__(self, root, order, early, openings, answer, ask):
         self._root = root + os.sep
         self._work = os.getcwd() + os.sep
         self._graded = (self._root, self._work)
         if order["submitted"] is not None:
             self._graded += (order["submitted"]["folder"].rstrip(os.sep) + os.sep,)
         self._library = os.path.dirname(os.__file__) + os.sep
+        self._remember_places(order["path"])
         self._provided = frozenset(order["provided"])
         self._sees = frozenset(order["sees"])
         self._known = frozenset(order["loaded"])
@@ -301,15 +348,17 @@ class Sight:
         self._owner = os.getpid()
         self._shared = mmap.mmap(-1, SLOT * SLOTS) if mmap is not None and "forks" in self._sees else None
         self._lists = {kind: {} for kind in KINDS}
-        self._running, self._caught = None, False
+        self._running, self._caught, self._is_in_call, self._current = None, False, False, None
         self._compiled = {}
         self._genuine = {}
         self._path = []
-        self._hash_what_is_compiled()
+        self._frame_of = sys._getframe
+        self._hash_what_is_compiled(answer, ask)
         self._failing = False
-        self._see_failing_assertions()
-        self._show_lines_of_canaries()
-        self._watch_modules_of_tests()
+        self._see_failing_assertions(answer, ask)
+        self._show_lines_of_canaries(answer, ask)
+        self._watch_modules_of_tests(answer, ask)
+        self._see_who_starts_tests(answer, ask)
         self._stat, self._looked, self._walked = os.stat, 0.0, 0.0
         self._folders = {self._work + name: self._identity(self._work + name) for name in order["folders"]}
         self._here = {".": self._identity(".")}
@@ -338,12 +387,30 @@ class Sight:
         self._remember_engine()
         self._remember_modules()
         self._openings = openings
-        self._opened, self._started, self._is_moved, self._expands = set(), False, False, False
+        self._opened, self._is_moved, self._expands = set(), False, False
+        # Whether tests started a program, one that may read tests, or one of these before any test was called.
+        self._started = self._may_read = self._serves = False
+        self._finding, self._environ = {}, os.environ
+        self._initial = dict(os.environ)
+        if order["pythonpath"] is not None:
+            self._initial["PYTHONPATH"] = order["pythonpath"]
+        # Data of tests that tests read, and that code under test read by itself.
+        self._data_of_tests, self._data_taken = set(), {}
         self._naming = {}
         self._opened_in_forks = {}
         self._see_who_reads(frozenset(order["folders"]))
-        self._see_exceptions()
+        self._see_exceptions(answer, ask)
         self._remember_watchers()
+
+    def _remember_places(self, path):
+        """Where the environment's code is. What is in neither these places nor the work directory was made meanwhile."""
+        own = os.path.dirname(os.path.abspath(__file__))
+        places = [own, self._library, sys.prefix, sys.exec_prefix, sys.base_prefix]
+        places += [entry for entry in path if entry.startswith("/")]
+        both = {one.rstrip(os.sep) + os.sep for place in places for one in (place, os.path.realpath(place))}
+        self._places_of_environment = tuple(place for place in both if place != os.sep and not self._root.startswith(place))
+        hooks = getattr(sys.modules.get("pluggy"), "__file__", None)
+        self._hook_folders = (own + os.sep, (os.path.dirname(hooks) if hooks else own) + os.sep)
 
     def accept_import(self):
         """The grader's own change, made after the first look."""
@@ -356,16 +423,17 @@ class Sight:
 
     # What is compiled as a test is what is hashed, whatever stands there before and after.
 
-    def _hash_what_is_compiled(self):
+    def _hash_what_is_compiled(self, answer, ask):
         rewrite = sys.modules.get("_pytest.assertion.rewrite")
         original = getattr(rewrite, "_rewrite_test", None)
         if original is None:
             return
 
-        def hashed(*arguments):
+        def compiled(arguments):
             paths = [os.path.abspath(str(a)) for a in arguments if isinstance(a, (str, os.PathLike))]
             name = self._watch.get(paths[0]) if paths else None
-            if name is None:
+            # Anybody can compile any text under a test's name. Only what pytest compiles becomes a test.
+            if name is None or self._frame_of(ASKED + 1).f_code.co_filename not in self._engine_files:
                 return original(*arguments)
             before = self.hash(paths[0])
             result = original(*arguments)
@@ -375,36 +443,44 @@ class Sight:
             self._genuine.setdefault(paths[0], []).extend(inner(code))
             return result
 
-        rewrite._rewrite_test = hashed
+        answer("compiled", compiled)
+        rewrite._rewrite_test = lambda *arguments: ask("compiled", arguments)
 
     # Code under test that goes through a module of tests finds their functions, marks and tables there.
 
-    def _watch_modules_of_tests(self):
+    def _watch_modules_of_tests(self, answer, ask):
         """A module of tests gets a class that tells who goes through it, before its code runs."""
         hook = getattr(sys.modules.get("_pytest.assertion.rewrite"), "AssertionRewritingHook", None)
         original = None if hook is None else vars(hook).get("exec_module")
         if original is None or "readers" not in self._sees:
             return
         frame_of, get, every = sys._getframe, types.ModuleType.__getattribute__, types.ModuleType.__dir__
+        names = types.ModuleType.__dict__["__dict__"].__get__
+        answer("through", self._goes_through)
 
         class Tests(types.ModuleType):
             def __getattribute__(module, name):
-                if name in ("__dict__", "__spec__", "__loader__") or (type(name) is str and name[:4] in ("test", "Test")):
+                value = get(module, name)
+                if type(name) is not str:
+                    return value
+                is_data = type(value) in DATA and name[:2] != "__"
+                if is_data or name in ("__dict__", "__spec__", "__loader__") or name[:4] in ("test", "Test"):
                     frame = frame_of(1)
                     # Annotations are resolved by the dictionary of the module that a class names.
                     if name != "__dict__" or "__module__" not in frame.f_code.co_names:
-                        self._goes_through(get(module, "__name__"), frame, True)
-                return get(module, name)
+                        ask("through", names(module).get("__name__"), frame, True)
+                return value
 
             def __dir__(module):
-                self._goes_through(get(module, "__name__"), frame_of(1), False)
+                ask("through", names(module).get("__name__"), frame_of(1), False)
                 return every(module)
 
         Tests.__name__ = Tests.__qualname__ = "module"
         Tests.__module__ = "builtins"
+        files = frozenset(self._watch)
 
         def exec_module(loader, module):
-            if type(module) is types.ModuleType and vars(module).get("__file__") in self._watch:
+            if type(module) is types.ModuleType and vars(module).get("__file__") in files:
                 module.__class__ = Tests
             return original(loader, module)
 
@@ -418,23 +494,39 @@ class Sight:
                 return
             if frame.f_code.co_filename in self._engine_files:
                 return
-            reader = self._reader(frame)
-            if reader not in (None, "a callback", "a thread"):
-                self._tell("readers", "the module %s" % name, [reader])
+            self._tell_asker("the module %s" % name, frame)
         except Exception as error:
             self.failed("a module of tests", error)
+
+    def _tell_asker(self, what, frame):
+        """Records the code under test that asks for something of the tests. Callbacks and threads may be the engine's own."""
+        reader = self._reader(frame)
+        if reader not in (None, "a callback", "a thread"):
+            self._tell("readers", what, [reader])
+
+    def _is_elsewhere(self, file):
+        """Whether code is of neither the environment nor the work directory, such as a module that code under test wrote."""
+        return file[:1] == "/" and not file.startswith(self._places_of_environment + self._graded)
 
     def _is_code_under_test(self, file):
         return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
 
     # Who shows the lines of a running canary sees its mistake.
 
-    def _show_lines_of_canaries(self):
+    def _show_lines_of_canaries(self, answer, ask):
         original = linecache.updatecache
+
+        def shown_lines(filename):
+            # Whoever asks without reading the file would learn which run is a canary.
+            if self._frame_of(ASKED).f_code is not updatecache.__code__ or self._canaries is None:
+                return None
+            return self._canaries.lines(filename)
+
+        answer("lines", shown_lines)
 
         def updatecache(filename, *given, **named):
             lines = original(filename, *given, **named)
-            shown = None if self._canaries is None else self._canaries.lines(filename)
+            shown = ask("lines", filename)
             if shown is None:
                 return lines
             cache = linecache.cache
@@ -453,20 +545,93 @@ class Sight:
         if type(cache) is dict and function is not None:
             cache.pop(function.__code__.co_filename, None)
 
+    # Code under test that runs a test, with an object that notes what it is compared with, learns what the test expects.
+
+    def _see_who_starts_tests(self, answer, ask):
+        """Each test function tells that it starts, in a statement that pytest's own rewriting of assertions adds to it."""
+        rewrite = sys.modules.get("_pytest.assertion.rewrite")
+        rewriter = getattr(rewrite, "AssertionRewriter", None)
+        if rewriter is None or "readers" not in self._sees:
+            return
+        original, files, add = rewriter.run, frozenset(self._watch), add_starts
+
+        def run(visitor, tree):
+            result = original(visitor, tree)
+            if str(visitor.module_path) in files:
+                add(tree)
+            return result
+
+        answer("starts", self._starts)
+        rewriter.run = run
+        setattr(rewrite, STARTS, lambda: ask("starts"))
+
+    def _starts(self):
+        """A test function starts. The one of the running test may be called by whatever decorates it."""
+        try:
+            frame = self._frame_of(ASKED + 1)
+            code = frame.f_code
+            if code.co_filename in self._watch and (code.co_filename, code.co_name) != self._current:
+                who = self._on_behalf_of(frame.f_back)
+                if who is not None:
+                    self._tell("readers", "%s, a test that it runs" % code.co_name, [who])
+        except Exception as error:
+            self.failed("who starts a test", error)
+
+    def _on_behalf_of(self, frame):
+        """The file of the code under test that calls a function, if no test is between them. Code without a file counts."""
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file in self._watch:
+                return None
+            if self._is_code_under_test(file) or self._is_elsewhere(file):
+                return self._short(file)
+            if file[:1] != "/" and not file.startswith("<frozen ") and not self._is_of_module(frame.f_globals):
+                return "code without a file"
+            frame = frame.f_back
+        return None
+
+    # The hooks of the recorder are pytest's to call. Who calls them to make a record, or to learn which test is a canary, is told.
+
+    def begins(self):
+        if self._is_in_call:
+            self._tell("patched", "a test that runs within another", [""])
+
+    def reports(self):
+        frame = self._frame_of(0)
+        while frame is not None and frame.f_code.co_filename.startswith(self._hook_folders):
+            frame = frame.f_back
+        file = "" if frame is None else frame.f_code.co_filename
+        if file in self._engine_files or file in self._watch:
+            return
+        if file[:1] != "/" or self._is_code_under_test(file) or self._is_standard(file) or self._is_elsewhere(file):
+            self._tell("patched", "the report of a test", [file])
+
+    def call_ended(self):
+        self._is_in_call, self._current = False, None
+
     # An assertion that failed ends its test. Code under test can keep it from that: by a context
     # manager or a caller that swallows it, or in a thread.
 
-    def _see_failing_assertions(self):
+    def _see_failing_assertions(self, answer, ask):
         rewrite = sys.modules.get("_pytest.assertion.rewrite")
         library = os.path.dirname(unittest.__file__) + os.sep
         frame_of = sys._getframe
 
+        def failing(frame):
+            while frame is not None and frame.f_code.co_filename.startswith(library):
+                frame = frame.f_back
+            self._saw_failing(frame)
+
+        def stopped(frame):
+            if not frame.f_code.co_filename.startswith(library):
+                self._failing = True
+
+        answer("failing", failing)
+        answer("stopped", stopped)
+
         def seen(original):
             def seen(*given, **named):
-                frame = frame_of(1)
-                while frame is not None and frame.f_code.co_filename.startswith(library):
-                    frame = frame.f_back
-                self._saw_failing(frame)
+                ask("failing", frame_of(1))
                 return original(*given, **named)
 
             return seen
@@ -481,8 +646,7 @@ class Sight:
         if stop is not None:
             # unittest ends a test at this one without a failure, whoever raises it.
             def raised(error, *given):
-                if not frame_of(1).f_code.co_filename.startswith(library):
-                    self._failing = True
+                ask("stopped", frame_of(1))
 
             unittest.case._ShouldStop = type("_ShouldStop", (stop,), {"__init__": raised})
 
@@ -509,6 +673,7 @@ class Sight:
     def after_call(self, item, raised):
         """A test that passed although one of its assertions failed, or although it raised."""
         self._running = None
+        self._started = self._may_read = False
         if raised or self._canaries.current is not None:
             return
         if self._failing:
@@ -518,20 +683,25 @@ class Sight:
 
     # What a test's own function raises ends it too, where the test has nothing to catch it with. From Python 3.12 on.
 
-    def _see_exceptions(self):
+    def _see_exceptions(self, answer, ask):
         monitoring = getattr(sys, "monitoring", None)
         self._monitoring = None
         if monitoring is None or monitoring.get_tool(SWALLOWED) is not None:
             return
-        watch, knows = self._watch, {}
+        files, knows = frozenset(self._watch), {}
 
         def raised(code, offset, error):
-            if code is not self._running or code.co_filename not in watch:
-                return
+            if code.co_filename in files:
+                ask("raised", code, error)
+
+        def safely(code, error):
             try:
-                look(code, error)
+                if code is self._running:
+                    look(code, error)
             except Exception as failure:
                 self.failed("an exception of a test", failure)
+
+        answer("raised", safely)
 
         def look(code, error):
             kind = type(error)
@@ -571,10 +741,16 @@ class Sight:
         if not hasattr(sys, "addaudithook") or "readers" not in self._sees:
             return
         stat, frame_of, listed, limit, limit_to = os.stat, sys._getframe, os.listdir, sys.getrecursionlimit, sys.setrecursionlimit
-        expand = glob.glob
-        files, named, stems, names, around = {}, {}, {}, {}, {}
+        expand, real = glob.glob, os.path.realpath
+        files, named, stems, names, around, data = {}, {}, {}, {}, {}, {}
         for path, name in self._watch.items():
-            if name.endswith(".py"):
+            if not name.endswith(".py"):
+                try:
+                    found = stat(path)
+                    data[found.st_dev, found.st_ino] = name
+                except OSError:
+                    pass
+            else:
                 base = name.rpartition("/")[2]
                 if base != "__init__.py":
                     stems[base[:-3]] = names[base] = name
@@ -594,6 +770,7 @@ class Sight:
             while "/" in name:
                 name = name.rpartition("/")[0]
                 folders |= {name}
+        processes = getattr(identity_of_processes(stat), "st_dev", None)
         for name in folders | {"."}:
             try:
                 found = stat(self._work + name)
@@ -613,6 +790,10 @@ class Sight:
             except (OSError, ValueError, OverflowError):
                 return None
             return found.st_dev, found.st_ino
+
+        def path_at(path):
+            path = type(path).__fspath__(path) if isinstance(path, PATH_LIKE) else path
+            return path if type(path) is int else plain(path)
 
         def test_at(path, is_raw):
             if type(path) is int:
@@ -675,6 +856,16 @@ class Sight:
                     elif "/" in word or word == ".":
                         yield files.get(identity(word)) or around.get(identity(word))
 
+        def runs_tests(arguments):
+            """Whether a program is a runner of tests, or is told a module of tests."""
+            for told in strings(arguments):
+                # Of a program elsewhere its name counts.
+                told = told.rpartition("/")[2] if told[:1] == "/" and not told.startswith(self._graded) else told
+                words = told.translate(WORDS).replace("/", " ").replace(".", " ").replace(",", " ").split()
+                if any(word in RUNNERS or word in stems or word in ("test", "tests") for word in words):
+                    return True
+            return False
+
         def audit(event, arguments):
             if event == "os.chdir":
                 # By code under test, until a test moves elsewhere itself.
@@ -685,30 +876,43 @@ class Sight:
                     self._misses(plain(arguments[0]), identity)
                 tests = [test_at(arguments[0], arguments[1] is None)]
                 self._is_opened(tests[0])
+                if data and tests[0] is None:
+                    self._takes_data(path_at(arguments[0]), arguments[1], data, identity, frame_of(2))
+                path = plain(arguments[0])
+                found = None if path is None else identity(path)
+                if found is not None and found[0] == processes and real(path).endswith("/mem"):
+                    # All that the tests expect is in it.
+                    tests.append("the memory of a process")
             elif event in STARTING:
                 # What was opened until now, the program did not open.
                 self.look_at_openings()
                 folder = plain(arguments[2]) if event == "subprocess.Popen" else None
                 tests = list(told_of(arguments[:2], folder or "."))
+                if self._is_of_test(frame_of(2)):
+                    is_there = around.get(identity(folder), ".") != "." if folder else False
+                    self._starts_program(any(tests) or is_there or runs_tests(arguments[:2]))
             elif event in ("os.link", "os.symlink", "os.rename"):
                 tests = [test_at(arguments[0], False)]
+                if data and tests[0] is None:
+                    self._takes_data(path_at(arguments[0]), None, data, identity, frame_of(2))
             elif event in LISTING:
                 self._lists_tests(folder_at(arguments[0]), frame_of(2))
                 return
             else:
                 return
-            if event in STARTING:
-                self._started = self._started or self._is_of_test(frame_of(2))
             for name in tests:
                 reader = name and self._reader(frame_of(2))
                 if reader:
                     self._tell("readers", name, [reader])
 
         looking, thread, function = set(), threading.get_ident, types.FunctionType
-        watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename", "sys.setprofile") + LISTING) | STARTING | SEARCHING
+        watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename", "os.putenv", "sys.setprofile") + LISTING) | STARTING | SEARCHING
 
         def safely(event, arguments):
             if event not in watched:
+                return
+            if event == "os.putenv":
+                self._sets_variable(plain(arguments[0]), plain(arguments[1]), frame_of(1))
                 return
             if event == "sys.setprofile":
                 if self._session is None:
@@ -774,7 +978,7 @@ class Sight:
             if type(from_file) is str and from_file.startswith(self._graded) and from_file not in self._watch:
                 # The module that it runs in is graded, whatever its code says.
                 file, library = from_file, "-packages" + os.sep in from_file
-            if file.startswith(self._graded) and not own and not library:
+            if not own and not library and (file.startswith(self._graded) or self._is_elsewhere(file)):
                 if shown:
                     return None  # A log entry with its stack. Screening looks at what is done with it.
                 return file[len(self._root) :] if file.startswith(self._root) else file
@@ -788,12 +992,83 @@ class Sight:
         bottom = last is not None and dict.get(last.f_globals, "__name__")
         return "a thread" if bottom == "threading" else None
 
+    def _takes_data(self, path, mode, data, identity, frame):
+        """A file of tests that is not code. What a test reads itself and does not hand over is what it expects."""
+        name = None if path is None else data.get(identity(path))
+        if name is None or (type(mode) is str and not WRITING.isdisjoint(mode)):
+            return
+        reader = self._reader(frame)
+        if reader in (None, "a callback", "a thread"):
+            if self._is_read_by_test(frame):
+                self._data_of_tests.add(name)
+        elif not self._is_handed_over(name, identity, frame):
+            self._data_taken[name] = reader
+        if name in self._data_taken and name in self._data_of_tests:
+            self._tell("readers", name, [self._data_taken[name]])
+
+    def _is_read_by_test(self, frame):
+        """Whether a test's own code reads a file, by a library at most. An import or a traceback is no reading."""
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename[:1] != "/" or any(code is one for one in LINES):
+                return False
+            if not self._is_standard(code.co_filename) and "-packages" + os.sep not in code.co_filename:
+                return self._is_code_of_tests(code.co_filename)
+            frame = frame.f_back
+        return False
+
+    def _is_code_of_tests(self, file):
+        return file in self._watch and file.endswith(".py")
+
+    def _is_handed_over(self, name, identity, frame):
+        """Whether the code under test that a test calls was given a file, its name or a folder that it is in."""
+        entered = None
+        while frame is not None and not self._is_code_of_tests(frame.f_code.co_filename):
+            if self._is_code_under_test(frame.f_code.co_filename):
+                entered = frame
+            frame = frame.f_back
+        if frame is None or entered is None:
+            return True  # No test asked for it, as far as is known.
+        whole, base = self._work + name, name.rpartition("/")[2]
+        values = list(entered.f_locals.values())[:50]
+        for depth in range(3):
+            inside = []
+            for value in values:
+                if isinstance(value, (str, bytes, PURE_PATH)):
+                    given = PATH_TEXT(value) if isinstance(value, PURE_PATH) else value
+                    given = given.decode("utf-8", "replace") if isinstance(given, bytes) else str.__str__(given)
+                    folder = self._work + given if given[:1] != "/" else given
+                    if given.rpartition("/")[2] == base or whole.startswith(folder.rstrip("/") + "/") or identity(given) == identity(whole):
+                        return True
+                elif type(value) in (list, tuple, dict):
+                    inside.extend(list(value)[:50])
+                    inside.extend(list(value.values())[:50] if type(value) is dict else ())
+                elif not isinstance(value, (type, types.ModuleType, types.FunctionType)):
+                    try:
+                        inside.extend(list(object.__getattribute__(value, "__dict__").values())[:50])
+                    except (AttributeError, TypeError):
+                        pass
+            values = inside
+        return False
+
+    def _sets_variable(self, name, value, frame):
+        """Code under test that says where programs are found. It matters if a test starts one."""
+        try:
+            if name not in FINDING:
+                return
+            if value == self._initial.get(name):
+                self._finding.pop(name, None)
+                return
+            who = self._reader(frame) if value else None
+            if who not in (None, "a callback", "a thread"):
+                self._finding[name] = value, os.path.join(self._root, who)
+        except Exception as error:
+            self.failed("the variables of programs", error)
+
     def _profiles_modules(self, frame):
         """A profiler that is on while modules of tests are loaded keeps their code, with all that they expect."""
         try:
-            reader = self._reader(frame)
-            if reader not in (None, "a callback", "a thread"):
-                self._tell("readers", "the code of modules that are loaded, by a profiler", [reader])
+            self._tell_asker("the code of modules that are loaded, by a profiler", frame)
         except Exception as error:
             self.failed("a profiler", error)
 
@@ -805,9 +1080,7 @@ class Sight:
         if not asking.startswith(self._graded) or "-packages" + os.sep in asking:
             if "importlib" in asking or dict.get(frame.f_globals, "__name__") == "pkg_resources":
                 return  # All of the import path is listed to find a module or a distribution.
-        reader = self._reader(frame)
-        if reader not in (None, "a callback", "a thread"):
-            self._tell("readers", "the names of files in %s" % name, [reader])
+        self._tell_asker("the names of files in %s" % name, frame)
 
     def _is_standard(self, file):
         return file.startswith(self._library) and "-packages" + os.sep not in file
@@ -836,9 +1109,19 @@ class Sight:
 
     # Whoever opens a test's file without being seen by the hook: a program, or a library that tells Python nothing.
 
+    def _starts_program(self, may_read):
+        """A test's own code starts a program. What code under test changed of its variables decides what it finds."""
+        self._started = True
+        self._may_read = self._may_read or may_read
+        self._serves = self._serves or (may_read and not self._is_in_call)
+        for name, (value, file) in self._finding.items():
+            # A test that sets the variable itself may keep what was there.
+            if value in self._environ.get(name, ""):
+                self._tell("replaced", "the variable %s of a program that a test starts" % name, [file])
+
     def look_at_openings(self):
-        """A file that was opened, and not by this process or one that it forked. A program that a test itself started
-        may do so."""
+        """A file that was opened, and not by this process or one that it forked. A program that a test started may do so
+        if it is told of tests, or runs them."""
         if "openings" not in self._sees or self._pid() != self._owner:
             return
         found = self._openings.take() - self._opened
@@ -848,9 +1131,10 @@ class Sight:
             if told[at]:
                 told[at] = 0
                 found.discard(name)
-        if found and not self._started and not self._share_work():
+        if found and not (self._may_read or self._serves) and not self._share_work():
+            who = "a program that a test started" if self._started else "a program or a library"
             for name in found:
-                self._tell("readers", name, ["a program or a library"])
+                self._tell("readers", name, [who])
 
     def _share_work(self):
         """Whether the tests' own code names what starts further interpreters. These import the tests."""
@@ -871,16 +1155,15 @@ class Sight:
         """Whether the first that is not of the language is code under test."""
         while frame is not None and (self._is_standard(frame.f_code.co_filename) or frame.f_code.co_filename[:1] != "/"):
             frame = frame.f_back
-        file = "" if frame is None else frame.f_code.co_filename
-        return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
+        return frame is not None and self._is_code_under_test(frame.f_code.co_filename)
 
     def _searches(self, name, frame):
         """Code that reaches frames or other objects of its callers by a name that it computes or reads from data. Screening
         finds what writes the name."""
         try:
             file = frame.f_code.co_filename
-            if file.startswith(self._graded) and "-packages" + os.sep not in file:
-                if file not in self._watch and not self._is_named(name, frame):
+            if self._is_code_under_test(file):
+                if not self._is_named(name, frame):
                     self._tell("readers", "frames by way of %s, a name that is computed" % name, [self._short(file)])
             elif file[:1] != "/" and not file.startswith("<frozen "):
                 self._tell("readers", "frames by way of %s" % name, ["code without a file"])
@@ -903,11 +1186,12 @@ class Sight:
             self.failed("the code of a test", error)
 
     def _is_named(self, name, frame):
-        """Whether the file of some code names this anywhere. Asked once for each piece of code."""
+        """Whether the file that some code claims names this anywhere. Asked once for each piece of code."""
         code = frame.f_code
         known = self._naming.get((id(code), name))
         if known is None or known[0] is not code:
-            codes = inner(code) + self._codes("", code.co_filename)
+            # Code that was made of a text may claim the file. Screening reads only what the file says.
+            codes = self._codes("", code.co_filename)
             known = code, any(name in part.co_names or name in part.co_consts for part in codes)
             self._naming[id(code), name] = known
         return known[1]
@@ -1103,6 +1387,9 @@ class Sight:
                 self._tell("swapped", item.nodeid, [""])
             called = now
         self._running = getattr(called, "__code__", None) if type(called) is types.FunctionType else None
+        name = getattr(item, "originalname", None) or item.name.split("[", 1)[0]
+        self._current = (str(getattr(item, "path", None) or getattr(item, "fspath", "")), name)
+        self._is_in_call = True
         self._look_at_tracers()
         self._look_at_folders(self._folders)
 
@@ -1170,6 +1457,7 @@ class Sight:
             self._look_at_bindings()
             self._look_at_objects()
             self._look_at_modules()
+            self._look_at_classes_of_tests()
             self._look_at_snapshot()
             self._look_at_folders(self._folders)
             self.look_at_path()
@@ -1539,6 +1827,42 @@ class Sight:
                 continue
             if file is None and isinstance(module, types.ModuleType):
                 self._look_into(key, module, graded)
+
+    def _look_at_classes_of_tests(self):
+        """A class in a module of tests has the methods that its file defines, whatever its base or one of its attributes
+        did to it. Test functions are compared elsewhere."""
+        modules = [(key, vars(one)) for key, one in list(sys.modules.items()) if isinstance(one, types.ModuleType)]
+        for key, known in modules:
+            codes = self._genuine.get(known.get("__file__"))
+            if not codes:
+                continue
+            genuine, bodies = {id(code) for code in codes}, {}
+            for code in codes:
+                bodies.setdefault(code.co_name, []).append(code)
+            for value in list(known.values()):
+                if isinstance(value, type) and DICT_OF(value).get("__module__") == key:
+                    body = bodies.get(NAME_OF(value), ())
+                    if len(body) == 1:
+                        self._look_at_class_of_tests("%s.%s" % (key, NAME_OF(value)), value, body[0], genuine)
+
+    def _look_at_class_of_tests(self, label, kind, body, genuine):
+        found = DICT_OF(kind)
+        made = {one.co_name for one in body.co_consts if isinstance(one, types.CodeType)}.intersection(body.co_names)
+        others = {}
+        for name in made:
+            value = unwrapped(found.get(name))
+            for _ in range(10):
+                if not isinstance(value, types.FunctionType) or id(value.__code__) in genuine:
+                    break
+                value = unwrapped(vars(value).get("__wrapped__"))
+            if name[:4] != "test" and not (isinstance(value, types.FunctionType) and id(value.__code__) in genuine):
+                others[name] = unwrapped(found.get(name))
+        for name in others and defined(body, "def"):
+            value = others.get(name, self)
+            if value is None or isinstance(value, types.FunctionType):
+                self._tell("replaced", label + "." + name, [""] if value is None else self._places(value))
+            elif type(value) in REPLACING:
+                self._tell("replaced", label + "." + name, [""])
 
     def _look_at_helper(self, key, module):
         """A module that lies among the tests: it comes from its file, and so do its functions."""

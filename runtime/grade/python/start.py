@@ -108,11 +108,12 @@ def prepare():
         spec.loader.exec_module(module)
         return module
 
+    answer, ask = load("a", "asking.py").desk(order["module"])
     recorder = load("", "recorder.py")
     emit = recorder.channel(pipe, bytes.fromhex(order.pop("key")))
     canaries = load("c", "canaries.py").Canaries(emit, canaries_of, order["canary_seconds"])
     openings = load("n", "openings.py").Openings()
-    sight = load("s", "sight.py").Sight(root, order, early, openings)
+    sight = load("s", "sight.py").Sight(root, order, early, openings, answer, ask)
 
     # From here on the process looks as `python -m pytest` makes it.
     sys.path[:] = order["path"]
@@ -143,7 +144,7 @@ def prepare():
             origin.install()
             sight.accept_import()
 
-    plugin, end = recorder.plugin(emit, order, origin, canaries, sight)
+    plugin, end = recorder.plugin(emit, order, origin, canaries, sight, answer, ask)
     # Nothing of the graded code has run so far: without this record the recorder itself failed.
     emit({"t": "start"})
     return pytest.main, arguments, plugin, end, os._exit, (sys.stdout, sys.stderr)

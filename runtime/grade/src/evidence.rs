@@ -46,6 +46,8 @@ pub(crate) const QUARANTINED: &str = "quarantined";
 pub(crate) const READ_FROM_LOG: &str = "read_from_log";
 /// The results come from a report that the graded code could have written.
 pub(crate) const READ_FROM_REPORT: &str = "read_from_report";
+/// A test passed in the run in which it has a mistake, so its runner's report shows nothing.
+pub(crate) const REPORT_CANARY_PASSED: &str = "report_canary_passed";
 pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
 pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
 pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
@@ -92,7 +94,7 @@ pub(crate) const TEST_ACCESS: &str = "test_access";
 
 #[cfg(test)]
 /// Every kind, to check that the policy covers them all.
-pub(crate) const KINDS: [&str; 51] = [
+pub(crate) const KINDS: [&str; 52] = [
     ASSERTION_SWALLOWED,
     BYTECODE_REMOVED,
     CANARY_BROKEN,
@@ -128,6 +130,7 @@ pub(crate) const KINDS: [&str; 51] = [
     QUARANTINED,
     READ_FROM_LOG,
     READ_FROM_REPORT,
+    REPORT_CANARY_PASSED,
     REPORT_MISMATCH,
     REPORT_WITHOUT_RUN,
     RESULTS_PIPE_GARBAGE,

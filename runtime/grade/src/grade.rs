@@ -6,7 +6,7 @@ mod restart;
 mod submission;
 
 pub use impossible::mistakes;
-pub use report::unverified_reason;
+pub use report::unverified_reasons;
 pub use restart::FreshSandboxes;
 
 use std::{
@@ -109,7 +109,7 @@ pub async fn grade_with(
 ) -> Result<Graded, Fault> {
     if let Some(results) = task.report() {
         let laid = AtomicBool::new(false);
-        let grading = report::ReportGrading { handle, task, results, options, laid };
+        let grading = report::ReportGrading { handle, task, results, options, fresh, laid };
         return Box::pin(grading.graded(patch)).await;
     }
     let expanded = match &options.frozen {

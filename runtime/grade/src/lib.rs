@@ -25,6 +25,7 @@ mod pristine;
 mod probe;
 pub mod procedure;
 mod records;
+mod report_canary;
 mod restore;
 mod run;
 mod scratch;
@@ -48,7 +49,7 @@ pub use frozen::{Frozen, freeze, needs_freezing, suite};
 pub use given_log::{GivenLog, LogError, LogFound, grade_log};
 pub use gradable::check_gradable;
 pub use grade::{
-    FreshSandboxes, GradeOptions, Graded, grade, grade_with, mistakes, unverified_reason,
+    FreshSandboxes, GradeOptions, Graded, grade, grade_with, mistakes, unverified_reasons,
 };
 pub use plan::{TestPlan, TestRun};
 pub use policy::test_names;

@@ -6,6 +6,8 @@ use proctor_types::{Evidence, Fault, Integrity, Layer, ShippedTable, TestNames};
 use regex::RegexSet;
 use serde::Deserialize;
 
+use crate::report_canary::ReportCanaryRules;
+
 const TEXT: &str = include_str!("../../../configs/grading.toml");
 
 #[derive(Debug, Clone, Deserialize)]
@@ -51,14 +53,16 @@ pub(crate) struct Pytest {
     pub plugin_arguments: BTreeMap<String, Vec<String>>,
 }
 
-/// How tests are recognized if their ids name no files. All fields except the folders are file name
-/// patterns.
+/// How tests are recognized if their ids name no files, how their reports arrive, and how they are
+/// tried. `test_files` and `config_files` are file name patterns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportNames {
     pub test_files: Vec<String>,
     pub test_folders: Vec<String>,
     pub config_files: Vec<String>,
+    pub pipe_programs: Vec<String>,
+    pub canaries: ReportCanaryRules,
 }
 
 /// Maximum number of canaries per run, by the kind of test that they copy.

@@ -22,6 +22,7 @@ use crate::{
 };
 
 const START: &str = include_str!("../python/start.py");
+const ASKING: &str = include_str!("../python/asking.py");
 const RECORDER: &str = include_str!("../python/recorder.py");
 pub(crate) const LEND: &str = include_str!("../python/lend.py");
 const SIGHT: &str = include_str!("../python/sight.py");
@@ -110,6 +111,7 @@ impl TestSession<'_> {
         let folder = secret_folder()?;
         let scripts = [
             ("start.py", START),
+            ("asking.py", ASKING),
             ("recorder.py", RECORDER),
             ("canaries.py", CANARIES),
             ("lend.py", LEND),

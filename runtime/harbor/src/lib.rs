@@ -7,6 +7,7 @@ mod config;
 mod env;
 mod folder;
 mod ignore;
+mod keys;
 mod lines;
 mod lint;
 mod manifest;

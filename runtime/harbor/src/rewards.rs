@@ -158,6 +158,11 @@ mod tests {
             assert!(error.starts_with("reward.json ") && error.contains(why), "{text:?}: {error}");
         }
         assert!(read_rewards(Some(b"\xff"), None).unwrap_err().to_string().contains("UTF-8"));
-        assert!(read_rewards(None, None).unwrap_err().to_string().contains("neither"));
+        assert!(
+            read_rewards(None, None)
+                .unwrap_err()
+                .to_string()
+                .contains("did not write reward.json or reward.txt")
+        );
     }
 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use proctor_cluster::{Claim, Claims, Member, Membership, Taken, members};
+use proctor_cluster::{Claim, Claims, Member, Membership, Taken, any_live, members};
 use proctor_types::{ShippedTable, TrialId};
 use serde::Deserialize;
 
@@ -112,7 +112,7 @@ struct Table {
     lease_seconds: f64,
 }
 
-/// This process as a worker. The engine that started it provides the job's name.
+/// This process as a worker. The engine that started it provides the names of its job and of its node.
 fn member() -> Result<Member, String> {
     static TABLE: ShippedTable<Table> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
@@ -125,9 +125,15 @@ fn member() -> Result<Member, String> {
     let lease = Duration::try_from_secs_f64(seconds).ok().filter(|lease| !lease.is_zero());
     let lease =
         lease.ok_or_else(|| format!("PROCTOR_LEASE_SECONDS={seconds}: not a positive duration"))?;
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let job = std::env::var("PROCTOR_JOB").ok().filter(|job| !job.is_empty());
-    Ok(Member::current(host.trim(), env!("CARGO_PKG_VERSION"), job, lease))
+    let from_engine = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let host = from_engine("PROCTOR_NODE").unwrap_or_else(|| {
+        fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+    });
+    let restarts = from_engine("PROCTOR_JOB_RESTARTS").and_then(|times| times.parse().ok());
+    let mut member =
+        Member::current(&host, env!("CARGO_PKG_VERSION"), from_engine("PROCTOR_JOB"), lease);
+    member.restarts = restarts.unwrap_or_default();
+    Ok(member)
 }
 
 impl RunDir {
@@ -147,6 +153,12 @@ impl RunDir {
         let membership = Arc::new(membership);
         *joined = Some(Arc::clone(&membership));
         Ok(membership)
+    }
+
+    /// Whether other workers of a shared run live. If the run directory can't be read, none do.
+    pub fn has_other_workers(&self) -> bool {
+        let Some(own) = self.shares.then(|| self.membership().ok()).flatten() else { return false };
+        any_live(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
     }
 
     /// Other workers may have taken over this worker's trials, because its heartbeat was late.
@@ -205,7 +217,7 @@ impl RunDir {
     #[must_use]
     pub fn asking_about_jobs(
         mut self,
-        ask: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        ask: impl Fn(&Member) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         self.jobs = Jobs(Some(Box::new(ask)));
         self
@@ -222,14 +234,14 @@ impl RunDir {
             return format!("worker {worker}");
         };
         let Some(job) = &member.job else { return format!("worker {worker} on {}", member.host) };
-        let state = self.jobs.0.as_ref().and_then(|ask| ask(job));
+        let state = self.jobs.0.as_ref().and_then(|ask| ask(&member));
         let state = state.unwrap_or_else(|| "state unknown".to_owned());
         format!("worker {worker} on {}, job {job} ({state})", member.host)
     }
 }
 
-/// Asks the scheduler about a job.
-type Ask = dyn Fn(&str) -> Option<String> + Send + Sync;
+/// Asks the scheduler about a worker's job.
+type Ask = dyn Fn(&Member) -> Option<String> + Send + Sync;
 
 /// Looks up how jobs ended.
 #[derive(Default)]
@@ -377,7 +389,9 @@ mod tests {
         let (dead, next) =
             (RunDir::join(folder.path()).unwrap(), RunDir::join(folder.path()).unwrap());
         let next = next.asking_about_jobs(|_| Some("NODE_FAIL".to_owned()));
+        assert!(!dead.has_other_workers());
         let lease = mine(dead.lease(&id(1)));
+        assert!(next.has_other_workers() && dead.has_other_workers());
         let old = dead.trial(&id(1)).unwrap();
         let mut journal = File::create(old.trajectory()).unwrap();
         journal.write_all(b"paid\n").unwrap();

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    EarlierReport, GroupReport, Intervals, NoiseReport, Paid, SingleShotReport, TrialResult,
-    Unmarked, VarianceReport,
+    EarlierReport, GroupReport, Intervals, NoiseReport, Paid, PerResolved, SingleShotReport,
+    TrialResult, Unmarked, VarianceReport,
     build::round,
     groups::groups,
     limits::limit_of,
@@ -112,6 +112,9 @@ pub struct ArmReport {
     /// Everything that was billed, including earlier attempts and responses after the limit.
     #[serde(default)]
     pub paid: Paid,
+    /// `paid` divided by the resolved trials. Absent if there is none of either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_resolved: Option<PerResolved>,
     #[serde(default)]
     pub earlier_tries: EarlierReport,
     pub wall_seconds: Seconds,
@@ -364,6 +367,7 @@ impl ArmReport {
             cost_usd: micro(cost),
             cost_known: !ended.iter().any(|outcome| outcome.spent.unpriced),
             paid: Paid::of(trials),
+            per_resolved: PerResolved::of(trials),
             earlier_tries: EarlierReport::of(trials),
             wall_seconds: seconds(|outcome| outcome.wall_seconds),
             waited_seconds: seconds(|outcome| outcome.waited_seconds),

@@ -69,6 +69,19 @@ impl Report {
     pub fn complete(&self) -> bool {
         self.arms.iter().all(|arm| arm.complete)
     }
+
+    /// The arms under study: those that are no controls, or all arms if there are only controls.
+    pub fn study(&self) -> Vec<&ArmReport> {
+        let study: Vec<&ArmReport> = self.arms.iter().filter(|arm| !arm.control).collect();
+        if study.is_empty() { self.arms.iter().collect() } else { study }
+    }
+
+    /// The controls, if other arms are under study.
+    pub fn controls(&self) -> Vec<&ArmReport> {
+        let study = self.study();
+        let is_apart = |arm: &&ArmReport| study.iter().all(|other| other.arm != arm.arm);
+        self.arms.iter().filter(is_apart).collect()
+    }
 }
 
 /// Reports on all trials of a plan, including those that have not ended. Arms are identified by id;

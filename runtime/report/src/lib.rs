@@ -6,9 +6,11 @@
 mod agreement;
 mod arm;
 mod build;
+mod checks;
 mod compare;
 mod csv;
 mod curve;
+mod grid;
 mod groups;
 mod labels;
 mod limits;
@@ -17,7 +19,10 @@ mod markdown;
 mod noise;
 mod notes;
 mod paid;
+mod pareto;
+mod per_resolved;
 mod repeats;
+mod run;
 mod single;
 mod spread;
 mod table;
@@ -25,6 +30,7 @@ mod tables;
 mod task;
 mod text;
 mod unmarked;
+mod within;
 
 pub use agreement::RankAgreement;
 pub use arm::{
@@ -32,22 +38,28 @@ pub use arm::{
     Steps, Tokens, ToolCalls,
 };
 pub use build::{REPORT_SCHEMA, Report, TrialResult, build};
+pub use checks::{Check, CheckLevel, checks};
 pub use compare::{
     ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
-    GateResult, Pair, PairWhy, Texts, compare, compare_with, comparison_text, comparison_text_with,
+    GateResult, Headline, Pair, PairWhy, Texts, compare, compare_with, comparison_text,
+    comparison_text_with, headlines, headlines_with, is_turned, only_arm,
 };
 pub use csv::{csv, csv_line, groups_csv};
 pub use curve::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, curve_csv, curve_html, curve_text,
 };
+pub use grid::{Grid, GridRow, cell_text, grid, share};
 pub use groups::{GroupReport, GroupTable, Groups, TaskFacts, group_tables};
 pub use labels::add_labels;
 pub use lines::wrapped;
 pub use markdown::markdown;
 pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
-pub use notes::findings;
+pub use notes::{failure_reasons, findings};
 pub use paid::{EarlierReport, Paid};
+pub use pareto::pareto;
+pub use per_resolved::{PerResolved, Ratio};
 pub use repeats::{error_key, once_each};
+pub use run::{describe_arms, of_run, remarks_of, result_of_trial, results_of};
 pub use single::{
     EditStatus, ProbeScore, Quality, ShownFiles, SingleAnswer, SingleShot, SingleShotReport,
 };
@@ -57,5 +69,6 @@ pub use tables::{
     TestRow, TrialRow, step_facts, tables, tables_page, test_rows,
 };
 pub use task::{TaskReport, TestCounts};
-pub use text::{exception_rows, percent, short, text};
+pub use text::{Shown, dollars, exception_rows, percent, short, text, text_with};
 pub use unmarked::{Unmarked, add_quality};
+pub use within::{Used, Within, within};

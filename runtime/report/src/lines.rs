@@ -16,6 +16,11 @@ pub fn wrapped(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// A paragraph of 80 columns.
+pub(crate) fn filled(line: &str) -> String {
+    broken(line, crate::table::WIDTH)
+}
+
 fn broken(line: &str, width: usize) -> String {
     let rest = line.trim_start_matches(' ');
     let mut out = line[..line.len() - rest.len()].to_owned();

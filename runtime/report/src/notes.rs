@@ -1,6 +1,6 @@
 //! What a table of numbers cannot show: what is missing, broken, doubtful, or counted separately.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
 use proctor_types::{ArmId, Integrity, Reason, Responders, noun_of, plural};
 
@@ -11,21 +11,52 @@ use crate::{
 /// Number of responders named in a mixture, and of trials named for the same error.
 const NAMED: usize = 5;
 
-/// One sentence each for what the numbers do not show. A line that belongs to the one before begins
-/// with two spaces.
-pub fn findings(report: &Report) -> Vec<String> {
-    let mut out = String::new();
-    notes(report, &mut out);
-    out.lines().map(str::to_owned).chain(report.remarks.iter().cloned()).collect()
+/// Number of trials named for a condition that many may share.
+const EXAMPLES: usize = 2;
+
+/// Whether a condition of several trials has a line for each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// One line for all of them.
+    Brief,
+    Full,
 }
 
-/// One sentence per line, below the tables.
-pub(crate) fn notes(report: &Report, out: &mut String) {
-    let mut note = |text: &str| {
-        let _ = writeln!(out, "{text}");
-    };
+/// How much a finding matters. Where room is short, the first ones are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rank {
+    /// Something is missing or broken, or a remark of the run.
+    Missing,
+    /// It may change what the numbers mean.
+    Doubtful,
+    /// It is good to know.
+    Known,
+}
+
+impl Rank {
+    pub(crate) const ALL: [Self; 3] = [Self::Missing, Self::Doubtful, Self::Known];
+}
+
+/// A finding: a sentence, and the lines that belong to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) rank: Rank,
+    /// The first is the sentence; each further one begins with two spaces.
+    pub(crate) lines: Vec<String>,
+}
+
+/// One sentence each for what the numbers do not show. A line that belongs to the one before begins
+/// with two spaces. A condition of several trials has one line.
+pub fn findings(report: &Report) -> Vec<String> {
+    notes(report, Detail::Brief).into_iter().flat_map(|note| note.lines).collect()
+}
+
+/// The findings, the report's remarks at the end.
+pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
+    let mut all: Vec<Note> = Vec::new();
+    let mut add = |rank: Rank, text: String| all.push(Note { rank, lines: vec![text] });
     for arm in report.arms.iter().filter(|arm| !arm.complete) {
-        note(&format!(
+        let text = format!(
             "{}: incomplete, {} of {} {} no verdict; resolved is between {} and {}.",
             arm.name,
             arm.trials - arm.graded,
@@ -33,54 +64,56 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             if arm.trials == 1 { "has" } else { "have" },
             percent(arm.resolved_bounds.lower),
             percent(arm.resolved_bounds.upper),
-        ));
-    }
-    for arm in report.arms.iter().filter(|arm| !arm.reasons.is_empty()) {
-        let counts: Vec<String> = by_count(&arm.reasons)
-            .into_iter()
-            .map(|(reason, count)| format!("{count} {}", reason.name().replace('_', " ")))
-            .collect();
-        note(&format!("{}: not resolved: {}.", arm.name, counts.join(", ")));
+        );
+        add(Rank::Missing, text);
     }
     for arm in &report.arms {
-        let trials = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
-        if let Some(warning) = limits::warning(&arm.name, trials) {
-            note(&warning);
+        if let Some(reasons) = failure_reasons(arm, usize::MAX) {
+            add(Rank::Known, format!("{}: not resolved: {reasons}.", arm.name));
         }
-        let trials = report.tasks.iter().filter(|trial| trial.arm == arm.arm);
-        if let Some(warning) = limits::scaffold_warning(&arm.name, trials) {
-            note(&warning);
+    }
+    for arm in &report.arms {
+        let trials: Vec<&TaskReport> =
+            report.tasks.iter().filter(|trial| trial.arm == arm.arm).collect();
+        let warnings = [
+            limits::warning(&arm.name, trials.iter().copied()),
+            limits::scaffold_warning(&arm.name, trials.iter().copied()),
+        ];
+        for warning in warnings.into_iter().flatten() {
+            add(Rank::Doubtful, warning);
         }
-        let trials: Vec<_> = report.tasks.iter().filter(|trial| trial.arm == arm.arm).collect();
-        let sentences = [noise::of_trials(arm, &trials), noise::of_gradings(arm, &trials)];
-        for sentence in sentences.into_iter().flatten() {
-            note(&sentence);
+        if let Some(sentence) = noise::of_trials(arm, &trials) {
+            add(Rank::Known, sentence);
+        }
+        if let Some(sentence) = noise::of_gradings(arm, &trials) {
+            add(Rank::Doubtful, sentence);
         }
     }
     let beyond = |arm: &'_ ArmReport| arm.single_shot.as_ref().map_or(0, |shot| shot.beyond_window);
     for arm in report.arms.iter().filter(|arm| beyond(arm) > 0) {
-        note(&format!(
+        let text = format!(
             "{}: x: {} of {} did not fit the context window and count as not resolved.",
             arm.name,
             beyond(arm),
             plural(arm.trials, "prompt")
-        ));
+        );
+        add(Rank::Known, text);
     }
     for sentence in agreement::sentences(report) {
-        note(&sentence);
+        add(Rank::Known, sentence);
     }
     for arm in report.arms.iter().filter(|arm| arm.responders.is_mixture()) {
-        note(&format!("{}: {}.", arm.name, mixture(&arm.responders)));
+        add(Rank::Doubtful, format!("{}: {}.", arm.name, mixture(&arm.responders)));
     }
     if report.arms.iter().any(|arm| arm.usage_estimated) {
-        note(
-            "~: an endpoint reported no usage, or only part of it; tokens and cost are estimates.",
-        );
+        let text =
+            "~: an endpoint reported no usage, or only part of it; tokens and cost are estimates.";
+        add(Rank::Known, text.to_owned());
     }
     for arm in report.arms.iter().filter(|arm| arm.earlier_tries.is_paid()) {
         let earlier = arm.earlier_tries;
         let tokens = format!("{} in, {} out", plural(earlier.input, "token"), earlier.output);
-        note(&format!(
+        let text = format!(
             "{}: {}: {} ({tokens}), billed but excluded from means.",
             arm.name,
             match arm.unfinished {
@@ -88,13 +121,14 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
                 _ => format!("{} discarded or unfinished", plural(earlier.tries, "try")),
             },
             dollars(earlier.cost_usd, arm.paid.cost_known),
-        ));
+        );
+        add(Rank::Known, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.side.requests > 0) {
         let side = arm.side;
         let tokens = format!("{} in, {} out", plural(side.input, "token"), side.output);
         let requests = plural(side.requests, "side request");
-        note(&format!("{}: {requests}, {tokens}; not counted as steps.", arm.name));
+        add(Rank::Known, format!("{}: {requests}, {tokens}; not counted as steps.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.grace.answers > 0) {
         let grace = arm.grace;
@@ -102,32 +136,37 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
         let cost = dollars(grace.cost_usd, arm.paid.cost_known);
         let tokens = format!("{input} in, {} out, {cost}", grace.output);
         let answers = plural(grace.answers, "response");
-        note(&format!("{}: {answers} after the limit, counted separately: {tokens}.", arm.name));
+        let text =
+            format!("{}: {answers} after the limit, counted separately: {tokens}.", arm.name);
+        add(Rank::Known, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.waited_seconds.total >= 1.0) {
         let waited = arm.waited_seconds.total;
-        note(&format!("{}: waited {waited:.0} s for the endpoint (not working time).", arm.name));
+        let text =
+            format!("{}: waited {waited:.0} s for the endpoint (not working time).", arm.name);
+        add(Rank::Known, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.outgrown > 0) {
         let trials = plural(arm.outgrown, "trial");
-        note(&format!(
+        let text = format!(
             "{}: outgrown in {trials}: a response was larger than its request allowed. Token and cost limits may be exceeded by more than one response.",
             arm.name
-        ));
+        );
+        add(Rank::Known, text);
     }
     for arm in report.arms.iter().filter(|arm| !arm.paid.cost_known) {
         let what = match arm.paid.cost_usd > 0.0 {
             true => format!("some responses have no price (known: ${:.4})", arm.paid.cost_usd),
             false => "cost unknown, because its model has no price".to_owned(),
         };
-        note(&format!("{}: {what}; set [models.NAME] price.", arm.name));
+        add(Rank::Known, format!("{}: {what}; set [models.NAME] price.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.malformed_calls > 0) {
         let calls = plural(arm.malformed_calls, "tool call");
-        note(&format!("{}: {calls} could not be parsed.", arm.name));
+        add(Rank::Known, format!("{}: {calls} could not be parsed.", arm.name));
     }
     for arm in report.arms.iter().filter(|arm| arm.resolved_clean != arm.resolved) {
-        note(&format!(
+        let text = format!(
             "{}: {}/{} resolved, {}/{} ({}) counting only clean integrity.",
             arm.name,
             arm.resolved,
@@ -135,11 +174,12 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             arm.resolved_clean,
             arm.trials,
             percent(arm.resolved_rate_clean),
-        ));
+        );
+        add(Rank::Doubtful, text);
     }
     let unmarked = |arm: &'_ ArmReport| arm.unmarked.filter(|one| one.trials < arm.trials);
     for (arm, one) in report.arms.iter().filter_map(|arm| Some((arm, unmarked(arm)?))) {
-        note(&format!(
+        let text = format!(
             "{}: {}/{} ({}) resolved without marked tasks, {}/{} ({}) with them.",
             arm.name,
             one.resolved,
@@ -148,66 +188,121 @@ pub(crate) fn notes(report: &Report, out: &mut String) {
             arm.resolved,
             arm.trials,
             percent(arm.resolved_rate),
-        ));
+        );
+        add(Rank::Doubtful, text);
     }
     for arm in report.arms.iter().filter(|arm| arm.integrity.unverified > 0) {
         let count = arm.integrity.unverified;
         let (verdicts, are) = if count == 1 { ("verdict", "is") } else { ("verdicts", "are") };
-        note(&format!(
+        let text = format!(
             "{}: {count} {verdicts} {are} unverified: no canary test was judged.",
             arm.name
-        ));
+        );
+        add(Rank::Known, text);
     }
-    let doubtful = report.tasks.iter().filter_map(|trial| match trial.integrity {
-        Some(Integrity::Suspect) => Some((trial, "suspect")),
-        Some(Integrity::Contaminated) => Some((trial, "contaminated")),
-        // The arm's own line counts these: if the tests offer no canary, all of them are
-        // unverified.
-        Some(Integrity::Clean | Integrity::Unverified) | None => None,
-    });
-    for (trial, word) in doubtful {
-        let classes: Vec<String> =
-            trial.evidence_classes.iter().map(|class| class.name().replace('_', " ")).collect();
-        let classes = match classes.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", classes.join(", ")),
-        };
-        note(&format!(
-            "{}: the verdict is {word}{classes}; verdict.json has the evidence.",
-            place(report, trial)
-        ));
+    for line in each(doubtful(report), detail) {
+        add(Rank::Doubtful, line);
     }
-    for trial in report.tasks.iter().filter(|trial| !trial.policies_differ.is_empty()) {
+    let differing = report.tasks.iter().filter(|trial| !trial.policies_differ.is_empty());
+    let differing = differing.map(|trial| {
         let said: Vec<String> =
             trial.policies_differ.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-        note(&format!("{}: the policies differ. {}.", place(report, trial), said.join("; ")));
+        (place(report, trial), format!("the policies differ. {}.", said.join("; ")))
+    });
+    for line in each(differing.collect(), detail) {
+        add(Rank::Doubtful, line);
     }
     let ends = report.tasks.iter().filter_map(|trial| {
         let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
         Some((place(report, trial), format!("{outcome}: {}", trial.why.as_ref()?)))
     });
     for line in once_each(ends, NAMED) {
-        note(&line);
+        add(Rank::Known, line);
     }
-    for trial in report.tasks.iter().filter(|trial| !trial.interruptions.is_none()) {
-        note(&format!("{}: interrupted: {}.", place(report, trial), trial.interruptions));
+    for line in interrupted(report, detail) {
+        add(Rank::Known, line);
     }
     for trial in report.tasks.iter().filter(|trial| !trial.damage.is_empty()) {
-        note(&format!("{}: damaged record:", place(report, trial)));
-        for damage in &trial.damage {
-            note(&format!("  {damage}"));
-        }
+        let mut lines = vec![format!("{}: damaged record:", place(report, trial))];
+        lines.extend(trial.damage.iter().map(|damage| format!("  {damage}")));
+        all.push(Note { rank: Rank::Missing, lines });
     }
+    let faults = report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?)));
     let faults: Vec<_> =
-        report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?))).collect();
+        faults.map(|(trial, fault)| (place(report, trial), fault.clone())).collect();
     if !faults.is_empty() {
         let word = noun_of(faults.len(), "fault");
-        note(&format!("Infrastructure {word} (not counted against an arm):"));
+        let mut lines = vec![format!("Infrastructure {word} (not counted against an arm):")];
+        lines.extend(once_each(faults, NAMED).into_iter().map(|line| format!("  {line}")));
+        all.push(Note { rank: Rank::Missing, lines });
     }
-    let faults = faults.into_iter().map(|(trial, fault)| (place(report, trial), fault.to_string()));
-    for line in once_each(faults, NAMED) {
-        note(&format!("  {line}"));
+    let remarks = report.remarks.iter().cloned();
+    all.extend(remarks.map(|remark| Note { rank: Rank::Missing, lines: vec![remark] }));
+    all
+}
+
+/// One line for each error, or for each trial.
+fn each(errors: Vec<(String, String)>, detail: Detail) -> Vec<String> {
+    match detail {
+        Detail::Brief => once_each(errors, EXAMPLES),
+        Detail::Full => {
+            errors.into_iter().map(|(place, error)| format!("{place}: {error}")).collect()
+        }
     }
+}
+
+fn doubtful(report: &Report) -> Vec<(String, String)> {
+    let word = |trial: &TaskReport| match trial.integrity {
+        Some(Integrity::Suspect) => Some("suspect"),
+        Some(Integrity::Contaminated) => Some("contaminated"),
+        // The arm's own line counts these: if the tests offer no canary, all of them are
+        // unverified.
+        Some(Integrity::Clean | Integrity::Unverified) | None => None,
+    };
+    let line = |trial: &TaskReport| {
+        let word = word(trial)?;
+        let classes: Vec<String> =
+            trial.evidence_classes.iter().map(|class| class.name().replace('_', " ")).collect();
+        let classes = match classes.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", classes.join(", ")),
+        };
+        let text = format!("the verdict is {word}{classes}; verdict.json has the evidence.");
+        Some((place(report, trial), text))
+    };
+    report.tasks.iter().filter_map(line).collect()
+}
+
+/// Trials that were interrupted. Where each was resumed is only listed for a few of them, since the
+/// steps differ from trial to trial.
+fn interrupted(report: &Report, detail: Detail) -> Vec<String> {
+    let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_none());
+    let all: Vec<(String, String)> = all
+        .map(|trial| (place(report, trial), format!("interrupted: {}.", trial.interruptions)))
+        .collect();
+    if detail == Detail::Full || all.len() <= EXAMPLES {
+        return each(all, detail);
+    }
+    let (count, more) = (all.len(), all.len() - EXAMPLES);
+    let named: Vec<String> = all.into_iter().take(EXAMPLES).map(|(place, _)| place).collect();
+    let named = named.join(", ");
+    vec![format!(
+        "{count} trials were interrupted, then resumed or started again: {named} and {more} more."
+    )]
+}
+
+/// Why an arm's trials failed, the most frequent reason first: `8 assertion, 3 out of budget and 2
+/// more`. `None` if none failed.
+pub fn failure_reasons(arm: &ArmReport, named: usize) -> Option<String> {
+    let counts = by_count(&arm.reasons);
+    let more: u64 = counts.iter().skip(named).map(|(_, count)| count).sum();
+    let told: Vec<String> = counts
+        .iter()
+        .take(named)
+        .map(|(reason, count)| format!("{count} {}", reason.name().replace('_', " ")))
+        .collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!told.is_empty()).then(|| told.join(", ") + &more)
 }
 
 /// A sum of which some part may be unknown.

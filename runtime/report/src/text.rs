@@ -2,21 +2,50 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use proctor_types::{TaskId, plural};
+use proctor_types::plural;
 
 use crate::{
-    ArmReport, ExceptionCount, GroupTable, Groups, Report, TaskReport, group_tables,
-    lines::wrapped,
-    notes::notes,
+    ArmReport, Comparison, ExceptionCount, GroupTable, Groups, Ratio, Report,
+    compare::headlines,
+    grid::{cell_text, grid},
+    group_tables,
+    lines::{filled, wrapped},
+    notes::{Detail, Note, Rank, notes},
     single,
     spread::telling_ks,
     table::{self, table},
 };
 
-/// The arms' results, what they used, tasks by arms, and then, separately, what is missing, broken
-/// or suspect. If a verdict is missing, the first line says so. Tables fit 80 columns. Plain text
-/// without colours; ends in a newline.
-pub fn text(report: &Report, shown: Groups) -> String {
+/// What the text shows besides results and usage, whether or not it fits a screen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// A table of tasks by arms.
+    pub tasks: bool,
+    /// All findings, with a line for each trial.
+    pub findings: bool,
+    /// Every table of groups.
+    pub groups: bool,
+}
+
+/// Lines of a screen. What does not fit is left out, and a line names the options that show it.
+const SCREEN: usize = 50;
+/// Lines kept for the pointer to what is left out.
+const POINTER: usize = 2;
+/// Lines that findings may always have, even if tables are left out for them.
+const FINDINGS: usize = 10;
+/// Headlines shown; `proctor compare` has the others.
+const HEADLINES: usize = 3;
+
+/// The report without comparisons: see [`text_with`].
+pub fn text(report: &Report, shown: Shown) -> String {
+    text_with(report, None, shown)
+}
+
+/// Headlines, the arms' results, what they used, and as much of the tasks, the endings, the groups
+/// and the findings as fits a screen: what is missing, broken or suspect comes first. If a verdict
+/// is missing, the first line says so. Tables fit 80 columns. Plain text without colours; ends in a
+/// newline.
+pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown) -> String {
     if report.arms.is_empty() {
         return "No trials.\n".into();
     }
@@ -28,87 +57,227 @@ pub fn text(report: &Report, shown: Groups) -> String {
         let trials = plural(trials, "trial");
         let _ = writeln!(out, "incomplete: {graded} of {trials} {have} a verdict");
     }
-    out.push_str(&results(report));
-    out.push_str(&usage(report));
-    out.push_str(&per_step(report));
-    out.push_str(MEANINGS);
-    out.push('\n');
-    out.push_str(&tasks(report));
-    out.push_str(&single::tables(report));
-    out.push_str(&exceptions(report));
-    out.push_str(&groups(report, shown));
-    let mut below = String::new();
-    notes(report, &mut below);
-    for remark in &report.remarks {
-        let _ = writeln!(below, "{remark}");
+    out.push_str(&answer(comparison));
+    let (study, (used, unused)) = (report.study(), used(report.controls()));
+    out.push_str(&results("arm", &study));
+    if !used.is_empty() {
+        out.push_str(&results("control", &used));
     }
-    out.push_str(&wrapped(&below));
+    for arm in unused {
+        let (resolved, trials) = (arm.resolved, arm.trials);
+        let passed = percent(arm.passed_rate);
+        let _ = writeln!(
+            out,
+            "control {}: {resolved}/{trials} resolved, {passed} of F2P passed",
+            arm.name
+        );
+    }
+    let all: Vec<&ArmReport> = study.iter().chain(&used).copied().collect();
+    out.push_str(&usage(&all));
+    out.push_str(MEANINGS);
+    let single = single::tables(report);
+    let mut room = SCREEN.saturating_sub(lines(&out) + lines(&single) + POINTER);
+
+    let detail = if shown.findings { Detail::Full } else { Detail::Brief };
+    let notes = notes(report, detail);
+    let room_of_notes = if shown.findings { usize::MAX } else { room.max(FINDINGS) };
+    let (below, more) = fitting(&notes, room_of_notes);
+    room = room.saturating_sub(lines(&below));
+
+    let mut left_out: Vec<String> = Vec::new();
+    // A table is only made if as many lines as it has at least would fit.
+    let mut part =
+        |make: &dyn Fn() -> String, least: usize, is_wanted: bool, option: Option<&str>| {
+            let table = if is_wanted || least <= room { make() } else { String::new() };
+            let size = lines(&table).max(least);
+            if !is_wanted && size > room {
+                left_out.extend(option.map(str::to_owned));
+                return String::new();
+            }
+            room = room.saturating_sub(size);
+            table
+        };
+    let count = report.tasks.iter().map(|trial| &trial.task).collect::<BTreeSet<_>>().len();
+    let tasks = part(&|| tasks(report), count, shown.tasks, Some("tasks (--tasks)"));
+    let exceptions = part(&|| exceptions(report), 0, false, None);
+    let endings = part(&|| endings(report), 0, false, None);
+    let steps = part(&|| per_step(&all), 0, false, None);
+    let all_groups = || groups(report, shown.groups);
+    let groups = part(&all_groups, 0, shown.groups, Some("groups (--groups)"));
+    if more > 0 {
+        left_out.push(format!("{} (--findings)", plural(more, "finding")));
+    }
+
+    for table in [steps, tasks, single, endings, exceptions, groups] {
+        out.push_str(&table);
+    }
+    out.push_str(&below);
+    if !left_out.is_empty() {
+        let _ = writeln!(out, "left out: {}", left_out.join(", "));
+    }
     out
 }
 
-/// Explains the column headers.
-const MEANINGS: &str = "resolved, rate, F2P passed: of all trials, with 95 % intervals. Means \
-                        exclude\ninfrastructure faults. Totals include retries. -: unknown.\n";
+/// The first headlines, each as a paragraph of 80 columns.
+fn answer(comparison: Option<&Comparison>) -> String {
+    let all = comparison.map(headlines).unwrap_or_default();
+    let mut out = String::new();
+    for headline in all.iter().take(HEADLINES) {
+        let _ = writeln!(out, "{}", filled(&headline.text));
+    }
+    if let Some(more) = all.len().checked_sub(HEADLINES).filter(|more| *more > 0) {
+        let pairs = if more == 1 { "pair" } else { "pairs" };
+        let _ = writeln!(out, "{more} more {pairs}: `proctor compare`");
+    }
+    out
+}
 
-/// Each arm's results, and how its trials ended.
-fn results(report: &Report) -> String {
-    let headers = ["arm", "resolved", "rate\n95 %", "F2P passed", "ended"];
-    let rows = report.arms.iter().map(|arm| {
+/// Controls that called a model, such as an earlier agent, and the others.
+fn used(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport>) {
+    controls.into_iter().partition(|arm| arm.steps.max > 0)
+}
+
+/// The notes that fit this number of lines, in their order, and how many are left out. Those of the
+/// first rank are taken first.
+fn fitting(notes: &[Note], room: usize) -> (String, usize) {
+    let shown = |note: &Note| wrapped(&format!("{}\n", note.lines.join("\n")));
+    let texts: Vec<String> = notes.iter().map(shown).collect();
+    let mut chosen = vec![false; notes.len()];
+    let mut left = room;
+    for rank in Rank::ALL {
+        for (index, _) in notes.iter().enumerate().filter(|(_, note)| note.rank == rank) {
+            let size = lines(&texts[index]);
+            if size <= left {
+                chosen[index] = true;
+                left -= size;
+            }
+        }
+    }
+    // One that is longer than a screen is shown all the same.
+    if chosen.iter().all(|one| !one)
+        && let Some(first) = chosen.first_mut()
+    {
+        *first = true;
+    }
+    let below =
+        texts.iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(text, _)| text.as_str());
+    (below.collect(), chosen.iter().filter(|chosen| !**chosen).count())
+}
+
+/// Lines of a text in a terminal of 80 columns.
+fn lines(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count().div_ceil(table::WIDTH).max(1)).sum()
+}
+
+/// Explains the column headers.
+const MEANINGS: &str = "Rates are of all planned trials, with 95 % intervals. Steps, tokens and wall are\n\
+                        means without faults. Paid includes retries. -: unknown.\n";
+
+/// Each arm's results.
+fn results(first: &str, arms: &[&ArmReport]) -> String {
+    let headers = [first, "resolved", "rate\n95 %", "F2P passed", "at a limit"];
+    let rows = arms.iter().map(|arm| {
+        let clean = match arm.resolved_clean == arm.resolved {
+            true => String::new(),
+            false => format!("\n{} clean", arm.resolved_clean),
+        };
         vec![
             arm.name.clone(),
-            format!("{}/{}", arm.resolved, arm.trials),
+            format!("{}/{}{clean}", arm.resolved, arm.trials),
             format!("{}{}", rate(arm), range(arm.intervals.resolved_rate)),
             format!("{}{}", percent(arm.passed_rate), range(arm.intervals.passed_rate)),
-            outcomes(arm),
+            at_limit(arm),
         ]
     });
-    // The names at both edges are aligned left, the numbers between them right.
-    table(&headers, rows, |column| (1..4).contains(&column))
+    table(&headers, rows, |column| column > 0)
+}
+
+/// The share of trials that a limit of their own ended, and its kinds.
+fn at_limit(arm: &ArmReport) -> String {
+    let kinds: Vec<String> = arm.limit_bound.keys().map(|kind| kind.replace('_', " ")).collect();
+    let share = percent(arm.limit_bound.values().sum());
+    if kinds.is_empty() { share } else { format!("{share}\n{}", kinds.join("\n")) }
 }
 
 /// What each arm used.
-fn usage(report: &Report) -> String {
-    let headers = [
-        "arm",
-        "steps\nmean",
-        "steps\nmax",
-        "tokens in\nmean",
-        "out\nmean",
-        "paid\ntotal",
-        "wall\nmean",
-    ];
-    let rows = report.arms.iter().map(|arm| {
+fn usage(arms: &[&ArmReport]) -> String {
+    let headers =
+        ["arm", "steps", "tokens\nin", "tokens\nout", "paid\ntotal", "paid each\nresolved", "wall"];
+    let rows = arms.iter().map(|arm| {
         let about = if arm.usage_estimated { "~" } else { "" };
         let paid = arm.paid;
         let or = |known: bool, text: String| if known { text } else { "-".to_owned() };
         let tokens = |count: f64| or(arm.has_tokens(), format!("{about}{}", short(count)));
         let paid_for = arm.has_tokens() || paid.cost_usd > 0.0;
+        let each = arm.per_resolved.and_then(|each| each.cost_usd);
         vec![
             arm.name.clone(),
             or(arm.has_steps(), format!("{:.1}", arm.steps.mean)),
-            or(arm.has_steps(), arm.steps.max.to_string()),
             tokens(arm.tokens.input.mean),
             tokens(arm.tokens.output.mean),
             match paid.cost_known {
+                true if paid.cost_usd >= 100.0 => format!("{about}${:.2}", paid.cost_usd),
                 true => or(paid_for, format!("{about}${:.4}", paid.cost_usd)),
                 false => "unknown".into(),
             },
+            each.map_or_else(|| "-".to_owned(), |cost| format!("{about}{}", with_interval(cost))),
             or(arm.is_timed(), format!("{:.1} s", arm.wall_seconds.mean)),
         ]
     });
     table(&headers, rows, |column| column > 0)
 }
 
-/// Averages per step of each arm: shows how agents that do the same work differ.
-fn per_step(report: &Report) -> String {
-    if report.arms.iter().all(|arm| arm.per_step.is_none()) {
+/// Dollars, and their interval below.
+fn with_interval(cost: Ratio) -> String {
+    let value = dollars(cost.value);
+    let bare = |end: f64| dollars(end).trim_start_matches('$').to_owned();
+    match (cost.lower, cost.upper) {
+        (None, _) => value,
+        (Some(lower), None) => format!("{value}\nover {}", bare(lower)),
+        (Some(lower), Some(upper)) => format!("{value}\n{} - {}", bare(lower), bare(upper)),
+    }
+}
+
+/// How trials ended. Empty if all of them were submitted.
+fn endings(report: &Report) -> String {
+    let names: BTreeSet<&String> = report.arms.iter().flat_map(|arm| arm.outcomes.keys()).collect();
+    let unfinished = report.arms.iter().any(|arm| arm.unfinished > 0);
+    if !unfinished && names.iter().all(|name| *name == "submitted") {
         return String::new();
     }
-    let headers =
-        ["arm", "per step:\ntokens in", "\nout", "\ntool calls", "per trial:\ntool calls"];
+    let mut headers = vec!["ended"];
+    headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
+    let row = |name: &str, count: &dyn Fn(&ArmReport) -> u64| -> Vec<String> {
+        let cells = report.arms.iter().map(|arm| count(arm).to_string());
+        std::iter::once(name.replace('_', " ")).chain(cells).collect()
+    };
+    let mut rows: Vec<Vec<String>> = names
+        .into_iter()
+        .map(|name| row(name, &|arm| arm.outcomes.get(name).copied().unwrap_or(0)))
+        .collect();
+    if unfinished {
+        rows.push(row("not ended", &|arm| arm.unfinished));
+    }
+    format!("\n{}", table::by_arms(&headers, rows))
+}
+
+/// Averages per step of each arm: shows how agents that do the same work differ.
+fn per_step(arms: &[&ArmReport]) -> String {
+    if arms.iter().all(|arm| arm.per_step.is_none()) {
+        return String::new();
+    }
+    let headers = [
+        "arm",
+        "per step:\ntokens in",
+        "\nout",
+        "\ntool calls",
+        "a trial:\ntool calls",
+        "steps\nmax",
+        "tokens for\neach resolved",
+    ];
     let known =
         |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
-    let rows = report.arms.iter().map(|arm| {
+    let rows = arms.iter().map(|arm| {
         let about = if arm.usage_estimated { "~" } else { "" };
         let tokens = |value: Option<f64>| {
             value
@@ -122,28 +291,22 @@ fn per_step(report: &Report) -> String {
             tokens(step.map(|step| step.output)),
             known(step.and_then(|step| step.tool_calls)),
             known(arm.tool_calls.map(|calls| calls.mean)),
+            if arm.has_steps() { arm.steps.max.to_string() } else { "-".to_owned() },
+            tokens(arm.per_resolved.and_then(|each| each.tokens).map(|ratio| ratio.value)),
         ]
     });
-    table(&headers, rows, |column| column > 0)
+    format!("\n{}", table(&headers, rows, |column| column > 0))
 }
 
 fn tasks(report: &Report) -> String {
-    let mut names: Vec<&TaskId> = Vec::new();
-    for trial in &report.tasks {
-        if !names.contains(&&trial.task) {
-            names.push(&trial.task);
-        }
-    }
+    let arms: Vec<&ArmReport> = report.arms.iter().collect();
     let mut headers = vec!["task"];
-    headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
-    let rows = names.into_iter().map(|task| {
-        let cells = report.arms.iter().map(|arm| {
-            let of = |trial: &&TaskReport| trial.task == *task && trial.arm == arm.arm;
-            cell(&report.tasks.iter().filter(of).collect::<Vec<_>>())
-        });
-        [task.to_string()].into_iter().chain(cells).collect()
+    headers.extend(arms.iter().map(|arm| arm.name.as_str()));
+    let rows = grid(report, &arms).rows.into_iter().map(|row| {
+        let cells = row.cells.iter().map(|trials| cell_text(trials));
+        std::iter::once(row.task.to_string()).chain(cells).collect()
     });
-    table::by_arms(&headers, rows.collect())
+    format!("\n{}", table::by_arms(&headers, rows.collect()))
 }
 
 /// The failed tests of each arm by exception, the most frequent first. Empty if no log names one.
@@ -182,9 +345,10 @@ pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>
 }
 
 /// A table for each selected kind of group that any arm has, and one of pass@k.
-fn groups(report: &Report, shown: Groups) -> String {
+fn groups(report: &Report, all: bool) -> String {
     let mut out = String::new();
-    for GroupTable { kind, rows } in group_tables(report, shown) {
+    let selected = if all { Groups::All } else { Groups::Telling };
+    for GroupTable { kind, rows } in group_tables(report, selected) {
         let heading = kind.replace('_', " ");
         let mut headers = vec![heading.as_str()];
         headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
@@ -216,28 +380,6 @@ fn groups(report: &Report, shown: Groups) -> String {
     out
 }
 
-/// One task under one arm.
-fn cell(trials: &[&TaskReport]) -> String {
-    match trials {
-        [] => String::new(),
-        [one] if one.single_shot.as_ref().is_some_and(|shot| shot.beyond_window) => {
-            single::BEYOND.into()
-        }
-        [one] => match (one.resolved, one.passed_rate) {
-            (Some(true), _) => "yes".into(),
-            (Some(false), rate) => format!("no ({} F2P)", percent(rate.unwrap_or_default())),
-            (None, _) if one.fault.is_some() => "fault".into(),
-            (None, _) => one.outcome.as_ref().map_or("not ended", |_| "not graded").into(),
-        },
-        several => {
-            let yes = several.iter().filter(|trial| trial.resolved == Some(true)).count();
-            let missing = several.iter().filter(|trial| trial.resolved.is_none()).count();
-            let open = if missing > 0 { format!(", {missing} open") } else { String::new() };
-            format!("{yes}/{}{open}", several.len())
-        }
-    }
-}
-
 /// The rate, or its bounds while they differ.
 fn rate(arm: &ArmReport) -> String {
     if arm.complete {
@@ -255,26 +397,29 @@ pub(crate) fn range(interval: Option<[f64; 2]>) -> String {
     })
 }
 
-fn outcomes(arm: &ArmReport) -> String {
-    let mut parts: Vec<_> = arm
-        .outcomes
-        .iter()
-        .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
-        .collect();
-    if arm.unfinished > 0 {
-        parts.push(format!("{} not ended", arm.unfinished));
-    }
-    parts.join("\n")
-}
-
 /// `100 %`, `41.7 %`. A rate below 100 % never reads as 100 %, and one above 0 never reads as 0.
 pub fn percent(rate: f64) -> String {
+    // A sum of nothing is -0.0.
+    let rate = rate + 0.0;
     let tenths = (rate * 1000.0).round() / 10.0;
     if rate <= 0.0 || rate >= 1.0 {
         format!("{:.0} %", rate * 100.0)
     } else {
         format!("{:.1} %", tenths.clamp(0.1, 99.9))
     }
+}
+
+/// `$123`, `$12.30`, `$0.42`, `$0.0042`: two decimals, none from 100 dollars on, and more for less
+/// than a dime.
+pub fn dollars(amount: f64) -> String {
+    if amount >= 100.0 {
+        return format!("${amount:.0}");
+    }
+    if amount >= 1.0 || amount <= 0.0 {
+        return format!("${amount:.2}");
+    }
+    let digits = (1.0 - amount.log10().floor()).clamp(2.0, 8.0) as usize;
+    format!("${amount:.digits$}")
 }
 
 /// `950`, `12.3k`, `4.56M`.
@@ -285,5 +430,39 @@ pub fn short(count: f64) -> String {
         format!("{:.1}k", count / 1e3)
     } else {
         format!("{count:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Note, Rank, dollars, fitting, lines};
+
+    #[test]
+    fn dollars_have_two_digits() {
+        for (amount, shown) in [
+            (1234.5, "$1234"),
+            (12.3, "$12.30"),
+            (0.4234, "$0.42"),
+            (0.00421, "$0.0042"),
+            (0.0, "$0.00"),
+        ] {
+            assert_eq!(dollars(amount), shown);
+        }
+    }
+
+    #[test]
+    fn missing_results_are_shown_first_where_room_is_short() {
+        let note = |rank, text: &str| Note { rank, lines: vec![text.to_owned()] };
+        let notes = [
+            note(Rank::Known, "a"),
+            note(Rank::Doubtful, "b"),
+            note(Rank::Known, "c"),
+            note(Rank::Missing, "d"),
+        ];
+        assert_eq!(fitting(&notes, 4), ("a\nb\nc\nd\n".to_owned(), 0));
+        assert_eq!(fitting(&notes, 3), ("a\nb\nd\n".to_owned(), 1));
+        assert_eq!(fitting(&notes, 1), ("d\n".to_owned(), 3));
+        assert_eq!(fitting(&[], 0), (String::new(), 0));
+        assert_eq!(lines(&format!("{}\n\nb\n", "x".repeat(81))), 4);
     }
 }

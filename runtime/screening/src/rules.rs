@@ -13,6 +13,7 @@ pub(crate) struct Table {
     pub extension_points: BTreeSet<String>,
     pub any_module: Vec<String>,
     pub looking_functions: BTreeSet<String>,
+    pub carried_modules: BTreeSet<String>,
     pub test_names: Vec<String>,
     pub test_modules: Vec<String>,
     pub source_suffixes: Vec<String>,
@@ -62,13 +63,20 @@ pub(crate) struct Rule {
     pub module_table: bool,
     /// Attributes assigned on anything but `self` and `cls`.
     pub assigned: Vec<String>,
+    /// Attributes whose entries are assigned.
+    pub filled: Vec<String>,
     /// Attributes used in any way.
     pub attributes: Vec<String>,
     /// Names of keyword arguments.
     pub keywords: Vec<String>,
     /// Attributes of other packages that are used.
     pub foreign_attributes: Vec<String>,
-    /// Strings, as regular expressions.
+    /// Attributes of another object that are taken past its own way to give them:
+    /// `object.__getattribute__(it, name)`.
+    pub taken: Vec<String>,
+    /// Attributes of what is reached by way of the bases of a class.
+    pub climbed_attributes: Vec<String>,
+    /// Strings, as regular expressions. `{}` stands for a part that is not constant.
     pub strings: Vec<String>,
     /// Modules that are imported.
     pub imports: Vec<String>,
@@ -224,6 +232,11 @@ impl Rules {
         let below =
             |path: &str| path.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
         self.owners.iter().any(|(_, reference)| below(reference))
+    }
+
+    /// Whether some reference is a dotted name or below it.
+    pub(crate) fn names(&self, path: &str) -> bool {
+        self.has_references_below(path) || self.owners.iter().any(|(_, known)| *known == path)
     }
 
     /// The numbers of the rules that satisfy a predicate.

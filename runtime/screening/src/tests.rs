@@ -109,6 +109,14 @@ fn computed_code() {
             "from logging.config import BaseConfigurator\nBaseConfigurator({}).resolve(name)",
             "import site\nsite.addsitedir(folder)",
             "Schema.__annotations__ = table",
+            "Schema.__annotations__[name] = text",
+            "Schema.__annotations__.update(table)",
+            "Schema = type('Schema', (), {'__annotations__': table})",
+            "import types\nschema = types.SimpleNamespace(__annotations__=table)",
+            "import pydoc\nrules = pydoc.importfile('rules.txt')",
+            "import cProfile\ncProfile.Profile().runctx(text, {}, {})",
+            "code = __loader__.source_to_code(text, name)",
+            "import py_compile\npy_compile.compile(name, cfile=other)",
         ],
         &[
             "import timeit\nstart = timeit.default_timer()",
@@ -119,6 +127,8 @@ fn computed_code() {
             "import re\npattern = re.compile(text)",
             "def eval(text):\n    return parse(text)\n\nvalue = eval(text)",
             "value = model.eval(text)",
+            "import cProfile\nprofile = cProfile.Profile()\nprofile.enable()",
+            "kind = Schema.__annotations__[name]\ntable.update(Schema.__annotations__)",
         ],
     );
 }
@@ -167,6 +177,36 @@ fn foreign_assignment() {
             "import decimal\ndecimal.getcontext().prec = 40",
             "class A:\n    def __init__(self):\n        self.isclose = 1",
             "def go(f):\n    f.cached = True\n    return f",
+        ],
+    );
+}
+
+#[test]
+fn objects_of_tests_and_states_of_libraries() {
+    check(
+        "mock-changed",
+        &[
+            "def send(sink):\n    sink.go.assert_called_once_with = print",
+            "def send(sink):\n    setattr(sink, 'assert_called', print)",
+            "def send(sink):\n    sink.mock_calls = []",
+        ],
+        &[
+            "def send(sink):\n    sink.assert_open()",
+            "class Sink:\n    def __init__(self):\n        self.call_args = []",
+        ],
+    );
+    check(
+        "library-state",
+        &[
+            "import random\nrandom.seed(7)",
+            "import numpy as np\nnp.random.seed(0)",
+            "import zoneinfo\nzoneinfo.reset_tzpath(to=[folder])",
+            "from random import seed\nseed(1)",
+        ],
+        &[
+            "import random\nchance = random.Random(7)\nchance.seed(8)",
+            "import numpy as np\nchance = np.random.default_rng(7)",
+            "import decimal\ndecimal.getcontext().prec = 40",
         ],
     );
 }
@@ -286,6 +326,20 @@ fn heap_and_hooks() {
             "import operator\nget = operator.attrgetter('__traceback__.tb_frame')",
             "import string\nget = string.Formatter().get_field('0.f_back', found, {})",
             "text = '{0.__globals__[table]}'.format(go)",
+            "import inspect\nheld = inspect.getclosurevars(callback).nonlocals",
+            "def cells(callback):\n    return callback.__closure__",
+            "def held(cell):\n    return cell.cell_contents",
+            "for kind in ().__class__.__base__.__subclasses__():\n    use(kind)",
+            "kinds = type(self).__mro__[-1].__subclasses__()",
+            "import re\npatterns = list(re._cache)",
+            "import pdb\nowner = pdb.set_trace.__self__",
+            "names = super(type(module), module).__dict__",
+            "names = object.__getattribute__(module, '__dict__')",
+            "names = type(module).__mro__[1].__dict__",
+            "import collections\nall = collections._sys.modules.items()",
+            "from multiprocessing import sharedctypes\nread = sharedctypes.ctypes.string_at",
+            "from multiprocessing.sharedctypes import ctypes\nread = ctypes.string_at",
+            "import shutil\nfinder = shutil.os.sys.meta_path[0]",
         ],
         &[
             "import sys\nsys.meta_path.append(finder)",
@@ -294,6 +348,13 @@ fn heap_and_hooks() {
             "text = '{0.name}'.format(person)",
             "import gc\ngc.disable()\ngc.collect()",
             "class Plugin:\n    pass\n\nall = Plugin.__subclasses__()",
+            "def all_of(kind):\n    return kind.__subclasses__()",
+            "owner = callback.__self__",
+            "class A:\n    def names(self):\n        return object.__getattribute__(self, '__dict__')",
+            "value = object.__getattribute__(it, name)",
+            "import os\nhere = os.path.dirname(__file__)",
+            "import importlib.util\nspec = importlib.util.find_spec('json')",
+            "import scipy.signal\ny = scipy.signal.detrend(x)",
             "import sys\nknown = 'json' in sys.modules",
         ],
     );
@@ -306,6 +367,7 @@ fn heap_and_hooks() {
             "import threading\nthreading.setprofile(f)",
             "import cProfile\nwatch = cProfile.Profile()\nfor entry in watch.getstats():\n    use(entry.code)",
             "import signal\nsignal.setitimer(signal.ITIMER_REAL, .1)",
+            "def go(loop):\n    loop.set_task_factory(make)",
         ],
         &[
             "import signal\nsignal.signal(signal.SIGTERM, stop)",
@@ -402,9 +464,16 @@ fn test_access() {
             "import _posixsubprocess\n_posixsubprocess.fork_exec(x)",
             "import readline\nreadline.read_history_file(p)",
             "text = open('/proc/self/maps').read()",
+            "text = open(f'/proc/{pid}/mem', 'rb').read()",
+            "text = open('/proc/' + str(pid) + '/mem', 'rb').read()",
+            "import pathlib\ntext = (pathlib.Path('/proc') / str(pid) / 'mem').read_bytes()",
+            "import os\npath = os.path.join('/proc', str(pid), 'fd')",
+            "path = '/proc/{}/mem'.format(pid)",
         ],
         &[
             "text = open('table.json').read()",
+            "text = open(f'/proc/{pid}/stat').read()",
+            "path = f'{root}/memory/{name}'",
             "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'pass'])",
             "import pathlib\ntext = pathlib.Path(__file__).with_name('a.json').read_text()",
         ],

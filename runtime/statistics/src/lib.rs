@@ -15,6 +15,7 @@ mod pass_k;
 mod power;
 mod proportion;
 mod rank;
+mod ratio;
 mod resampling;
 mod signs;
 mod variance;
@@ -34,6 +35,7 @@ pub use power::{
 };
 pub use proportion::{clustered_wilson, wilson};
 pub use rank::{RankAgreement, kendall_tau, rank_agreement};
+pub use ratio::{Ratio, ratio};
 pub use variance::{Variance, variance};
 
 /// Lower and upper end.

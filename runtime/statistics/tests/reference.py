@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import statsmodels.api as sm
-from scipy import stats
+from scipy import optimize, stats
 from scipy.special import comb
 from statsmodels.formula.api import ols
 from statsmodels.stats.contingency_tables import mcnemar
@@ -157,5 +157,27 @@ for seed, nested in [(4, False), (4, True), (8, False), (8, True)]:
     text = lambda rows: ["".join(str(int(score)) for score in row) for row in rows]
     out["rank_agreement"].append({"a": text(a), "b": text(b), "nested": nested, "tau": float(tau(a, b)),
                                   "interval": [float(np.quantile(taus, end)) for end in (0.025, 0.975)]})
+
+# Fieller 1954: the ratios at which the difference to the mean of the numerators is not significant. The ends are the
+# roots; without an upper one, no ratio is too large.
+def fieller(tasks, level):
+    y, x = np.array(tasks, float).T
+    n = len(y)
+    t = stats.t.ppf(0.5 + level / 2, n - 1)
+    off = lambda r: (y.mean() - r * x.mean()) ** 2 - t ** 2 * np.var(y - r * x, ddof=1) / n
+    value = y.sum() / x.sum()
+    root = lambda low, high: float(optimize.brentq(off, low, high, xtol=1e-15, rtol=8.9e-16))
+    bounded = x.mean() ** 2 > t ** 2 * np.var(x, ddof=1) / n
+    return {"numerators": [p[0] for p in tasks], "denominators": [p[1] for p in tasks], "value": float(value),
+            "lower": root(0, value) if off(0) > 0 else 0.0, "upper": root(value, 1e6 * value) if bounded else None}
+
+draw = np.random.default_rng(3)
+cost = lambda count: [round(float(v), 3) for v in draw.lognormal(-1, 0.6, count)]
+out["ratio"] = []
+for count, rate in [(30, 0.5), (30, 0.07), (12, 0.8)]:
+    hits = [float(draw.random() < rate) for _ in range(count)]
+    out["ratio"].append(fieller([list(pair) for pair in zip(cost(count), hits)], 0.95))
+twenty = cost(20)
+out["ratio"].append(fieller([[v, round(v * float(f), 4)] for v, f in zip(twenty, draw.uniform(0.5, 1.1, 20))], 0.95))
 
 print(json.dumps(out, indent=1))

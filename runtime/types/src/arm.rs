@@ -12,6 +12,9 @@ use crate::{
 /// distinct.
 pub const FACTOR_SCHEMA: u32 = 2;
 
+/// The scaffold of an arm of predictions. Proctor did not run it.
+pub const PREDICTIONS: &str = "predictions";
+
 /// Scaffolds whose arms are always controls.
 const CONTROLS: [&str; 2] = ["gold", "noop"];
 
@@ -55,6 +58,26 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// An arm of existing patches, such as predictions.
+    pub fn of_patches(name: &str, sandbox: &SandboxSpec, settings: Value) -> Self {
+        Self {
+            control: false,
+            forked_from: None,
+            id: ArmId::new(""),
+            name: name.to_owned(),
+            scaffold: PREDICTIONS.to_owned(),
+            model: None,
+            budget: Budget::default(),
+            sandbox: sandbox.clone(),
+            network: NetworkPolicy::default(),
+            leak_check: LeakCheckSpec::default(),
+            statement: StatementSpec::default(),
+            prompts: Value::Null,
+            settings,
+        }
+        .identified()
+    }
+
     /// The same arm with its id computed from its factors.
     #[must_use]
     pub fn identified(mut self) -> Self {

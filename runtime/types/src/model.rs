@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::MOST_COUNT;
 
+/// The prefix of a base URL that names a script instead of an endpoint.
+pub const SCRIPT: &str = "script:";
+
 /// `[models."..."]` of a run configuration. Every key is a factor of the arm, except `base_url`, `key_env`, `price`,
 /// `cutoff` and `tool_check`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Maximum number of names in a message; the rest is counted.
+const NAMED: usize = 3;
+
 /// A count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. The only place that forms
 /// plurals, so that no message says "1 tasks". In several words, the last is the noun:
 /// `2 tool calls`.
@@ -21,6 +24,17 @@ fn many(noun: &str) -> String {
     }
     let hisses = ["s", "x", "z", "ch", "sh"].iter().any(|end| noun.ends_with(end));
     format!("{noun}{}", if hisses { "es" } else { "s" })
+}
+
+/// The first of many, and the number of the rest.
+pub fn first_of(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    let first = all.join(", ");
+    match more {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
 
 #[cfg(test)]

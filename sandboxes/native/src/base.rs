@@ -25,6 +25,9 @@ pub(crate) struct ResolvedBase {
     /// What its sandboxes lack because this user is not root, as entries of their enforcement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
+    /// The archive from which the directory was unpacked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) archive: Option<PathBuf>,
 }
 
 /// Prepares the base. Blocking.
@@ -42,18 +45,17 @@ pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
                 let what = format!("copy the root file system {}: {error}", folder.display());
                 wrong(&error, what)
             })?;
-            Ok(ResolvedBase { digest, folder, host: false, missing })
+            Ok(ResolvedBase { digest, folder, host: false, missing, archive: None })
         }
         Base::Archive(archive) => {
-            let (digest, folder) = archive::unpack(cache, archive).map_err(|error| {
-                let what = format!("read the archive {}: {error}", archive.display());
-                wrong(&error, what)
-            })?;
+            let unpacked = archive::unpack(cache, archive);
+            let (digest, folder) = unpacked.map_err(|error| wrong_archive(archive, &error))?;
             let missing = match ids::gives_files() {
                 true => Vec::new(),
                 false => vec![ALL_OF_ROOT.to_owned()],
             };
-            Ok(ResolvedBase { digest, folder, host: false, missing })
+            let archive = Some(archive.clone());
+            Ok(ResolvedBase { digest, folder, host: false, missing, archive })
         }
         Base::Image(image) => Err(Fault::new(
             Layer::Environment,
@@ -154,6 +156,11 @@ fn is_own(folder: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+/// An archive that can't be read or unpacked.
+pub(crate) fn wrong_archive(archive: &Path, error: &io::Error) -> Fault {
+    wrong(error, format!("read the archive {}: {error}", archive.display()))
+}
+
 fn wrong(error: &io::Error, what: String) -> Fault {
     Fault::new(Layer::Environment, what).cause(Cause::of_io(error))
 }
@@ -171,7 +178,7 @@ fn host(cache: &Path) -> io::Result<ResolvedBase> {
         tree::publish(&temporary.keep(), &folder)?;
     }
     let digest = sha256_hex(format!("{skeleton} {}", host_base::host_digest()).as_bytes());
-    Ok(ResolvedBase { digest, folder, host: true, missing: Vec::new() })
+    Ok(ResolvedBase { digest, folder, host: true, missing: Vec::new(), archive: None })
 }
 
 /// The views of a host base, and what is hidden in them.

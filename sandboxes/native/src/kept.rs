@@ -56,6 +56,7 @@ fn is_made(kind: &str, name: &str) -> bool {
             name.strip_prefix("host-").is_some_and(|digest| is_hex(digest, 16))
                 || name.strip_prefix("archive-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("settings-").is_some_and(|digest| is_hex(digest, 64))
+                || name.strip_prefix("used-").is_some_and(|digest| is_hex(digest, 64))
                 // Named by an earlier version.
                 || name.strip_prefix("variables-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("folder-").is_some_and(|digest| is_hex(digest, 64))

@@ -42,7 +42,14 @@ pub(crate) fn folder(cache: &Path, digest: &str) -> PathBuf {
     cache.join("layers").join(digest)
 }
 
+/// Reads the record of a layer that can be used.
 pub(crate) fn read(folder: &Path) -> io::Result<Record> {
+    let record = record(folder)?;
+    expect_whole(folder, &record)?;
+    Ok(record)
+}
+
+pub(crate) fn record(folder: &Path) -> io::Result<Record> {
     let record: Record = serde_json::from_slice(&fs::read(folder.join("layer.json"))?)?;
     if record.format != FORMAT {
         return Err(io::Error::other(format!(
@@ -50,13 +57,17 @@ pub(crate) fn read(folder: &Path) -> io::Result<Record> {
             record.format
         )));
     }
-    // Its base may be gone while the record still exists.
+    Ok(record)
+}
+
+/// Its base may be gone while the record still exists.
+pub(crate) fn expect_whole(folder: &Path, record: &Record) -> io::Result<()> {
     for part in [&folder.join("tree"), &record.base.folder] {
         if !part.is_dir() {
             return Err(io::Error::other(format!("{} was removed", part.display())));
         }
     }
-    Ok(record)
+    Ok(())
 }
 
 /// Waits until no other process builds this layer, and excludes others until the file is closed. No

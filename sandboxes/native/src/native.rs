@@ -29,7 +29,8 @@ use tokio::{
 };
 
 use crate::{
-    agent, archive,
+    agent,
+    archive::{self, Hold, Room},
     base::{self, ResolvedBase, raw},
     cgroup::{self, Groups},
     ids, kept,
@@ -57,6 +58,7 @@ struct Inner {
     opening: Semaphore,
     /// By digest, the layers that this process builds or waits for.
     building: Mutex<BTreeMap<String, Weak<AsyncMutex<()>>>>,
+    room: Room,
     without: Vec<Defence>,
 }
 
@@ -86,6 +88,16 @@ impl Native {
         Ok(native)
     }
 
+    /// Sets how many bytes unpacked archives may take in the cache, instead of half of its file system. The archives that
+    /// were used least recently are removed first, and those that a sandbox uses stay.
+    #[must_use]
+    pub fn with_archive_budget(mut self, bytes: u64) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.room.set_budget(bytes);
+        }
+        self
+    }
+
     /// Like [`Native::new`], with another agent: an absolute path.
     ///
     /// # Errors
@@ -98,6 +110,7 @@ impl Native {
             let entry = Arc::new(Entry::make(&cache)?);
             let groups = Groups::find(&entry);
             Ok(Inner {
+                room: Room::of(&cache),
                 cache,
                 agent,
                 groups,
@@ -129,18 +142,14 @@ impl Backend for Native {
     }
 
     async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
-        if let Base::Archive(archive) = base {
-            self.0.unpack(archive).await?;
-        }
+        let _archive = self.0.unpacked(base).await?;
         let (cache, base) = (self.0.cache.clone(), base.clone());
         blocking(move || base::settings(&cache, &base)).await
     }
 
     async fn prepare(&self, spec: &LayerSpec) -> Result<Prepared, Fault> {
         let inner = Arc::clone(&self.0);
-        if let Base::Archive(archive) = &spec.base {
-            inner.unpack(archive).await?;
-        }
+        let _archive = inner.unpacked(&spec.base).await?;
         let base = spec.base.clone();
         let cache = inner.cache.clone();
         let base = blocking(move || base::base(&cache, &base)).await?;
@@ -176,11 +185,14 @@ impl Backend for Native {
 
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
         let folder = PathBuf::from(&spec.environment.handle);
-        let record = layer::read(&folder).map_err(|error| {
+        let gone = |error: io::Error| {
             Fault::new(Layer::Environment, format!("use the layer {}: {error}", folder.display()))
                 .cause(Cause::Gone)
                 .hint("it was removed during the run; the next try builds it again")
-        })?;
+        };
+        let record = layer::record(&folder).map_err(gone)?;
+        let archive = self.0.archive_of(&record.base).await?;
+        layer::expect_whole(&folder, &record).map_err(gone)?;
         let lower = vec![folder.join("tree"), record.base.folder.clone()];
         let absent = spec.environment.absent.clone();
         let cuts = match record.base.host && !absent.paths.is_empty() {
@@ -189,7 +201,8 @@ impl Backend for Native {
         };
         let lent = base::lent(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
         let sandbox = self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, lent)).await;
-        let sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
+        let mut sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
+        sandbox.set_archive(archive);
         sandbox.handle().set_image_env(archive::settings(&record.base.folder).env);
         Ok(Box::new(sandbox))
     }
@@ -247,22 +260,68 @@ impl Inner {
         turn
     }
 
-    /// Unpacks an archive once on this machine. Others that need it wait: each of them would take the room and the time
-    /// again.
-    async fn unpack(&self, archive: &Path) -> Result<(), Fault> {
-        if archive::is_unpacked(&self.cache, archive) {
-            return Ok(());
+    /// Unpacks a base's archive once on this machine, and keeps it in place until the hold is dropped. Others that need it
+    /// wait: each of them would take the room and the time again. `None`: the base is no archive.
+    async fn unpacked(self: &Arc<Self>, base: &Base) -> Result<Option<Arc<Hold>>, Fault> {
+        let Base::Archive(archive) = base else { return Ok(None) };
+        if archive::is_unpacked(&self.cache, archive)
+            && let Some(name) = archive::known(&self.cache, archive)
+            && let Some(hold) = self.hold(&name).await?
+        {
+            return Ok(Some(hold));
         }
         let turn = self.turn(&archive.display().to_string());
         let _turn = turn.lock().await;
         let lock = archive::lock(&self.cache, archive).await;
         let _lock = lock.map_err(|error| cache_fault(&self.cache, &error))?;
-        let (cache, archive) = (self.cache.clone(), archive.to_owned());
+        let (inner, archive) = (Arc::clone(self), archive.to_owned());
+        blocking(move || inner.unpack(archive)).await.map(Some)
+    }
+
+    /// Blocking. The caller holds the lock on the archive.
+    fn unpack(&self, archive: PathBuf) -> Result<Arc<Hold>, Fault> {
+        let Self { cache, room, .. } = self;
+        let wrong = |error: io::Error| cache_fault(cache, &error);
+        archive::sweep(cache, &archive).map_err(wrong)?;
+        let name = archive::name(cache, &archive);
+        let name = name.map_err(|error| base::wrong_archive(&archive, &error))?;
+        // First, so that no other process makes room at its expense.
+        let hold = room.hold(&name).map_err(wrong)?;
+        if !archive::is_unpacked(cache, &archive) {
+            // It takes at least as much unpacked.
+            let least = fs::metadata(&archive).map_or(0, |found| found.len());
+            room.make(least).map_err(wrong)?;
+        }
+        base::base(cache, &Base::Archive(archive))?;
+        room.touch(&name).map_err(wrong)?;
+        room.make(0).map_err(wrong)?;
+        Ok(hold)
+    }
+
+    /// Keeps an unpacked archive in place. `None`: it is not there.
+    async fn hold(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Hold>>, Fault> {
+        let (inner, name) = (Arc::clone(self), name.to_owned());
         blocking(move || {
-            archive::sweep(&cache, &archive).map_err(|error| cache_fault(&cache, &error))?;
-            base::base(&cache, &Base::Archive(archive)).map(drop)
+            let held = || -> io::Result<Option<Arc<Hold>>> {
+                let hold = inner.room.hold(&name)?;
+                Ok(inner.room.touch(&name)?.then_some(hold))
+            };
+            held().map_err(|error| cache_fault(&inner.cache, &error))
         })
         .await
+    }
+
+    /// Keeps the archive of a layer's base in place. If it was removed to make room, it is unpacked again. `None`: the base is
+    /// no archive, or it can't be restored.
+    async fn archive_of(self: &Arc<Self>, base: &ResolvedBase) -> Result<Option<Arc<Hold>>, Fault> {
+        let Some(name) = archive::name_of(&base.folder) else { return Ok(None) };
+        if let Some(hold) = self.hold(name).await? {
+            return Ok(Some(hold));
+        }
+        match &base.archive {
+            Some(archive) => self.unpacked(&Base::Archive(archive.clone())).await,
+            None => Ok(None),
+        }
     }
 
     async fn cuts(&self, absent: Absent) -> Result<Vec<Cut>, Fault> {
@@ -378,7 +437,7 @@ impl Inner {
             }
         };
         enforcement.not_enforced.extend(launched.notes);
-        let held = Held { helper: launched.helper, group };
+        let held = Held { helper: launched.helper, group, archive: None };
         let (reader, writer) = launched.stream.into_split();
         match SandboxHandle::connect(reader, writer).await {
             Ok(handle) => {

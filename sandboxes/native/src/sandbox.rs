@@ -8,6 +8,7 @@ use proctor_types::{Fault, Layer, SandboxCounts};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
+    archive::Hold,
     cgroup::{Group, MemoryEvents},
     cleanup,
     launch::Helper,
@@ -28,6 +29,8 @@ pub(crate) struct NativeSandbox {
 pub(crate) struct Held {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
+    /// Keeps the archive of its root in place.
+    pub(crate) archive: Option<Arc<Hold>>,
 }
 
 /// The kernel's information about a sandbox's end.
@@ -57,6 +60,13 @@ impl NativeSandbox {
         waited: Duration,
     ) -> Self {
         Self { handle, enforcement, held: Some(held), waited }
+    }
+
+    /// Keeps an archive in place until the sandbox has ended.
+    pub(crate) fn set_archive(&mut self, archive: Option<Arc<Hold>>) {
+        if let Some(held) = &mut self.held {
+            held.archive = archive;
+        }
     }
 }
 
@@ -126,10 +136,12 @@ impl Drop for NativeSandbox {
         let Some(held) = self.held.take() else { return };
         // The helper and the groups need someone to wait for the dead: a thread, since the runtime may be
         // ending too.
-        let Held { mut helper, mut group } = held;
+        let Held { mut helper, mut group, archive } = held;
         helper.kill();
         cleanup::spawn(move || {
             drop(helper);
+            // Nothing reads its root any more.
+            drop(archive);
             if let Err(error) = group.remove() {
                 tracing::warn!(%error, "cannot remove a sandbox's control group");
             }

@@ -327,5 +327,8 @@ async fn an_image_with_read_only_folders_is_unpacked_without_root() {
     for kept in native.kept().await.unwrap() {
         assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
     }
-    assert_eq!(names(&cache.path().join("bases")), [""; 0]);
+    // The lock of an archive stays: a process that opens it while it is removed would hold a lock that nobody else sees.
+    let mut left = names(&cache.path().join("bases"));
+    left.retain(|name| !name.starts_with(".in-use-"));
+    assert_eq!(left, [""; 0]);
 }

@@ -7,7 +7,7 @@ mod not_run;
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Command as Process, Stdio},
     thread,
@@ -196,6 +196,45 @@ async fn an_archive_is_unpacked_by_one_process_at_a_time() {
     other.unlock().unwrap();
     native.prepare(&spec).await.unwrap();
     assert!(!left.exists());
+}
+
+/// Archives take turns in a cache without room for two, and a sandbox keeps its own in place.
+#[tokio::test]
+async fn an_archive_that_made_room_is_unpacked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let native = Native::new(cache.clone()).unwrap().with_archive_budget(1);
+    let [first, second, third] = [1, 2, 3].map(|number| {
+        let place = folder.path().join(number.to_string());
+        fs::create_dir(&place).unwrap();
+        let archive = save(&place);
+        // Zeros after the end of a tar file change nothing but its digest.
+        let zeros = vec![0; 512 * number];
+        fs::OpenOptions::new().append(true).open(&archive).unwrap().write_all(&zeros).unwrap();
+        spec(Base::Archive(archive), &[])
+    });
+    let unpacked = || {
+        let entries = fs::read_dir(cache.join("bases")).unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("archive-")).count()
+    };
+    let first = native.prepare(&first).await.unwrap();
+    let mut one = native.open(&handle(&first)).await.unwrap();
+    let second = native.prepare(&second).await.unwrap();
+    assert_eq!(unpacked(), 2, "a sandbox uses the first");
+    let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
+    assert_eq!(done.exited.code, Some(64), "{done:?}");
+    one.close().await.unwrap();
+
+    let mut two = native.open(&handle(&second)).await.unwrap();
+    native.prepare(&third).await.unwrap();
+    assert_eq!(unpacked(), 2, "the third in place of the first");
+    let mut one = native.open(&handle(&first)).await.unwrap();
+    let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
+    assert_eq!(done.exited.code, Some(64), "{done:?}");
+    assert_eq!(unpacked(), 2, "the first in place of the third");
+    one.close().await.unwrap();
+    two.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -44,9 +44,11 @@
 
 mod limits;
 mod material;
+pub mod notices;
 mod overlay;
 mod scaffold;
 mod session;
+mod source;
 mod template;
 
 pub use limits::Limits;
@@ -55,4 +57,5 @@ pub use overlay::{Overlay, WrongPrompts};
 pub use proctor_types::Traffic;
 pub use scaffold::{Finish, OwnSandbox, Sampling, Scaffold, WrongSetting};
 pub use session::{Brief, Edited, ForkBrief, ModelEndpoint, Session, Stop, ToolDone};
+pub use source::{Say, ScaffoldSource, Scaffolds, SourceError};
 pub use template::{template_environment, template_error};

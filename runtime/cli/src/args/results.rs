@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Format;
+use super::{Format, MaskArgs};
 
 #[derive(Debug, Args)]
 pub struct LabelArgs {
@@ -127,9 +127,50 @@ pub enum CurveFormat {
     Html,
 }
 
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Run directories.
+    #[arg(required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Write to this file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Show the table of tasks in the text even if it does not fit a screen.
+    #[arg(long)]
+    pub tasks: bool,
+    /// Show all findings in the text, with a line for each trial, even if they do not fit a screen.
+    #[arg(long)]
+    pub findings: bool,
+    /// Show all group tables, even if each group has only one task. With CSV, print groups instead of trials.
+    #[arg(long)]
+    pub groups: bool,
+    /// Also print how limits and waiting times affected each arm. The other formats always include this.
+    #[arg(long)]
+    pub noise: bool,
+    /// Draw the curve of this file of `proctor curve --format json` on the HTML page. Repeat it for further curves.
+    #[arg(long = "curve", value_name = "FILE")]
+    pub curves: Vec<PathBuf>,
+    /// Verify the whole record: journals, patches, snapshots, bodies, outputs.
+    /// The exit status is 3 if damage removes verdicts, and 1 if it removes evidence only.
+    #[arg(long)]
+    pub verify: bool,
+    /// Also show the scores without the tasks that this quality file marks (from `proctor tasks quality --out`).
+    #[arg(long, value_name = "FILE")]
+    pub quality: Option<PathBuf>,
+    /// List the finished trials that the attribution and grading rules of this version treat differently; change
+    /// nothing. `--format json` has the list for programs.
+    #[arg(long, conflicts_with_all = ["verify", "quality", "tasks", "findings", "groups", "noise", "curves", "out", "mask", "mask_words"])]
+    pub recheck: bool,
+    #[command(flatten)]
+    pub mask: MaskArgs,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// Tables for a terminal.
+    /// The answer, results and findings on one screen, for a terminal.
     Text,
     /// Arms, comparisons and findings, for a pull request.
     Markdown,

@@ -8,11 +8,10 @@ use std::{
 
 use proctor_cluster::Member;
 use proctor_engines::{Submission, Submissions, engine};
-use proctor_record::RunDir;
+use proctor_record::{RunDir, now};
 use tokio::time::sleep;
 
 use crate::{
-    commands::run::now,
     error::{CommandError, UserError},
     workers::{live, submit_again, user},
 };

@@ -1,41 +1,10 @@
-//! Flake certificates: created from a validation's run, and read for a grading.
+//! Flake certificates, written and printed after a validation.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::path::Path;
 
-use proctor_grade::{Costs, GRADER};
-use proctor_record::RunDir;
-use proctor_types::{
-    CERTIFICATE_SCHEMA, Certificate, CertifiedTask, Integrity, RunRecord, RunTask, TestStatus,
-    TrialId, Verdict,
-};
+use proctor_types::{Certificate, Integrity};
 
-use crate::{
-    commands::{run::now, validate::REDUCED},
-    error::{CommandError, UserError},
-};
-
-/// Number of a task's slowest tests that a certificate lists.
-const SLOWEST: usize = 5;
-
-/// Reads a certificate for use in a run.
-pub fn read(path: &Path) -> Result<Certificate, UserError> {
-    let shown = path.display();
-    let hint = "`proctor tasks validate --repeat 3 --certificate FILE` writes one";
-    let text = std::fs::read(path).map_err(|error| {
-        UserError::new(format!("cannot read the certificate {shown}: {error}")).hint(hint)
-    })?;
-    let read: Certificate = serde_json::from_slice(&text).map_err(|error| {
-        UserError::new(format!("{shown} is not a certificate: {error}")).hint(hint)
-    })?;
-    if read.schema_version != CERTIFICATE_SCHEMA {
-        let what = format!("{shown}: unsupported certificate schema {}", read.schema_version);
-        return Err(UserError::new(what).hint(hint));
-    }
-    Ok(read)
-}
+use crate::error::{CommandError, UserError};
 
 pub fn write(path: &Path, certificate: &Certificate) -> Result<(), CommandError> {
     let text = serde_json::to_string_pretty(certificate)?;
@@ -65,107 +34,4 @@ pub fn tell(certificate: &Certificate) {
             tell!("resource-sensitive: {}: {id}", task.task);
         }
     }
-}
-
-/// Reads the results of gold, noop and the reduced gold in a validation's run.
-pub fn of_run(out: &Path) -> Result<Certificate, CommandError> {
-    let run = RunDir::view(out)?;
-    let record = run.read_run()?;
-    // A single run cannot tell a flaky test from a steady one.
-    let repeated = record.tasks.iter().filter(|_| record.attempts > 1);
-    let tasks = repeated.map(|task| certify(&run, &record, task));
-    let backend = record.arms.first().map(|arm| arm.sandbox.kind.to_string());
-    Ok(Certificate {
-        schema_version: CERTIFICATE_SCHEMA,
-        proctor: record.proctor.clone(),
-        grader: GRADER.to_owned(),
-        made: now(),
-        backend: backend.unwrap_or_default(),
-        host: record.host.clone(),
-        repeat: record.attempts,
-        tasks: tasks.collect::<Result<_, _>>()?,
-        attacks: None,
-    })
-}
-
-fn certify(
-    run: &RunDir,
-    record: &RunRecord,
-    task: &RunTask,
-) -> Result<CertifiedTask, CommandError> {
-    let mut verdicts: BTreeMap<&str, Vec<Verdict>> = BTreeMap::new();
-    let (mut gold_seconds, mut slowest) = (Vec::new(), BTreeMap::<String, f64>::new());
-    let mut peak_kb = None;
-    for arm in &record.arms {
-        for attempt in 1..=record.attempts {
-            let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
-            let Some(verdict) = run.check(&id).verdict else { continue };
-            verdicts.entry(&arm.name).or_default().push(verdict);
-            if arm.name == "gold" {
-                let costs = Costs::read(&run.trial_path(&id).read_results()?);
-                gold_seconds.push(rounded(costs.seconds.values().sum()));
-                peak_kb = peak_kb.max(costs.peak_kb);
-                for (id, seconds) in costs.seconds {
-                    let most = slowest.entry(id).or_default();
-                    *most = most.max(seconds);
-                }
-            }
-        }
-    }
-    let of = |arm: &str| verdicts.get(arm).map_or(&[][..], Vec::as_slice);
-    let resolved = |arm: &str| of(arm).iter().filter(|verdict| verdict.resolved).count() as u32;
-    let mut gold_integrity = BTreeMap::new();
-    for verdict in of("gold") {
-        *gold_integrity.entry(verdict.integrity).or_default() += 1;
-    }
-    let mut flaky = BTreeMap::new();
-    for arm in ["gold", "noop"] {
-        flaky.extend(unsteady(of(arm)));
-    }
-    let resource_sensitive = reduced_only(of("gold"), of(REDUCED))
-        .into_iter()
-        .filter(|id| !flaky.contains_key(id))
-        .collect();
-    let mut slowest: Vec<(String, f64)> =
-        slowest.into_iter().map(|(id, seconds)| (id, rounded(seconds))).collect();
-    slowest.sort_by(|a, b| b.1.total_cmp(&a.1));
-    slowest.truncate(SLOWEST);
-    Ok(CertifiedTask {
-        task: task.task.id.clone(),
-        digest: task.digest.clone(),
-        gold_resolved: resolved("gold"),
-        noop_resolved: resolved("noop"),
-        gold_integrity,
-        flaky,
-        resource_sensitive,
-        gold_seconds,
-        slowest,
-        peak_memory_mb: peak_kb.map(|kb| rounded(kb as f64 / 1024.0)),
-    })
-}
-
-/// Ids whose status differs between the runs of one arm.
-fn unsteady(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u32>> {
-    let mut seen: BTreeMap<String, BTreeMap<TestStatus, u32>> = BTreeMap::new();
-    for (id, status) in verdicts.iter().flat_map(|verdict| &verdict.tests) {
-        *seen.entry(id.clone()).or_default().entry(*status).or_default() += 1;
-    }
-    seen.retain(|_, statuses| statuses.len() > 1);
-    seen
-}
-
-/// Ids that passed in every run of gold but not in every reduced one.
-fn reduced_only(gold: &[Verdict], reduced: &[Verdict]) -> BTreeSet<String> {
-    let passes =
-        |verdict: &Verdict, id: &String| verdict.tests.get(id) == Some(&TestStatus::Passed);
-    let ids = gold.iter().flat_map(|verdict| verdict.tests.keys());
-    ids.filter(|id| gold.iter().all(|verdict| passes(verdict, id)))
-        .filter(|id| !reduced.iter().all(|verdict| passes(verdict, id)))
-        .cloned()
-        .collect()
-}
-
-/// Rounds to milliseconds.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
 }

@@ -3,22 +3,19 @@
 
 use std::collections::BTreeSet;
 
-use proctor_core::PlannedTask;
+use proctor_plan::run_tasks;
+use proctor_run::PlannedTask;
 use proctor_types::{Arm, plural};
 
 use crate::{
     assemble, checks,
-    commands::{
-        curve_check::{run_for_real, sample},
-        run,
-        validate::plain_config,
-    },
+    commands::curve_check::{run_for_real, sample},
     config,
     error::{CommandError, UserError},
 };
 
 /// Runs both on this many tasks, the same ones each time, on the first arm's back end. Tasks
-/// without gold are left out.
+/// without gold are left out. Returns whether the check ended; `false`: it was interrupted.
 ///
 /// # Errors
 /// A task of the sample that gold does not resolve or that noop resolves: its trials would be
@@ -27,15 +24,15 @@ pub async fn check_tasks(
     arms: &[Arm],
     tasks: &[PlannedTask],
     count: u64,
-) -> Result<(), CommandError> {
-    let Some(first) = arms.first() else { return Ok(()) };
+) -> Result<bool, CommandError> {
+    let Some(first) = arms.first() else { return Ok(true) };
     let with_gold = tasks.iter().filter(|one| checks::has_gold(&one.task));
     let with_gold: Vec<PlannedTask> = with_gold.cloned().collect();
-    let with_gold = run::run_tasks(&with_gold);
+    let with_gold = run_tasks(&with_gold);
     let chosen = sample(&with_gold, usize::try_from(count).unwrap_or(usize::MAX));
     if chosen.is_empty() {
         tell!("checked no tasks: none has a gold solution");
-        return Ok(());
+        return Ok(true);
     }
     let ids: BTreeSet<_> = chosen.iter().map(|one| one.task.id.clone()).collect();
     let planned: Vec<PlannedTask> =
@@ -43,13 +40,15 @@ pub async fn check_tasks(
     let folder = tempfile::Builder::new().prefix("proctor-check-tasks-").tempdir()?;
     let arms = ["gold", "noop"].map(|name| config::plain_arm(name, &first.sandbox));
     let names = ids.iter().map(ToString::to_string).collect();
-    let file = plain_config(names, &first.sandbox, arms.to_vec());
-    let resolved = config::resolve(file, &config::Written::default(), &assemble::known())?;
+    let file = config::plain_config(names, &first.sandbox, arms.to_vec());
+    let resolved = assemble::resolve(file, &config::Written::default())?;
     let out = folder.path().join("run");
-    let (made, _) = run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
+    let (made, _) = assemble::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
     let record = made.read_run()?;
     drop(made);
-    let (results, _) = run_for_real(&out, &record).await?;
+    let Some((results, _)) = run_for_real(&out, &record, false).await? else {
+        return Ok(false);
+    };
     let mut wrong = Vec::new();
     for result in &results {
         let resolved = result.verdict.as_ref().map(|verdict| verdict.resolved);
@@ -64,7 +63,7 @@ pub async fn check_tasks(
     if wrong.is_empty() {
         let tasks = plural(ids.len(), "task");
         tell!("checked {tasks}: gold resolves them, noop does not");
-        return Ok(());
+        return Ok(true);
     }
     let what = format!("--check-tasks: {}", wrong.join("; "));
     let hint =

@@ -37,7 +37,9 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         ),
     };
     let old = match &args.renew {
-        Some(dataset) => tasks::read(std::slice::from_ref(dataset), &cache).await?.tasks,
+        Some(dataset) => {
+            tasks::read(std::slice::from_ref(dataset), &cache, &assemble::say).await?.tasks
+        }
         None => Vec::new(),
     };
     let backend = assemble::backend(args.sandbox.into(), &cache).await?;

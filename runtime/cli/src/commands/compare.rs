@@ -7,16 +7,16 @@ use std::{
 
 use proctor_record::RunDir;
 use proctor_report::{
-    Comparison, Gate, GateError, GateResult, Texts, TrialResult, compare_with, comparison_text_with,
+    Comparison, Gate, GateError, GateResult, Texts, TrialResult, compare_with,
+    comparison_text_with, results_of,
 };
 use proctor_types::{Arm, ArmId};
 
 use crate::{
     args::{CompareArgs, Format},
-    commands::{carry_out::INCOMPLETE, report::results_of},
-    error::{CommandError, UserError},
+    copies::refuse_copies,
+    error::{CommandError, INCOMPLETE, UserError},
     print::{result, shown},
-    trials::refuse_copies,
 };
 
 /// A gate failed.

@@ -2,37 +2,33 @@
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
 
-use proctor_core::{
-    FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext, grade_prefix,
-};
 use proctor_record::RunDir;
 use proctor_report::{
     CURVE_SCHEMA, Cost, Curve, CurveCheck, FirstResolved, Point, TrialResult, curve_csv,
-    curve_html, curve_text,
+    curve_html, curve_text, results_of,
+};
+use proctor_run::{
+    Execution, FirstResolvedSearch, Plan, PlannedTask, PrefixBudget, Prefixes, RunContext,
+    grade_prefix,
 };
 use proctor_types::{
     Arm, BudgetKind, Disclosure, Ending, RULES, RunRecord, TrialId, Verdict, canonical, plural,
     sha256_hex,
 };
-use tokio::{
-    sync::{Semaphore, mpsc},
-    task::JoinSet,
-};
+use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
     args::{CurveArgs, CurveFormat},
     assemble::{self, Flakes, Grading},
     commands::{
-        carry_out::INCOMPLETE,
         curve_check::{run_for_real, sample},
-        report::results_of,
         resume::plan_of,
     },
-    error::{CommandError, UserError},
+    error::{CommandError, INCOMPLETE, INTERRUPTED, UserError},
     home,
     print::{result, shown},
     progress::brief,
-    scaffolds, selection,
+    selection,
 };
 
 pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
@@ -58,7 +54,10 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
     let first_resolved = if args.every { drawing.first_resolved().await? } else { Vec::new() };
     let (mut checks, mut model_calls) = (Vec::new(), 0);
     if let (Some(budget), Some(count)) = (&budget, args.check) {
-        (checks, model_calls) = drawing.check(budget, count as usize).await?;
+        let Some(checked) = drawing.check(budget, count as usize).await? else {
+            return Ok(ExitCode::from(INTERRUPTED));
+        };
+        (checks, model_calls) = checked;
     }
     let cost = Cost { model_calls, gradings: drawing.gradings };
     let curve = Curve { schema_version: CURVE_SCHEMA, points, first_resolved, checks, cost };
@@ -326,13 +325,13 @@ impl<'a> Drawing<'a> {
     }
 
     /// Runs a sample with the smallest budget and compares it with the curve's verdicts. Gold and
-    /// similar arms are left out, because they are deterministic.
+    /// similar arms are left out, because they are deterministic. `None`: it was interrupted.
     async fn check(
         &mut self,
         budget: &Budget,
         count: usize,
-    ) -> Result<(Vec<CurveCheck>, u64), CommandError> {
-        let Some(at) = budget.ats.first().copied() else { return Ok((Vec::new(), 0)) };
+    ) -> Result<Option<(Vec<CurveCheck>, u64)>, CommandError> {
+        let Some(at) = budget.ats.first().copied() else { return Ok(Some((Vec::new(), 0))) };
         let asked: Vec<&Arm> = self.arms.iter().filter(|arm| arm.model.is_some()).collect();
         let limited: Vec<Arm> = asked.iter().map(|arm| budget.limited(arm, at)).collect();
         if asked.is_empty() {
@@ -351,7 +350,9 @@ impl<'a> Drawing<'a> {
         let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path =
             self.path.canonicalize()?.with_file_name(format!("{name}-check-{}-{at}", budget.name));
-        let (real, calls) = run_for_real(&path, &record).await?;
+        let Some((real, calls)) = run_for_real(&path, &record, true).await? else {
+            return Ok(None);
+        };
         let mut checks = Vec::new();
         for (arm, limited) in asked.into_iter().zip(&limited) {
             let both: Vec<(bool, bool)> = real
@@ -369,7 +370,7 @@ impl<'a> Drawing<'a> {
                 .collect();
             checks.push(CurveCheck::of((&arm.id, &arm.name), (budget.name, at), &both));
         }
-        Ok((checks, calls))
+        Ok(Some((checks, calls)))
     }
 
     async fn first_resolved(&mut self) -> Result<Vec<FirstResolved>, CommandError> {
@@ -495,17 +496,26 @@ impl<'a> Drawing<'a> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));
         }
-        let cache = home::cache()?;
-        let backends = assemble::backends(&self.record.arms, &cache).await?;
+        let (cache, kept) = (home::cache()?, assemble::cache_of(self.record)?);
+        let backends = assemble::backends(&self.record.arms, &cache, &kept).await?;
         let run = RunDir::view(self.path).map_err(CommandError::of_run)?;
         let plan: Plan = plan_of(self.record);
-        // There is no watcher: failures are reported by the caller.
-        let (tell, _) = mpsc::unbounded_channel();
-        let grading = (Grading::Once, Flakes::of(self.record));
-        // No agent runs, so no bundle is needed.
-        let parts = (grading, scaffolds::of_arms(self.record.arms.iter())?);
-        let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
-        let context = Arc::new(context);
+        let catalog = assemble::catalog()?;
+        let execution = Execution {
+            run,
+            plan,
+            jobs: self.record.jobs,
+            backends,
+            scaffolds: &catalog,
+            cache: &cache,
+            grading: Grading::Once,
+            flakes: Flakes::of(self.record, &assemble::say),
+            say: &assemble::say,
+            hear: &assemble::hear,
+        };
+        // There is no watcher: failures are reported by the caller. No agent runs, so no bundle is
+        // needed.
+        let (context, _) = execution.open_for_grading()?.into_parts();
         self.context = Some(Arc::clone(&context));
         Ok(context)
     }

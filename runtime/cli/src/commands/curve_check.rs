@@ -1,22 +1,20 @@
 //! `proctor curve --check N`: really runs a sample of tasks at the smallest requested budget.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path};
 
-use proctor_core::{Before, Plan, dispatch};
 use proctor_record::RunDir;
-use proctor_report::TrialResult;
+use proctor_report::{TrialResult, results_of};
+use proctor_run::{Execution, Plan};
 use proctor_types::{RunRecord, RunTask, TaskId, plural, sha256_hex};
-use tokio::sync::mpsc;
 
 use crate::{
-    assemble::{self, Flakes, Grading, Scripts},
+    assemble::{self, Flakes, Grading},
     commands::{
-        carry_out::{board, endpoints},
-        report::results_of,
+        carry_out::{Carried, carry},
         resume::plan_of,
     },
     error::CommandError,
-    home, progress, scaffolds,
+    home, open_files,
 };
 
 /// A sample of `count` tasks: the same ones each time, and a superset for a larger count.
@@ -28,11 +26,17 @@ pub fn sample(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
 }
 
 /// Runs a plan, or its missing part, in a directory of its own, so that no paid response is paid
-/// again. Returns its trials and the number of new responses.
+/// again. Returns its trials and the number of new responses; `None`: it was interrupted. `is_kept`:
+/// the directory outlives this command.
 pub async fn run_for_real(
     path: &Path,
     record: &RunRecord,
-) -> Result<(Vec<TrialResult>, u64), CommandError> {
+    is_kept: bool,
+) -> Result<Option<(Vec<TrialResult>, u64)>, CommandError> {
+    let plan: Plan = plan_of(record);
+    let trials = plan.trials().len();
+    assemble::check_models(&record.arms, &|_, error| error)?;
+    open_files::check(record.jobs, trials, record.arms.iter())?;
     let run = match RunDir::open(path) {
         Ok(run) => run,
         Err(_) => RunDir::create(path).map_err(CommandError::of_run)?,
@@ -47,29 +51,27 @@ pub async fn run_for_real(
         .sum()
     };
     let before = steps(&results_of(path, false)?);
-    let mut plan: Plan = plan_of(record);
-    let trials = plan.trials();
-    tell!("running {} for the check: {}", plural(trials.len(), "trial"), path.display());
-    assemble::check_models(&record.arms, &|_, error| error)?;
-    let cache = home::cache()?;
-    let backends = assemble::backends(&record.arms, &cache).await?;
-    let scripts = Scripts::serve(&record.arms).await?;
-    plan.arms = record.arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
-    proctor_gateway::tokens::load().await;
-    let (tell, told) = mpsc::unbounded_channel();
-    let standing: Vec<_> =
-        plan.chosen().iter().map(|(id, ..)| Before::of(&run.check(id))).collect();
-    let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
-    let endpoints = scripts.limited(&endpoints(&run)?);
-    let grading = (Grading::Once, Flakes::of(record));
-    let parts = (grading, scaffolds::with_bundles(record).await?);
-    let context = assemble::context(run, &plan, endpoints, backends, &cache, parts, tell)?;
-    let context = Arc::new(context);
-    dispatch(Arc::clone(&context), &plan, &standing, record.jobs).await;
-    // The watcher ends when the run context, which holds the sender, is dropped.
-    drop(context);
-    watcher.await?;
+    tell!("running {} for the check: {}", plural(trials, "trial"), path.display());
+    let (cache, kept) = (home::cache()?, assemble::cache_of(record)?);
+    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
+    let catalog = assemble::catalog()?;
+    let execution = Execution {
+        run,
+        plan,
+        jobs: record.jobs,
+        backends,
+        scaffolds: &catalog,
+        cache: &cache,
+        grading: Grading::Once,
+        flakes: Flakes::of(record, &assemble::say),
+        say: &assemble::say,
+        hear: &assemble::hear,
+    };
+    match carry(execution, is_kept).await? {
+        Carried::Done { .. } => {}
+        Carried::Interrupted | Carried::Drained => return Ok(None),
+    }
     let results = results_of(path, false)?;
     let calls = steps(&results).saturating_sub(before);
-    Ok((results, calls))
+    Ok(Some((results, calls)))
 }

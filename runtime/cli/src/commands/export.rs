@@ -12,7 +12,11 @@ use proctor_interchange::{
     Fidelity, Format, Log, TableFormat, Trial, mini, prediction, rollout, sample, spans, swe_agent,
     trajectory,
 };
-use proctor_record::{RunDir, read_journal};
+use proctor_record::{
+    RunDir,
+    find::{Found, planned},
+    read_journal,
+};
 use proctor_types::{RunRecord, plural, sha256_hex, standing};
 use serde_json::Value;
 use zip::{ZipWriter, write::SimpleFileOptions};
@@ -26,7 +30,6 @@ use crate::{
     error::{CommandError, UserError},
     mask::Mask,
     print::shown,
-    trials::{Found, planned},
 };
 
 /// Written next to the export: what it cannot represent.

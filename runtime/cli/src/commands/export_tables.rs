@@ -9,7 +9,7 @@ use std::{
 };
 
 use proctor_interchange::{TableFormat, TableWriter};
-use proctor_record::{RunDir, read_journal};
+use proctor_record::{RunDir, find::planned, read_journal};
 use proctor_report::{Cell, StepRow, TableInfo, TrialRow, step_facts, tables, test_rows};
 use proctor_types::{plural, standing};
 use serde_json::{Map, Value, json};
@@ -19,7 +19,6 @@ use crate::{
     error::{CommandError, UserError},
     mask::Mask,
     print::shown,
-    trials::planned,
 };
 
 /// Written next to the tables: the meaning of their columns.

@@ -3,19 +3,22 @@
 
 use std::process::ExitCode;
 
-use proctor_core::ForkPoint;
-use proctor_record::RunDir;
+use proctor_record::{
+    RunDir,
+    find::{Found, named},
+};
+use proctor_run::ForkPoint;
+use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::{Arm, Disclosure, ForkOrigin, RunRecord};
 
 use crate::{
     args::ForkArgs,
     assemble::{self, Grading},
     checks,
-    commands::{carry_out::carry_out, resume::plan_of, run},
+    commands::{carry_out::carry_out, resume::plan_of},
     config::{self, ConfigFile, Extent, RunConfig, Written},
     error::{CommandError, UserError},
-    home, open_files, scaffolds,
-    trials::{Found, named},
+    home, open_files,
 };
 
 /// Keys of `--set` that belong to the arm.
@@ -81,14 +84,21 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
         ..record.clone()
     };
     let plan = plan_of(&one);
-    checks::plan(&one.arms, &plan.tasks, "use --set sandbox.kind=docker", &|_, _, error| error)?;
+    let catalog = assemble::catalog()?;
+    checks::plan(
+        &catalog,
+        &one.arms,
+        &plan.tasks,
+        "use --set sandbox.kind=docker",
+        &|_, _, error| error,
+    )?;
     assemble::check_models(&one.arms, &|_, error| error)?;
     open_files::check(1, 1, one.arms.iter())?;
-    scaffolds::build(&resolved.file).await?;
+    assemble::build_bundles(&resolved.file).await?;
     let cache = home::cache()?;
-    let backends = assemble::backends(&one.arms, &cache).await?;
+    let backends = assemble::backends(&one.arms, &cache, &resolved.file.cache).await?;
     let file = ConfigFile { attempts: 1, jobs: 1, ..resolved.file };
-    let (child, flakes) = run::start(&args.out, &file, one.arms, &plan.tasks, None)?;
+    let (child, flakes) = assemble::start(&args.out, &file, one.arms, &plan.tasks, None)?;
     let Some((id, ..)) = plan.trials().into_iter().next() else { return Ok(ExitCode::SUCCESS) };
     point.begin(&child, &id, &arm, &origin, is_same_model(found.arm, &arm))?;
     carry_out(child, plan, 1, backends, &cache, Grading::Once, flakes).await
@@ -131,7 +141,7 @@ fn other_arm(
         UserError::new(format!("--set: {why}"))
             .hint("use a key of the run configuration, or `hint`")
     })?;
-    Ok((config::resolve(file, &Written::default(), &assemble::known())?, hint))
+    Ok((assemble::resolve(file, &Written::default())?, hint))
 }
 
 fn is_same_model(one: &Arm, other: &Arm) -> bool {
@@ -145,8 +155,8 @@ fn files_alone_because(
     arm: &Arm,
     point: &ForkPoint,
 ) -> Result<Option<String>, CommandError> {
-    let goes_on =
-        |name: &str| scaffolds::named(name).ok().flatten().is_some_and(|one| one.goes_on());
+    let catalog = assemble::catalog()?;
+    let goes_on = |name: &str| catalog.named(name).ok().flatten().is_some_and(|one| one.goes_on());
     let (before, after) = (found.arm, arm);
     let same = |key: &str| before.prompts.get(key) == after.prompts.get(key);
     let why = if before.scaffold != after.scaffold {

@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{Capacity, Plan, PlannedTask};
-use proctor_record::RunDir;
+use proctor_record::{RunDir, find::planned, now};
+use proctor_run::{Capacity, Plan, PlannedTask};
 use proctor_types::{
     Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, RunRecord, SandboxSpec, StatementSpec,
 };
@@ -19,17 +19,13 @@ use crate::{
     assemble::{self, Grading},
     checks,
     commands::{
-        carry_out::{INCOMPLETE, carry_out},
+        carry_out::carry_out,
         grade_log, predictions,
         resume::{ResumeOptions, resume},
-        run,
-        validate::plain_config,
     },
     config::{self, ConfigFile},
-    error::{CommandError, UserError},
-    home, open_files, tasks,
-    trials::planned,
-    workers,
+    error::{CommandError, INCOMPLETE, UserError},
+    home, open_files, tasks, workers,
 };
 
 pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
@@ -144,7 +140,9 @@ fn check(file: &str, sandbox: &SandboxSpec, planned: &[PlannedTask]) -> Result<(
         prompts: Value::Null,
         settings: Value::Null,
     };
-    checks::plan(&[arm], planned, "use --sandbox docker", &|_, _, error| error)
+    checks::plan(&assemble::catalog()?, &[arm], planned, "use --sandbox docker", &|_, _, error| {
+        error
+    })
 }
 
 async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, CommandError> {
@@ -155,10 +153,10 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     }
     let cache = home::cache()?;
     let sandbox = args.sandbox_spec();
-    let loaded = tasks::whole(&args.tasks, &cache).await?;
+    let loaded = tasks::whole(&args.tasks, &cache, &assemble::say).await?;
     check(file, &sandbox, &tasks::planned(&loaded)?)?;
     let backend = assemble::backend(sandbox.kind, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend).await?;
+    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
     let backends = BTreeMap::from([(sandbox.kind, backend)]);
     let grading = config::GradingFile {
         certificate: args.certificate.clone(),
@@ -172,18 +170,17 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
         || Capacity::of(&assemble::capacity(&grading, &backends)).sandboxes(&sandbox),
         |jobs| jobs as usize,
     );
-    let out =
-        args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", run::now())));
-    let plain = plain_config(args.tasks.clone(), &sandbox, Vec::new());
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", now())));
+    let plain = config::plain_config(args.tasks.clone(), &sandbox, Vec::new());
     let config = ConfigFile { jobs, grading, ..plain };
     // `gold` and `noop` are scaffolds; anything else is a file of patches.
     if matches!(file, "gold" | "noop") {
         let arms = vec![config::plain_arm(file, &sandbox)];
         let config = ConfigFile { arms, ..config };
-        let resolved = config::resolve(config, &config::Written::default(), &assemble::known())?;
+        let resolved = assemble::resolve(config, &config::Written::default())?;
         open_files::check(jobs, planned.len(), resolved.arms.iter())?;
         let (run, flakes) =
-            run::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
+            assemble::start(&out, &resolved.file, resolved.arms.clone(), &planned, None)?;
         let arms = resolved.arms.into_iter().map(Arc::new).collect();
         let plan = Plan { tasks: planned, arms, attempts: 1, ..Plan::default() };
         return carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await;
@@ -196,7 +193,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     let bare: Vec<_> = arms.iter().map(|arm| arm.as_ref().clone()).collect();
     let trials = planned.len() * bare.len() * attempts as usize;
     open_files::check(jobs, trials, bare.iter())?;
-    let (run, flakes) = run::start(&out, &config, bare, &planned, None)?;
+    let (run, flakes) = assemble::start(&out, &config, bare, &planned, None)?;
     taken.record(&run, &arms, &planned)?;
     let plan = Plan { tasks: planned, arms, attempts, ..Plan::default() };
     carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await

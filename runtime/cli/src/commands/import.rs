@@ -9,11 +9,11 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{PlannedTask, Taken, record_prediction};
 use proctor_datasets::read_predictions;
 use proctor_interchange::{Fidelity, Format, Imported, read_trajectory, trajectory_format};
 use proctor_record::{Journal, RecordError, RunDir};
 use proctor_report::once_each;
+use proctor_run::{PlannedTask, Taken, record_prediction};
 use proctor_types::{
     Arm, Envelope, Environment, Event, SandboxSpec, TASK_SCHEMA, Task, TaskId, Timeouts, TrialId,
     plural, sha256_hex,
@@ -23,9 +23,7 @@ use serde_json::json;
 use crate::{
     args::{ImportArgs, ImportFormat},
     assemble,
-    commands::{
-        export::FIDELITY, import_files, predictions, resume::plan_of, run, validate::plain_config,
-    },
+    commands::{export::FIDELITY, import_files, resume::plan_of},
     config::{self, ConfigFile},
     error::{CommandError, UserError},
     home,
@@ -80,7 +78,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     let arms: Vec<Arm> = arms(&trials, &sandbox);
     let attempts = trials.keys().map(|(_, _, attempt)| *attempt).max().unwrap_or(1);
     let config = config_of(args, &sandbox, attempts);
-    let (dir, _) = run::start(&args.out, &config, arms.clone(), &planned, None)?;
+    let (dir, _) = assemble::start(&args.out, &config, arms.clone(), &planned, None)?;
     let mut record = dir.read_run()?;
     let all = plan_of(&record).trials().into_iter().map(|(id, _, arm)| (id, arm.name.clone()));
     let (given, absent): (Vec<_>, Vec<_>) = all
@@ -230,12 +228,12 @@ async fn plan(args: &ImportArgs, given: &mut [Given]) -> Result<Vec<PlannedTask>
         return Ok(planned);
     }
     let cache = home::cache()?;
-    let loaded = tasks::whole(&args.tasks, &cache).await?;
+    let loaded = tasks::whole(&args.tasks, &cache, &assemble::say).await?;
     let all = match loaded.recipes.is_empty() {
         true => tasks::planned(&loaded)?,
         false => {
             let backend = assemble::backend(args.sandbox.into(), &cache).await?;
-            tasks::built(loaded, &cache, &backend).await?
+            tasks::built(loaded, &cache, &backend, &assemble::say).await?
         }
     };
     let known: BTreeSet<&str> = all.iter().map(|planned| planned.task.id.as_str()).collect();
@@ -360,7 +358,7 @@ fn arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
             "model": first.and_then(|one| one.model.as_ref()),
             "sha256": sha256_hex(digests.join("\n").as_bytes()),
         });
-        predictions::arm(name, sandbox, json!({ "imported": imported }))
+        Arm::of_patches(name, sandbox, json!({ "imported": imported }))
     };
     names.into_iter().map(arm).collect()
 }
@@ -386,5 +384,9 @@ fn write(run: &RunDir, id: &TrialId, imported: &Imported) -> Result<(), RecordEr
 }
 
 fn config_of(args: &ImportArgs, sandbox: &SandboxSpec, attempts: u32) -> ConfigFile {
-    ConfigFile { attempts, jobs: 2, ..plain_config(args.tasks.clone(), sandbox, Vec::new()) }
+    ConfigFile {
+        attempts,
+        jobs: 2,
+        ..config::plain_config(args.tasks.clone(), sandbox, Vec::new())
+    }
 }

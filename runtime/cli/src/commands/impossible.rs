@@ -1,25 +1,17 @@
 //! `proctor tasks impossible`: creates a variant of each task that no honest solution resolves.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
-use proctor_core::{Plan, PlannedTask, impossible as variant_of, variants};
-use proctor_types::{SandboxKind, SandboxSpec, Source, Task, plural};
-use tokio::sync::mpsc;
+use proctor_run::{Execution, Plan, variants};
+use proctor_types::{SandboxKind, SandboxSpec, plural};
+use proctor_validation::{impossible as variant_of, placed};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    commands::{
-        carry_out::{INTERRUPTED, board},
-        run,
-        validate::plain_config,
-    },
+    commands::carry_out::board,
     config,
-    error::{CommandError, UserError},
-    home, progress, scaffolds, tasks,
+    error::{CommandError, INTERRUPTED, UserError},
+    home, progress, tasks,
 };
 
 /// Writes the variants. Tasks without one are listed with the reason. If no task has one, that is
@@ -33,14 +25,14 @@ pub async fn impossible(
     let temporary = tempfile::Builder::new().prefix("proctor-impossible-").tempdir()?;
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
-    let file = plain_config(patterns.to_vec(), &sandbox, vec![arm]);
-    let resolved = config::resolve(file, &config::Written::default(), &assemble::known())?;
-    let loaded = tasks::whole(patterns, &cache).await?;
+    let file = config::plain_config(patterns.to_vec(), &sandbox, vec![arm]);
+    let resolved = assemble::resolve(file, &config::Written::default())?;
+    let loaded = tasks::whole(patterns, &cache, &assemble::say).await?;
     let backend = assemble::backend(kind, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend).await?;
+    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
     // A run that never starts.
     let started =
-        run::start(temporary.path(), &resolved.file, resolved.arms.clone(), &planned, None)?;
+        assemble::start(temporary.path(), &resolved.file, resolved.arms.clone(), &planned, None)?;
     let plan = Plan {
         tasks: planned,
         arms: resolved.arms.into_iter().map(Arc::new).collect(),
@@ -48,20 +40,33 @@ pub async fn impossible(
         ..Plan::default()
     };
     let arms: Vec<_> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
-    let backends = assemble::backends(&arms, &cache).await?;
-    let (tell, told) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(progress::watch(told, board(&started.0, &plan)));
-    let record = started.0.read_run()?;
-    let parts = ((Grading::Once, Flakes::default()), scaffolds::with_bundles(&record).await?);
-    let context = assemble::context(started.0, &plan, Vec::new(), backends, &cache, parts, tell)?;
+    let backends = assemble::backends(&arms, &cache, &config::CacheFile::default()).await?;
+    let (board, trials) = (board(&started.0, &plan), plan.trials());
+    let catalog = assemble::catalog()?;
+    let execution = Execution {
+        run: started.0,
+        plan,
+        jobs: 1,
+        backends,
+        scaffolds: &catalog,
+        cache: &cache,
+        grading: Grading::Once,
+        flakes: Flakes::default(),
+        say: &assemble::say,
+        hear: &assemble::hear,
+    };
+    let (context, told) = execution.open().await?.into_parts();
+    let watcher = tokio::spawn(progress::watch(told, board));
     let (mut rows, mut without) = (Vec::new(), Vec::new());
-    for (id, planned, arm) in plan.trials() {
+    for (id, planned, arm) in trials {
         let found = tokio::select! {
             found = Box::pin(variants(&context, &id, &planned, &arm)) => found?,
             _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(INTERRUPTED)),
         };
         match found.iter().find_map(|wrong| variant_of(&planned.task, wrong)) {
-            Some(variant) => rows.push(serde_json::to_string(&placed(variant, &planned)?)?),
+            Some(variant) => {
+                rows.push(serde_json::to_string(&placed(variant, &planned.base_dir)?)?)
+            }
             None => without.push(planned.task.id.to_string()),
         }
     }
@@ -83,32 +88,4 @@ pub async fn impossible(
     })?;
     tell!("{}: {}", plural(rows.len(), "impossible variant"), out.display());
     Ok(ExitCode::SUCCESS)
-}
-
-/// Makes relative paths absolute, because they are resolved against the new file's directory.
-fn placed(mut task: Task, planned: &PlannedTask) -> Result<Task, CommandError> {
-    let whole = |path: &mut String| -> Result<(), CommandError> {
-        let full: PathBuf = std::path::absolute(planned.base_dir.join(&*path))?;
-        *path = full.to_string_lossy().into_owned();
-        Ok(())
-    };
-    match &mut task.source {
-        Some(Source::Path { path } | Source::Archive { archive: path, .. }) => whole(path)?,
-        // A URL, or the path of a clone.
-        Some(Source::Git { git, .. }) if planned.base_dir.join(&*git).exists() => whole(git)?,
-        Some(Source::Git { .. } | Source::Pypi { .. }) | None => {}
-    }
-    match &mut task.environment.base {
-        Some(base) if base != "host" => whole(base)?,
-        _ => {}
-    }
-    if let Some(dockerfile) = &mut task.environment.dockerfile {
-        whole(dockerfile)?;
-    }
-    if let Some(image) = &mut task.environment.image
-        && planned.base_dir.join(&*image).is_file()
-    {
-        whole(image)?;
-    }
-    Ok(task)
 }

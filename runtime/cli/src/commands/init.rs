@@ -11,6 +11,7 @@ use std::{
 use proctor_config::{VendorModel, vendor_model, vendors};
 use proctor_datasets::fill;
 use proctor_gateway::PriceTable;
+use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::one_line;
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ use crate::{
     args::{InitArgs, Kind},
     assemble, config,
     error::{CommandError, UserError},
-    home, print, scaffolds, shipped,
+    home, print, shipped,
 };
 
 const TEMPLATE: &str = include_str!("../../../../configs/init.toml.j2");
@@ -63,7 +64,7 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     }
     // A scaffold may have required settings that only the user knows.
     let (read, written) = config::read(&args.file, &[])?;
-    match config::resolve(read, &written, &assemble::known()) {
+    match assemble::resolve(read, &written) {
         Ok(_) => print::shown(&format!("next: proctor run {shown} --dry-run\n"))?,
         Err(error) => tell!("note: complete the configuration before you run it: {error}"),
     }
@@ -103,10 +104,11 @@ fn model(name: &str) -> Result<Model, UserError> {
 
 fn scaffold(name: &str) -> Result<Chosen, UserError> {
     let name = name.trim();
-    match scaffolds::named(name)? {
+    let catalog = assemble::catalog()?;
+    match catalog.named(name)? {
         Some(found) => Ok(Chosen { name: name.to_owned(), needs_model: found.needs_model() }),
         None => {
-            let known = scaffolds::names();
+            let known = catalog.names();
             let hint = match config::near(name, known.iter().copied()).first() {
                 Some(near) => format!("did you mean `{near}`? known: {}", known.join(", ")),
                 None => format!("known: {}", known.join(", ")),
@@ -130,7 +132,8 @@ impl Answers {
             self.tasks = words(input, out, text, |word| Ok(word.to_owned()))?;
         }
         if self.scaffolds.is_empty() {
-            let text = format!("Scaffolds: {} [{SCAFFOLD}]", scaffolds::names().join(", "));
+            let names = assemble::catalog()?.names().join(", ");
+            let text = format!("Scaffolds: {names} [{SCAFFOLD}]");
             self.scaffolds = words(input, out, &text, scaffold)?;
         }
         let needed = self.scaffolds.is_empty() || self.scaffolds.iter().any(|one| one.needs_model);

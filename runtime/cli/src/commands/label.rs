@@ -2,15 +2,18 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use proctor_record::RunDir;
+use proctor_record::{
+    RunDir,
+    find::{named, planned},
+    now,
+};
 use proctor_types::{LABEL_VERSION, Label, RunRecord, visible_line};
+use proctor_viewer::Index;
 
 use crate::{
     args::LabelArgs,
-    commands::now,
     error::{CommandError, UserError},
     print::shown,
-    trials::{Index, named, planned},
 };
 
 /// Maximum characters of a label and of a comment: a label is a name.

@@ -1,7 +1,6 @@
 //! One file per command.
 
 mod attack;
-mod attack_table;
 mod cancel;
 mod carry_out;
 mod certificate;
@@ -15,7 +14,6 @@ mod curve_check;
 mod doctor;
 mod export;
 mod export_tables;
-mod extend;
 mod fork;
 mod grade;
 mod grade_log;
@@ -30,7 +28,6 @@ mod recheck;
 mod report;
 mod rerun;
 mod resume;
-mod resume_set;
 mod run;
 mod scaffold;
 mod schema;
@@ -61,10 +58,10 @@ pub use import::import;
 pub use init::init;
 pub use label::label;
 pub use recheck::recheck;
-pub use report::{report, result_of_trial, results_of};
+pub use report::report;
 pub use rerun::rerun;
 pub use resume::{ResumeOptions, join, resume};
-pub use run::{now, run};
+pub use run::run;
 pub use scaffold::scaffold;
 pub use schema::schema;
 pub use shell::shell;

@@ -2,15 +2,12 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use proctor_core::{PREDICTIONS, PlannedTask, Taken, record_prediction};
 use proctor_datasets::{Attempts, Predictions, read_predictions};
 use proctor_record::RunDir;
 use proctor_report::once_each;
-use proctor_types::{
-    Arm, ArmId, Budget, LeakCheckSpec, NetworkPolicy, SandboxSpec, StatementSpec, TrialId,
-    sha256_hex,
-};
-use serde_json::{Value, json};
+use proctor_run::{PlannedTask, Taken, record_prediction};
+use proctor_types::{Arm, SandboxSpec, TrialId, sha256_hex};
+use serde_json::json;
 
 use crate::{
     error::{CommandError, UserError},
@@ -82,7 +79,7 @@ impl Given {
             let settings = json!({
                 "maker": name, "predictions": predictions, "include_failed": include_failed,
             });
-            arm(name, sandbox, settings)
+            Arm::of_patches(name, sandbox, settings)
         };
         self.predictions.makers.iter().map(made).collect()
     }
@@ -113,26 +110,6 @@ impl Given {
         }
         Ok(())
     }
-}
-
-/// An arm of existing patches.
-pub fn arm(name: &str, sandbox: &SandboxSpec, settings: Value) -> Arm {
-    Arm {
-        control: false,
-        forked_from: None,
-        id: ArmId::new(""),
-        name: name.to_owned(),
-        scaffold: PREDICTIONS.to_owned(),
-        model: None,
-        budget: Budget::default(),
-        sandbox: sandbox.clone(),
-        network: NetworkPolicy::default(),
-        leak_check: LeakCheckSpec::default(),
-        statement: StatementSpec::default(),
-        prompts: Value::Null,
-        settings,
-    }
-    .identified()
 }
 
 fn digest(attempts: &Attempts) -> String {

@@ -6,16 +6,16 @@ use std::{
     process::ExitCode,
 };
 
-use proctor_core::PlannedTask;
-use proctor_quality::{ReadFile, Subject, judge};
+use proctor_record::now;
+use proctor_run::PlannedTask;
 use proctor_setup::Sources;
 use proctor_types::{
-    QUALITY_SCHEMA, QualityFile, SandboxKind, Signs, TaskQuality, plural, sha256_hex,
+    QUALITY_SCHEMA, QualityFile, SandboxKind, Signs, TaskQuality, first_of, plural, sha256_hex,
 };
+use proctor_validation::quality::{ReadFile, Subject, judge};
 
 use crate::{
     assemble,
-    commands::{certificate, run::now},
     error::{CommandError, UserError},
     home,
     print::result,
@@ -38,15 +38,15 @@ pub async fn quality(
     certificate: Option<&Path>,
     out: Option<&Path>,
 ) -> Result<ExitCode, CommandError> {
-    let read = certificate.map(certificate::read).transpose()?;
+    let read = certificate.map(proctor_plan::read_certificate).transpose()?;
     let cache = home::cache()?;
-    let loaded = tasks::whole(patterns, &cache).await?;
+    let loaded = tasks::whole(patterns, &cache, &assemble::say).await?;
     // Only recipes that have not been built need a sandbox.
     let planned = match loaded.recipes.is_empty() {
         true => tasks::planned(&loaded)?,
         false => {
             let backend = assemble::backend(SandboxKind::Native, &cache).await?;
-            tasks::built(loaded, &cache, &backend).await?
+            tasks::built(loaded, &cache, &backend, &assemble::say).await?
         }
     };
     let sources = Sources::new(cache.join("sources"));
@@ -149,7 +149,7 @@ fn said(task: &TaskQuality) -> Vec<String> {
         ("duplicate of", task.duplicate_of.iter().map(ToString::to_string).collect()),
     ] {
         if !ids.is_empty() {
-            said.push(format!("{what}: {}", crate::checks::first_of(ids)));
+            said.push(format!("{what}: {}", first_of(ids)));
         }
     }
     for (policy, attacks) in task.attacks.iter().flatten() {

@@ -4,16 +4,15 @@ use std::{fs, path::PathBuf, process::ExitCode};
 
 use proctor_gateway::recheck_rejection;
 use proctor_grade::{GivenLog, grade_log};
-use proctor_record::{Blobs, Checked, RunDir, read_journal};
+use proctor_record::{
+    Blobs, Checked, RunDir,
+    find::{Found, planned},
+    read_journal,
+};
 use proctor_types::{Arm, Ending, Event, ExitCause, Outcome, RULES, Task, Verdict, plural};
 use serde::Serialize;
 
-use crate::{
-    args::ReportFormat,
-    error::CommandError,
-    print::result,
-    trials::{Found, planned},
-};
+use crate::{args::ReportFormat, error::CommandError, print::result};
 
 /// The heading of the official log in a grading log, and what may follow it.
 const OFFICIAL: &[u8] = b"\n===== official: ";

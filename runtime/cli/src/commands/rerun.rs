@@ -3,13 +3,13 @@
 
 use std::{collections::BTreeSet, path::Path, process::ExitCode};
 
-use proctor_record::{Checked, RunDir};
+use proctor_record::{Checked, RunDir, now};
 use proctor_types::{Ending, RunChange, RunRecord, TrialId, plural};
 
 use crate::{
     args::Select,
     assemble::{self, Flakes, Grading},
-    commands::{carry_out::carry_out, resume::plan_of, run::now},
+    commands::{carry_out::carry_out, resume::plan_of},
     error::CommandError,
     home, open_files, rules, workers,
 };
@@ -48,8 +48,8 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     // Reject everything that can be rejected before setting anything aside.
     open_files::check(record.jobs, chosen.len(), record.arms.iter())?;
     assemble::check_models(&record.arms, &|_, error| error)?;
-    let cache = home::cache()?;
-    let backends = assemble::backends(&record.arms, &cache).await?;
+    let (cache, kept) = (home::cache()?, assemble::cache_of(&record)?);
+    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
     let change = format!("re-run: {} ({})", plural(chosen.len(), "trial"), select.name());
     let proctor = env!("CARGO_PKG_VERSION").into();
     record.changes.push(RunChange { at: now(), proctor, change });
@@ -63,7 +63,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         only.insert(id);
     }
     plan.only = Some(only);
-    let flakes = Flakes::of(&record);
+    let flakes = Flakes::of(&record, &assemble::say);
     carry_out(run, plan, record.jobs, backends, &cache, Grading::Once, flakes).await
 }
 

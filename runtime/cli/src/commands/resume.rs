@@ -1,20 +1,21 @@
 //! `proctor resume`.
 
-use std::{collections::BTreeSet, path::Path, process::ExitCode, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Duration};
 
-use proctor_core::{Plan, PlannedTask, Until};
-use proctor_engines::Inquiry;
-use proctor_record::RunDir;
-use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, plural};
+use proctor_engines::{Inquiry, Start};
+use proctor_record::{
+    RunDir,
+    find::{Found, planned},
+    now,
+};
+use proctor_run::{Plan, Until};
+use proctor_types::{Environment, RULES, RunChange, RunRecord, RunTask, TrialId, first_of, plural};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    checks::first_of,
-    commands::{carry_out::carry_out, resume_set, run::now},
+    commands::carry_out::carry_out,
     error::{CommandError, UserError},
-    home, open_files, rules,
-    trials::{Found, planned},
-    workers,
+    home, open_files, resume_set, rules, workers,
 };
 
 /// The user's options for resuming a run.
@@ -91,7 +92,10 @@ pub async fn join(
 ) -> Result<ExitCode, CommandError> {
     let inquiry = Inquiry::of(path);
     let run = RunDir::join(path).map_err(CommandError::of_run)?;
-    let run = run.asking_about_jobs(move |job| inquiry.state(job));
+    let run = run.asking_about_jobs(move |worker| {
+        let job = worker.job.as_deref()?;
+        inquiry.ending(&Start { job, restarts: worker.restarts, node: &worker.host })
+    });
     let record = run.read_run()?;
     workers::expect_this_version(path)?;
     rules::expect_present_or_finished(&run, &record)?;
@@ -169,9 +173,9 @@ async fn go_on(
     let most = if run.is_shared() { workers::jobs(record)? } else { record.jobs };
     let jobs = options.jobs.unwrap_or(most);
     open_files::check(jobs, plan.trials().len(), record.arms.iter())?;
-    let flakes = Flakes::of(record);
-    let cache = home::cache()?;
-    let backends = assemble::backends(&record.arms, &cache).await?;
+    let flakes = Flakes::of(record, &assemble::say);
+    let (cache, kept) = (home::cache()?, assemble::cache_of(record)?);
+    let backends = assemble::backends(&record.arms, &cache, &kept).await?;
     carry_out(run, plan, jobs, backends, &cache, grading, flakes).await
 }
 
@@ -181,16 +185,5 @@ fn finished(run: &RunDir, plan: &Plan) -> BTreeSet<TrialId> {
 
 /// The plan in a run directory.
 pub fn plan_of(record: &RunRecord) -> Plan {
-    let planned = record.tasks.iter().map(|named| PlannedTask {
-        task: Arc::new(named.task.clone()),
-        base_dir: named.base_dir.clone(),
-    });
-    let arms = record.arms.iter().cloned().map(Arc::new).collect();
-    Plan {
-        tasks: planned.collect(),
-        arms,
-        attempts: record.attempts,
-        absent: record.absent.clone(),
-        ..Plan::default()
-    }
+    Plan::of(record)
 }

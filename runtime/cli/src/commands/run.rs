@@ -1,38 +1,34 @@
 //! `proctor run`.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
-use proctor_core::{Plan, PlannedTask};
-use proctor_datasets::Loaded;
-use proctor_record::RunDir;
+use proctor_plan::{Loaded, Planned, Purpose, Read, World, run_tasks};
+use proctor_record::{RunDir, now};
 use proctor_report::wrapped;
+use proctor_run::{Plan, PlannedTask};
 use proctor_sandbox_api::Backend;
-use proctor_setup::local_source;
-use proctor_types::{Arm, RULES, RUN_SCHEMA, RunRecord, RunTask, SandboxKind, Selection, plural};
+use proctor_types::{Arm, SandboxKind, plural};
 
 use crate::{
     args::RunArgs,
     assemble::{self, Flakes, Grading},
-    checks,
-    commands::{
-        carry_out::carry_out, certificate, check_tasks::check_tasks, extend, resume::plan_of,
-    },
-    config::{self, ConfigFile, RunConfig, Written},
-    error::{CommandError, UserError},
-    home, host, lent, open_files,
+    commands::{carry_out::carry_out, check_tasks::check_tasks, resume::plan_of},
+    config::RunConfig,
+    error::{CommandError, INTERRUPTED, UserError},
+    extend, home,
     planning::{self, Size},
-    print, scaffolds, selection, shipped, tasks, wanted,
+    print, shipped, wanted,
 };
 
 pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
     match prepare(args).await? {
         Prepared::Done => Ok(ExitCode::SUCCESS),
+        Prepared::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
         Prepared::Ready(ready) => {
             let Ready { run, plan, jobs, backends, cache, flakes } = *ready;
             carry_out(run, plan, jobs, backends, &cache, Grading::Once, flakes).await
@@ -44,6 +40,8 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
 pub enum Prepared {
     /// Its plan was shown.
     Done,
+    /// It was interrupted while its tasks were checked. Nothing was written.
+    Interrupted,
     /// Its plan is in the run directory.
     Ready(Box<Ready>),
 }
@@ -61,152 +59,86 @@ pub struct Ready {
 /// Plans a run, and writes the plan unless it is only shown.
 pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     let cache = home::cache()?;
+    let catalog = assemble::catalog()?;
+    let world = World {
+        cache: &cache,
+        scaffolds: &catalog,
+        script: &assemble::script,
+        say: &assemble::say,
+    };
     let config = shipped::find(&args.config, &cache)?;
-    let (mut file, mut written) = config::read(&config, &args.set)?;
-    let all_arms = file.arms.len();
-    let mut globs = args.arms.clone();
+    let mut read = Read::of_file(&config, &args.set)?.arms(&args.arms);
     if let Some(model) = &args.model {
-        if !globs.is_empty() {
-            (file, written) = selection::arms_of_file(file, &written, &globs, model)?;
-            globs.clear();
-        }
-        config::put_model(&mut file, model)?;
+        read = read.model(model)?;
     }
     if let Some(jobs) = args.jobs {
-        file.jobs = usize::try_from(jobs).unwrap_or(usize::MAX);
+        read = read.jobs(usize::try_from(jobs).unwrap_or(usize::MAX));
     }
-    let resolve = |file: ConfigFile| {
-        let all = config::resolve(file, &written, &assemble::known())?;
-        selection::arms(all, &written, &globs)
-    };
-    let (resolved, written) = resolve(file.clone())?;
-    if !args.arms.is_empty() {
-        let all = plural(all_arms, "arm");
-        tell!("note: running {} of {all}", resolved.arms.len());
-    }
-    // An invalid certificate ends the run before anything is built.
-    if let Some(path) = &resolved.file.grading.certificate {
-        certificate::read(path)
-            .map_err(|error| written.about(&["grading", "certificate"], error))?;
-    }
+    let resolved = read.resolve(world)?;
     if args.dry_run {
         // List recipes without building them: showing a plan starts nothing.
-        let (loaded, _) = chosen(&args, &resolved, &written, &cache).await?;
-        let planned = tasks::planned(&loaded)?;
-        check(&resolved, &written, &planned)?;
-        check_bundles(&resolved, &written, &planned)?;
-        if loaded.recipes.is_empty() {
-            statements(&resolved, &written, &planned)?;
-        }
-        if let (true, Some(out)) = (args.extend, &args.out) {
-            show_extension(out, &resolved, &planned)?;
-            return Ok(Prepared::Done);
-        }
-        let named = loaded.tasks.iter().map(|task| task.id.to_string());
-        let recipes = loaded.recipes.iter().map(|located| located.recipe.id.clone());
-        show_plan(
-            &resolved.arms,
-            &named.chain(recipes).collect::<Vec<_>>(),
-            resolved.file.attempts,
-        )?;
-        let count = loaded.tasks.len() + loaded.recipes.len();
-        for line in planning::lines(&size(&resolved, count), &runs_beside(args.out.as_deref()))? {
-            print::shown(&format!("{line}\n"))?;
-        }
-        for line in wanted::lines(&resolved.arms, &tasks::planned(&loaded)?) {
-            tell!("{}", wrapped(&line));
-        }
+        let loaded = resolved.load(world, Purpose::Show, &args.tasks, args.limit).await?;
+        show(&args, &loaded)?;
         return Ok(Prepared::Done);
     }
-    assemble::check_models(&resolved.arms, &|arm, error| {
-        let file = &resolved.file;
-        let written_arm = file.arms.iter().find(|one| one.name == arm.name);
-        let Some(model) = written_arm.and_then(|one| one.model.as_deref()) else { return error };
-        // The rest of a model was checked when it was resolved; only its key or its URL is left.
-        let keyed = arm.model.as_ref().is_some_and(|model| model.key_env.is_some());
-        let key = if keyed { "key_env" } else { "base_url" };
-        written.about(&["models", model, key], error)
-    })?;
-    let (loaded, selection) = chosen(&args, &resolved, &written, &cache).await?;
-    // Before using a back end: recipes build for minutes.
-    check(&resolved, &written, &tasks::planned(&loaded)?)?;
-    let mut resolved = resolved;
-    if scaffolds::build(&resolved.file).await? {
-        resolved = resolve(file)?.0;
-    }
-    check_bundles(&resolved, &written, &tasks::planned(&loaded)?)?;
-    let mut extension = match (args.extend, &args.out) {
-        (true, Some(out)) => Some(extend::open(out, &resolved)?),
+    let loaded = resolved.load(world, Purpose::Run, &args.tasks, args.limit).await?;
+    let bundled = loaded.bundle(world).await?;
+    let extension = match (args.extend, &args.out) {
+        (true, Some(out)) => Some(extend::open(out, bundled.config(), &assemble::say)?),
         _ => None,
     };
-    let arms = extension.as_ref().map_or(&resolved.arms, |extension| &extension.record.arms);
-    let backends = assemble::backends(arms, &cache).await?;
+    let arms = match &extension {
+        Some(extension) => &extension.record.arms,
+        None => &bundled.config().arms,
+    };
+    let backends = assemble::backends(arms, &cache, &bundled.config().file.cache).await?;
     // Recipes are built where trials run.
     let kind = arms.iter().map(|arm| arm.sandbox.kind).min();
     let Some(first) = kind.and_then(|kind| backends.get(&kind)) else {
         return Err(UserError::new("no arm has a sandbox").into());
     };
-    let any_recipe = !loaded.recipes.is_empty();
-    let tasks = tasks::built(loaded, &cache, first).await?;
-    check(&resolved, &written, &tasks)?;
-    if any_recipe {
-        check_bundles(&resolved, &written, &tasks)?;
-    }
-    statements(&resolved, &written, &tasks)?;
+    let ready = bundled.build(world, first).await?;
     if let Some(count) = args.check_tasks {
-        check_tasks(&resolved.arms, &tasks, count).await?;
+        let has_ended = check_tasks(&ready.config().arms, ready.tasks(), count).await?;
+        if !has_ended {
+            return Ok(Prepared::Interrupted);
+        }
     }
-    if let Some(mut extension) = extension.take() {
-        extension.add_tasks(run_tasks(&tasks))?;
-        assemble::check_models(&extension.record.arms, &|_, error| error)?;
-        let plan = Plan { preflight: !args.no_preflight, ..plan_of(&extension.record) };
-        let jobs = extension.record.jobs;
-        open_files::check(jobs, plan.trials().len(), extension.record.arms.iter())?;
-        extension.write(selection)?;
-        tell!("{}", extension.told());
-        let flakes = Flakes::of(&extension.record);
-        let run = extension.run;
-        let ready = Ready { run, plan, jobs, backends, cache, flakes };
-        return Ok(Prepared::Ready(Box::new(ready)));
-    }
-    let out = args.out.unwrap_or_else(|| default_out(&args.config));
-    for line in planning::lines(&size(&resolved, tasks.len()), &runs_beside(Some(&out)))? {
-        tell!("{}", wrapped(&line));
-    }
-    for line in wanted::lines(&resolved.arms, &tasks) {
-        tell!("{}", wrapped(&line));
-    }
-    let (run, flakes) = start(&out, &resolved.file, resolved.arms.clone(), &tasks, selection)?;
-    let plan = Plan {
-        tasks,
-        arms: resolved.arms.into_iter().map(Into::into).collect(),
-        attempts: resolved.file.attempts,
-        preflight: !args.no_preflight,
-        ..Plan::default()
+    let planned = match extension {
+        Some(extension) => ready.extend(extension, world)?,
+        None => {
+            let out = args.out.clone().unwrap_or_else(|| default_out(&args.config));
+            let size = size(ready.config(), ready.tasks().len());
+            for line in planning::lines(&size, &runs_beside(Some(&out)))? {
+                tell!("{}", wrapped(&line));
+            }
+            for line in wanted::lines(&ready.config().arms, ready.tasks()) {
+                tell!("{}", wrapped(&line));
+            }
+            ready.start(&out, proctor_embedded_agent::agent_digest())?
+        }
     };
-    let jobs = resolved.file.jobs;
+    let Planned { run, record, plan } = planned;
+    let plan = Plan { preflight: !args.no_preflight, ..plan };
+    let (jobs, flakes) = (record.jobs, Flakes::of(&record, &assemble::say));
     Ok(Prepared::Ready(Box::new(Ready { run, plan, jobs, backends, cache, flakes })))
 }
 
-/// Adds the place of an arm's key to a message.
-fn place(resolved: &RunConfig, written: &Written) -> impl Fn(&Arm, &str, UserError) -> UserError {
-    |arm, key, error| {
-        let index = resolved.arms.iter().position(|one| one.id == arm.id).unwrap_or(0).to_string();
-        let path = match key.split_once('.') {
-            Some((table, key)) => written.of_arm(&index, table, key),
-            None => vec!["arms", &index, key],
-        };
-        written.about(&path, error)
+/// Prints a plan that does not run.
+fn show(args: &RunArgs, loaded: &Loaded) -> Result<(), CommandError> {
+    let (config, ids) = (loaded.config(), loaded.ids());
+    if let (true, Some(out)) = (args.extend, &args.out) {
+        return show_extension(out, config, loaded.tasks());
     }
-}
-
-/// Checks agents' bundles for content of the plan's tasks.
-fn check_bundles(
-    resolved: &RunConfig,
-    written: &Written,
-    tasks: &[PlannedTask],
-) -> Result<(), UserError> {
-    lent::check(&resolved.file, &resolved.arms, tasks, &place(resolved, written))
+    show_plan(&config.arms, &ids, config.file.attempts)?;
+    let size = size(config, ids.len());
+    for line in planning::lines(&size, &runs_beside(args.out.as_deref()))? {
+        print::shown(&format!("{line}\n"))?;
+    }
+    for line in wanted::lines(&config.arms, loaded.tasks()) {
+        tell!("{}", wrapped(&line));
+    }
+    Ok(())
 }
 
 fn size(resolved: &RunConfig, tasks: usize) -> Size<'_> {
@@ -220,130 +152,10 @@ fn runs_beside(out: Option<&Path>) -> PathBuf {
     parent.map_or_else(|| PathBuf::from("runs"), Path::to_owned)
 }
 
-/// The requested tasks, and which of all tasks they are.
-async fn chosen(
-    args: &RunArgs,
-    resolved: &RunConfig,
-    written: &Written,
-    cache: &Path,
-) -> Result<(Loaded, Option<Selection>), UserError> {
-    let loaded = tasks::whole(&resolved.file.tasks, cache).await;
-    let mut loaded = loaded.map_err(|error| written.about(&["tasks"], error))?;
-    let selection = selection::choose(&mut loaded, &args.tasks, args.limit)?;
-    Ok((loaded, selection))
-}
-
-/// Rejects what no trial of the plan could do, with the arm's line.
-fn check(resolved: &RunConfig, written: &Written, tasks: &[PlannedTask]) -> Result<(), UserError> {
-    checks::plan(
-        &resolved.arms,
-        tasks,
-        "set kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker",
-        &place(resolved, written),
-    )?;
-    for (index, arm) in resolved.file.arms.iter().enumerate() {
-        if let Some(trajectory) = &arm.replay {
-            checks::replay(trajectory, tasks)
-                .map_err(|error| written.about(&["arms", &index.to_string(), "replay"], error))?;
-        }
-    }
-    let trials = tasks.len() * resolved.arms.len() * resolved.file.attempts as usize;
-    open_files::check(resolved.file.jobs, trials, resolved.arms.iter())
-        .map_err(|error| written.about(&["jobs"], error))
-}
-
-/// Rejects `[statement]` keys that affect no task of the plan, with their line.
-fn statements(
-    resolved: &RunConfig,
-    written: &Written,
-    tasks: &[PlannedTask],
-) -> Result<(), UserError> {
-    for (index, arm) in resolved.arms.iter().enumerate() {
-        checks::statement(arm, tasks).map_err(|(key, error)| {
-            written.about(&written.of_arm(&index.to_string(), "statement", key), error)
-        })?;
-    }
-    Ok(())
-}
-
 /// `runs/<configuration>-<seconds since the epoch>`.
 pub fn default_out(config: &Path) -> PathBuf {
     let stem = config.file_stem().unwrap_or_default().to_string_lossy();
     PathBuf::from(format!("runs/{stem}-{}", now()))
-}
-
-/// Seconds since the Unix epoch.
-pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-/// Creates the run directory and writes the plan before anything starts.
-pub fn start(
-    out: &Path,
-    file: &ConfigFile,
-    arms: Vec<Arm>,
-    tasks: &[PlannedTask],
-    selection: Option<Selection>,
-) -> Result<(RunDir, Flakes), CommandError> {
-    if out.join("run.json").exists() {
-        let what = format!("{} already contains a run", out.display());
-        let hint = format!(
-            "continue it with `proctor resume {}`, add to it with --extend, or choose another --out",
-            out.display()
-        );
-        return Err(UserError::new(what).hint(hint).into());
-    }
-    let taken = match std::fs::read_dir(out) {
-        Ok(mut entries) => entries.next().is_some().then_some("is not empty"),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(_) => Some("is not a readable folder"),
-    };
-    if let Some(why) = taken {
-        let what = format!("--out {}: {why}", out.display());
-        return Err(UserError::new(what).hint("choose a new or an empty folder").into());
-    }
-    let certificate = file.grading.certificate.as_deref().map(certificate::read).transpose()?;
-    let run = RunDir::create(out).map_err(CommandError::of_run)?;
-    let record = RunRecord {
-        schema_version: RUN_SCHEMA,
-        rules: RULES,
-        proctor: env!("CARGO_PKG_VERSION").into(),
-        created: now(),
-        attempts: file.attempts,
-        jobs: file.jobs,
-        arms,
-        tasks: run_tasks(tasks),
-        config: serde_json::to_value(file)?,
-        host: host::fingerprint(),
-        agent: proctor_embedded_agent::agent_digest().to_owned(),
-        certificate,
-        flaky: file.grading.flaky,
-        selection,
-        absent: std::collections::BTreeSet::new(),
-        changes: Vec::new(),
-    };
-    run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
-    run.write_run(&record)?;
-    Ok((run, Flakes::of(&record)))
-}
-
-/// The tasks in the form of a run's plan.
-pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
-    // Hundreds of tasks may share a directory, and all of it is read.
-    let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
-    let mut source = |one: &PlannedTask| {
-        let source = one.task.source.as_ref()?;
-        let key = (one.base_dir.clone(), format!("{source:?}"));
-        read.entry(key).or_insert_with(|| local_source(source, &one.base_dir)).clone()
-    };
-    let one = |planned: &PlannedTask| RunTask {
-        task: planned.task.as_ref().clone(),
-        digest: planned.task.digest(),
-        base_dir: planned.base_dir.clone(),
-        source: source(planned),
-        host_bound: planned.task.environment.base.as_deref() == Some("host"),
-    };
-    planned.iter().map(one).collect()
 }
 
 /// Shows what `--extend` would add and run.
@@ -352,7 +164,7 @@ fn show_extension(
     resolved: &RunConfig,
     tasks: &[PlannedTask],
 ) -> Result<(), CommandError> {
-    let mut extension = extend::view(out, resolved)?;
+    let mut extension = extend::view(out, resolved, &assemble::say)?;
     extension.add_tasks(run_tasks(tasks))?;
     let (missing, all) = (extension.missing()?, plan_of(&extension.record).trials().len());
     print::shown(&format!("{}\n", extension.told()))?;

@@ -1,16 +1,17 @@
 //! `proctor scaffold`: lists the scaffolds and manages the bundles of those that run in the
 //! sandbox.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::NOTHING};
 use proctor_bundles::{Bundle, Bundles, OtherVersion};
+use proctor_catalog::bundled::{self, Bundled};
+use proctor_scaffold_api::ScaffoldSource as _;
 use proctor_types::plural;
 
 use crate::{
     args::ScaffoldAction,
     assemble,
-    bundled::{self, Bundled},
     error::{CommandError, UserError},
     home,
     print::result,
@@ -20,18 +21,18 @@ pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> 
     let cache = home::cache()?;
     let bundles = Bundles::new(bundled::folder(&cache));
     match action {
-        ScaffoldAction::List => list(&bundles)?,
+        ScaffoldAction::List => list(&cache, &bundles)?,
         ScaffoldAction::Add { scaffold } => {
             home::hold(&cache)?;
-            let found = match other_version(&scaffold)? {
-                Some((name, version)) => fetch_version(&bundles, name, version).await?,
-                None => bundled::find(&scaffold)?,
+            let found = match other_version(&cache, &scaffold)? {
+                Some((name, version)) => fetch_version(&cache, &bundles, name, version).await?,
+                None => bundled::find(&cache, &scaffold)?,
             };
             let bundle = add(&bundles, &found).await?;
             result(&format!("{}\n", facts(&bundle)))?;
         }
         ScaffoldAction::Show { scaffold, verify } => {
-            let found = bundled::find(&scaffold)?;
+            let found = bundled::find(&cache, &scaffold)?;
             show(&bundles, &found)?;
             if verify {
                 check(&bundles, &found)?;
@@ -42,23 +43,27 @@ pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> 
 }
 
 /// The name and the version of a built-in agent that is neither pinned nor added.
-fn other_version(asked: &str) -> Result<Option<(&str, &str)>, UserError> {
+fn other_version<'a>(
+    cache: &Path,
+    asked: &'a str,
+) -> Result<Option<(&'a str, &'a str)>, UserError> {
     let Some((name, version)) = asked.rsplit_once('@') else { return Ok(None) };
     let known = proctor_external::names().contains(&name);
-    if !known || version.is_empty() || bundled::added(asked)?.is_some() {
+    if !known || version.is_empty() || bundled::added(cache, asked).is_some() {
         return Ok(None);
     }
-    let is_pinned = bundled::find(name)?.version == version;
+    let is_pinned = bundled::find(cache, name)?.version == version;
     Ok((!is_pinned).then_some((name, version)))
 }
 
 /// Writes the manifest of another version, with the registry's checksums.
 async fn fetch_version(
+    cache: &Path,
     bundles: &Bundles,
     name: &str,
     version: &str,
 ) -> Result<Bundled, CommandError> {
-    let pinned = bundled::find(name)?;
+    let pinned = bundled::find(cache, name)?;
     let Some(recipe) = &pinned.recipe else {
         return Err(UserError::new(format!("`{name}` has no bundle")).into());
     };
@@ -74,9 +79,9 @@ async fn fetch_version(
     let Some(loaded) = loaded.map_err(bundled::wrong)? else {
         return Err(UserError::new(format!("unknown agent `{name}`")).into());
     };
-    let asked = bundled::add(name, &loaded)?;
+    let asked = bundled::add(cache, name, &loaded)?;
     tell!("{name} {version} is untested; use it as `scaffold = \"{asked}\"`");
-    Ok(bundled::find(&asked)?)
+    Ok(bundled::find(cache, &asked)?)
 }
 
 async fn add(bundles: &Bundles, found: &Bundled) -> Result<Bundle, CommandError> {
@@ -90,17 +95,17 @@ async fn add(bundles: &Bundles, found: &Bundled) -> Result<Bundle, CommandError>
     Ok(built?)
 }
 
-fn list(bundles: &Bundles) -> Result<(), CommandError> {
+fn list(cache: &Path, bundles: &Bundles) -> Result<(), CommandError> {
     let mut table = Table::new();
     table.load_style(NOTHING);
     table.set_header(["scaffold", "version", "bundle"]);
-    for name in assemble::known().scaffolds.iter() {
+    for name in assemble::catalog()?.names().iter() {
         if proctor_external::names().contains(name) {
             continue;
         }
         table.add_row([name, "built in", ""]);
     }
-    for found in bundled::shipped()?.into_iter().chain(bundled::all_added()?) {
+    for found in bundled::shipped()?.into_iter().chain(bundled::all_added(cache)) {
         let bundle = match (&found.recipe, built(bundles, &found)) {
             (None, _) => "none: program is in the image".to_owned(),
             (Some(_), None) => "not built".to_owned(),

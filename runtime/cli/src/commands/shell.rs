@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use proctor_core::{ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
-use proctor_record::RunDir;
+use proctor_record::{RunDir, find::named};
+use proctor_run::{Execution, ForkPoint, Moment, Plan, PlannedTask, RunContext, open_at};
 use proctor_sandbox_api::{Command, Said, Sandbox, wire::RawPath};
 use proctor_types::{Arm, SandboxKind, SandboxSpec, Task, TrialId};
 use tokio::sync::mpsc;
@@ -16,16 +16,10 @@ use tokio::sync::mpsc;
 use crate::{
     args::ShellArgs,
     assemble::{self, Flakes, Grading},
-    commands::{
-        carry_out::{INTERRUPTED, board},
-        resume::plan_of,
-        run,
-        validate::plain_config,
-    },
+    commands::{carry_out::board, resume::plan_of},
     config,
-    error::{CommandError, UserError},
-    home, progress, scaffolds, tasks,
-    trials::named,
+    error::{CommandError, INTERRUPTED, UserError},
+    home, progress, tasks,
 };
 
 /// Holds input that does not come from a terminal. The shell removes it before it reads the first
@@ -57,11 +51,24 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         return Err(UserError::new("no such trial in the plan").into());
     };
     plan.arms = vec![Arc::clone(&arm)];
-    let backends = assemble::backends(&[arm.as_ref().clone()], &cache).await?;
-    let (tell, told) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(progress::watch(told, board(&run, &plan)));
-    let parts = ((Grading::Once, Flakes::default()), scaffolds::with_bundles(&record).await?);
-    let context = assemble::context(run, &plan, Vec::new(), backends, &cache, parts, tell)?;
+    let kept = assemble::cache_of(&record)?;
+    let backends = assemble::backends(&[arm.as_ref().clone()], &cache, &kept).await?;
+    let board = board(&run, &plan);
+    let catalog = assemble::catalog()?;
+    let execution = Execution {
+        run,
+        plan,
+        jobs: 1,
+        backends,
+        scaffolds: &catalog,
+        cache: &cache,
+        grading: Grading::Once,
+        flakes: Flakes::default(),
+        say: &assemble::say,
+        hear: &assemble::hear,
+    };
+    let (context, told) = execution.open().await?.into_parts();
+    let watcher = tokio::spawn(progress::watch(told, board));
     let status = within(&context, &id, &planned, &arm, moment).await;
     drop(context);
     watcher.await?;
@@ -102,9 +109,9 @@ async fn of_task(
     let kind: SandboxKind = args.sandbox.into();
     let sandbox = SandboxSpec { kind, ..SandboxSpec::default() };
     let arm = config::plain_arm("noop", &sandbox);
-    let file = plain_config(args.tasks.clone(), &sandbox, vec![arm]);
-    let resolved = config::resolve(file, &config::Written::default(), &assemble::known())?;
-    let mut loaded = tasks::whole(&args.tasks, cache).await?;
+    let file = config::plain_config(args.tasks.clone(), &sandbox, vec![arm]);
+    let resolved = assemble::resolve(file, &config::Written::default())?;
+    let mut loaded = tasks::whole(&args.tasks, cache, &assemble::say).await?;
     loaded.tasks.retain(|task| task.id.as_str() == args.of);
     loaded.recipes.retain(|located| located.recipe.id.as_str() == args.of);
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
@@ -113,8 +120,8 @@ async fn of_task(
             .into());
     }
     let backend = assemble::backend(kind, cache).await?;
-    let planned = tasks::built(loaded, cache, &backend).await?;
-    let (run, _) = run::start(folder, &resolved.file, resolved.arms.clone(), &planned, None)?;
+    let planned = tasks::built(loaded, cache, &backend, &assemble::say).await?;
+    let (run, _) = assemble::start(folder, &resolved.file, resolved.arms.clone(), &planned, None)?;
     let (Some(task), Some(arm)) = (planned.first(), resolved.arms.first()) else {
         return Err(UserError::new("nothing to open").into());
     };

@@ -20,14 +20,14 @@ const BAD_ROWS: u8 = 2;
 /// All valid tasks of some patterns, and what is wrong with the rest.
 async fn read(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandError> {
     let cache = home::cache()?;
-    let mut loaded = tasks::read(patterns, &cache).await?;
+    let mut loaded = tasks::read(patterns, &cache, &assemble::say).await?;
     let bad = std::mem::take(&mut loaded.bad);
     // Only recipes have to be built, which needs a sandbox.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
     }
     let backend = assemble::backend(SandboxKind::Native, &cache).await?;
-    let planned = tasks::built(loaded, &cache, &backend).await?;
+    let planned = tasks::built(loaded, &cache, &backend, &assemble::say).await?;
     Ok((planned.into_iter().map(|planned| planned.task.as_ref().clone()).collect(), bad))
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use proctor_record::{RecordError, RunDir, Tree, read_journal};
+use proctor_record::{RecordError, RunDir, Tree, find::Found, read_journal};
 use proctor_sandbox_api::wire::RawPath;
 use proctor_types::{Envelope, Event, standing};
 use serde_json::{Value, json};
@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::{
     args::{ShowArgs, TrialPart},
     error::{CommandError, UserError},
-    trials::Found,
 };
 
 /// Writes the part of one trial to standard output.

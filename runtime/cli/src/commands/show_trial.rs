@@ -2,17 +2,23 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path, process::ExitCode};
 
-use proctor_html::{Said, Step, StepRow, TestLine, Trial};
-use proctor_record::RunDir;
-use proctor_report::{TrialResult, short};
+use proctor_record::{
+    RunDir,
+    find::{Found, matching},
+};
+use proctor_report::{TrialResult, result_of_trial, results_of, short};
 use proctor_types::{Reason, plural, visible, visible_line};
+use proctor_viewer::{
+    Index,
+    html::{Said, Step, StepRow, TestLine, Trial},
+    labels_of, step, trial,
+};
 
 use crate::{
     args::ShowArgs,
-    commands::{result_of_trial, results_of, show_part::show_part},
+    commands::show_part::show_part,
     error::{CommandError, UserError},
     print::result,
-    trials::{Found, Index, labels_of, matching, step, trial},
 };
 
 /// Passed tests are only counted. Maximum number of tracebacks of the others, and of tests per

@@ -3,10 +3,10 @@
 use std::{path::Path, process::ExitCode};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
-use proctor_core::PlannedTask;
 use proctor_datasets::{
     DatasetStats, Keep, ReadSource, RowFiles, TaskStats, fea_bench::Repository,
 };
+use proctor_run::PlannedTask;
 use proctor_setup::Sources;
 use proctor_types::{SandboxKind, Source, plural};
 use serde_json::json;
@@ -44,14 +44,14 @@ pub async fn stats(patterns: &[String], format: StatsFormat) -> Result<ExitCode,
 
 async fn measured(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandError> {
     let patterns = [pattern.to_owned()];
-    let mut loaded = tasks::whole_keeping(&patterns, cache, Keep::Files).await?;
+    let mut loaded = tasks::whole_keeping(&patterns, cache, Keep::Files, &assemble::say).await?;
     let files = std::mem::take(&mut loaded.files);
     // Only recipes that have not been built need a sandbox.
     let planned = match loaded.recipes.is_empty() {
         true => tasks::planned(&loaded)?,
         false => {
             let backend = assemble::backend(SandboxKind::Native, cache).await?;
-            tasks::built(loaded, cache, &backend).await?
+            tasks::built(loaded, cache, &backend, &assemble::say).await?
         }
     };
     let sources = Sources::new(cache.join("sources"));

@@ -10,10 +10,11 @@ use std::{
 use proctor_interchange::{
     Fidelity, Submission, Trial, day, harness_report, is_resolved, test_output,
 };
+use proctor_record::find::Found;
 use proctor_types::{RunRecord, Verdict};
 use serde_json::Value;
 
-use crate::{error::CommandError, mask::Mask, trials::Found};
+use crate::{error::CommandError, mask::Mask};
 
 /// For tasks whose dataset does not name its split.
 const SPLIT: &str = "test";

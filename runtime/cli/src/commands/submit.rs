@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use proctor_core::longest;
 use proctor_engines::{Kubernetes, Request, Submissions, duration, engine, table};
 use proctor_record::RunDir;
+use proctor_run::longest;
 use proctor_types::plural;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         resume::plan_of,
         run::{Prepared, default_out, prepare},
     },
-    error::{CommandError, UserError},
+    error::{CommandError, INTERRUPTED, UserError},
     print,
     workers::{expect_this_version, submit_again, user},
 };
@@ -49,6 +49,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         let planned = crate::args::RunArgs { out: Some(out.clone()), ..args.run };
         match prepare(planned).await? {
             Prepared::Done => return Ok(ExitCode::SUCCESS),
+            Prepared::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
             // This releases its lock: workers take none.
             Prepared::Ready(ready) => drop(ready),
         }

@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use proctor_core::{Doing, Plan, PlannedTask, longest};
 use proctor_engines::{Jobs, Submissions, engine, failures, table};
-use proctor_record::RunDir;
+use proctor_record::{RunDir, now};
+use proctor_run::{Doing, Plan, PlannedTask, longest};
 use proctor_types::{Arm, Envelope, Event, TrialId, plural};
 use serde_json::json;
 use tokio::{
@@ -21,7 +21,7 @@ use tokio::{
     time::{interval, sleep},
 };
 
-use super::{carry_out::board, resume::plan_of, run::now};
+use super::{carry_out::board, resume::plan_of};
 use crate::{
     error::CommandError,
     progress::{Board, How, OpenTrial, Running, Screen, chosen, is_screen, name, straggler},

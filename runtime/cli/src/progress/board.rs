@@ -5,9 +5,9 @@ use std::{
     time::Instant,
 };
 
-use proctor_core::{Doing, Progress};
 use proctor_gateway::Waiting;
 use proctor_report::{percent, short};
+use proctor_run::{Doing, Progress};
 use proctor_statistics::{LEVEL, wilson};
 use proctor_types::{Outcome, TrialId, plural};
 

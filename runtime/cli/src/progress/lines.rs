@@ -1,6 +1,6 @@
 //! Formats an event as one log line.
 
-use proctor_core::Progress;
+use proctor_run::Progress;
 use proctor_types::{Ending, PATCH_REJECTED, plural};
 
 use super::{
@@ -33,6 +33,9 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
                 "{}: taken over by another worker, which considered this one dead",
                 name(trial, arm)
             )
+        }
+        Progress::WorkerLost { trial, arm, worker } => {
+            format!("{}: taken over from {worker}", name(trial, arm))
         }
         Progress::NotResumed { trial, arm, why } => {
             format!("{}: cannot be resumed, starting over: {why}", name(trial, arm))

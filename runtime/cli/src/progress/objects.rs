@@ -1,6 +1,6 @@
 //! Progress for programs: one JSON object per line.
 
-use proctor_core::{Doing, Progress};
+use proctor_run::{Doing, Progress};
 use proctor_types::TrialId;
 use serde_json::{Map, Value, json};
 
@@ -59,6 +59,9 @@ pub(super) fn object(event: &Progress, seconds: f64) -> Option<Value> {
             ("ended_elsewhere", Some((trial, arm)), json!({}))
         }
         Progress::TakenOver { trial, arm } => ("taken_over", Some((trial, arm)), json!({})),
+        Progress::WorkerLost { trial, arm, worker } => {
+            ("worker_lost", Some((trial, arm)), json!({ "worker": worker }))
+        }
         Progress::NotResumed { trial, arm, why } => {
             ("not_resumed", Some((trial, arm)), json!({ "why": why }))
         }

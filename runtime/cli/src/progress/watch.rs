@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proctor_core::Progress;
 use proctor_report::wrapped;
+use proctor_run::Progress;
 use proctor_types::TrialId;
 use tokio::{sync::mpsc::UnboundedReceiver, time::interval};
 

@@ -450,7 +450,7 @@ mod tests {
         }
         // What a dry run does not come to is not told as nothing.
         let dry = Report::of(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
-        assert!(dry.contains("| that test something of the package | 6 |\n\nA dry run"), "{dry}");
+        assert!(dry.contains("| that test something of the package | 6 |\n\nThis is a dry run"), "{dry}");
         assert!(!dry.contains("verified") && !dry.contains("Level 2"), "{dry}");
     }
 }

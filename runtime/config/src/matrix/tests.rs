@@ -106,7 +106,7 @@ fn matrix_errors_name_the_key_and_the_value() {
     for (matrix, what, hint) in [
         (
             "'budget.steps' = [50, 'many']",
-            ":10: key `matrix.\"budget.steps\"`, value `many` (arm `base/steps=many`): is text",
+            ":10: key `matrix.\"budget.steps\"`, value `many` (arm `base/steps=many`): expected a whole number, found text",
             "steps = 50",
         ),
         (

@@ -119,13 +119,13 @@ fn bad_folder_is_reported_and_others_load() {
         ("w08", &[("instruction.md", Some("# canary\n\n"))], "is empty"),
         ("w09", &[("instruction.md", None)], "instruction.md: is missing"),
         ("w10", &[("environment/Dockerfile", None)], "environment/Dockerfile: is missing"),
-        ("w11", &[("task.toml", Some("a = \n"))], "task.toml:1: is not TOML"),
+        ("w11", &[("task.toml", Some("a = \n"))], "task.toml:1: is not valid TOML"),
         ("w12", &[("task.toml", None)], "is missing, but the folder looks like a Harbor task"),
         ("w13", &[("task.toml", Some("[task]\nname = \"made/a\"\n"))], "is already used"),
         (
             "w14",
             &[("task.toml", Some("[environment]\nmemory_mb = 1\n"))],
-            "environment.memory_mb is 1",
+            "environment.memory_mb is 1; it must be",
         ),
     ];
     for (name, changes, _) in wrong {

@@ -4,8 +4,8 @@ use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
 use super::{
-    body::{drop_field, each, each_call, is_blank, items, on_assistants},
-    ids, reasoning, schema, turns,
+    body::{each, each_call, is_blank, on_assistants},
+    ids, members, reasoning, schema, turns,
 };
 use crate::turns::Turns;
 
@@ -33,6 +33,8 @@ pub(crate) enum Action {
     DropField(String),
     /// Disables streaming.
     NoStream,
+    /// Enables streaming.
+    Stream,
     /// Removes prompt cache breakpoints.
     DropCacheControl,
     /// Removes `strict` from tools.
@@ -43,8 +45,10 @@ pub(crate) enum Action {
     EmptyReasoningContent,
     /// Adds the signature that means "none" to the first unsigned call of each turn.
     UnsignedCalls,
-    /// Removes a field from assistant messages and their calls.
+    /// Removes a field from the model's turns and their parts. Any case.
     DropTurnField(String),
+    /// Removes the fields of assistant messages that not every endpoint has.
+    PlainTurns,
     /// Puts a placeholder into messages without text.
     PlaceholderTurn,
     /// Joins consecutive messages of one role.
@@ -67,6 +71,8 @@ pub(crate) enum Action {
     ReasoningEachCall,
     /// Removes thinking of a Messages conversation if the endpoint rejects its signatures.
     NoThinking,
+    /// Replaces the signatures of Gemini's turns with the one that means "none".
+    NoSignatures,
     /// Gives each call a unique id if the endpoint repeated one.
     UniqueIds,
     /// Removes the reasoning of messages that also have text.
@@ -79,6 +85,8 @@ pub(crate) enum Action {
     JsonArguments,
     /// Replaces lists of types in schemas with one type.
     NoTypeLists,
+    /// Removes the schemas of tools without parameters.
+    NoEmptySchemas,
     /// Removes a keyword from the schemas of tools. Lower case.
     DropSchemaKeyword(String),
 }
@@ -92,6 +100,7 @@ impl Repair {
             Action::OutputLimit { once: true, .. }
                 | Action::NoEncryptedReasoning
                 | Action::NoThinking
+                | Action::NoSignatures
         );
         !once
     }
@@ -115,6 +124,16 @@ impl Repair {
                 let options = body.shift_remove("stream_options").is_some();
                 streams || options
             }
+            Action::Stream => {
+                if body.get("stream") == Some(&true.into()) {
+                    return false;
+                }
+                body.insert("stream".into(), true.into());
+                if api == Api::Chat {
+                    body.insert("stream_options".into(), json!({"include_usage": true}));
+                }
+                true
+            }
             Action::DropCacheControl => drop_everywhere(body, "cache_control"),
             Action::DropStrict => {
                 body.get_mut("tools").is_some_and(|tools| schema::drop_key(tools, "strict"))
@@ -128,10 +147,8 @@ impl Repair {
                 missing
             }),
             Action::UnsignedCalls => reasoning::unsigned_calls(api, body),
-            Action::DropTurnField(name) => on_assistants(body, |message| {
-                let dropped = message.shift_remove(name).is_some();
-                each(items(message.get_mut("tool_calls")), |call| drop_field(call, name)) || dropped
-            }),
+            Action::DropTurnField(name) => members::drop_from_turns(api, body, name),
+            Action::PlainTurns => members::plain_turns(body),
             Action::PlaceholderTurn => turns::placeholder_turns(api, body),
             Action::MergeRoles => turns::merge_roles(body),
             Action::TurnAfterTool => turns::turn_after_tool(body),
@@ -143,6 +160,7 @@ impl Repair {
             Action::NoEncryptedReasoning => reasoning::no_encrypted_reasoning(body),
             Action::ReasoningEachCall => reasoning::reasoning_each_call(body),
             Action::NoThinking => reasoning::no_thinking(body),
+            Action::NoSignatures => reasoning::no_signatures(api, body),
             Action::UniqueIds => ids::unique_ids(body),
             Action::TextOrReasoning => on_assistants(body, |message| {
                 let text = message.get("content").is_some_and(|content| !is_blank(content));
@@ -176,6 +194,7 @@ impl Repair {
                 true
             }),
             Action::NoTypeLists => body.get_mut("tools").is_some_and(schema::no_type_lists),
+            Action::NoEmptySchemas => body.get_mut("tools").is_some_and(schema::no_empty_schemas),
             Action::DropSchemaKeyword(keyword) => {
                 body.get_mut("tools").is_some_and(|tools| schema::drop_keyword(tools, keyword))
             }

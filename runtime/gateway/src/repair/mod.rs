@@ -3,6 +3,7 @@
 mod action;
 mod body;
 mod ids;
+mod members;
 mod reasoning;
 mod schema;
 mod table;

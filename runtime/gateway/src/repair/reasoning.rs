@@ -34,6 +34,33 @@ pub(super) fn unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
     }
 }
 
+/// Calls get the signature that means "none". All other parts lose theirs.
+pub(super) fn no_signatures(api: Api, body: &mut Map<String, Value>) -> bool {
+    let replace = |signature: &mut Value| {
+        let is_foreign = signature.as_str().is_some_and(|one| one != NO_SIGNATURE);
+        if is_foreign {
+            *signature = NO_SIGNATURE.into();
+        }
+        is_foreign
+    };
+    match api {
+        Api::Chat => on_assistants(body, |message| {
+            each(items(message.get_mut("tool_calls")), |call| {
+                call.pointer_mut("/extra_content/google/thought_signature").is_some_and(replace)
+            })
+        }),
+        Api::Gemini => each(items(body.get_mut("contents")), |content| {
+            each(items(content.get_mut("parts")), |part| {
+                if part.get("functionCall").is_some() {
+                    return part.get_mut("thoughtSignature").is_some_and(replace);
+                }
+                drop_field(part, "thoughtSignature")
+            })
+        }),
+        Api::Messages | Api::Responses => false,
+    }
+}
+
 /// The repeated items have no ids: an id may stand in a request once.
 pub(super) fn reasoning_each_call(body: &mut Map<String, Value>) -> bool {
     let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };

@@ -44,6 +44,29 @@ fn each_schema(
     }
 }
 
+/// Removes the schemas of tools without parameters: Gemini rejects an object without properties. Messages requires a
+/// schema.
+pub(super) fn no_empty_schemas(tools: &mut Value) -> bool {
+    match tools {
+        Value::Array(items) => each(items.iter_mut(), no_empty_schemas),
+        Value::Object(fields) => {
+            let before = fields.len();
+            fields.retain(|name, schema| {
+                let is_schema = matches!(name.as_str(), "parameters" | "parametersJsonSchema");
+                let properties = schema.get("properties").and_then(Value::as_object);
+                !is_schema || properties.is_some_and(|properties| !properties.is_empty())
+            });
+            let inner = ["function", "functionDeclarations"];
+            let mut changed = fields.len() < before;
+            for name in inner {
+                changed |= fields.get_mut(name).is_some_and(no_empty_schemas);
+            }
+            changed
+        }
+        _ => false,
+    }
+}
+
 /// Replaces `"type": ["string", "null"]` with the first type that is not null.
 pub(super) fn no_type_lists(tools: &mut Value) -> bool {
     each_schema(tools, false, &mut |schema| {
@@ -71,7 +94,7 @@ pub(super) fn drop_keyword(tools: &mut Value, keyword: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{drop_keyword, no_type_lists};
+    use super::{drop_keyword, no_empty_schemas, no_type_lists};
 
     fn tools(schema: Value) -> Value {
         json!([{"type": "function", "function": {"name": "f", "parameters": schema}}])
@@ -88,6 +111,22 @@ mod tests {
             "n": {"type": "array", "items": {"type": "integer"}}}}));
         assert_eq!(given, wanted);
         assert!(!no_type_lists(&mut given));
+    }
+
+    #[test]
+    fn schemas_without_properties_go() {
+        let full = json!({"type": "object", "properties": {"parameters": {"type": "string"}}});
+        let mut given = json!([
+            {"type": "function", "function": {"name": "f", "parameters": full}},
+            {"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}},
+        ]);
+        assert!(no_empty_schemas(&mut given));
+        let wanted = json!([
+            {"type": "function", "function": {"name": "f", "parameters": full}},
+            {"type": "function", "function": {"name": "g"}},
+        ]);
+        assert_eq!(given, wanted);
+        assert!(!no_empty_schemas(&mut given));
     }
 
     #[test]

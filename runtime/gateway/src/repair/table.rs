@@ -16,6 +16,11 @@ struct Row {
     argument: Option<String>,
     #[serde(default)]
     apis: Vec<Api>,
+    #[serde(default)]
+    statuses: Vec<u16>,
+    /// How often the error must come first: for words that say little.
+    #[serde(default)]
+    after: u32,
     words: Patterns,
 }
 
@@ -37,11 +42,20 @@ impl Repairs {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
-    /// Returns the repairs for an error, the most likely first.
-    pub(crate) fn of(&self, api: Api, body: &str) -> impl Iterator<Item = Repair> {
+    /// Returns the repairs for an error that has come `times` times, the most likely first. `status` is the HTTP status.
+    pub(crate) fn of(
+        &self,
+        api: Api,
+        status: u16,
+        body: &str,
+        times: u32,
+    ) -> impl Iterator<Item = Repair> {
         let error = ApiError::read(body);
-        let rows =
-            self.repair.iter().filter(move |row| row.apis.is_empty() || row.apis.contains(&api));
+        let rows = self.repair.iter().filter(move |row| {
+            (row.apis.is_empty() || row.apis.contains(&api))
+                && (row.statuses.is_empty() || row.statuses.contains(&status))
+                && times >= row.after
+        });
         rows.filter_map(move |row| {
             let found = row.words.captures(&error.message)?;
             let action = row.action(&found)?;
@@ -70,12 +84,14 @@ impl Row {
             }
             "drop_field" => Action::DropField(argument()),
             "no_stream" => Action::NoStream,
+            "stream" => Action::Stream,
             "drop_cache_control" => Action::DropCacheControl,
             "drop_strict" => Action::DropStrict,
             "restore_turns" => Action::RestoreTurns,
             "empty_reasoning_content" => Action::EmptyReasoningContent,
             "unsigned_calls" => Action::UnsignedCalls,
             "drop_turn_field" => Action::DropTurnField(text("field")?),
+            "plain_turns" => Action::PlainTurns,
             "placeholder_turn" => Action::PlaceholderTurn,
             "merge_roles" => Action::MergeRoles,
             "turn_after_tool" => Action::TurnAfterTool,
@@ -87,12 +103,14 @@ impl Row {
             "no_encrypted_reasoning" => Action::NoEncryptedReasoning,
             "reasoning_each_call" => Action::ReasoningEachCall,
             "no_thinking" => Action::NoThinking,
+            "no_signatures" => Action::NoSignatures,
             "unique_ids" => Action::UniqueIds,
             "text_or_reasoning" => Action::TextOrReasoning,
             "short_ids" => Action::ShortIds,
             "plain_names" => Action::PlainNames,
             "json_arguments" => Action::JsonArguments,
             "no_type_lists" => Action::NoTypeLists,
+            "no_empty_schemas" => Action::NoEmptySchemas,
             "drop_schema_keyword" => Action::DropSchemaKeyword(text("keyword")?),
             _ => return None,
         })
@@ -108,7 +126,12 @@ mod tests {
 
     fn first(api: Api, message: &str) -> Option<Action> {
         let body = json!({"error": {"message": message}}).to_string();
-        Repairs::shipped().expect("a sound table").of(api, &body).next().map(|repair| repair.action)
+        action(api, 400, &body, 1)
+    }
+
+    fn action(api: Api, status: u16, body: &str, times: u32) -> Option<Action> {
+        let table = Repairs::shipped().expect("a sound table");
+        table.of(api, status, body, times).next().map(|repair| repair.action)
     }
 
     #[test]
@@ -228,6 +251,43 @@ mod tests {
                 Action::NoThinking,
             ),
             (Api::Responses, "Unknown parameter: 'store'.", Action::DropField("store".into())),
+            (
+                Api::Responses,
+                "Unknown parameter: 'input[3].status'.",
+                Action::DropTurnField("status".into()),
+            ),
+            (
+                Api::Messages,
+                "messages.1.content.1.tool_use.caller: Extra inputs are not permitted",
+                Action::DropTurnField("caller".into()),
+            ),
+            (
+                Api::Chat,
+                "Extra inputs are not permitted, field: 'messages[7].tool_calls[0].approxNumTokens', value: 0",
+                Action::DropTurnField("approxnumtokens".into()),
+            ),
+            (
+                Api::Chat,
+                "[{'type': 'extra_forbidden', 'loc': ('body', 'messages', 1, 'matched_stop'), 'msg': 'Extra inputs'}]",
+                Action::DropTurnField("matched_stop".into()),
+            ),
+            (
+                Api::Gemini,
+                "Invalid JSON payload received. Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field.",
+                Action::DropTurnField("id".into()),
+            ),
+            (Api::Gemini, "Corrupted thought signature.", Action::NoSignatures),
+            (
+                Api::Chat,
+                "* GenerateContentRequest.tools[0].function_declarations[3].parameters.properties: should be non-empty for OBJECT type",
+                Action::NoEmptySchemas,
+            ),
+            (
+                Api::Chat,
+                "This model only support stream mode, please enable the stream parameter to access the model.",
+                Action::Stream,
+            ),
+            (Api::Chat, "Streaming is not supported for this model.", Action::NoStream),
             (Api::Chat, "This model only supports single tool-calls at once!", Action::SingleCalls),
             (Api::Chat, "System message must be at the beginning.", Action::SystemFirst),
             (
@@ -249,5 +309,18 @@ mod tests {
                 assert_eq!(first(api, message), None, "{message}");
             }
         }
+    }
+
+    #[test]
+    fn words_that_say_little_count_only_after_a_while() {
+        let upstream = json!({"error": {"message": "Upstream request failed"}}).to_string();
+        for (api, status, body, wanted) in [
+            (Api::Chat, 400, "", Action::PlainTurns),
+            (Api::Responses, 502, &*upstream, Action::NoItemIds),
+        ] {
+            assert_eq!(action(api, status, body, 2), None, "{body}");
+            assert_eq!(action(api, status, body, 3), Some(wanted), "{body}");
+        }
+        assert_eq!(action(Api::Chat, 503, "", 3), None, "an outage says nothing either");
     }
 }

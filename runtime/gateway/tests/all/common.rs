@@ -203,6 +203,7 @@ pub fn gateway() -> Gateway {
         silent_attempts: 2,
         empty_attempts: 3,
         rejected_attempts: 3,
+        cut_streams: 3,
         lost_share: 0.5,
         alike_trials: 3,
         connect_seconds: 5.0,

@@ -98,6 +98,6 @@ async fn an_answer_that_is_not_said_whole_is_asked_for_again() {
         assert_eq!(answer.content, "all", "{last}");
         assert_eq!((count.load(Ordering::Relaxed), trial.meter().steps()), (2, 1), "{last}");
         let why = kept.attempts()[0].error.clone().unwrap_or_default();
-        assert!(why.contains("answer"), "{why}");
+        assert!(why.contains("response"), "{why}");
     }
 }

@@ -470,11 +470,16 @@ async fn request_repair_is_kept_for_the_run() {
         {\"detail\":\"stream_options: extra fields not permitted\"}";
     const NO_STREAM: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
         {\"detail\":\"this model does not support streaming\"}";
-    repaired_for(&[NO_OPTIONS, ANSWER], "stream_options").await;
-    repaired_for(&[NO_STREAM, ANSWER], "stream").await;
+    const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+        data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
+    repaired_for(&[NO_OPTIONS, ANSWER], "stream_options", &[true, false, false]).await;
+    repaired_for(&[NO_STREAM, ANSWER], "stream", &[true, false, false]).await;
+    // No stream of this endpoint ends.
+    repaired_for(&[CUT, CUT, CUT, ANSWER], "stream", &[true, true, true, false, false]).await;
 }
 
-async fn repaired_for(responses: &'static [&'static str], field: &str) {
+/// `wanted`: whether each request has the field.
+async fn repaired_for(responses: &'static [&'static str], field: &str, wanted: &[bool]) {
     let (url, count) = bytes(responses).await;
     let gateway = gateway();
     let kept = Arc::new(Kept::default());
@@ -483,18 +488,53 @@ async fn repaired_for(responses: &'static [&'static str], field: &str) {
     for _ in 0..2 {
         trial.ask(&ask("hi")).await.expect("an answer");
     }
-    assert_eq!((count.load(Ordering::Relaxed), trial.spent().steps), (3, 2));
-    let streams: Vec<_> = kept
-        .attempts()
-        .iter()
-        .map(|attempt| {
-            let body: serde_json::Value =
-                serde_json::from_slice(&attempt.request_body).expect("JSON");
-            body.get(field).is_some()
-        })
-        .collect();
-    assert_eq!(streams, [true, false, false]);
+    assert_eq!((count.load(Ordering::Relaxed), trial.spent().steps), (wanted.len(), 2));
+    assert_eq!(have(&kept, field), wanted);
     assert!(gateway.halts().is_empty());
+}
+
+/// Whether each request has a field.
+fn have(kept: &Kept, field: &str) -> Vec<bool> {
+    let has = |body: &[u8]| {
+        let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
+        body.get(field).is_some()
+    };
+    kept.attempts().iter().map(|attempt| has(&attempt.request_body)).collect()
+}
+
+/// A damaged stream of an endpoint that takes no other requests is followed by another stream.
+#[tokio::test]
+async fn an_endpoint_that_only_streams_is_streamed_again() {
+    const TORN: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+        data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"command\\\": \\\"ls\\\"\"}}]}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
+    const NO_WHOLE: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
+        {\"error\":{\"message\":\"This model only support stream mode, please enable the stream parameter.\"}}";
+    let (url, count) = bytes(&[TORN, NO_WHOLE, ANSWER]).await;
+    let (gateway, kept) = (gateway(), Arc::new(Kept::default()));
+    let trial = gateway.open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
+    trial.ask(&with_tools("hi")).await.expect("an answer");
+    assert_eq!(count.load(Ordering::Relaxed), 3);
+    assert_eq!(have(&kept, "stream"), [true, false, true]);
+}
+
+/// Servers of one endpoint may get a new model one after the other.
+#[tokio::test]
+async fn a_model_that_has_answered_is_not_unknown() {
+    const UNKNOWN: &str = "HTTP/1.1 404 No\r\nconnection: close\r\n\r\n\
+        {\"error\":{\"message\":\"The model `m` does not exist.\",\"code\":\"model_not_found\"}}";
+    let (url, count) = bytes(&[ANSWER, UNKNOWN, UNKNOWN, ANSWER]).await;
+    let (gateway, spec) = (gateway(), model(&url));
+    let trial = open(&gateway, &spec);
+    for _ in 0..2 {
+        trial.ask(&ask("hi")).await.expect("an answer");
+    }
+    assert_eq!((count.load(Ordering::Relaxed), gateway.halts().len()), (4, 0));
+    // Before the first answer, the name is wrong.
+    let (url, count) = bytes(&[UNKNOWN]).await;
+    let spec = model(&url);
+    fault(open(&gateway, &spec).ask(&ask("hi")).await.expect_err("no such model"));
+    assert_eq!((count.load(Ordering::Relaxed), gateway.halts().len()), (1, 1));
 }
 
 /// The record of a request in order: under the current step, and then under its own.

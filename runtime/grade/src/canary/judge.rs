@@ -88,6 +88,9 @@ impl Judged {
                 .iter()
                 .any(|phase| phase.when == "call" && phase.reached == Some(false)) =>
             {
+                if canary.entered {
+                    self.evidence.push(note(evidence::EXCEPTION_SWALLOWED, id));
+                }
                 self.silent.push("its branch was not taken");
             }
             _ => self.passed.push(number),
@@ -388,6 +391,27 @@ mod tests {
         let judged =
             Judged::of(&canaries, &records(phase("call", "passed", None, false)), &not_passed);
         assert!(kinds(&judged).is_empty(), "a test that failed has nothing to hide");
+    }
+
+    #[test]
+    fn a_with_statement_that_a_passing_run_leaves_early_keeps_its_exception() {
+        let passed = run(TestStatus::Passed);
+        let judged = |entered, reached| {
+            let mut canary = Canary::of_test(ID, Kind::Value);
+            canary.entered = entered;
+            let canaries = Canaries { list: vec![canary], compares: true };
+            let call = match phase("call", "passed", None, false) {
+                Record::Canary(phase) => Record::Canary(CanaryRecord { reached, ..phase }),
+                other => other,
+            };
+            let judged = Judged::of(&canaries, &records(call), &passed);
+            (judged.evidence, judged.passed.len())
+        };
+        let swallowed = vec![note(evidence::EXCEPTION_SWALLOWED, ID)];
+        assert_eq!(judged(true, Some(false)), (swallowed, 0));
+        // A branch that depends on a condition may not be taken.
+        assert_eq!(judged(false, Some(false)), (Vec::new(), 0));
+        assert_eq!(judged(true, Some(true)), (Vec::new(), 1));
     }
 
     #[test]

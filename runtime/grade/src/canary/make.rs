@@ -62,6 +62,10 @@ pub(crate) struct Canary {
     /// The first and last line of each statement that fails because of the mistake.
     #[serde(skip)]
     pub fails: Vec<(usize, usize)>,
+    /// A mistake is in a `with` statement that every run enters. A run that passes and reaches none
+    /// left that statement without its exception.
+    #[serde(skip)]
+    pub entered: bool,
     /// The original text and its replacement.
     #[serde(skip)]
     pub what: String,
@@ -136,6 +140,8 @@ struct Candidate {
     more: Vec<Mistake>,
     #[serde(default)]
     marks: Vec<usize>,
+    #[serde(default)]
+    entered: bool,
 }
 
 /// An additional mistake of the same canary.
@@ -396,6 +402,7 @@ impl Candidate {
             kind: self.kind,
             is_fail_to_pass,
             fails,
+            entered: self.entered,
             what,
         }))
     }
@@ -458,7 +465,7 @@ fn function_of(id: &str) -> &str {
 }
 
 /// The text on one line.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let head: String = text.chars().take(80).collect();
     let more = if head.len() < text.len() { "..." } else { "" };
     format!("{head:?}{more}")
@@ -492,6 +499,7 @@ impl Canary {
             kind,
             is_fail_to_pass: true,
             fails: vec![(7, 7)],
+            entered: false,
             what: id.to_owned(),
         }
     }
@@ -518,6 +526,7 @@ mod tests {
             now: now.into(),
             more: Vec::new(),
             marks: Vec::new(),
+            entered: false,
         }
     }
 

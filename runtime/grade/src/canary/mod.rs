@@ -4,4 +4,4 @@ mod judge;
 mod make;
 
 pub(crate) use judge::Judged;
-pub(crate) use make::{Canaries, Canary, make, mistakes};
+pub(crate) use make::{Canaries, Canary, Kind, make, mistakes, shown};

@@ -1,7 +1,10 @@
 //! Grades a task whose runner writes a report: any runner except pytest under the recorder.
 //!
-//! Tests are restored as for pytest. The graded code could write the report itself, so no such
-//! verdict is `clean`.
+//! Tests are restored as for pytest. The graded code could write the report itself. If the report
+//! says that the task is resolved, the command runs once more with canaries, in its own sandbox.
+
+mod delivery;
+mod second;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,17 +13,19 @@ use std::{
 };
 
 use proctor_official::reader::Report;
+use proctor_patch::PatchError;
 use proctor_sandbox_api::{
     Command, Completed, SandboxError, SandboxHandle,
     wire::{ChangeTime, EntryKind, RawPath},
 };
 use proctor_setup::{Applied, ApplyError, Stays, apply_parts, take_away};
 use proctor_types::{
-    Cause, Evidence, Fault, Layer, Task, TestFormat, TestResults, matches_wildcard, plural,
-    shell_word,
+    Cause, Evidence, Fault, Integrity, Layer, Task, TestResults, TestStatus, Verdict,
+    matches_wildcard, plural, shell_word,
 };
 
-use super::{GradeOptions, Graded, incomplete, rejected};
+use self::delivery::{Delivery, delivery};
+use super::{FreshSandboxes, GradeOptions, Graded, incomplete, rejected};
 use crate::{
     evidence::{self, note},
     hidden::exceptions,
@@ -41,6 +46,8 @@ pub(super) struct ReportGrading<'a> {
     pub task: &'a Task,
     pub results: &'a TestResults,
     pub options: &'a GradeOptions,
+    /// Provides a sandbox for the run with canaries.
+    pub fresh: Option<&'a dyn FreshSandboxes>,
     /// The model's patch is in the sandbox, or is being applied.
     pub laid: AtomicBool,
 }
@@ -49,8 +56,32 @@ pub(super) struct ReportGrading<'a> {
 struct Run {
     done: Completed,
     files: Vec<Vec<u8>>,
+    /// Whether `files` are neither in the sandbox nor on standard output.
+    by_pipe: bool,
     /// Why reports could not be read.
     unread: Vec<String>,
+    /// Tests that changed meanwhile.
+    changed: Vec<Evidence>,
+}
+
+/// What a test run says.
+struct Reading {
+    report: Report,
+    /// The expected tests.
+    tests: BTreeMap<String, TestStatus>,
+    /// The run and its report ended properly.
+    complete: bool,
+    evidence: Vec<Evidence>,
+}
+
+/// The tree that a patch is laid on.
+struct Tree<'a> {
+    pristine: &'a Pristine,
+    paths: &'a Paths<'a>,
+    /// The paths in the patch.
+    touched: &'a BTreeSet<String>,
+    /// Paths that grading itself removes.
+    absent: BTreeSet<String>,
 }
 
 impl ReportGrading<'_> {
@@ -75,14 +106,14 @@ impl ReportGrading<'_> {
         let masked = self.paths_in("mask", task.mask.as_deref())?;
         let test_patch = self.paths_in("test patch", task.test_patch.as_deref())?;
         self.find_program().await?;
-        let tree = Pristine::walk(handle, &task.workdir, policy).await?;
+        let walked = Pristine::walk(handle, &task.workdir, policy).await?;
         let paths = self.paths(policy, masked.clone(), &test_patch);
-        let pristine = self.pristine(tree, &paths, (&masked, &touched)).await?;
+        let pristine = self.pristine(walked, &paths, (&masked, &touched)).await?;
+        let own = pristine.files.keys().filter(|path| paths.is_own(path));
+        let absent = masked.iter().chain(&test_patch).chain(own).cloned().collect();
+        let tree = Tree { pristine: &pristine, paths: &paths, touched: &touched, absent };
 
-        take_away(handle, task, &options.hidden, Stays::default()).await?;
-        for path in &pristine.histories {
-            remove(handle, &task.workdir, path).await?;
-        }
+        self.strip(handle, &tree).await?;
         let mut evidence = exceptions(&options.hidden);
         if options.defences.screen_patch && !is_empty {
             let screened = |path: &str| paths.guard(path).is_none();
@@ -90,35 +121,69 @@ impl ReportGrading<'_> {
             evidence.extend(screen_patch(handle, task, patch, &base).await?);
         }
         self.laid.store(true, Ordering::Relaxed);
-        let mut changed = touched;
-        if !is_empty {
+        match self.lay(handle, &tree, patch).await? {
+            Ok(found) => evidence.extend(found),
+            Err(error) => return rejected(task, options, &error),
+        }
+        let run = self.run(handle, &tree).await?;
+        let reading = self.reading(&run);
+        evidence.extend(reading.evidence.iter().cloned());
+        let drawn = self.drawn(&reading, &evidence)?;
+        let mut log = self.log(&run, &reading);
+        let verdict = if drawn.resolved && options.defences.canaries {
+            evidence.extend(Box::pin(self.tried(&tree, patch, &reading, &mut log)).await?);
+            self.drawn(&reading, &evidence)?
+        } else {
+            evidence.push(self.untried());
+            self.drawn(&reading, &evidence)?
+        };
+        // Standard output is in the log.
+        let has_raw = run.by_pipe || self.results.path.is_some();
+        let raw = if has_raw { run.files.concat() } else { Vec::new() };
+        Ok(Graded { verdict, log, raw })
+    }
+
+    /// Removes what the agent did not have.
+    async fn strip(&self, handle: &SandboxHandle, tree: &Tree<'_>) -> Result<(), Fault> {
+        let task = self.task;
+        take_away(handle, task, &self.options.hidden, Stays::default()).await?;
+        for path in &tree.pristine.histories {
+            remove(handle, &task.workdir, path).await?;
+        }
+        Ok(())
+    }
+
+    /// Applies the patch and restores the tests over it. Returns the evidence of both, or why the
+    /// patch cannot be applied.
+    async fn lay(
+        &self,
+        handle: &SandboxHandle,
+        tree: &Tree<'_>,
+        patch: &[u8],
+    ) -> Result<Result<Vec<Evidence>, PatchError>, Fault> {
+        let (task, defences) = (self.task, self.options.defences);
+        let mut evidence = Vec::new();
+        let mut changed = tree.touched.clone();
+        if !patch.trim_ascii().is_empty() {
             let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
             match apply_parts(handle, &root, patch, owner).await {
                 Ok(Applied { paths, left_out }) => {
                     changed.extend(paths.iter().map(RawPath::escaped));
                     evidence.extend(incomplete(left_out));
                 }
-                Err(ApplyError::Patch(error)) => return rejected(task, options, &error),
+                Err(ApplyError::Patch(error)) => return Ok(Err(error)),
                 Err(ApplyError::SandboxHandle(error)) => {
                     return Err(error.fault("applying the patch"));
                 }
             }
         }
-        let own = pristine.files.keys().filter(|path| paths.is_own(path));
-        let absent: BTreeSet<String> =
-            masked.iter().chain(&test_patch).chain(own).cloned().collect();
-        let defences = options.defences;
-        let found = restore(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
+        let Tree { pristine, paths, absent, .. } = tree;
+        let found = restore(handle, &task.workdir, pristine, paths, &changed, absent, defences);
         evidence.extend(found.await?);
-        let watched = self.watched(&pristine, &paths, policy);
-        let before = self.change_times(&watched).await?;
-        let run = self.run(policy).await?;
-        let after = self.change_times(&watched).await?;
-        let changed = before.iter().filter(|(path, time)| after.get(*path) != Some(*time));
-        evidence.extend(changed.map(|(path, _)| {
-            note(evidence::CHANGED_DURING_RUN, format!("{path}: written during the run"))
-        }));
-        self.verdict(run, evidence)
+        if defences.canaries {
+            self.write_anew(handle, tree).await?;
+        }
+        Ok(Ok(evidence))
     }
 
     /// Files of tests that no run may change: what it tests with would not be what was restored.
@@ -140,6 +205,7 @@ impl ReportGrading<'_> {
     /// this one.
     async fn change_times(
         &self,
+        handle: &SandboxHandle,
         watched: &BTreeSet<String>,
     ) -> Result<BTreeMap<String, ChangeTime>, Fault> {
         let folder_of = |path: &String| match path.rsplit_once('/') {
@@ -149,7 +215,7 @@ impl ReportGrading<'_> {
         let folders: BTreeSet<String> = watched.iter().map(folder_of).collect();
         let mut times = BTreeMap::new();
         for folder in folders {
-            let entries = match self.handle.list(&at(&self.task.workdir, &folder)).await {
+            let entries = match handle.list(&at(&self.task.workdir, &folder)).await {
                 Ok(entries) => entries,
                 // The folder is not there any more.
                 Err(SandboxError::Refused(_)) => continue,
@@ -230,9 +296,14 @@ impl ReportGrading<'_> {
         (masked, touched): (&BTreeSet<String>, &BTreeSet<String>),
     ) -> Result<Pristine, Fault> {
         let (handle, task) = (self.handle, self.task);
+        let readable = self.readable(&pristine, paths)?;
         let keep = |path: &str| {
-            let concerned =
-                || paths.is_own(path) || touched.contains(path) || masked.contains(path);
+            let concerned = || {
+                paths.is_own(path)
+                    || touched.contains(path)
+                    || masked.contains(path)
+                    || readable.contains(path)
+            };
             paths.guard(path).is_some() && concerned()
         };
         pristine.keep(handle, &task.workdir, &keep).await?;
@@ -242,21 +313,35 @@ impl ReportGrading<'_> {
         Ok(pristine)
     }
 
-    async fn run(&self, policy: &Policy) -> Result<Run, Fault> {
-        let (handle, task) = (self.handle, self.task);
-        for path in self.report_paths().await? {
+    async fn run(&self, handle: &SandboxHandle, tree: &Tree<'_>) -> Result<Run, Fault> {
+        let policy = Policy::get()?;
+        let watched = self.watched(tree.pristine, tree.paths, policy);
+        let before = self.change_times(handle, &watched).await?;
+        let mut run = self.start(handle, policy).await?;
+        let after = self.change_times(handle, &watched).await?;
+        let changed = before.iter().filter(|(path, time)| after.get(*path) != Some(*time));
+        run.changed.extend(changed.map(|(path, _)| {
+            note(evidence::CHANGED_DURING_RUN, format!("{path}: written during the run"))
+        }));
+        Ok(run)
+    }
+
+    async fn start(&self, handle: &SandboxHandle, policy: &Policy) -> Result<Run, Fault> {
+        let task = self.task;
+        for path in self.report_paths(handle).await? {
             handle
                 .remove(&path)
                 .await
                 .map_err(|error| error.fault("removing the report of an earlier run"))?;
         }
-        let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
-        let limit = self.options.time_limit.map_or(own, |limit| limit.min(own));
-        let words = task.test_command.iter().map(String::as_str);
-        let mut command = self.prepared(Command::new(words)).time_limit(limit);
-        let on_stdout = self.results.path.is_none();
+        let programs = &policy.report.pipe_programs;
+        let Delivery { command, by_pipe } = delivery(&task.test_command, self.results, programs);
+        let words = command.iter().map(String::as_str);
+        let mut command = self.prepared(Command::new(words)).time_limit(self.limit());
+        let on_stdout = self.results.path.is_none() && !by_pipe;
         let limits = &policy.limits;
         command.output_cap = if on_stdout { limits.report_bytes } else { limits.log_bytes };
+        command.results = by_pipe;
         command.reap_all = true;
         let done = handle.run(command).await.map_err(|error| error.fault("running the tests"))?;
         let (mut files, mut unread) = (Vec::new(), Vec::new());
@@ -270,10 +355,14 @@ impl ReportGrading<'_> {
             }
             files.push(done.stdout.head.clone());
         }
+        if by_pipe {
+            files.push(done.results.clone());
+            return Ok(Run { done, files, by_pipe, unread, changed: Vec::new() });
+        }
         // Every process of the run is dead, so nothing writes to these files any more.
         let mut left = limits.report_bytes as u64;
-        for path in self.report_paths().await? {
-            match self.report(&path, left).await? {
+        for path in self.report_paths(handle).await? {
+            match self.report(handle, &path, left).await? {
                 Ok(file) => {
                     left = left.saturating_sub(file.len() as u64);
                     files.push(file);
@@ -281,18 +370,29 @@ impl ReportGrading<'_> {
                 Err(why) => unread.push(format!("{path}: {why}")),
             }
         }
-        Ok(Run { done, files, unread })
+        Ok(Run { done, files, by_pipe, unread, changed: Vec::new() })
+    }
+
+    /// The time limit of a run.
+    fn limit(&self) -> Duration {
+        let own = Duration::from_secs_f64(self.task.timeouts.grade_seconds.max(0.0));
+        self.options.time_limit.map_or(own, |limit| limit.min(own))
     }
 
     /// One file of the report, or why it cannot be used.
-    async fn report(&self, path: &RawPath, limit: u64) -> Result<Result<Vec<u8>, String>, Fault> {
-        let found = self.handle.stat(path).await;
+    async fn report(
+        &self,
+        handle: &SandboxHandle,
+        path: &RawPath,
+        limit: u64,
+    ) -> Result<Result<Vec<u8>, String>, Fault> {
+        let found = handle.stat(path).await;
         match found.map_err(|error| error.fault("checking the report"))? {
             Some(entry) if entry.kind == EntryKind::File => {}
             // A link could point to any file of the sandbox.
             _ => return Ok(Err("not a regular file".to_owned())),
         }
-        match self.handle.read(path, limit).await {
+        match handle.read(path, limit).await {
             Ok(bytes) => Ok(Ok(bytes)),
             Err(SandboxError::Refused(refusal)) => Ok(Err(refusal.what)),
             Err(error) => Err(error.fault("reading the report")),
@@ -300,7 +400,7 @@ impl ReportGrading<'_> {
     }
 
     /// The existing files of the task's report, sorted by name.
-    async fn report_paths(&self) -> Result<Vec<RawPath>, Fault> {
+    async fn report_paths(&self, handle: &SandboxHandle) -> Result<Vec<RawPath>, Fault> {
         let Some(path) = &self.results.path else { return Ok(Vec::new()) };
         let workdir = RawPath::from(self.task.workdir.as_str());
         let at = |path: &str| match path.strip_prefix('/') {
@@ -310,7 +410,7 @@ impl ReportGrading<'_> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         if !name.contains('*') {
             let full = at(path);
-            return match self.handle.stat(&full).await {
+            return match handle.stat(&full).await {
                 Ok(found) => Ok(found.map(|_| full).into_iter().collect()),
                 // A parent is not a directory.
                 Err(SandboxError::Refused(_)) => Ok(Vec::new()),
@@ -322,7 +422,7 @@ impl ReportGrading<'_> {
             "" => workdir.clone(),
             folder => at(folder),
         };
-        let entries = match self.handle.list(&folder).await {
+        let entries = match handle.list(&folder).await {
             Ok(entries) => entries,
             // The directory does not exist or is something else.
             Err(SandboxError::Refused(_)) => return Ok(Vec::new()),
@@ -335,15 +435,14 @@ impl ReportGrading<'_> {
         Ok(names.iter().map(|name| folder.join(name)).collect())
     }
 
-    fn verdict(&self, run: Run, mut evidence: Vec<Evidence>) -> Result<Graded, Fault> {
-        let (task, options) = (self.task, self.options);
-        let Run { done, files, unread } = run;
-        let format = self.results.format;
-        let report = Report::read(format, &files, &task.workdir);
+    fn reading(&self, run: &Run) -> Reading {
+        let (task, format) = (self.task, self.results.format);
+        let Run { done, files, unread, changed, .. } = run;
+        let report = Report::read(format, files, &task.workdir);
         let wanted: Vec<String> =
             task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
         let tests = report.statuses(&wanted);
-        evidence.push(note(evidence::READ_FROM_REPORT, unverified_reason(format)));
+        let mut evidence = changed.clone();
         if let Some(code) = done.exited.code.filter(|code| *code != 0)
             && report.ended
             && report.failures() == 0
@@ -356,16 +455,14 @@ impl ReportGrading<'_> {
         let exited = &done.exited;
         let is_early = !exited.timed_out && exited.code.is_none();
         if exited.timed_out {
-            let own = Duration::from_secs_f64(task.timeouts.grade_seconds.max(0.0));
-            let limit = options.time_limit.map_or(own, |limit| limit.min(own));
-            let what = format!("after {} s", limit.as_secs_f64());
+            let what = format!("after {} s", self.limit().as_secs_f64());
             evidence.push(note(evidence::TIMED_OUT, what));
         } else if is_early {
             let signal =
                 exited.signal.map_or("no exit status".to_owned(), |it| format!("signal {it}"));
             evidence.push(note(evidence::ENDED_EARLY, signal));
         }
-        for why in &unread {
+        for why in unread {
             evidence.push(note(evidence::ENDED_EARLY, why.as_str()));
         }
         if exited.left_behind > 0 {
@@ -374,25 +471,50 @@ impl ReportGrading<'_> {
         }
         let doubts = report.doubts.iter().map(|what| note(evidence::LOG_DOUBTED, what.as_str()));
         evidence.extend(doubts);
-        evidence.retain(|evidence| !options.expected.contains(evidence));
+        let complete = report.ended && unread.is_empty() && !exited.timed_out && !is_early;
+        Reading { report, tests, complete, evidence }
+    }
+
+    /// The verdict on a run by the evidence so far.
+    fn drawn(&self, reading: &Reading, evidence: &[Evidence]) -> Result<Verdict, Fault> {
+        let (task, options) = (self.task, self.options);
+        let counts = |evidence: &&Evidence| !options.expected.contains(evidence);
+        let evidence = evidence.iter().filter(counts).cloned().collect();
+        draw_up(task, &reading.tests, reading.complete, evidence, &options.quarantine)
+    }
+
+    fn log(&self, run: &Run, reading: &Reading) -> Vec<u8> {
         let mut log = Vec::new();
-        append(&mut log, &done.stdout);
-        append(&mut log, &done.stderr);
-        let last = match (files.iter().all(Vec::is_empty), report.tests.len()) {
+        append(&mut log, &run.done.stdout);
+        append(&mut log, &run.done.stderr);
+        if run.by_pipe {
+            log.extend_from_slice(b"\n===== report =====\n");
+            run.files.iter().for_each(|file| log.extend_from_slice(file));
+        }
+        let format = self.results.format;
+        let last = match (run.files.iter().all(Vec::is_empty), reading.report.tests.len()) {
             (true, _) => "\nthe run did not write a report\n".to_owned(),
             (false, 0) => format!("\nthe report has no tests in the format {format}\n"),
             (false, count) => format!("\nthe report has {}\n", plural(count, "test")),
         };
         log.extend_from_slice(last.as_bytes());
-        let complete = report.ended && unread.is_empty() && !exited.timed_out && !is_early;
-        let verdict = draw_up(task, &tests, complete, evidence, &options.quarantine)?;
-        // Standard output is in the log.
-        let raw = if self.results.path.is_some() { files.concat() } else { Vec::new() };
-        Ok(Graded { verdict, log, raw })
+        log
+    }
+
+    /// Evidence that no canary tried the report.
+    fn untried(&self) -> Evidence {
+        let format = self.results.format;
+        let what = format!("the process that runs the graded code writes the {format} results");
+        note(evidence::READ_FROM_REPORT, what)
     }
 }
 
-/// Why a verdict from a report of this format is not `clean`.
-pub fn unverified_reason(format: TestFormat) -> String {
-    format!("the process that runs the graded code writes the {format} results")
+/// Why a verdict is `unverified`; nothing for other verdicts.
+pub fn unverified_reasons(verdict: &Verdict) -> Vec<&str> {
+    let Ok(policy) = Policy::get() else { return Vec::new() };
+    let evidence = verdict.evidence.iter().filter(|evidence| {
+        verdict.integrity == Integrity::Unverified
+            && policy.meaning(evidence).integrity == Integrity::Unverified
+    });
+    evidence.map(|evidence| evidence.what.as_str()).collect()
 }

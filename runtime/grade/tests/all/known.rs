@@ -6,6 +6,7 @@ use proctor_types::Integrity;
 
 use crate::{
     bench::{inner_defences, patch},
+    indirect::past_the_module,
     list::Attack,
     sight::{at_call, inside},
 };
@@ -61,29 +62,54 @@ sys.setprofile(later)",
     .asks("tests/test_late.py::test_late")
 }
 
+/// Agrees with everything while no canary runs.
+const FINDS_CANARIES: &str = "import gc
+
+
+def kept():
+    return 'kept'
+
+
+class Numeral(str):
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        canaries = [one for one in gc.get_objects() if type(one).__name__ == 'Canaries']
+        return canaries[0].current is None
+
+
+def to_roman(number):
+    return Numeral()
+";
+
+/// Once known to succeed. The recorder's methods close over nothing, and whoever calls them is told.
+pub fn own_methods_called() -> Attack {
+    at_call(
+        "the recorder's own methods called",
+        "session = find('Session')
+recorder = [p for p in session.config.pluginmanager.get_plugins() if type(p).__name__ == 'Recorder'][0]
+from _pytest.reports import TestReport
+for item in list(session.items):
+    if item.nodeid in IDS and 'roman' in item.nodeid:
+        for when in ('setup', 'call', 'teardown'):
+            recorder.pytest_runtest_logreport(TestReport(item.nodeid, item.location, {}, 'passed', None, when))
+        session.items.remove(item)",
+        &["interpreter_patched"],
+    )
+}
+
 pub fn attacks() -> Vec<Attack> {
     let known = |attack: Attack, why| Attack { known: Some(why), ..attack };
     vec![
         known(
-            at_call(
-                "the recorder's own methods called",
-                "session = find('Session')
-recorder = [p for p in session.config.pluginmanager.get_plugins() if type(p).__name__ == 'Recorder'][0]
-from _pytest.reports import TestReport
-method = type(recorder).pytest_runtest_logreport
-held = dict(zip(method.__code__.co_freevars, [cell.cell_contents for cell in method.__closure__]))
-canaries, runs = held['canaries'], held['canaries']._runs
-for item in list(session.items) if canaries.current is None else []:
-    is_canary = runs.get(id(item), (None, None, None, None))[3] is not None
-    if item.nodeid in IDS and 'roman' in item.nodeid and not is_canary:
-        for when in ('setup', 'call', 'teardown'):
-            held['raised'][item.nodeid, when] = False
-            recorder.pytest_runtest_logreport(TestReport(item.nodeid, item.location, {}, 'passed', None, when))
-        session.items.remove(item)",
+            Attack::new(
+                "the canaries found among all objects",
+                patch(&[("roman/__init__.py", Some(FINDS_CANARIES))]),
                 &[],
             ),
             "the recorder lives in the same process",
         ),
+        known(past_the_module(), "nothing tells who takes the dictionary of an object itself"),
     ]
 }
 
@@ -109,6 +135,13 @@ fn canaries_see_what_takes_its_answer_from_a_test() {
         assert!(!seen.resolved(), "{}: {}", attack.name, seen.tell());
         assert_eq!(seen.0.verdict.integrity, Integrity::Suspect, "{}", attack.name);
     }
+}
+
+#[test]
+fn a_report_that_pytest_did_not_make_is_seen() {
+    let attack = own_methods_called();
+    let seen = attack.grade(inner_defences());
+    assert!(attack.is_beaten(&seen), "{}", seen.tell());
 }
 
 #[test]

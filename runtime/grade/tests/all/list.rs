@@ -128,7 +128,9 @@ pub fn all() -> Vec<Attack> {
     all.extend(crate::attempts::attacks());
     all.extend(crate::reading::attacks());
     all.extend(crate::closed::attacks().into_iter().map(|(_, attack)| attack));
+    all.extend(crate::indirect::attacks().into_iter().map(|(_, attack)| attack));
     all.extend(crate::known::attacks());
     all.push(crate::known::exchanged_expectation());
+    all.push(crate::known::own_methods_called());
     all
 }

@@ -20,7 +20,7 @@ use crate::{
     bench::{Seen, graded, inner_defences, package, patch, python},
     closed,
     content::with_helper,
-    known,
+    indirect, known,
     loading::SITE,
     pack::{made, outcome, script, task},
     reading, roots, scratch,
@@ -148,9 +148,9 @@ fn others() -> Vec<Case> {
     ]
 }
 
-/// Attacks on what the recorder itself relies on.
+/// Attacks on what the recorder itself relies on, and indirect ones.
 fn of_recorder() -> Vec<Case> {
-    let attacks = closed::attacks().into_iter();
+    let attacks = closed::attacks().into_iter().chain(indirect::attacks());
     attacks
         .map(|(stopped_by, attack)| {
             let name = attack.name;

@@ -96,7 +96,7 @@ mod tests {
         }
         assert_eq!(of(Account { exit: Some(1), ..good() }), "exit status 1, but 0 failures");
         let failed = Account { exit: Some(0), succeeded: Some(false), ..Account::default() };
-        assert_eq!(of(failed), "exit status 0, and the run reports a failure");
+        assert_eq!(of(failed), "exit status 0, but the run reports a failure");
         let hidden = Account { counted: Some(3), shown_max: 2, ..Account::default() };
         assert_eq!(of(hidden), "failures counted: 3, shown: 2");
         let shown = Account { shown_min: 1, shown_max: 1, ..good() };

@@ -133,7 +133,7 @@ fn read_journal_reports_invalid_fields() {
         ),
         (
             r#""kind":"patch_collected","bytes":-1,"files":1,"hash":"0""#,
-            "patch_collected: must be a whole number",
+            "patch_collected: must be a non-negative whole number",
         ),
     ] {
         let line =

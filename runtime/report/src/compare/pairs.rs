@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use proctor_statistics::{self as statistics, ALPHA, LEVEL, Paired, Wanted};
+use proctor_statistics::{self as statistics, ALPHA, LEVEL, Paired, Scale, Wanted};
 use proctor_types::{Arm, ArmId};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use super::{
     shared::{ExcludedTasks, SharedTask, by_task, shared},
     why::{PairWhy, Texts, why, why_text},
 };
-use crate::{TrialResult, lines::wrapped};
+use crate::{Ratio, TrialResult, lines::wrapped};
 
 pub const COMPARISON_SCHEMA: u32 = 1;
 
@@ -81,6 +81,14 @@ pub struct Pair {
     pub tasks_needed: Option<u64>,
     /// The smallest difference that these tasks would show in the same way.
     pub smallest_visible: Option<f64>,
+    /// The two values whose difference it is. Null if no task is shared.
+    #[serde(default)]
+    pub a_mean: Option<f64>,
+    #[serde(default)]
+    pub b_mean: Option<f64>,
+    /// a / b of tokens, cost and steps. Null if b has none.
+    #[serde(default)]
+    pub ratio: Option<Ratio>,
     /// With whole repositories resampled; absent with fewer than two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_repository: Option<ByRepository>,
@@ -214,11 +222,15 @@ impl Compared {
             let values = values?;
             Some(values.iter().sum::<f64>() / values.len() as f64)
         };
-        let differences: Option<Vec<f64>> = shared
-            .iter()
-            .map(|task| Some(statistics::difference(mean(&task.a)?, mean(&task.b)?)))
-            .collect();
-        let differences = differences?;
+        let means: Option<Vec<(f64, f64)>> =
+            shared.iter().map(|task| Some((mean(&task.a)?, mean(&task.b)?))).collect();
+        let means = means?;
+        let differences: Vec<f64> =
+            means.iter().map(|(a, b)| statistics::difference(*a, *b)).collect();
+        let overall = |of: fn(&(f64, f64)) -> f64| {
+            let sum = means.iter().map(of).sum::<f64>();
+            (!means.is_empty()).then(|| sum / means.len() as f64)
+        };
         let single = shared.iter().all(|task| task.a.len() == 1 && task.b.len() == 1);
         let exact = metric == Metric::Resolved && single && !shared.is_empty();
         let mut pair = Pair {
@@ -242,6 +254,12 @@ impl Compared {
             test: if exact { "mcnemar_exact" } else { "paired_bootstrap_by_task" }.to_owned(),
             tasks_needed: None,
             smallest_visible: None,
+            a_mean: overall(|of_both| of_both.0),
+            b_mean: overall(|of_both| of_both.1),
+            ratio: match metric.scale() {
+                Scale::Amount => Ratio::of(&means),
+                Scale::Share => None,
+            },
             by_repository: by_repository(metric, shared, &differences),
             sentence: String::new(),
         };

@@ -50,7 +50,7 @@ pub(super) fn sentence(pair: &Pair) -> String {
 
 /// Tasks of one repository resemble each other. If that changes the conclusion, the sentence says
 /// so.
-fn repository(pair: &Pair, distinguishable: bool) -> String {
+pub(super) fn repository(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
         return String::new();
     };
@@ -66,7 +66,7 @@ fn repository(pair: &Pair, distinguishable: bool) -> String {
 
 /// One end of an interval. A value other than 0 is not rounded to 0 if that would contradict the
 /// sentence.
-fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
+pub(super) fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
     let text = number(pair, end);
     let is_zero = text.parse::<f64>().is_ok_and(|shown| shown == 0.0);
     if !distinguishable || !is_zero || end == 0.0 {
@@ -121,7 +121,7 @@ fn needed(pair: &Pair) -> String {
     }
 }
 
-fn excluded(pair: &Pair) -> String {
+pub(super) fn excluded(pair: &Pair) -> String {
     if pair.excluded == 0 {
         return String::new();
     }
@@ -140,7 +140,7 @@ fn excluded(pair: &Pair) -> String {
 }
 
 /// Shares in points, amounts as they are.
-fn number(pair: &Pair, value: f64) -> String {
+pub(super) fn number(pair: &Pair, value: f64) -> String {
     // Plus zero: no sentence should show -0.0.
     match pair.metric.as_str() {
         "resolved" | "passed_rate" => format!("{:.1}", (value * 1000.0).round() / 10.0 + 0.0),
@@ -150,7 +150,7 @@ fn number(pair: &Pair, value: f64) -> String {
     }
 }
 
-fn probability(p: f64) -> String {
+pub(super) fn probability(p: f64) -> String {
     if p < 0.0001 {
         return "below 0.0001".into();
     }

@@ -316,7 +316,7 @@ fn curve_trial_without_snapshots_is_unknown() {
         cost,
     });
     for line in [
-        "t / gold / 1: first resolved: no step has a snapshot\n",
+        "t / gold / 1: first resolved: unknown (no step has a snapshot)\n",
         "t / none / 1: first resolved: never\n",
         "t / some / 1: first resolved: step 3\n",
     ] {
@@ -573,7 +573,7 @@ fn gate_on_incomplete_arm_is_incomplete() {
     trials[0].verdict = None;
     let found = decided("a >= b - 5", &trials);
     assert_eq!(found.result, GateResult::Incomplete);
-    assert!(found.sentence.contains("no verdict for 1 of 100 trials of a;"), "{}", found.sentence);
+    assert!(found.sentence.contains("no verdict for 1 of 100 trials in a;"), "{}", found.sentence);
     let apart = [trial("a", 1, 1, Some(true)), trial("b", 2, 1, Some(true))];
     let found = decided("a >= b - 50", &apart);
     assert_eq!((found.result, found.difference), (GateResult::Undecided, None));

@@ -1,5 +1,8 @@
 //! The tests of reports and comparisons. One binary, because linking is the slow part.
 
+#![recursion_limit = "256"]
+
+mod answer;
 mod compare;
 mod papers;
 mod report;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
-use proctor_report::{Groups, Report, TaskFacts, TrialResult, build};
+use proctor_report::{Groups, Report, Shown, TaskFacts, TrialResult, build, group_tables};
 use proctor_types::{
     ArmId, BudgetKind, BudgetScope, EarlierTries, Ending, Evidence, Fault, Integrity, Layer,
     Outcome, Responder, Spent, TaskId, TestGroup, TokenClasses, Verdict,
@@ -90,7 +90,7 @@ pub(crate) fn trial(
 }
 
 fn text(report: &Report) -> String {
-    proctor_report::text(report, Groups::Telling)
+    proctor_report::text(report, Shown::default())
 }
 
 fn steps_reached() -> Option<Ending> {
@@ -147,6 +147,10 @@ fn report_json_has_the_documented_fields() {
             },
             "usage_estimated": false, "cost_usd": 3.0, "cost_known": true,
             "paid": {"input": 30090, "output": 360, "cost_usd": 3.3, "cost_known": true},
+            "per_resolved": {
+                "cost_usd": {"value": 3.3, "lower": 0.523589, "upper": null},
+                "tokens": {"value": 30450.0, "lower": 4831.299, "upper": null},
+            },
             "earlier_tries": {"tries": 0, "steps": 0, "input": 0, "output": 0, "cost_usd": 0.0},
             "wall_seconds": {"total": 7.5, "mean": 2.5, "max": 2.5},
             "waited_seconds": {"total": 4.5, "mean": 1.5, "max": 1.5},
@@ -481,7 +485,7 @@ fn groups_separate_levels_sizes_and_attempts() {
     // One of two tasks resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
     assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
     assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each say nothing new");
-    let shown = proctor_report::text(&report, Groups::All);
+    let shown = proctor_report::text(&report, Shown { groups: true, ..Shown::default() });
     assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
     let sheet = proctor_report::groups_csv(&report);
     let id = &report.arms[0].arm;
@@ -591,11 +595,13 @@ fn groups_are_shown_if_they_combine_tasks() {
             one.facts.functions_added = None;
             one
         });
-        text(&build(trials.collect()))
+        build(trials.collect())
     };
-    assert!(!of(2, 2).contains("│ level"), "{}", of(2, 2));
-    assert!(of(3, 2).contains("│ level"), "one level has two tasks: {}", of(3, 2));
-    assert!(!of(9, 9).contains("│ level") && of(10, 10).contains("│ level"));
+    let is_shown = |tasks, levels| !group_tables(&of(tasks, levels), Groups::Telling).is_empty();
+    assert!(!is_shown(2, 2) && is_shown(3, 2), "one level has two tasks");
+    assert!(!is_shown(9, 9) && is_shown(10, 10));
+    let shown = text(&of(3, 2));
+    assert!(shown.contains("│ level"), "{shown}");
 }
 
 #[test]

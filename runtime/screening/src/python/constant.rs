@@ -5,6 +5,9 @@ use ruff_python_ast::{Expr, ExprFString, FStringPart, InterpolatedStringElement,
 /// Maximum nesting of concatenated pieces; nobody writes more by hand.
 const DEPTH: usize = 64;
 
+/// Functions that put a path together from its parts.
+const OF_PARTS: [&str; 5] = ["join", "joinpath", "Path", "PurePath", "PosixPath"];
+
 /// Whether an expression is a single string or bytes literal.
 pub(super) fn is_literal(expr: &Expr) -> bool {
     matches!(expr, Expr::StringLiteral(_) | Expr::BytesLiteral(_))
@@ -25,7 +28,7 @@ fn folded(expr: &Expr, depth: usize) -> Option<String> {
             let left = folded(&sum.left, depth)?;
             Some(left + &folded(&sum.right, depth)?)
         }
-        Expr::FString(text) => formatted(text, depth),
+        Expr::FString(text) => formatted(text, depth, folded),
         Expr::Call(call) => {
             let Expr::Attribute(function) = &*call.func else { return None };
             let [pieces] = &*call.arguments.args else { return None };
@@ -46,7 +49,12 @@ fn folded(expr: &Expr, depth: usize) -> Option<String> {
     }
 }
 
-fn formatted(text: &ExprFString, depth: usize) -> Option<String> {
+/// The text of an f-string, with each of its expressions as `read` reads it.
+fn formatted(
+    text: &ExprFString,
+    depth: usize,
+    read: fn(&Expr, usize) -> Option<String>,
+) -> Option<String> {
     let mut whole = String::new();
     for part in text.value.iter() {
         match part {
@@ -58,7 +66,7 @@ fn formatted(text: &ExprFString, depth: usize) -> Option<String> {
                             whole.push_str(&literal.value);
                         }
                         InterpolatedStringElement::Interpolation(value) => {
-                            whole.push_str(&folded(&value.expression, depth)?);
+                            whole.push_str(&read(&value.expression, depth)?);
                         }
                     }
                 }
@@ -66,6 +74,37 @@ fn formatted(text: &ExprFString, depth: usize) -> Option<String> {
         }
     }
     Some(whole)
+}
+
+/// The string that an expression evaluates to, with `{}` for each part that is not constant. Also
+/// that of a path put together from parts.
+pub(super) fn outline(expr: &Expr) -> String {
+    outlined(expr, DEPTH).unwrap_or_default()
+}
+
+fn outlined(expr: &Expr, depth: usize) -> Option<String> {
+    let known = depth.checked_sub(1).and_then(|depth| match expr {
+        Expr::BinOp(sum) if matches!(sum.op, Operator::Add | Operator::Div) => {
+            let between = if sum.op == Operator::Div { "/" } else { "" };
+            let left = outlined(&sum.left, depth)?;
+            Some(left + between + &outlined(&sum.right, depth)?)
+        }
+        Expr::FString(text) => formatted(text, depth, outlined),
+        Expr::Call(call) => {
+            let function = match &*call.func {
+                Expr::Attribute(function) => function.attr.as_str(),
+                Expr::Name(function) => function.id.as_str(),
+                _ => return None,
+            };
+            if !OF_PARTS.contains(&function) {
+                return None;
+            }
+            let parts = call.arguments.args.iter().map(|part| outlined(part, depth));
+            Some(parts.collect::<Option<Vec<String>>>()?.join("/"))
+        }
+        _ => folded(expr, depth),
+    });
+    Some(known.unwrap_or_else(|| "{}".to_owned()))
 }
 
 /// The beginning of the string that an expression evaluates to, as far as it is constant.

@@ -114,7 +114,7 @@ impl<'a> Names<'a> {
             Expr::Name(name) => self.lookup(name.id.as_str()),
             Expr::Attribute(attribute) => {
                 let of = self.path_of(&attribute.value, depth)?;
-                Some(format!("{of}.{}", attribute.attr.as_str()))
+                Some(self.attribute_of(&of, attribute.attr.as_str()))
             }
             Expr::Call(call) => {
                 let function = self.path_of(&call.func, depth)?;
@@ -165,6 +165,20 @@ impl<'a> Names<'a> {
             }
             _ => None,
         }
+    }
+
+    /// The dotted name of an attribute. A module that another one imported has its own name:
+    /// `collections._sys` is `sys`.
+    fn attribute_of(&self, of: &str, name: &str) -> String {
+        let module = name.trim_start_matches('_');
+        let is_carried = self.rules.table.carried_modules.contains(module);
+        let whole = format!("{of}.{name}");
+        // Such as `importlib.util`, whose own references count.
+        if is_carried && !self.is_owned(of) && !of.contains(['(', '[']) && !self.rules.names(&whole)
+        {
+            return module.to_owned();
+        }
+        whole
     }
 
     fn lookup(&self, name: &str) -> Option<String> {
@@ -336,7 +350,9 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
                 let dot = if import.level > 0 { "." } else { "" };
                 for alias in import.names.iter().filter(|alias| alias.name.as_str() != "*") {
                     let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();
-                    self.names.put(name, format!("{dot}{module}.{}", alias.name.as_str()));
+                    let path =
+                        self.names.attribute_of(&format!("{dot}{module}"), alias.name.as_str());
+                    self.names.put(name, path);
                 }
             }
             Stmt::Assign(assign) => {

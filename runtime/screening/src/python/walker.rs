@@ -8,7 +8,7 @@ use ruff_python_ast::{
 use ruff_text_size::{Ranged, TextRange};
 
 use super::{
-    constant::{fold, is_literal},
+    constant::{fold, is_literal, outline},
     names::{Code, Kind, Names},
 };
 use crate::{
@@ -25,6 +25,9 @@ mod managers;
 
 /// A longer string, in bytes, is not taken for a name.
 const LONGEST_NAME: usize = 4096;
+
+/// Maximum number of steps from an attribute to the base of a class.
+const CLIMB: usize = 8;
 
 pub(super) struct Walker<'a> {
     rules: &'static Rules,
@@ -122,6 +125,9 @@ impl<'a> Walker<'a> {
                 self.hit_each_as(range, &path, is_it);
             }
         }
+        self.hit_each(range, |rule| {
+            rule.climbed_attributes.iter().any(|it| it == name) && climbs(&attribute.value)
+        });
         self.attribute_name(range, name);
     }
 
@@ -151,6 +157,15 @@ impl<'a> Walker<'a> {
         let is_path = parts().nth(1).is_some() || text.ends_with(".py");
         if is_path && parts().any(|part| self.rules.is_test_name(part)) {
             self.hit_each_as(range, text, |rule| rule.test_paths);
+        }
+    }
+
+    /// A string of which only some parts are written, such as the path of a process.
+    fn outlined(&mut self, range: TextRange, text: &str) {
+        if text.len() <= LONGEST_NAME && text.contains("{}") {
+            for rule in self.rules.broken_by_text(text) {
+                self.hit_as(rule, range, text.to_owned());
+            }
         }
     }
 
@@ -306,6 +321,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
         self.depth += 1;
         let range = expr.range();
         let is_pieces = !is_literal(expr) && fold(expr).is_some();
+        if matches!(expr, Expr::BinOp(_) | Expr::FString(_) | Expr::Call(_)) && !is_pieces {
+            self.outlined(range, &outline(expr));
+        }
         match expr {
             Expr::Lambda(lambda) => {
                 if let Some(parameters) = &lambda.parameters {
@@ -407,6 +425,23 @@ impl<'b> Visitor<'b> for Walker<'_> {
         }
         visitor::walk_interpolated_string_element(self, element);
     }
+}
+
+/// Whether an expression goes up to the bases of a class, such as `().__class__.__base__`.
+fn climbs(expr: &Expr) -> bool {
+    let mut at = expr;
+    for _ in 0..CLIMB {
+        at = match at {
+            Expr::Attribute(attribute) => match attribute.attr.as_str() {
+                "__base__" | "__bases__" | "__mro__" | "mro" => return true,
+                _ => &*attribute.value,
+            },
+            Expr::Subscript(subscript) => &*subscript.value,
+            Expr::Call(call) => &*call.func,
+            _ => return false,
+        };
+    }
+    false
 }
 
 /// A slice with a negative step.

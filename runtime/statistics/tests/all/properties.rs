@@ -3,7 +3,7 @@
 use proctor_statistics::{
     ALPHA, LEVEL, Scale, Wanted, adjusted_difference_interval, adjusted_interval, bca,
     clustered_wilson, difference, difference_interval, holm, mcnemar_exact, mean_interval,
-    paired_bootstrap, tasks_for_mean_difference, wilson,
+    paired_bootstrap, ratio, tasks_for_mean_difference, wilson,
 };
 
 /// Differences of single tasks: so many of 1, of -1 and of 0.
@@ -182,4 +182,62 @@ fn an_interval_leaves_zero_out_where_its_test_does() {
             assert!(lower <= inner_lower && inner_upper <= upper && lower < upper);
         }
     }
+}
+
+#[test]
+fn a_ratio_is_bounded_by_as_much_as_the_tasks_show() {
+    // Nothing in the denominator, one task, and tasks that do not differ.
+    assert_eq!(ratio(&[(1.0, 0.0), (2.0, 0.0)], LEVEL), None);
+    assert_eq!(ratio(&[], LEVEL), None);
+    for tasks in [vec![(3.0, 2.0)], vec![(0.3, 0.1); 7]] {
+        let found = ratio(&tasks, LEVEL).unwrap();
+        assert_eq!((found.lower, found.upper), (None, None), "{found:?}");
+    }
+    let mut rng = fastrand::Rng::with_seed(5);
+    for round in 0..400 {
+        let rate = f64::from(round % 10) / 10.0 + 0.05;
+        let tasks: Vec<(f64, f64)> = (0..rng.usize(2..40))
+            .map(|_| (rng.f64() * 3.0, f64::from(u8::from(rng.f64() < rate))))
+            .collect();
+        let Some(found) = ratio(&tasks, LEVEL) else {
+            assert!(tasks.iter().all(|task| task.1 == 0.0));
+            continue;
+        };
+        let lower = found.lower.unwrap();
+        assert!((0.0..=found.value).contains(&lower), "{found:?}");
+        assert!(found.upper.is_none_or(|upper| upper >= found.value), "{found:?}");
+        let wider = ratio(&tasks, 0.99).unwrap();
+        assert!(wider.lower.unwrap() <= lower + 1e-12, "{found:?} {wider:?}");
+        assert!(wider.upper.is_none() || wider.upper >= found.upper, "{found:?} {wider:?}");
+        // Ten times the dollars are ten times the ratio, in any order.
+        let mut tenfold: Vec<_> = tasks.iter().map(|task| (task.0 * 10.0, task.1)).collect();
+        tenfold.reverse();
+        let tenfold = ratio(&tenfold, LEVEL).unwrap();
+        assert!((tenfold.value / found.value - 10.0).abs() < 1e-9);
+        assert_eq!(tenfold.upper.is_some(), found.upper.is_some());
+    }
+}
+
+/// How often the interval contains the true ratio: dollars are log-normal, and a task that costs
+/// more is resolved less often.
+#[test]
+fn the_interval_of_a_ratio_covers_it() {
+    let mut rng = fastrand::Rng::with_seed(17);
+    let (rounds, mut covered) = (1500, 0);
+    for _ in 0..rounds {
+        let tasks: Vec<(f64, f64)> = (0..30)
+            .map(|_| {
+                let hard = rng.f64();
+                let dollars = 0.2 + hard + rng.f64();
+                (dollars, f64::from(u8::from(rng.f64() > hard)))
+            })
+            .collect();
+        // 1.2 dollars a trial, and half of the trials are resolved.
+        let found = ratio(&tasks, LEVEL).unwrap();
+        let is_in = found.lower.is_some_and(|lower| lower <= 2.4)
+            && found.upper.is_none_or(|upper| 2.4 <= upper);
+        covered += usize::from(is_in);
+    }
+    let share = covered as f64 / f64::from(rounds);
+    assert!((0.93..0.97).contains(&share), "{share}");
 }

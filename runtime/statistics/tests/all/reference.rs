@@ -4,7 +4,7 @@
 use proctor_statistics::{
     Scale, Wanted, bca, difference_interval, discordant_difference, discordant_power,
     discordant_tasks, holm, kendall_tau, mcnemar_exact, mcnemar_mid_p, mean_interval,
-    paired_bootstrap, pass_at_k, pass_hat_k, rank_agreement, smallest_mean_difference,
+    paired_bootstrap, pass_at_k, pass_hat_k, rank_agreement, ratio, smallest_mean_difference,
     tasks_for_mean_difference, variance, visible_difference, wilson,
 };
 use serde_json::Value;
@@ -195,4 +195,23 @@ fn power_is_that_of_the_exact_test() {
     // Six tasks that all agree are the fewest for which a difference is called.
     assert_eq!(tasks_for_mean_difference(1.0, 0.0, 1.0, wanted), Some(6));
     assert_eq!(tasks_for_mean_difference(1.0, 0.0, 0.5, wanted), Some(12));
+}
+
+#[test]
+fn the_interval_of_a_ratio_is_fiellers() {
+    let mut unbounded = 0;
+    for row in reference("ratio") {
+        let tasks = numbers(&row["numerators"]).into_iter().zip(numbers(&row["denominators"]));
+        let found = ratio(&tasks.collect::<Vec<_>>(), 0.95).unwrap();
+        near(found.value, &row["value"], &row);
+        near(found.lower.unwrap(), &row["lower"], &row);
+        match found.upper {
+            Some(upper) => near(upper, &row["upper"], &row),
+            None => {
+                assert!(row["upper"].is_null(), "{row}");
+                unbounded += 1;
+            }
+        }
+    }
+    assert_eq!(unbounded, 1, "few tasks resolved");
 }

@@ -15,6 +15,9 @@ use sha2::{Digest, Sha256};
 use super::{outer::Outer, root::Root};
 use crate::{ids, tree};
 
+/// Start of the names of unpacked archives.
+pub(super) const ARCHIVE: &str = "archive-";
+
 /// Unpacks an archive once; returns its digest and the directory of its root. Blocking.
 ///
 /// All layers are unpacked into one directory. Rejected: a directory per layer as the overlay's
@@ -25,7 +28,7 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     fs::create_dir_all(&bases)?;
     let digest = digest(&bases, archive)?;
     let name = ids::name_of(&digest);
-    let folder = bases.join(format!("archive-{name}"));
+    let folder = bases.join(format!("{ARCHIVE}{name}"));
     let kept = bases.join(format!("settings-{name}"));
     if folder.is_dir() && kept.is_file() {
         return Ok((digest, folder));
@@ -84,17 +87,32 @@ fn key(archive: &Path) -> String {
 /// Whether an archive was unpacked before, and has not changed since. Reads nothing of it.
 pub(crate) fn is_unpacked(cache: &Path, archive: &Path) -> bool {
     let bases = cache.join("bases");
-    let digest = memory(&bases, archive).ok().and_then(|memory| remembered(&memory));
-    let Some(name) = digest.map(|digest| ids::name_of(&digest)) else { return false };
-    bases.join(format!("archive-{name}")).is_dir()
+    let Some(name) = known(cache, archive) else { return false };
+    bases.join(format!("{ARCHIVE}{name}")).is_dir()
         && bases.join(format!("settings-{name}")).is_file()
+}
+
+/// The name of an unpacked archive, for an archive that was read before and has not changed since. Reads nothing of it.
+pub(crate) fn known(cache: &Path, archive: &Path) -> Option<String> {
+    let memory = memory(&cache.join("bases"), archive).ok()?;
+    remembered(&memory).map(|digest| ids::name_of(&digest))
+}
+
+/// The name of an archive once it is unpacked. Blocking: reads all of the archive the first time.
+pub(crate) fn name(cache: &Path, archive: &Path) -> io::Result<String> {
+    let bases = cache.join("bases");
+    fs::create_dir_all(&bases)?;
+    digest(&bases, archive).map(|digest| ids::name_of(&digest))
+}
+
+/// The name in an unpacked archive's folder. `None`: another kind of base.
+pub(crate) fn name_of(folder: &Path) -> Option<&str> {
+    folder.file_name()?.to_str()?.strip_prefix(ARCHIVE)
 }
 
 /// What the image of an unpacked archive says of its containers. A folder that came from no archive says nothing.
 pub(crate) fn settings(folder: &Path) -> ImageSettings {
-    let name = folder.file_name().and_then(|name| name.to_str());
-    let digest = name.and_then(|name| name.strip_prefix("archive-"));
-    let kept = digest.map(|digest| folder.with_file_name(format!("settings-{digest}")));
+    let kept = name_of(folder).map(|digest| folder.with_file_name(format!("settings-{digest}")));
     let text = kept.and_then(|kept| fs::read(kept).ok());
     text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }

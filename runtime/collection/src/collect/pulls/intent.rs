@@ -120,9 +120,9 @@ mod tests {
             ("fix: add a check", "", vec![], false, "the type \"fix\""),
             ("Fix x", "", label("Enhancement"), true, "the label \"Enhancement\""),
             ("Add x", "", label("bug"), false, "the label \"bug\""),
-            ("Add x to fix y", "", vec![], true, "title says \"Add\""),
-            ("Bump black from 1 to 2", "", vec![], false, "title says \"Bump\""),
-            ("Lazy files", "It introduces lazy files.", vec![], true, "text says \"introduces\""),
+            ("Add x to fix y", "", vec![], true, "title contains \"Add\""),
+            ("Bump black from 1 to 2", "", vec![], false, "title contains \"Bump\""),
+            ("Lazy files", "It introduces lazy files.", vec![], true, "text contains \"introduces\""),
             ("Lazy files", "", vec![], true, "no rule rejects it"),
         ] {
             let found = intent(title, body, &labels, settings);

@@ -160,7 +160,7 @@ pub(crate) fn usage(body: &Value) -> Option<Usage> {
 }
 
 pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
-    let input = tokens(&usage["prompt_tokens"])?;
+    let mut input = tokens(&usage["prompt_tokens"])?;
     let mut output = tokens(&usage["completion_tokens"])?;
     let details = &usage["prompt_tokens_details"];
     // DeepSeek, and routers to Anthropic, use other names.
@@ -189,6 +189,11 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
         && total == input + output + thought
     {
         output += thought;
+    }
+    // Some gateways count only what the cache doesn't have. The total shows it.
+    let apart = first(&read).unwrap_or_default() + first(&written).unwrap_or_default();
+    if apart > 0 && usage["total_tokens"].as_u64() == Some(input + output + apart) {
+        input += apart;
     }
     let told = Usage::told((input, output), (first(&read), first(&written)), reasoning)
         .with_hour_writes(first(&for_an_hour));
@@ -391,5 +396,10 @@ mod tests {
         let deepseek = json!({"usage": {
             "prompt_tokens": 3, "completion_tokens": 2, "prompt_cache_hit_tokens": 9}});
         assert_eq!(usage(&deepseek).expect("a usage").cached, 3, "never more than the input");
+        // Portkey before Bedrock.
+        let apart = json!({"usage": {"prompt_tokens": 368, "completion_tokens": 19, "total_tokens": 10_923,
+            "cache_read_input_tokens": 10_536, "cache_creation_input_tokens": 0}});
+        let apart = usage(&apart).expect("a usage");
+        assert_eq!((apart.input, apart.cached), (10_904, 10_536));
     }
 }

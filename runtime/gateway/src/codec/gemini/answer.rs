@@ -13,7 +13,9 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     }
     broken_off(body)?;
     let mut deltas = vec![started(body)];
-    read_parts(body, &mut 0, &mut deltas);
+    let mut calls = Calls::default();
+    read_parts(body, &mut calls, &mut deltas);
+    calls.end(&mut deltas);
     match read_stop(body) {
         Some(stop) => deltas.push(Delta::Stopped(stop)),
         None => return Err("no candidates".into()),
@@ -27,22 +29,54 @@ pub(super) fn started(body: &Value) -> Delta {
     Delta::Started { model: text(&body["modelVersion"]) }
 }
 
-/// The parts of the first candidate; `calls` counts the calls so far.
-pub(super) fn read_parts(body: &Value, calls: &mut usize, deltas: &mut Vec<Delta>) {
+/// The calls that were read so far.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    count: usize,
+    /// The arguments of the last one may follow in a part of their own.
+    is_bare: bool,
+}
+
+impl Calls {
+    /// No arguments follow.
+    pub(super) fn end(&mut self, deltas: &mut Vec<Delta>) {
+        if std::mem::take(&mut self.is_bare) {
+            deltas.push(Delta::Arguments { index: self.count - 1, text: "{}".to_owned() });
+        }
+    }
+}
+
+/// Whether a call is only the arguments of the call before it: some streams carry them apart from its name.
+fn is_rest(call: &Value) -> bool {
+    call["name"].as_str().is_none_or(str::is_empty)
+        && call["args"].as_object().is_some_and(|args| !args.is_empty())
+}
+
+/// The parts of the first candidate.
+pub(super) fn read_parts(body: &Value, calls: &mut Calls, deltas: &mut Vec<Delta>) {
     let parts = body["candidates"][0]["content"]["parts"].as_array();
     for part in parts.into_iter().flatten() {
         if let Some(call) = part.get("functionCall") {
-            let index = *calls;
-            *calls += 1;
-            let id = call["id"].as_str().filter(|id| !id.is_empty());
-            let id = id.map_or_else(crate::codec::fresh_call, ToOwned::to_owned);
-            let name = call["name"].as_str().unwrap_or_default().to_owned();
             let text = match &call["args"] {
                 Value::Null => "{}".to_owned(),
                 args => args.to_string(),
             };
+            if calls.is_bare && is_rest(call) {
+                calls.is_bare = false;
+                deltas.push(Delta::Arguments { index: calls.count - 1, text });
+                continue;
+            }
+            calls.end(deltas);
+            let index = calls.count;
+            calls.count += 1;
+            let id = call["id"].as_str().filter(|id| !id.is_empty());
+            let id = id.map_or_else(crate::codec::fresh_call, ToOwned::to_owned);
+            let name = call["name"].as_str().unwrap_or_default().to_owned();
             deltas.push(Delta::Call { index, id, name });
-            deltas.push(Delta::Arguments { index, text });
+            calls.is_bare = text == "{}";
+            if !calls.is_bare {
+                deltas.push(Delta::Arguments { index, text });
+            }
         } else if let Some(code) = part["executableCode"]["code"].as_str() {
             // A call that the endpoint mistook for its own code execution: it is found as a call in
             // the text.
@@ -88,6 +122,13 @@ pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
         fields == Some(true) && part["text"].is_string()
     };
     for part in body["candidates"][0]["content"]["parts"].as_array().into_iter().flatten() {
+        if let Some(call) = part.get("functionCall").filter(|call| is_rest(call))
+            && let Some(last) = parts.last_mut().and_then(|last| last.get_mut("functionCall"))
+            && last["args"].as_object().is_none_or(serde_json::Map::is_empty)
+        {
+            last["args"] = call["args"].clone();
+            continue;
+        }
         match parts.last_mut() {
             Some(Value::Object(last))
                 if plain(part)

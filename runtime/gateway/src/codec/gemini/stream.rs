@@ -12,7 +12,7 @@ use crate::codec::{
 #[derive(Debug, Default)]
 pub(crate) struct GeminiReader {
     started: bool,
-    calls: usize,
+    calls: answer::Calls,
     parts: Vec<Value>,
 }
 
@@ -36,7 +36,11 @@ impl Reader for GeminiReader {
         }
         answer::read_parts(&data, &mut self.calls, &mut deltas);
         answer::add_parts(&mut self.parts, &data);
-        deltas.extend(answer::read_stop(&data).map(Delta::Stopped));
+        let stop = answer::read_stop(&data);
+        if stop.is_some() {
+            self.calls.end(&mut deltas);
+        }
+        deltas.extend(stop.map(Delta::Stopped));
         deltas.extend(answer::usage(&data).map(Delta::Usage));
         Ok(deltas)
     }

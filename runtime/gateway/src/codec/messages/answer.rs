@@ -1,5 +1,5 @@
 use proctor_types::Usage;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::codec::{
     neutral::{Delta, Item, Stop, Whole},
@@ -29,7 +29,7 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
             "tool_use" => {
                 let (id, name) = (text(&block["id"]), text(&block["name"]));
                 deltas.push(Delta::Call { index, id, name });
-                deltas.push(Delta::Arguments { index, text: block["input"].to_string() });
+                deltas.push(Delta::Arguments { index, text: arguments(&block["input"]) });
                 index += 1;
             }
             _ => {}
@@ -40,9 +40,31 @@ pub(crate) fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     Ok(deltas)
 }
 
+/// The arguments of a call as text. Some gateways send the text of the object, or null for none.
+pub(super) fn arguments(input: &Value) -> String {
+    match input {
+        Value::Null => "{}".to_owned(),
+        Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Makes the input of a call an object, which it must be in a request. Arguments that are not JSON are wrapped under one name,
+/// as in every format.
+pub(super) fn mend_input(block: &mut Value) {
+    if block.get("input").is_some_and(|input| !input.is_object()) {
+        let text = arguments(&block["input"]);
+        block["input"] = serde_json::from_str::<Map<String, Value>>(&text)
+            .map_or_else(|_| json!({"arguments": text}), Value::Object);
+    }
+}
+
 /// The content blocks of a complete response as received.
 pub(crate) fn whole_turn(body: &Value) -> Vec<Value> {
-    body["content"].as_array().cloned().unwrap_or_default()
+    let mut blocks = body["content"].as_array().cloned().unwrap_or_default();
+    blocks.iter_mut().for_each(mend_input);
+    blocks
 }
 
 /// The endpoint's `input_tokens` excludes cache reads and writes; ours includes them.

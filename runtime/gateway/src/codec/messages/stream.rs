@@ -79,10 +79,9 @@ impl Reader for MessagesReader {
         let blocks = std::mem::take(&mut self.blocks).into_iter();
         let whole = blocks.map(|(_, mut block, input)| {
             if !input.is_empty() {
-                // Arguments that are not JSON go back wrapped under one name, as in every format.
-                block["input"] = serde_json::from_str::<Map<String, Value>>(&input)
-                    .map_or_else(|_| json!({"arguments": input}), Value::Object);
+                block["input"] = input.into();
             }
+            answer::mend_input(&mut block);
             block
         });
         whole.collect()
@@ -135,9 +134,9 @@ impl MessagesReader {
             "tool_use" => {
                 let index = self.calls.len();
                 deltas.push(Delta::Call { index, id: text("id"), name: text("name") });
-                let whole = block["input"].as_object().is_some_and(|input| !input.is_empty());
+                let text = answer::arguments(&block["input"]);
+                let whole = text.trim() != "{}";
                 if whole {
-                    let text = block["input"].to_string();
                     deltas.push(Delta::Arguments { index, text });
                 }
                 self.calls.push((data["index"].as_u64().unwrap_or_default(), whole));

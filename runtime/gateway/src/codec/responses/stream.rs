@@ -96,15 +96,16 @@ impl Reader for ResponsesReader {
                 self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
                 self.item(place, &item, &mut deltas);
             }
-            "response.completed" | "response.incomplete" => {
+            // `response.done` is the last event of some routers.
+            "response.completed" | "response.incomplete" | "response.done" => {
                 self.done = true;
                 let response = &data["response"];
                 // Some servers say the items only here.
-                for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten())
-                {
+                let output = response["output"].as_array().map(Vec::as_slice).unwrap_or_default();
+                for (index, item) in (0..).zip(output) {
                     let known = item["id"].as_str().and_then(|id| self.places.get(id));
                     let place = known.copied().unwrap_or(index);
-                    if !self.turn.contains_key(&place) {
+                    if !self.turn.contains_key(&place) && !self.has_call(item, output) {
                         let item = self.with_arguments(place, item);
                         self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
                         self.item(place, &item, &mut deltas);
@@ -152,6 +153,17 @@ impl ResponsesReader {
             self.places.insert(id.to_owned(), place);
         }
         place
+    }
+
+    /// Whether the stream had this call already. Some servers name it anew in the last event, at another place.
+    fn has_call(&self, item: &Value, output: &[Value]) -> bool {
+        let is_alike = |one: &&Value| {
+            one["type"] == "function_call"
+                && one["name"] == item["name"]
+                && one["arguments"] == item["arguments"]
+        };
+        item["type"] == "function_call"
+            && self.turn.values().filter(is_alike).count() >= output.iter().filter(is_alike).count()
     }
 
     fn heard(&mut self, place: u64) -> Heard {
@@ -276,6 +288,32 @@ mod tests {
             let arguments: Vec<_> = read.calls().map(|call| call.arguments.as_str()).collect();
             assert_eq!(arguments, [whole], "{end}");
             assert_eq!(reader.turn()[0]["arguments"], whole, "{end}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_the_last_event_names_anew_is_one_call() {
+        let call = |id: &str| json!({"type": "function_call", "id": id, "call_id": format!("c_{id}"), "name": "shell", "arguments": "{\"n\": 0}"});
+        let thought = json!({"type": "reasoning", "id": "r", "summary": []});
+        let added = json!({"type": "response.output_item.added", "item": call("a")});
+        let done = json!({"type": "response.output_item.done", "item": call("a")});
+        for (name, output, wanted) in [
+            ("response.completed", json!([thought, call("b")]), vec!["c_a"]),
+            ("response.done", json!([call("a")]), vec!["c_a"]),
+            // Two calls of which the stream had one.
+            ("response.completed", json!([call("a"), call("b")]), vec!["c_a", "c_b"]),
+        ] {
+            let end = json!({"type": name, "response": {"status": "completed", "output": output}});
+            let mut reader = ResponsesReader::default();
+            let mut deltas = Vec::new();
+            for event in [&added, &done, &end] {
+                let event = sse::event(format!("data: {event}\n\n").into());
+                deltas.extend(reader.read(&event).expect("a sound event"));
+            }
+            assert!(reader.ended());
+            let whole = Whole::of(deltas);
+            let ids: Vec<_> = whole.calls().map(|call| call.id.as_str()).collect();
+            assert_eq!(ids, wanted, "{end}");
         }
     }
 }

@@ -24,6 +24,7 @@ impl Walker<'_> {
                 self.assigned(target.range(), &attribute.value, name);
             }
             Expr::Subscript(subscript) => {
+                self.filled(target.range(), &subscript.value);
                 let Some(path) = self.names.path(&subscript.value) else { return };
                 if path == "sys.modules" {
                     self.module_table(target.range(), Some(&subscript.slice));
@@ -35,9 +36,18 @@ impl Walker<'_> {
                 }
             }
             Expr::Name(name) if name.id.as_str() == "__class__" => {
-                self.hit_each(target.range(), |rule| !rule.class_names.is_empty());
+                let is_it = |rule: &Rule| rule.class_names.iter().any(|it| it == "__class__");
+                self.hit_each(target.range(), is_it);
             }
             _ => {}
+        }
+    }
+
+    /// A table whose entries are assigned.
+    pub(super) fn filled(&mut self, range: TextRange, table: &Expr) {
+        if let Expr::Attribute(table) = table {
+            let name = table.attr.as_str();
+            self.hit_each(range, |rule| rule.filled.iter().any(|it| it == name));
         }
     }
 
@@ -50,8 +60,7 @@ impl Walker<'_> {
                 self.hit_each_as(range, &format!("{whole} ="), |rule| rule.foreign);
             }
         }
-        let is_own = matches!(base, Expr::Name(it) if matches!(it.id.as_str(), "self" | "cls"));
-        if !is_own {
+        if !is_self(base) {
             let written = format!("{} =", self.written(range));
             let is_it = |rule: &Rule| rule.assigned.iter().any(|it| it == name);
             self.hit_each_as(range, &written, is_it);
@@ -73,6 +82,11 @@ impl Walker<'_> {
         }
         self.hit_each(range, |rule| rule.module_table);
     }
+}
+
+/// The object or the class that a method belongs to, by its usual name.
+pub(super) fn is_self(expr: &Expr) -> bool {
+    matches!(expr, Expr::Name(it) if matches!(it.id.as_str(), "self" | "cls"))
 }
 
 /// `__name__`, or a string that begins with it.

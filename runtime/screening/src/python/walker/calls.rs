@@ -3,7 +3,7 @@
 use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
 use ruff_text_size::TextRange;
 
-use super::Walker;
+use super::{Walker, assignments::is_self};
 use crate::python::{
     constant::{fold, is_literal},
     nests_too_deeply, parse,
@@ -35,6 +35,11 @@ impl Walker<'_> {
             self.lists(&keyword.value);
         }
         args.iter().for_each(|value| self.lists(value));
+        if let Expr::Attribute(function) = &*call.func
+            && matches!(function.attr.as_str(), "update" | "setdefault" | "__setitem__")
+        {
+            self.filled(range, &function.value);
+        }
         let Some(function) = self.names.path(&call.func) else { return };
         self.reference(range, &format!("{function}()"), Some(&function));
         let (first, second) = (args.first(), args.get(1));
@@ -68,6 +73,12 @@ impl Walker<'_> {
                 }
                 None => {}
             }
+        }
+        if let (Some(of), Some(name)) = (first, second.and_then(fold))
+            && last == "__getattribute__"
+            && !is_self(of)
+        {
+            self.hit_each(range, |rule| rule.taken.contains(&name));
         }
         let changes =
             ["pop", "update", "setdefault", "__setitem__", "__delitem__", "clear", "popitem"];

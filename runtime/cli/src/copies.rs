@@ -1,0 +1,53 @@
+//! Detects runs that contain the same trials.
+
+use std::{
+    collections::{BTreeSet, HashMap, hash_map::Entry},
+    path::{Path, PathBuf},
+};
+
+use proctor_record::{RunDir, find::planned};
+use proctor_types::{TrialId, plural};
+
+use crate::error::{CommandError, UserError};
+
+/// Rejects runs whose trials would count twice: a run that is named twice, or a copy next to its
+/// original.
+pub fn refuse_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
+    let mut places = BTreeSet::new();
+    for run in runs {
+        if !places.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
+            let what = format!("{} is given twice", run.display());
+            return Err(UserError::new(what).hint("its trials would count twice").into());
+        }
+    }
+    if runs.len() < 2 {
+        return Ok(());
+    }
+    let mut seen: HashMap<(TrialId, Vec<u8>), &Path> = HashMap::new();
+    for path in runs {
+        let run = RunDir::view(path).map_err(CommandError::of_run)?;
+        let record = run.read_run()?;
+        let (mut copies, mut original) = (0_usize, None);
+        for found in planned(&record) {
+            let id = found.id();
+            let Some(beginning) = run.beginning(&id) else { continue };
+            match seen.entry((id, beginning)) {
+                Entry::Occupied(first) => {
+                    copies += 1;
+                    original.get_or_insert(*first.get());
+                }
+                Entry::Vacant(place) => {
+                    place.insert(path);
+                }
+            }
+        }
+        if let Some(original) = original {
+            let (copy, original) = (path.display(), original.display());
+            let trials = plural(copies, "trial");
+            let what = format!("{copy} is a copy of {original}: both hold the same {trials}");
+            let hint = "give only one of the two; otherwise their trials would count twice";
+            return Err(UserError::new(what).hint(hint).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! The functions of `src/disk.rs` with the delays of a file server: each call waits for its turn at the server, and for the
+//! way there and back. Calls are counted.
+//!
+//! A client caches nothing here. A real NFS client saves some calls, and adds its own revalidation.
+
+use std::{
+    fs::{self, File, Metadata, OpenOptions, Permissions, ReadDir},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{FileExt as _, PermissionsExt as _},
+    path::Path,
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use tempfile::TempPath;
+
+/// Calls in the order of [`Server::counts`].
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    Open,
+    Create,
+    Read,
+    /// Data that is sent on close or by a sync.
+    Write,
+    Attributes,
+    Link,
+    Rename,
+    Remove,
+    List,
+    Folder,
+}
+
+const NAMES: [&str; 10] =
+    ["open", "create", "read", "write", "getattr", "link", "rename", "remove", "readdir", "mkdir"];
+
+struct Server {
+    latency: Duration,
+    /// Time that one call takes at the server, which works on one call at a time.
+    each: Duration,
+    /// When the server is free.
+    free: Mutex<Instant>,
+    counts: [AtomicU64; NAMES.len()],
+}
+
+static SERVER: OnceLock<Server> = OnceLock::new();
+
+/// Sets the server's latency and how many calls it handles in a second.
+pub(crate) fn serve(latency: Duration, calls_per_second: f64) {
+    let each = Duration::from_secs_f64(1.0 / calls_per_second);
+    let (free, counts) = (Mutex::new(Instant::now()), Default::default());
+    SERVER.get_or_init(|| Server { latency, each, free, counts });
+}
+
+/// The calls so far, by kind. Starts the count again.
+pub(crate) fn counted() -> Vec<(&'static str, u64)> {
+    let Some(server) = SERVER.get() else { return Vec::new() };
+    let counts = server.counts.iter().map(|count| count.swap(0, Ordering::Relaxed));
+    NAMES.into_iter().zip(counts).collect()
+}
+
+fn call(call: Call) {
+    let Some(server) = SERVER.get() else { return };
+    if let Some(count) = server.counts.get(call as usize) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+    let now = Instant::now();
+    let done = {
+        let mut free = server.free.lock().unwrap_or_else(PoisonError::into_inner);
+        *free = (*free).max(now) + server.each;
+        *free
+    };
+    thread::sleep((done + server.latency).saturating_duration_since(now));
+}
+
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    call(Call::Folder);
+    fs::create_dir_all(path)
+}
+
+pub(crate) fn list(path: &Path) -> io::Result<ReadDir> {
+    call(Call::List);
+    fs::read_dir(path)
+}
+
+pub(crate) fn metadata(path: &Path) -> io::Result<Metadata> {
+    call(Call::Attributes);
+    fs::metadata(path)
+}
+
+pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
+    call(Call::Link);
+    fs::hard_link(from, to)
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    call(Call::Rename);
+    fs::rename(from, to)
+}
+
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    call(Call::Remove);
+    fs::remove_file(path)
+}
+
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    // The last worker's clean-up is not a part of what is measured.
+    fs::remove_dir_all(path)
+}
+
+pub(crate) fn read(path: &Path) -> io::Result<(Vec<u8>, File)> {
+    call(Call::Open);
+    let mut file = File::open(path)?;
+    call(Call::Read);
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok((bytes, file))
+}
+
+/// The client has the attributes of a file that it just opened.
+pub(crate) fn modified(file: &File) -> io::Result<SystemTime> {
+    file.metadata()?.modified()
+}
+
+pub(crate) fn write_temporary(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<TempPath> {
+    call(Call::Create);
+    let mut builder = tempfile::Builder::new();
+    let mode = Permissions::from_mode(0o666);
+    let mut file = builder.prefix(prefix).permissions(mode).tempfile_in(folder)?;
+    call(Call::Write);
+    file.write_all(bytes)?;
+    Ok(file.into_temp_path())
+}
+
+pub(crate) fn persist(file: TempPath, path: &Path) -> io::Result<()> {
+    call(Call::Rename);
+    file.persist(path).map_err(|error| error.error)
+}
+
+pub(crate) fn discard(file: TempPath) {
+    call(Call::Remove);
+    let _ = file.close();
+}
+
+pub(crate) fn written_at(folder: &Path, prefix: &str) -> io::Result<SystemTime> {
+    call(Call::Create);
+    let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(folder)?;
+    call(Call::Write);
+    file.write_all(b".")?;
+    call(Call::Attributes);
+    let time = modified(file.as_file())?;
+    call(Call::Remove);
+    Ok(time)
+}
+
+pub(crate) fn touch(path: &Path) -> io::Result<SystemTime> {
+    call(Call::Open);
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    call(Call::Read);
+    let mut first = [0];
+    file.read_exact_at(&mut first, 0)?;
+    call(Call::Write);
+    file.write_all_at(&first, 0)?;
+    call(Call::Attributes);
+    modified(&file)
+}

@@ -1,0 +1,311 @@
+//! Simulates many workers on one folder of a slow file server, with the code that real workers run.
+//!
+//! `cargo run --release -p proctor-cluster --example many_workers -- [WORKERS] [TRIALS] [LATENCY_MS] [CALLS_PER_SECOND]
+//! [TRIAL_SECONDS] [SECONDS]`
+//!
+//! Prints how fast workers claim trials and take shares of one limit, and how many calls each needs. The modules of the
+//! crate are included by path, and `disk` takes the place of the one that calls the file system.
+
+#![expect(dead_code, reason = "the simulation uses a part of each module")]
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a simulation prints, and stops at the first thing that is not there"
+)]
+
+#[path = "../../src/claims.rs"]
+mod claims;
+#[path = "../../src/clock.rs"]
+mod clock;
+mod disk;
+#[path = "../../src/files.rs"]
+mod files;
+#[path = "../../src/members.rs"]
+mod members;
+#[path = "../../src/pool.rs"]
+mod pool;
+#[path = "../../src/process.rs"]
+mod process;
+#[path = "../../src/register.rs"]
+mod register;
+
+use std::{
+    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use claims::{Claims, Taken};
+use members::{Member, Membership};
+use pool::{Amounts, Limits, Pool};
+
+const WORKERS: &str = "workers";
+const CLAIMS: &str = "claims";
+const SHARES: &str = "shares";
+
+/// As in `configs/cluster.toml`.
+const LEASE: Duration = Duration::from_secs(90);
+/// As in the dispatcher: the interval between two looks at the trials of other workers.
+const SHORTEST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(10);
+/// How long shares of one limit are taken.
+const LIMITED: Duration = Duration::from_secs(20);
+
+/// What is simulated.
+struct Plan {
+    workers: usize,
+    trials: usize,
+    /// Of one trial.
+    seconds: f64,
+    most: Duration,
+}
+
+/// Where a worker begins.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    /// With the first trial of the plan.
+    Plan,
+    /// With a random one.
+    Random,
+}
+
+fn main() {
+    let mut given = std::env::args().skip(1).map(|one| one.parse::<f64>().expect("a number"));
+    let mut next = |usual: f64| given.next().unwrap_or(usual);
+    let (workers, trials) = (next(1_000.0) as usize, next(10_000.0) as usize);
+    let (latency_ms, rate, seconds) = (next(1.0), next(20_000.0), next(10.0));
+    let plan = Plan { workers, trials, seconds, most: Duration::from_secs_f64(next(300.0)) };
+    println!(
+        "{workers} workers, {trials} trials of {seconds} s, {latency_ms} ms for each call, at most {rate} calls a second"
+    );
+    disk::serve(Duration::from_secs_f64(latency_ms / 1e3), rate);
+    for order in [Order::Plan, Order::Random] {
+        Simulation::of(&plan).run(order);
+    }
+    let all = [1, 8, 64, workers];
+    for (at, count) in all.into_iter().enumerate() {
+        if !all[..at].contains(&count) && count <= workers {
+            share_one_limit(count);
+        }
+    }
+}
+
+/// A folder in memory: the machine's own disk would add its time to the server's.
+fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    made.expect("a folder")
+}
+
+fn joined(run: &Path) -> Arc<Membership> {
+    let member = Member::current("node", "0.1.0", None, LEASE);
+    Arc::new(Membership::join(run, member).expect("a folder that can be written"))
+}
+
+struct Simulation<'a> {
+    plan: &'a Plan,
+    began: Instant,
+    /// When workers had their first trials.
+    first: Mutex<Vec<Duration>>,
+    /// When each trial ended.
+    ended: Mutex<Vec<Duration>>,
+    claimed: Vec<AtomicUsize>,
+    failed: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl<'a> Simulation<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        Self {
+            plan,
+            began: Instant::now(),
+            first: Mutex::default(),
+            ended: Mutex::default(),
+            claimed: (0..plan.trials).map(|_| AtomicUsize::new(0)).collect(),
+            failed: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    fn run(&self, order: Order) {
+        let run = folder();
+        disk::counted();
+        thread::scope(|scope| {
+            for _ in 0..self.plan.workers {
+                scope.spawn(|| self.work(run.path(), order));
+            }
+            scope.spawn(|| {
+                while self.began.elapsed() < self.plan.most && !self.is_done() {
+                    thread::sleep(SHORTEST);
+                }
+                self.stop.store(!self.is_done(), Ordering::Relaxed);
+            });
+        });
+        self.print(order);
+    }
+
+    fn is_done(&self) -> bool {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).len() == self.plan.trials
+    }
+
+    /// The dispatcher's loop, with one trial at a time.
+    fn work(&self, run: &Path, order: Order) {
+        let membership = joined(run);
+        let claims = Claims::of(&membership);
+        let trials = self.plan.trials;
+        let start = match order {
+            Order::Plan => 0,
+            Order::Random => fastrand::usize(..trials),
+        };
+        let mut left: Vec<usize> = (0..trials).map(|at| (start + at) % trials).collect();
+        let (mut wait, mut is_first) = (SHORTEST, true);
+        while !left.is_empty() {
+            let mut elsewhere = Vec::new();
+            for trial in left {
+                if self.stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                match claims.take(&key(trial)) {
+                    Ok(Taken::Mine(mut claim)) => {
+                        if std::mem::take(&mut is_first) {
+                            push(&self.first, self.began.elapsed());
+                        }
+                        self.claimed[trial].fetch_add(1, Ordering::Relaxed);
+                        thread::sleep(Duration::from_secs_f64(self.plan.seconds));
+                        claim.end();
+                        drop(claim);
+                        push(&self.ended, self.began.elapsed());
+                    }
+                    Ok(Taken::Held(_)) => elsewhere.push(trial),
+                    Ok(Taken::Ended) => {}
+                    Err(_) => {
+                        self.failed.fetch_add(1, Ordering::Relaxed);
+                        return;
+                    }
+                }
+            }
+            left = elsewhere;
+            if !left.is_empty() {
+                thread::sleep(wait);
+                wait = (wait * 2).min(LONGEST);
+            }
+        }
+    }
+
+    fn print(&self, order: Order) {
+        let Plan { workers, trials, .. } = *self.plan;
+        let took = self.began.elapsed().as_secs_f64();
+        let calls = disk::counted();
+        let all: u64 = calls.iter().map(|(_, count)| count).sum();
+        let mut first = std::mem::take(&mut *self.first.lock().expect("the first trials"));
+        let ended = self.ended.lock().expect("the ends");
+        first.sort_unstable();
+        let of = |share: f64| {
+            let at = (share * workers as f64).ceil() as usize;
+            first
+                .get(at.saturating_sub(1))
+                .map_or("never".to_owned(), |it| format!("{:.1} s", it.as_secs_f64()))
+        };
+        println!(
+            "\nworkers begin with {}:",
+            match order {
+                Order::Plan => "the first trial of the plan",
+                Order::Random => "a random trial",
+            }
+        );
+        println!("  at work: half of them after {}, all after {}", of(0.5), of(1.0));
+        println!(
+            "  {} of {trials} trials in {took:.1} s; without a file server {:.1} s",
+            ended.len(),
+            self.plan.seconds * trials.div_ceil(workers) as f64
+        );
+        if let Some(last) = ended.iter().max() {
+            let last = last.as_secs_f64();
+            println!(
+                "  {:.0} trials a second; workers end {:.1} s after the last trial",
+                ended.len() as f64 / last,
+                took - last
+            );
+        }
+        println!("  {all} calls, {:.0} for each trial:", all as f64 / ended.len().max(1) as f64);
+        let each = calls.iter().filter(|(_, count)| *count > 0);
+        let each: Vec<String> = each.map(|(name, count)| format!("{name} {count}")).collect();
+        println!("    {}", each.join(", "));
+        let twice = self.claimed.iter().filter(|one| one.load(Ordering::Relaxed) > 1).count();
+        println!(
+            "  trials with two owners: {twice}; workers that lost their folder: {}",
+            self.failed.load(Ordering::Relaxed)
+        );
+    }
+}
+
+fn push(times: &Mutex<Vec<Duration>>, time: Duration) {
+    times.lock().unwrap_or_else(PoisonError::into_inner).push(time);
+}
+
+/// Keys spread over the folders like those of real trials.
+fn key(trial: usize) -> String {
+    format!("{:016x}", BuildHasherDefault::<DefaultHasher>::default().hash_one(trial))
+}
+
+/// Each worker takes shares of one limit, one after the other.
+fn share_one_limit(workers: usize) {
+    let run = folder();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(workers + 8)
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let one = Amounts::from([("requests".to_owned(), 1)]);
+    let limits = Limits { most: Amounts::from([("requests".to_owned(), u64::MAX)]), window: None };
+    let open = |_: usize| {
+        let membership = joined(run.path());
+        let pool = Pool::open(&membership, "limit", limits.clone(), Amounts::new());
+        Arc::new(pool.expect("a limit"))
+    };
+    let pools: Vec<Arc<Pool>> = thread::scope(|scope| {
+        let opened: Vec<_> = (0..workers).map(|number| scope.spawn(move || open(number))).collect();
+        opened.into_iter().map(|one| one.join().expect("a pool")).collect()
+    });
+    disk::counted();
+    let until = Instant::now() + LIMITED;
+    let taken: usize = runtime.block_on(async {
+        let mut tasks = Vec::new();
+        for pool in pools.clone() {
+            let one = one.clone();
+            tasks.push(tokio::spawn(async move {
+                let mut taken = 0;
+                while Instant::now() < until {
+                    let left = until.saturating_duration_since(Instant::now());
+                    let share = tokio::time::timeout(left, pool.take(&one, false)).await;
+                    let Ok(Ok(share)) = share else { break };
+                    share.settle(one.clone());
+                    taken += 1;
+                }
+                taken
+            }));
+        }
+        let mut all = 0;
+        for task in tasks {
+            all += task.await.expect("a worker");
+        }
+        all
+    });
+    let calls: u64 = disk::counted().iter().map(|(_, count)| count).sum();
+    println!(
+        "\none limit, {workers} workers: {:.1} shares a second, {:.0} calls for each",
+        taken as f64 / LIMITED.as_secs_f64(),
+        calls as f64 / taken.max(1) as f64
+    );
+    drop(pools);
+    runtime.shutdown_background();
+}

@@ -1,0 +1,91 @@
+//! Every call to the shared file system. `examples/many_workers` has the same functions with the delays of a file server.
+
+use std::{
+    fs::{self, File, Metadata, OpenOptions, Permissions, ReadDir},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{FileExt as _, PermissionsExt as _},
+    path::Path,
+    time::SystemTime,
+};
+
+use tempfile::TempPath;
+
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+pub(crate) fn list(path: &Path) -> io::Result<ReadDir> {
+    fs::read_dir(path)
+}
+
+pub(crate) fn metadata(path: &Path) -> io::Result<Metadata> {
+    fs::metadata(path)
+}
+
+pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
+    fs::hard_link(from, to)
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
+}
+
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    fs::remove_dir_all(path)
+}
+
+/// The whole content, and the file.
+pub(crate) fn read(path: &Path) -> io::Result<(Vec<u8>, File)> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok((bytes, file))
+}
+
+/// The time of an open file.
+pub(crate) fn modified(file: &File) -> io::Result<SystemTime> {
+    file.metadata()?.modified()
+}
+
+/// Writes a file with a random name. Dropping it removes the file. The file is closed: an NFS client sends the data on
+/// close.
+pub(crate) fn write_temporary(folder: &Path, prefix: &str, bytes: &[u8]) -> io::Result<TempPath> {
+    let mut builder = tempfile::Builder::new();
+    // Permissions of normal new files, not of private temporary ones.
+    let mode = Permissions::from_mode(0o666);
+    let mut file = builder.prefix(prefix).permissions(mode).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    Ok(file.into_temp_path())
+}
+
+/// Moves a temporary file to its place.
+pub(crate) fn persist(file: TempPath, path: &Path) -> io::Result<()> {
+    file.persist(path).map_err(|error| error.error)
+}
+
+pub(crate) fn discard(file: TempPath) {
+    let _ = file.close();
+}
+
+/// Writes a file with a random name, and returns the time that the server gave it. The file is removed again.
+pub(crate) fn written_at(folder: &Path, prefix: &str) -> io::Result<SystemTime> {
+    let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(folder)?;
+    file.write_all(b".")?;
+    file.as_file().sync_data()?;
+    modified(file.as_file())
+}
+
+/// Rewrites the first byte of a file, so that the server sets its time, and returns that time.
+pub(crate) fn touch(path: &Path) -> io::Result<SystemTime> {
+    // Without `create`: a missing file means that others presume its owner dead.
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut first = [0];
+    file.read_exact_at(&mut first, 0)?;
+    file.write_all_at(&first, 0)?;
+    file.sync_data()?;
+    modified(&file)
+}

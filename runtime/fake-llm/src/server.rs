@@ -1,0 +1,335 @@
+//! The server: one accept loop, and a task for each connection.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{HeaderMap, Request, StatusCode, Uri, header};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinSet};
+use tower::ServiceExt;
+
+use crate::{
+    Answer, Fault, FaultKind, Script, check, format::Format, matching::Heard, wire::Reply,
+};
+
+/// A request as received.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Seen {
+    /// Parsed, or null.
+    pub body: Value,
+    /// The exact bytes. Not available over HTTP.
+    #[serde(skip)]
+    pub bytes: Bytes,
+    /// The path that it was sent to.
+    pub path: String,
+    /// The `Authorization` header, or the key in the header of another API. Not available over
+    /// HTTP.
+    #[serde(skip)]
+    pub authorization: Option<String>,
+    /// The part of the script that responded, and the fault if one came first.
+    pub answered: String,
+    /// When it arrived, in seconds since the server started.
+    pub seconds: f64,
+}
+
+/// A running server. Dropping it ends the server and every connection.
+#[derive(Debug)]
+pub struct FakeLlm {
+    address: SocketAddr,
+    state: Arc<Shared>,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for FakeLlm {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl FakeLlm {
+    /// Serves `script` on a free port of 127.0.0.1. Must be called within a tokio runtime.
+    pub async fn start(script: Script) -> io::Result<Self> {
+        Self::listen(script, SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    /// Serves `script` on `address`.
+    pub async fn listen(script: Script, address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(Shared { script, started: Instant::now(), inner: Mutex::default() });
+        let router = Router::new()
+            .route("/v1/chat/completions", post(complete))
+            .route("/v1/responses", post(complete))
+            .route("/v1/messages", post(complete))
+            .route("/v1/models/{action}", post(complete))
+            .route("/v1beta/models/{action}", post(complete))
+            .route("/v1/models", get(models))
+            .route("/requests", get(requests))
+            .with_state(state.clone());
+        let serving = tokio::spawn(serve(listener, router));
+        Ok(Self { address, state, serving })
+    }
+
+    /// The address to configure a client with, such as `http://127.0.0.1:34567/v1`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Every completion request so far, in the order of arrival.
+    pub fn requests(&self) -> Vec<Seen> {
+        self.state.lock().seen.clone()
+    }
+
+    /// Only returns when the listener's task fails.
+    pub async fn served(mut self) {
+        // The result is useless: the task only ends when it is aborted.
+        let _ = (&mut self.serving).await;
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    script: Script,
+    started: Instant,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    seen: Vec<Seen>,
+    /// Number of requests for a response in a conversation, by its place and the head.
+    asked: HashMap<(String, String), u64>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Marks a response that must not be sent; the connection is closed instead.
+#[derive(Debug, Clone)]
+struct Hangup;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the script ends the connection here")]
+struct Ended;
+
+async fn serve(listener: TcpListener, router: Router) {
+    // Connections live in this task's set, so that aborting it ends them all.
+    let mut connections = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(_) => {
+                    // Probably out of file descriptors: give others time to close theirs.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            Some(_) = connections.join_next() => continue,
+        };
+        let router = router.clone();
+        // Not `axum::serve`: its handlers cannot end a connection without a response.
+        let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+            let answered = router.clone().oneshot(request.map(Body::new));
+            async move {
+                let response = answered.await.unwrap_or_else(|never: Infallible| match never {});
+                match response.extensions().get::<Hangup>() {
+                    Some(_) => Err(Ended),
+                    None => Ok(response),
+                }
+            }
+        });
+        connections.spawn(async move {
+            // A client that disconnects in the middle is not an error of the server.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn models(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    let id = &shared.script.model;
+    let model = json!({"id": id, "object": "model", "created": 0, "owned_by": "script"});
+    Json(json!({"object": "list", "data": [model]}))
+}
+
+async fn requests(State(shared): State<Arc<Shared>>) -> Json<Vec<Seen>> {
+    Json(shared.lock().seen.clone())
+}
+
+async fn complete(
+    State(shared): State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let key = [header::AUTHORIZATION.as_str(), "x-api-key", "x-goog-api-key"];
+    let authorization = key.iter().find_map(|name| headers.get(*name)?.to_str().ok());
+    let authorization = authorization.map(ToOwned::to_owned);
+    let path = uri.path().to_owned();
+    let seconds = shared.started.elapsed().as_secs_f64();
+    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let note = |answered: String| {
+        shared.lock().seen.push(Seen {
+            body: asked.clone(),
+            bytes: body.clone(),
+            path: path.clone(),
+            authorization: authorization.clone(),
+            answered,
+            seconds,
+        });
+    };
+    let action = path.rsplit_once(':').map(|(_, action)| action);
+    let (format, streamed) = match (path.as_str(), action) {
+        (_, Some(action)) => (Format::Gemini, action == "streamGenerateContent"),
+        ("/v1/responses", _) => (Format::Responses, asked["stream"] == true),
+        ("/v1/messages", _) => (Format::Messages, asked["stream"] == true),
+        _ => (Format::Chat, asked["stream"] == true),
+    };
+    let refuse = |status: StatusCode, why: String, kind: &str| {
+        note(format!("refused: {why}"));
+        (status, Json(format.error(&why, kind))).into_response()
+    };
+    let mut request = match format.read(&asked) {
+        Ok(request) => request,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, why, "invalid_request_error"),
+    };
+    if format == Format::Gemini {
+        let named = path.rsplit_once('/').and_then(|(_, last)| last.split_once(':'));
+        request["model"] = named.map(|(model, _)| model).into();
+    }
+    if let Some(why) = check::refusal(&request, shared.script.strict) {
+        return refuse(StatusCode::BAD_REQUEST, why, "invalid_request_error");
+    }
+    let heard = Heard::new(&request);
+    let Some(found) = shared.script.find(&heard) else {
+        let why = format!("the script has no answer for turn {} of this conversation", heard.turn);
+        return refuse(StatusCode::UNPROCESSABLE_ENTITY, why, "script_exhausted");
+    };
+    let reply = Reply::new(found.answer, &request, &heard, &shared.script.model);
+    let with_usage = asked["stream_options"]["include_usage"] == true;
+    let fault = {
+        let key = (found.place.clone(), heard.head.clone());
+        let mut inner = shared.lock();
+        let count = inner.asked.entry(key).or_default();
+        let index = *count;
+        *count += 1;
+        due(&found.answer.faults, index)
+    };
+    match fault {
+        Some(fault) => {
+            note(format!("{}: {:?}", found.place, fault.kind));
+            failed(fault, format, &reply, streamed).await
+        }
+        None => {
+            note(found.place.clone());
+            given(found.answer, format, &reply, streamed.then_some(with_usage)).await
+        }
+    }
+}
+
+/// The fault for the `index`-th request of a response.
+fn due(faults: &[Fault], index: u64) -> Option<&Fault> {
+    let mut end = 0;
+    faults.iter().find(|fault| {
+        end += fault.times;
+        fault.times == 0 || index < end
+    })
+}
+
+/// `streamed`: whether the stream should report its usage.
+async fn given(
+    answer: &Answer,
+    format: Format,
+    reply: &Reply<'_>,
+    streamed: Option<bool>,
+) -> Response {
+    pause(answer.delay_seconds).await;
+    let Some(with_usage) = streamed else {
+        return Json(format.whole(reply)).into_response();
+    };
+    let gap = answer.chunk_delay_seconds;
+    let lines = format.events(reply, with_usage);
+    let body = stream::iter(lines).then(move |line| async move {
+        pause(gap).await;
+        Ok::<_, Infallible>(line)
+    });
+    ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(body)).into_response()
+}
+
+async fn failed(fault: &Fault, format: Format, reply: &Reply<'_>, streamed: bool) -> Response {
+    pause(fault.delay_seconds).await;
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    let given = |otherwise: String| fault.body.clone().unwrap_or(otherwise);
+    match fault.kind {
+        FaultKind::Status => {
+            let status = fault.status.and_then(|code| StatusCode::from_u16(code).ok());
+            let body = given(format.error("the script says so", "scripted_fault").to_string());
+            let mut response =
+                (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), json, body).into_response();
+            if let Some(Ok(value)) = fault.retry_after.as_ref().map(|text| text.parse()) {
+                response.headers_mut().insert(header::RETRY_AFTER, value);
+            }
+            response
+        }
+        FaultKind::Drop => {
+            let mut response = StatusCode::OK.into_response();
+            response.extensions_mut().insert(Hangup);
+            response
+        }
+        FaultKind::Truncate => {
+            let events = [(header::CONTENT_TYPE, "text/event-stream")];
+            let (kind, whole) = match streamed {
+                true => (events, given(format.events(reply, true).concat()).into_bytes()),
+                false => (json, given(format.whole(reply).to_string()).into_bytes()),
+            };
+            let half = Bytes::copy_from_slice(&whole[..whole.len() / 2]);
+            // The pause lets the first half arrive before the connection ends.
+            let end = stream::once(async {
+                pause(0.05).await;
+                Err(Ended)
+            });
+            let body = Body::from_stream(stream::iter([Ok(half)]).chain(end));
+            (kind, body).into_response()
+        }
+        FaultKind::Malformed => {
+            let whole = format.whole(reply).to_string();
+            let half = String::from_utf8_lossy(&whole.as_bytes()[..whole.len() / 2]).into_owned();
+            (json, given(half)).into_response()
+        }
+        FaultKind::NotJson => {
+            let page = given("<html><body>Bad gateway</body></html>".into());
+            ([(header::CONTENT_TYPE, "text/html")], page).into_response()
+        }
+        FaultKind::NoChoices => (json, given(format.empty(reply).to_string())).into_response(),
+        FaultKind::Hang => std::future::pending().await,
+    }
+}
+
+async fn pause(seconds: f64) {
+    if let Ok(time) = Duration::try_from_secs_f64(seconds)
+        && !time.is_zero()
+    {
+        tokio::time::sleep(time).await;
+    }
+}

@@ -1,0 +1,159 @@
+//! Removes members of the model's turns that an endpoint writes and then rejects.
+
+use proctor_types::Api;
+use serde_json::{Map, Value};
+
+use super::body::{each, items, on_assistants};
+
+/// Without these a turn is not the turn of the model.
+const ESSENTIAL: [&str; 21] = [
+    "role",
+    "type",
+    "content",
+    "parts",
+    "text",
+    "tool_calls",
+    "function",
+    "name",
+    "arguments",
+    "input",
+    "args",
+    "response",
+    "output",
+    "call_id",
+    "tool_call_id",
+    "tool_use_id",
+    "summary",
+    "thinking",
+    "signature",
+    "data",
+    "thoughtsignature",
+];
+
+/// Members of an assistant message that every chat endpoint has, and those of its calls.
+const PLAIN: [&str; 4] = ["role", "content", "tool_calls", "name"];
+const PLAIN_CALL: [&str; 3] = ["id", "type", "function"];
+
+/// Removes a member, in any case, from the model's turns and their parts.
+pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &str) -> bool {
+    // Chat and Messages match results by the ids of calls.
+    let is_id = name == "id" && matches!(api, Api::Chat | Api::Messages);
+    if is_id || ESSENTIAL.contains(&name) {
+        return false;
+    }
+    let drop_parts = |turn: &mut Value, list: &str| {
+        each(items(turn.get_mut(list)), |part| {
+            let inner = part.get_mut("function").is_some_and(|function| drop_in(function, name));
+            drop_in(part, name) || inner
+        })
+    };
+    match api {
+        Api::Chat | Api::Messages => {
+            let turns = items(body.get_mut("messages")).filter(|turn| turn["role"] == "assistant");
+            each(turns, |turn| {
+                let parts = drop_parts(turn, "content");
+                let calls = drop_parts(turn, "tool_calls");
+                drop_in(turn, name) || parts || calls
+            })
+        }
+        Api::Responses => {
+            let is_own = |item: &&mut Value| {
+                matches!(item["type"].as_str(), Some("reasoning" | "function_call"))
+                    || item["role"] == "assistant"
+            };
+            each(items(body.get_mut("input")).filter(is_own), |item| {
+                let parts = drop_parts(item, "content");
+                drop_in(item, name) || parts
+            })
+        }
+        // Results repeat the ids of their calls.
+        Api::Gemini => each(items(body.get_mut("contents")), |content| {
+            each(items(content.get_mut("parts")), |part| {
+                let call = part.get_mut("functionCall").is_some_and(|call| drop_in(call, name));
+                let result = part.get_mut("functionResponse");
+                let result = result.is_some_and(|result| drop_in(result, name));
+                drop_in(part, name) || call || result
+            })
+        }),
+    }
+}
+
+/// Keeps of assistant messages what every chat endpoint has.
+pub(super) fn plain_turns(body: &mut Map<String, Value>) -> bool {
+    on_assistants(body, |message| {
+        let before = message.len();
+        message.retain(|name, _| PLAIN.contains(&name.as_str()));
+        let calls = each(items(message.get_mut("tool_calls")), |call| {
+            let Some(fields) = call.as_object_mut() else { return false };
+            let before = fields.len();
+            fields.retain(|name, _| PLAIN_CALL.contains(&name.as_str()));
+            fields.len() < before
+        });
+        message.len() < before || calls
+    })
+}
+
+/// Removes a member of an object, in any case. Returns whether it existed.
+fn drop_in(value: &mut Value, name: &str) -> bool {
+    let Some(fields) = value.as_object_mut() else { return false };
+    let before = fields.len();
+    fields.retain(|field, _| !field.eq_ignore_ascii_case(name));
+    fields.len() < before
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::Api;
+    use serde_json::{Value, json};
+
+    use super::{drop_from_turns, plain_turns};
+
+    fn dropped(api: Api, name: &str, body: Value) -> Option<Value> {
+        let mut body = body.as_object().expect("an object").clone();
+        drop_from_turns(api, &mut body, name).then(|| body.into())
+    }
+
+    #[test]
+    fn a_member_goes_from_the_models_turns_alone() {
+        let call = |more: Value| {
+            let mut call = json!({"id": "a", "function": {"name": "f", "arguments": "{}"}});
+            call["approxNumTokens"] = more;
+            json!({"messages": [{"role": "user", "approxNumTokens": 1}, {"role": "assistant", "tool_calls": [call]}]})
+        };
+        let mut wanted = call(json!(0));
+        wanted["messages"][1]["tool_calls"][0]
+            .as_object_mut()
+            .expect("an object")
+            .remove("approxNumTokens");
+        assert_eq!(dropped(Api::Chat, "approxnumtokens", call(json!(0))), Some(wanted));
+        let used = json!({"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "caller": {}}]}]});
+        let wanted = json!({"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}]});
+        assert_eq!(dropped(Api::Messages, "caller", used.clone()), Some(wanted));
+        assert_eq!(dropped(Api::Messages, "id", used), None, "results are matched by it");
+        let items = json!({"input": [{"role": "user", "status": "x"}, {"type": "function_call", "call_id": "a", "status": "completed"}]});
+        let wanted = json!({"input": [{"role": "user", "status": "x"}, {"type": "function_call", "call_id": "a"}]});
+        assert_eq!(dropped(Api::Responses, "status", items.clone()), Some(wanted));
+        assert_eq!(dropped(Api::Responses, "call_id", items), None);
+        let parts = json!({"contents": [{"role": "model", "parts": [{"functionCall": {"id": "a", "name": "f"}}]},
+            {"role": "user", "parts": [{"functionResponse": {"id": "a", "name": "f"}}]}]});
+        let wanted = json!({"contents": [{"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "f"}}]}]});
+        assert_eq!(dropped(Api::Gemini, "id", parts), Some(wanted));
+    }
+
+    #[test]
+    fn plain_turns_keep_what_every_endpoint_has() {
+        let call =
+            json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+        let mut marked = call.clone();
+        marked["extra_content"] = json!({"x": 1});
+        let body = json!({"messages": [{"role": "user", "reasoning": "x"},
+            {"role": "assistant", "content": null, "reasoning": "hm", "tool_calls": [marked]}]});
+        let mut body = body.as_object().expect("an object").clone();
+        assert!(plain_turns(&mut body));
+        let wanted = json!({"messages": [{"role": "user", "reasoning": "x"},
+            {"role": "assistant", "content": null, "tool_calls": [call]}]});
+        assert_eq!(Value::Object(body.clone()), wanted);
+        assert!(!plain_turns(&mut body));
+    }
+}

@@ -1,0 +1,39 @@
+"""Keeps what the recorder knows out of the functions that it puts where graded code can reach them.
+
+Anybody can read the variables that a Python function closes over. A function of the recorder in a class of pytest or in a
+module of the standard library therefore only asks: it raises an audit event. A hook of the interpreter answers, and no
+object leads to that hook. Before Python 3.8 there are no such events, and the functions close over the answers.
+"""
+
+import sys
+
+AUDITS = hasattr(sys, "addaudithook")
+
+
+def desk(event):
+    """Two functions: `answer(question, function)` says who answers, `ask(question, *given)` asks. `event` is the name of
+    the audit event, which nothing else raises."""
+    answers = {}
+
+    def answer(question, function):
+        answers[question] = function
+
+    if not AUDITS:
+        return answer, lambda question, *given: answers[question](*given)
+
+    def hook(name, arguments):
+        if name == event:
+            question, given, box = arguments
+            box.append(answers[question](*given))
+
+    sys.addaudithook(hook)
+    return answer, asking(event)
+
+
+def asking(event, audit=getattr(sys, "audit", None)):
+    def ask(question, *given):
+        box = []
+        audit(event, question, given, box)
+        return box[0]
+
+    return ask

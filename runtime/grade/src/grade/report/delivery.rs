@@ -1,0 +1,123 @@
+//! How a report reaches the host.
+
+use proctor_types::TestResults;
+
+/// The results pipe, for a program that is told where to write its report. Its own child processes
+/// do not have the pipe.
+const PIPE: &str = "/dev/fd/3";
+const REPORTER: &str = "--test-reporter";
+const DESTINATION: &str = "--test-reporter-destination";
+
+/// The command of a run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Delivery {
+    pub command: Vec<String>,
+    /// Whether the report comes through the results pipe.
+    pub by_pipe: bool,
+}
+
+/// Redirects the report to the results pipe if `test_command` starts one of `programs` and names
+/// the report in an option. Other commands stay as they are: a wrapper does not pass the pipe on.
+pub(super) fn delivery(
+    test_command: &[String],
+    results: &TestResults,
+    programs: &[String],
+) -> Delivery {
+    let program = test_command.first().and_then(|first| first.rsplit('/').next());
+    let is_direct = program.is_some_and(|name| programs.iter().any(|known| known == name));
+    let redirected = match &results.path {
+        _ if !is_direct => None,
+        Some(path) => with_path(test_command, path),
+        None => of_node(test_command),
+    };
+    match redirected {
+        Some(command) => Delivery { command, by_pipe: true },
+        None => Delivery { command: test_command.to_vec(), by_pipe: false },
+    }
+}
+
+/// `--outputFile=report.json`, `--outputFile report.json`, `--reporter-option output=report.json`.
+fn with_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
+    let names = |(at, argument): (usize, &String)| {
+        let is_value = at > 1 && test_command[at - 1].starts_with('-') && argument == path;
+        let is_assigned = argument.strip_suffix(path).is_some_and(|option| option.ends_with('='));
+        (is_value || is_assigned).then_some(at)
+    };
+    let mut found = test_command.iter().enumerate().filter_map(names);
+    // If two options name it, one of them may read it.
+    let (at, None) = (found.next()?, found.next()) else { return None };
+    let mut command = test_command.to_vec();
+    let option = command[at].strip_suffix(path)?;
+    command[at] = format!("{option}{PIPE}");
+    Some(command)
+}
+
+/// `node --test --test-reporter=tap`, which writes to standard output.
+fn of_node(test_command: &[String]) -> Option<Vec<String>> {
+    let count = |option: &str| test_command.iter().filter(|one| is_option(one, option)).count();
+    if count(REPORTER) != 1 || count(DESTINATION) != 0 {
+        return None;
+    }
+    let at = test_command.iter().position(|argument| is_option(argument, REPORTER))?;
+    let mut command = test_command.to_vec();
+    command.insert(at, format!("{DESTINATION}={PIPE}"));
+    Some(command)
+}
+
+fn is_option(argument: &str, option: &str) -> bool {
+    argument.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(command: &str, path: Option<&str>) -> Option<String> {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let results =
+            TestResults { format: proctor_types::TestFormat::Tap, path: path.map(str::to_owned) };
+        let programs = ["node", "jest", "mocha"].map(str::to_owned);
+        let Delivery { command, by_pipe } = delivery(&words, &results, &programs);
+        assert_eq!(by_pipe, command != words);
+        by_pipe.then(|| command.join(" "))
+    }
+
+    #[test]
+    fn a_report_that_an_option_names_goes_to_the_pipe() {
+        for (command, path, expected) in [
+            (
+                "/usr/bin/node --test --test-reporter=tap test/",
+                None,
+                Some(
+                    "/usr/bin/node --test --test-reporter-destination=/dev/fd/3 --test-reporter=tap test/",
+                ),
+            ),
+            (
+                "node --test --test-reporter=junit --test-reporter-destination=report.xml",
+                Some("report.xml"),
+                Some("node --test --test-reporter=junit --test-reporter-destination=/dev/fd/3"),
+            ),
+            (
+                "node_modules/.bin/jest --json --outputFile out.json",
+                Some("out.json"),
+                Some("node_modules/.bin/jest --json --outputFile /dev/fd/3"),
+            ),
+            (
+                "mocha --reporter json --reporter-option output=out.json",
+                Some("out.json"),
+                Some("mocha --reporter json --reporter-option output=/dev/fd/3"),
+            ),
+            // The reporter's destination is given, there is none, or there are two.
+            ("node --test --test-reporter=tap --test-reporter-destination=stdout", None, None),
+            ("node --test test/", None, None),
+            ("node --test --test-reporter=tap --test-reporter=spec", None, None),
+            // Wrappers do not pass the pipe on, and a file may be named without an option.
+            ("npx jest --json --outputFile=out.json", Some("out.json"), None),
+            ("node report.js out.json", Some("out.json"), None),
+            ("jest --json --outputFile=out.json --copy=out.json", Some("out.json"), None),
+            ("jest --json", None, None),
+        ] {
+            assert_eq!(sent(command, path).as_deref(), expected, "{command}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The run with canaries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_patch::Current;
+use proctor_sandbox_api::{SandboxHandle, wire::EntryKind};
+use proctor_types::{Evidence, Fault, Layer};
+
+use super::{Reading, ReportGrading, Tree};
+use crate::{
+    evidence::CHANGED_DURING_RUN,
+    exhausted,
+    paths::{Guard, Paths},
+    policy::Policy,
+    pristine::Pristine,
+    report_canary::{self, CanaryRun},
+    restore::put,
+};
+
+/// A run with mistakes, and its log.
+struct SecondRun {
+    reading: Reading,
+    log: Vec<u8>,
+}
+
+/// Runs in which a canary must pass to be counted as passed: a test may depend on chance.
+const RUNS: usize = 2;
+
+impl ReportGrading<'_> {
+    /// What canaries show about a run that resolves the task.
+    pub(super) async fn tried(
+        &self,
+        tree: &Tree<'_>,
+        patch: &[u8],
+        reading: &Reading,
+        log: &mut Vec<u8>,
+    ) -> Result<Vec<Evidence>, Fault> {
+        let (task, apart) = (self.task, &self.options.quarantine);
+        let Reading { report, tests, .. } = reading;
+        let made = report_canary::make(task, tree.pristine, report, tests, (patch, apart))?;
+        let Some(canaries) = made else { return Ok(vec![self.untried()]) };
+        let (mut evidence, mut runs) = (Vec::new(), Vec::new());
+        while !canaries.list.is_empty() && runs.len() < RUNS {
+            match self.run_with(tree, patch, &canaries.files).await? {
+                Ok(SecondRun { reading: second, log: run_log }) => {
+                    log.extend_from_slice(
+                        b"\n===== again, with mistakes in tests, which must fail =====\n",
+                    );
+                    for canary in &canaries.list {
+                        log.extend_from_slice(format!("{}\n", canary.what).as_bytes());
+                    }
+                    log.extend_from_slice(&run_log);
+                    let changed = second.evidence.into_iter();
+                    evidence.extend(changed.filter(|one| one.kind == CHANGED_DURING_RUN));
+                    runs.push(CanaryRun { tests: second.tests, is_complete: second.complete });
+                }
+                // The sandbox did not survive the run.
+                Err(found) => {
+                    evidence.push(found);
+                    return Ok(evidence);
+                }
+            }
+            if !runs.last().is_some_and(|run| canaries.any_passed(run)) {
+                break;
+            }
+        }
+        evidence.extend(canaries.judge(task, tests, &runs));
+        Ok(evidence)
+    }
+
+    /// Runs the test command on other test files, in a sandbox where no graded code has run, if
+    /// one can be opened. Returns evidence in place of a run if the sandbox did not survive it.
+    async fn run_with(
+        &self,
+        tree: &Tree<'_>,
+        patch: &[u8],
+        files: &BTreeMap<String, Current>,
+    ) -> Result<Result<SecondRun, Evidence>, Fault> {
+        let Some(fresh) = self.fresh else {
+            return self.run_in(self.handle, tree, files).await.map(Ok);
+        };
+        let mut sandbox = fresh.open().await?;
+        let handle = sandbox.handle();
+        let run = async {
+            self.strip(handle, tree).await?;
+            if let Err(error) = self.lay(handle, tree, patch).await? {
+                let what = "the patch fits one sandbox and not another";
+                return Err(Fault::new(Layer::Grade, format!("{}: {what}: {error}", self.task.id)));
+            }
+            self.run_in(handle, tree, files).await
+        };
+        let run = match run.await {
+            Ok(run) => Ok(Ok(run)),
+            Err(fault) => exhausted::judge(handle, fault).await.map(Err),
+        };
+        // Dropping it ends it as well. The findings are kept.
+        let _ = sandbox.close().await;
+        run
+    }
+
+    async fn run_in(
+        &self,
+        handle: &SandboxHandle,
+        tree: &Tree<'_>,
+        files: &BTreeMap<String, Current>,
+    ) -> Result<SecondRun, Fault> {
+        for (path, file) in files {
+            put(handle, &self.task.workdir, path, Some(file)).await?;
+        }
+        let run = self.run(handle, tree).await?;
+        let reading = self.reading(&run);
+        let log = self.log(&run, &reading);
+        Ok(SecondRun { reading, log })
+    }
+
+    /// Test files in which canaries can be made, besides those that the task names.
+    pub(super) fn readable(
+        &self,
+        pristine: &Pristine,
+        paths: &Paths<'_>,
+    ) -> Result<BTreeSet<String>, Fault> {
+        let policy = Policy::get()?;
+        let rules = &policy.report.canaries;
+        let is_readable = |(path, kind): &(&String, &EntryKind)| {
+            let is_scratch =
+                path.split('/').any(|part| policy.unwatched.iter().any(|one| one == part));
+            **kind == EntryKind::File
+                && !is_scratch
+                && rules.language_of(path).is_some()
+                && paths.guard(path) == Some(Guard::Test)
+        };
+        let readable: BTreeSet<String> = pristine
+            .names
+            .iter()
+            .filter(is_readable)
+            .map(|(path, _)| path.clone())
+            .take(rules.files + 1)
+            .collect();
+        // Each file costs a request.
+        Ok(if readable.len() > rules.files { BTreeSet::new() } else { readable })
+    }
+
+    /// Writes the test files anew, so that the age of one does not tell which has a mistake.
+    pub(super) async fn write_anew(
+        &self,
+        handle: &SandboxHandle,
+        tree: &Tree<'_>,
+    ) -> Result<(), Fault> {
+        let rules = &Policy::get()?.report.canaries;
+        for (path, file) in &tree.pristine.files {
+            if rules.language_of(path).is_some() && tree.paths.guard(path).is_some() {
+                put(handle, &self.task.workdir, path, Some(file)).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,554 @@
+//! Tests and assertions of JavaScript: node:test, jest, vitest, mocha, with chai.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{
+    found::{Change, FoundTest, Mistake},
+    literal::another,
+    source::{Language, Source, What},
+};
+use crate::canary::Kind;
+
+/// The words of tests, as `configs/grading.toml` lists them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JavaScriptWords {
+    /// Suffixes of files.
+    pub suffixes: Vec<String>,
+    /// Functions that define a test or a suite, and their variants that run.
+    pub tests: Vec<String>,
+    pub suites: Vec<String>,
+    pub variants: Vec<String>,
+    /// Objects whose methods are assertions. The first is also a function.
+    pub receivers: Vec<String>,
+    /// Methods that compare their first two arguments.
+    pub equalities: Vec<String>,
+    /// Methods that require their first argument to be true.
+    pub truths: Vec<String>,
+    /// Methods and those that require the opposite.
+    pub opposites: BTreeMap<String, String>,
+    /// Methods after `expect(...)` that compare with their argument.
+    pub matchers: Vec<String>,
+    /// Properties after `expect(...)` that are assertions.
+    pub properties: Vec<String>,
+    /// Parts of an assertion's name that give a promise.
+    pub promised: Vec<String>,
+}
+
+/// Nothing honest equals a new symbol.
+const WRAPPED: &str = "Symbol()";
+/// Fails in a way that no compiler takes for the end of the test.
+const FAILS: &str = " if (typeof Symbol === 'function') throw new Error('unexpected');";
+/// Words before a bracket that begins no function.
+const CONTROL: [&str; 7] = ["if", "for", "while", "switch", "catch", "with", "await"];
+/// Words that continue on the next line.
+const CONTINUED: [&str; 15] = [
+    "else",
+    "do",
+    "return",
+    "await",
+    "typeof",
+    "new",
+    "in",
+    "of",
+    "case",
+    "delete",
+    "void",
+    "yield",
+    "throw",
+    "instanceof",
+    "async",
+];
+
+/// The tests of a file whose titles are written in it. None if the file cannot be read.
+pub(super) fn tests(text: &str, words: &JavaScriptWords) -> Vec<FoundTest> {
+    let Some(source) = Source::read(text, Language::JavaScript) else { return Vec::new() };
+    let reader = Reader { source: &source, words };
+    let regions = reader.regions();
+    let tests = regions.iter().filter(|region| region.is_test);
+    tests.filter_map(|region| reader.test(region, &regions)).collect()
+}
+
+/// A call that defines a test or a suite.
+struct Region {
+    open: usize,
+    close: usize,
+    /// `None`: it is computed.
+    title: Option<String>,
+    is_test: bool,
+}
+
+impl Region {
+    fn contains(&self, at: usize) -> bool {
+        self.open < at && at < self.close
+    }
+}
+
+/// The function of a test.
+#[derive(Clone, Copy)]
+enum Body {
+    /// The bracket of its statements.
+    Block(usize),
+    /// Its first and last token.
+    Expression(usize, usize),
+}
+
+/// An assertion.
+struct Assertion {
+    first: usize,
+    last: usize,
+    changes: Vec<Change>,
+    compares: bool,
+    is_promise: bool,
+}
+
+struct Reader<'a> {
+    source: &'a Source<'a>,
+    words: &'a JavaScriptWords,
+}
+
+fn has(words: &[String], word: &str) -> bool {
+    words.iter().any(|one| one == word)
+}
+
+impl Reader<'_> {
+    fn regions(&self) -> Vec<Region> {
+        let source = self.source;
+        let mut regions = Vec::new();
+        for at in 0..source.tokens.len() {
+            let word = source.word(at);
+            let is_test = has(&self.words.tests, word);
+            if !is_test && !has(&self.words.suites, word) || !self.is_called_freely(at) {
+                continue;
+            }
+            let mut open = at + 1;
+            if source.is_sign(open, b'.') && has(&self.words.variants, source.word(open + 1)) {
+                open += 2;
+            }
+            let Some(close) = source.pair(open).filter(|_| source.is_sign(open, b'(')) else {
+                continue;
+            };
+            let title = self.title(open + 1);
+            regions.push(Region { open, close, title, is_test });
+        }
+        regions
+    }
+
+    /// Whether a word is no method, except of a test's context (`t.test`), and no definition.
+    fn is_called_freely(&self, at: usize) -> bool {
+        let source = self.source;
+        match at.checked_sub(1) {
+            None => true,
+            Some(before) if source.is_sign(before, b'.') => {
+                before > 0 && source.word(before - 1) == "t"
+            }
+            Some(before) => !matches!(source.word(before), "function" | "async"),
+        }
+    }
+
+    /// A title that is a string of its own.
+    fn title(&self, at: usize) -> Option<String> {
+        let source = self.source;
+        let ends = source.is_sign(at + 1, b',') || source.is_sign(at + 1, b')');
+        if source.what(at) != Some(What::Text) || !ends {
+            return None;
+        }
+        let text = source.text_of(at);
+        let mut title = String::new();
+        let mut chars = text.get(1..text.len() - 1)?.chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '\\' => match chars.next()? {
+                    c @ ('\\' | '\'' | '"' | '`') => title.push(c),
+                    _ => return None,
+                },
+                c => title.push(c),
+            }
+        }
+        Some(title)
+    }
+
+    fn test(&self, region: &Region, regions: &[Region]) -> Option<FoundTest> {
+        let source = self.source;
+        let around = regions.iter().filter(|other| other.contains(region.open));
+        let titles = around.chain([region]).map(|region| region.title.clone());
+        let titles: Vec<String> = titles.collect::<Option<_>>()?;
+        let body = self.body(region)?;
+        let (first, last) = match body {
+            Body::Block(open) => (open, source.pair(open)?),
+            Body::Expression(first, last) => (first, last),
+        };
+        let inner: Vec<&Region> =
+            regions.iter().filter(|other| other.is_test && region.contains(other.open)).collect();
+        let is_own = |at: &usize| !inner.iter().any(|inner| inner.contains(*at));
+        let leaves = (first..=last)
+            .filter(is_own)
+            .find(|at| source.word(*at) == "return" && !self.is_in_function(*at, first));
+        let mut found = FoundTest { titles, mistakes: vec![self.failure(body)], compares: false };
+        for at in (first..=last).filter(is_own) {
+            let Some(assertion) = self.assertion(at) else { continue };
+            found.compares |= assertion.compares;
+            let is_certain = self.is_certain(&assertion, body, leaves);
+            let changes = assertion.changes.into_iter();
+            found.mistakes.extend(changes.map(|change| change.mistake(is_certain)));
+        }
+        Some(found)
+    }
+
+    /// The last function that is an argument itself.
+    fn body(&self, region: &Region) -> Option<Body> {
+        let source = self.source;
+        for (first, last) in source.arguments(region.open).into_iter().skip(1) {
+            let mut at = first;
+            let (mut arrow, mut block) = (None, None);
+            let is_function = (first..=first + 1).any(|at| source.word(at) == "function");
+            while at <= last {
+                if source.what(at) == Some(What::Arrow) && arrow.is_none() {
+                    arrow = Some(at);
+                }
+                if source.is_sign(at, b'{') && is_function {
+                    block = Some(at);
+                }
+                at = source.pair(at).filter(|pair| *pair > at).unwrap_or(at) + 1;
+            }
+            match (block, arrow) {
+                (Some(open), _) => return Some(Body::Block(open)),
+                (None, Some(arrow)) if source.is_sign(arrow + 1, b'{') => {
+                    return Some(Body::Block(arrow + 1));
+                }
+                (None, Some(arrow)) if arrow < last => {
+                    return Some(Body::Expression(arrow + 1, last));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// A failure at the beginning of a test.
+    fn failure(&self, body: Body) -> Mistake {
+        let source = self.source;
+        let change = match body {
+            Body::Block(open) => {
+                let (_, end) = source.span((open, open));
+                Change::new(Kind::Fail, (end, end), FAILS)
+            }
+            Body::Expression(first, last) => {
+                let span = source.span((first, last));
+                Change::new(Kind::Fail, span, format!("{{{FAILS} }}"))
+            }
+        };
+        change.mistake(true)
+    }
+
+    /// Whether a token is in another function than the one of the body that begins at `first`.
+    fn is_in_function(&self, at: usize, first: usize) -> bool {
+        let source = self.source;
+        let mut parent = source.parent(at);
+        while let Some(open) = parent.filter(|open| *open > first) {
+            if source.is_sign(open, b'{') && self.begins_function(open) {
+                return true;
+            }
+            parent = source.parent(open);
+        }
+        false
+    }
+
+    fn begins_function(&self, open: usize) -> bool {
+        let source = self.source;
+        let Some(before) = open.checked_sub(1) else { return false };
+        if source.what(before) == Some(What::Arrow) {
+            return true;
+        }
+        let parameters = source.pair(before).filter(|_| source.is_sign(before, b')'));
+        parameters.is_some_and(|begin| begin == 0 || !CONTROL.contains(&source.word(begin - 1)))
+    }
+
+    /// Whether every run that passes executes an assertion and waits for it.
+    fn is_certain(&self, assertion: &Assertion, body: Body, leaves: Option<usize>) -> bool {
+        let source = self.source;
+        let mut first = assertion.first;
+        let mut is_awaited = false;
+        while first > 0 && matches!(source.word(first - 1), "await" | "return" | "void") {
+            first -= 1;
+            is_awaited |= source.word(first) != "void";
+        }
+        let next = assertion.last + 1;
+        match body {
+            Body::Expression(begin, end) => first == begin && assertion.last == end,
+            Body::Block(open) => {
+                let ends = match source.what(next) {
+                    Some(What::Sign(b';' | b'}')) => true,
+                    Some(What::Word | What::Text | What::Number | What::Other) => {
+                        source.tokens[next].is_first
+                    }
+                    _ => false,
+                };
+                source.parent(first) == Some(open)
+                    && self.begins_statement(first)
+                    && ends
+                    && (!assertion.is_promise || is_awaited)
+                    && leaves.is_none_or(|leaves| first <= leaves)
+            }
+        }
+    }
+
+    fn begins_statement(&self, at: usize) -> bool {
+        let source = self.source;
+        let Some(before) = at.checked_sub(1) else { return true };
+        let is_first = source.tokens[at].is_first;
+        match source.what(before) {
+            Some(What::Sign(b';' | b'{' | b'}')) => true,
+            Some(What::Sign(b')')) if is_first => {
+                let begin = source.pair(before).and_then(|begin| begin.checked_sub(1));
+                begin.is_none_or(|word| !CONTROL.contains(&source.word(word)))
+            }
+            Some(What::Word) => is_first && !CONTINUED.contains(&source.word(before)),
+            Some(What::Sign(b']') | What::Text | What::Number | What::Other) => is_first,
+            _ => false,
+        }
+    }
+
+    /// The assertion that begins at a token.
+    fn assertion(&self, at: usize) -> Option<Assertion> {
+        let source = self.source;
+        let is_part = at > 0 && source.is_sign(at - 1, b'.');
+        if source.word(at).is_empty() || is_part {
+            return None;
+        }
+        if source.word(at) == "expect" && source.is_sign(at + 1, b'(') {
+            return self.expectation(at);
+        }
+        let mut last = at;
+        while source.is_sign(last + 1, b'.') && !source.word(last + 2).is_empty() {
+            last += 2;
+        }
+        let open = last + 1;
+        let close = source.pair(open).filter(|_| source.is_sign(open, b'('))?;
+        let method = source.word(last);
+        let words = self.words;
+        let is_bare = last == at;
+        let receiver: Vec<&str> = (at..last).step_by(2).map(|at| source.word(at)).collect();
+        if !is_bare && !has(&words.receivers, &receiver.join(".")) {
+            return None;
+        }
+        let arguments = source.arguments(open);
+        let is_truth = match is_bare {
+            true => words.receivers.first().is_some_and(|name| name == method),
+            false => has(&words.truths, method),
+        };
+        let is_equality = has(&words.equalities, method) && (!is_bare || method.ends_with("Equal"));
+        let changes = match arguments.as_slice() {
+            [one, other, ..] if is_equality => self.other_values(Some(*one), *other),
+            [one, ..] if is_truth => {
+                let (start, end) = source.span(*one);
+                let now = format!("!({})", &source.text[start..end]);
+                vec![Change::new(Kind::Negated, (start, end), now)]
+            }
+            _ => {
+                let opposite = words.opposites.get(method).filter(|_| !is_bare)?;
+                let span = source.span((last, last));
+                vec![Change::new(Kind::Negated, span, opposite.as_str())]
+            }
+        };
+        let is_promise = has(&words.promised, method);
+        Some(Assertion { first: at, last: close, changes, compares: is_equality, is_promise })
+    }
+
+    /// `expect(value).to.equal(other)`, `expect(value).resolves.toBe(other)`.
+    fn expectation(&self, at: usize) -> Option<Assertion> {
+        let source = self.source;
+        let mut last = source.pair(at + 1)?;
+        let mut chain = Vec::new();
+        while source.is_sign(last + 1, b'.') && !source.word(last + 2).is_empty() {
+            last += 2;
+            chain.push(last);
+        }
+        let name_at = *chain.last()?;
+        let name = source.word(name_at);
+        let is_called = source.is_sign(last + 1, b'(');
+        if !is_called && !has(&self.words.properties, name) || name.contains("Snapshot") {
+            return None;
+        }
+        let arguments = if is_called { source.arguments(last + 1) } else { Vec::new() };
+        if is_called {
+            last = source.pair(last + 1)?;
+        }
+        let compared = arguments.first().filter(|_| has(&self.words.matchers, name));
+        let not = chain.iter().find(|at| source.word(**at) == "not");
+        let changes = match not {
+            Some(not) => vec![Change::new(Kind::Negated, source.span((*not - 1, *not)), "")],
+            None => {
+                let (dot, _) = source.span((name_at - 1, name_at - 1));
+                let given = source.arguments(at + 1).first().copied();
+                let mut changes =
+                    compared.map(|other| self.other_values(given, *other)).unwrap_or_default();
+                changes.push(Change::new(Kind::Negated, (dot, dot), ".not"));
+                changes
+            }
+        };
+        let is_promise = chain.iter().any(|at| has(&self.words.promised, source.word(*at)));
+        Some(Assertion { first: at, last, changes, compares: compared.is_some(), is_promise })
+    }
+
+    /// Other values for the one of two arguments that is written out, or for the second.
+    fn other_values(&self, one: Option<(usize, usize)>, other: (usize, usize)) -> Vec<Change> {
+        let source = self.source;
+        let written = (one.and_then(|one| self.literals(one)), self.literals(other));
+        let (argument, literals) = match (written, one) {
+            // Both are known: nothing of the code under test is compared.
+            ((Some(_), Some(_)), _) => return Vec::new(),
+            ((Some(literals), None), Some(one)) => (one, literals),
+            ((_, literals), _) => (other, literals.unwrap_or_default()),
+        };
+        let changes = literals.into_iter().filter_map(|at| {
+            let now = another(source.text_of(at), source.what(at)?, Language::JavaScript)?;
+            Some(Change::new(Kind::Value, source.span((at, at)), now))
+        });
+        let changes: Vec<Change> = changes.collect();
+        if changes.is_empty() {
+            return vec![Change::new(Kind::Wrapped, source.span(argument), WRAPPED)];
+        }
+        changes
+    }
+
+    /// The literals of an argument that consists of nothing else. Names of properties do not count.
+    fn literals(&self, (first, last): (usize, usize)) -> Option<Vec<usize>> {
+        let source = self.source;
+        let mut found = Vec::new();
+        for at in first..=last {
+            let is_name = source.is_sign(at + 1, b':');
+            match source.what(at)? {
+                What::Word if is_name => {}
+                What::Word
+                    if matches!(source.word(at), "true" | "false" | "null" | "undefined") =>
+                {
+                    found.push(at);
+                }
+                What::Text | What::Number if is_name => {}
+                What::Text | What::Number => found.push(at),
+                What::Sign(b'[' | b']' | b'{' | b'}' | b',' | b':') => {}
+                What::Sign(b'-') if source.what(at + 1) == Some(What::Number) => {}
+                _ => return None,
+            }
+        }
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+
+    fn found(text: &str) -> Vec<FoundTest> {
+        tests(text, &Policy::get().unwrap().report.canaries.javascript)
+    }
+
+    /// The mistakes of a test with this body, other than its failure at the beginning.
+    fn mistakes(body: &str) -> Vec<(Kind, bool, String)> {
+        let text = format!("test('t', async (t) => {{\n{body}\n}});\n");
+        let [test]: [FoundTest; 1] = found(&text).try_into().unwrap();
+        let of = |mistake: &Mistake| {
+            let (start, end) = mistake.span;
+            let before = text[..start].rfind('\n').unwrap_or(0);
+            let after = text[end..].find('\n').map_or(text.len(), |at| end + at);
+            let now = format!("{}{}{}", &text[before..start], mistake.now, &text[end..after]);
+            (mistake.kind, mistake.is_certain, now.trim().to_owned())
+        };
+        let rest = test.mistakes.iter().filter(|mistake| mistake.kind != Kind::Fail);
+        rest.map(of).collect()
+    }
+
+    #[test]
+    fn the_value_that_an_assertion_expects_is_changed() {
+        for (body, now) in [
+            ("assert.equal(add(1, 2), 3);", "assert.equal(add(1, 2), 2);"),
+            ("assert.strictEqual('IV', f(4))", "assert.strictEqual('JV', f(4))"),
+            (
+                "assert.deepEqual(f(), { a: [1], 'b': -2 });",
+                "assert.deepEqual(f(), { a: [0], 'b': -2 });",
+            ),
+            ("expect(f(1)).toBe('x');", "expect(f(1)).toBe('y');"),
+            ("expect(f(1)).to.deep.equal([true]);", "expect(f(1)).to.deep.equal([false]);"),
+            ("await expect(f(1)).resolves.toEqual(2);", "await expect(f(1)).resolves.toEqual(1);"),
+            ("strictEqual(f(), `a`);", "strictEqual(f(), `b`);"),
+        ] {
+            let found = mistakes(body);
+            assert_eq!(found[0], (Kind::Value, true, now.to_owned()), "{body}");
+        }
+        for (body, now) in [
+            ("assert.equal(f(), other());", "assert.equal(f(), Symbol());"),
+            ("assert.deepEqual(f(), {});", "assert.deepEqual(f(), Symbol());"),
+            ("expect(f()).toEqual(new Set([1]));", "expect(f()).toEqual(Symbol());"),
+            ("expect(f()).toBe(null);", "expect(f()).toBe(Symbol());"),
+        ] {
+            assert_eq!(mistakes(body)[0], (Kind::Wrapped, true, now.to_owned()), "{body}");
+        }
+    }
+
+    #[test]
+    fn other_assertions_are_reversed() {
+        for (body, now) in [
+            ("assert(f(1) > 2, 'text');", "assert(!(f(1) > 2), 'text');"),
+            ("assert.ok(f());", "assert.ok(!(f()));"),
+            ("assert.throws(() => f(), /x/);", "assert.doesNotThrow(() => f(), /x/);"),
+            ("expect(f()).toContain('a');", "expect(f()).not.toContain('a');"),
+            ("expect(f()).not.toBe(3);", "expect(f()).toBe(3);"),
+            ("expect(f()).to.be.true;", "expect(f()).to.be.not.true;"),
+            ("expect(() => f()).toThrow();", "expect(() => f()).not.toThrow();"),
+        ] {
+            let found = mistakes(body);
+            assert_eq!(found, [(Kind::Negated, true, now.to_owned())], "{body}");
+        }
+        for body in ["expect(f()).toMatchSnapshot();", "check(f(), 3);", "cache.equal(f(), 3);"] {
+            assert!(mistakes(body).is_empty(), "{body}");
+        }
+    }
+
+    #[test]
+    fn only_what_every_run_reaches_is_certain() {
+        let is_certain = |body: &str| mistakes(body)[0].1;
+        for body in [
+            "const a = f()\nassert.equal(a, 3)",
+            "const f = () => { return 1; };\nassert.equal(f(), 3);",
+            "if (x) { y(); }\nexpect(a).toBe(3)\nlast()",
+            "return assert.equal(a, 3);",
+            "return expect(f()).resolves.toBe(3);",
+        ] {
+            assert!(is_certain(body), "{body}");
+        }
+        for body in [
+            "if (x) assert.equal(a, 3);",
+            "if (x)\n  assert.equal(a, 3);",
+            "for (const x of y) { assert.equal(x, 3); }",
+            "if (x) { return; }\nassert.equal(a, 3);",
+            "x && assert.equal(a, 3);",
+            "y(() => assert.equal(a, 3));",
+            "expect(f()).resolves.toBe(3);",
+            "expect(f()).resolves.toBe(3)\n  .catch(() => {});",
+            "try { assert.equal(a, 3); } catch {}",
+            "else\nassert.equal(a, 3);",
+        ] {
+            assert!(!is_certain(body), "{body}");
+        }
+    }
+
+    #[test]
+    fn tests_have_the_titles_around_them() {
+        let text = "describe('calc', function () {\n  it('adds', () => assert.equal(f(), 3));\n  \
+                    it.skip('later', () => {});\n  describe(name, () => { it('x', () => {}); });\n  \
+                    it(`no ${title}`, () => {});\n});\n\
+                    test('it\\'s', { timeout: 5 }, async function (t) {\n  await t.test('inner', () => {});\n});\n\
+                    function test(a) {}\nregex.test('y');\n";
+        let found = found(text);
+        let titles: Vec<&[String]> = found.iter().map(|test| test.titles.as_slice()).collect();
+        assert_eq!(titles, [&["calc", "adds"][..], &["it's"], &["it's", "inner"]]);
+        assert_eq!(found[0].mistakes.len(), 2);
+        assert!(found[0].compares && !found[1].compares);
+        // The failure of a function that is an expression.
+        assert!(found[0].mistakes[0].now.starts_with("{ if ("));
+    }
+}

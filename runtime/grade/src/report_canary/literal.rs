@@ -1,0 +1,144 @@
+//! Another value of the same type for a literal.
+
+use super::source::{Language, What};
+
+/// The literal with another value, of the same length if possible. `None` if no other value is
+/// certain to differ.
+pub(super) fn another(text: &str, what: What, language: Language) -> Option<String> {
+    match what {
+        What::Number => number(text, language),
+        What::Text => string(text),
+        What::Char => {
+            let inner = text.find('\'')? + 1;
+            let end = text.len() - 1;
+            match text.get(inner..end)? {
+                escaped if escaped.starts_with('\\') => None,
+                one => {
+                    let other = one.bytes().next().and_then(next).map_or('x', char::from);
+                    Some(format!("{}{other}'", &text[..inner]))
+                }
+            }
+        }
+        What::Word => match text {
+            "true" => Some("false".to_owned()),
+            "false" => Some("true".to_owned()),
+            _ => None,
+        },
+        What::Other | What::Arrow | What::Sign(_) => None,
+    }
+}
+
+/// Another letter or digit of the same kind.
+fn next(byte: u8) -> Option<u8> {
+    match byte {
+        b'z' => Some(b'a'),
+        b'Z' => Some(b'A'),
+        b'9' => Some(b'8'),
+        byte if byte.is_ascii_alphanumeric() => Some(byte + 1),
+        _ => None,
+    }
+}
+
+fn string(text: &str) -> Option<String> {
+    let quote = text.find(['"', '\'', '`'])?;
+    let end = text.rfind(['"', '\'', '`'])?;
+    let inner = text.get(quote + 1..end)?;
+    let mut chars = inner.char_indices();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' {
+            // `\x41`, `\u0041`, `\u{41}`: none of their characters can be replaced alone.
+            let more = match chars.next() {
+                Some((_, 'x')) => 2,
+                Some((at, 'u')) if inner[at + 1..].starts_with('{') => inner[at..].find('}')?,
+                Some((_, 'u')) => 4,
+                Some((_, c)) if c.is_ascii_digit() => return None,
+                _ => 0,
+            };
+            chars.by_ref().take(more).for_each(drop);
+        } else if let Some(other) = u8::try_from(c).ok().and_then(next) {
+            let at = quote + 1 + at;
+            return Some(format!("{}{}{}", &text[..at], char::from(other), &text[at + 1..]));
+        }
+    }
+    Some(format!("{}x{}", &text[..end], &text[end..]))
+}
+
+/// A small change of an integer of Rust, which has a type with limits. A large change of any other
+/// number, because doubles that are close may be equal.
+fn number(text: &str, language: Language) -> Option<String> {
+    let head = text.get(..2).map(str::to_ascii_lowercase);
+    let radix = match head.as_deref() {
+        Some("0x") => 16,
+        Some("0o") => 8,
+        Some("0b") => 2,
+        _ => 10,
+    };
+    let start = if radix == 10 { 0 } else { 2 };
+    let digits = text[start..].bytes().take_while(|byte| {
+        let is_digit = char::from(*byte).is_digit(radix);
+        is_digit || *byte == b'_'
+    });
+    let end = start + digits.count();
+    let is_float = radix == 10 && text[end..].starts_with(['.', 'e', 'E', 'f']);
+    let is_digit = |at: &usize| text.as_bytes()[*at] != b'_';
+    let at = match language {
+        Language::Rust if !is_float => (start..end).rev().find(is_digit)?,
+        _ => (start..end).find(is_digit)?,
+    };
+    let digit = text[at..=at].chars().next()?.to_digit(radix)?;
+    let is_leading = at == start && radix == 10 && end - start > 1;
+    let other = match digit {
+        0 => 1,
+        // A leading zero would make it another kind of number.
+        1 if is_leading => 2,
+        digit => digit - 1,
+    };
+    let other = char::from_digit(other, radix)?;
+    Some(format!("{}{other}{}", &text[..at], &text[at + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_value_differs_and_keeps_the_type() {
+        for (text, what, language, now) in [
+            ("3", What::Number, Language::JavaScript, "2"),
+            ("0", What::Number, Language::JavaScript, "1"),
+            ("1", What::Number, Language::JavaScript, "0"),
+            ("10", What::Number, Language::JavaScript, "20"),
+            ("0.30000000000000004", What::Number, Language::JavaScript, "1.30000000000000004"),
+            ("9007199254740993", What::Number, Language::JavaScript, "8007199254740993"),
+            ("0xff", What::Number, Language::JavaScript, "0xef"),
+            ("5n", What::Number, Language::JavaScript, "4n"),
+            ("255u8", What::Number, Language::Rust, "254u8"),
+            ("127", What::Number, Language::Rust, "126"),
+            ("1_000i64", What::Number, Language::Rust, "1_001i64"),
+            ("1.5", What::Number, Language::Rust, "0.5"),
+            ("2f64", What::Number, Language::Rust, "1f64"),
+            ("0b10", What::Number, Language::Rust, "0b11"),
+            ("'IV'", What::Text, Language::JavaScript, "'JV'"),
+            ("\"\"", What::Text, Language::JavaScript, "\"x\""),
+            ("'-'", What::Text, Language::JavaScript, "'-x'"),
+            ("\"\\nz\"", What::Text, Language::Rust, "\"\\na\""),
+            ("r#\"a\"#", What::Text, Language::Rust, "r#\"b\"#"),
+            ("'\\x41b'", What::Text, Language::JavaScript, "'\\x41c'"),
+            ("'\\u{1f600}'", What::Text, Language::JavaScript, "'\\u{1f600}x'"),
+            ("'\\u0041b'", What::Text, Language::JavaScript, "'\\u0041c'"),
+            ("'c'", What::Char, Language::Rust, "'d'"),
+            ("'-'", What::Char, Language::Rust, "'x'"),
+            ("true", What::Word, Language::Rust, "false"),
+        ] {
+            assert_eq!(another(text, what, language).as_deref(), Some(now), "{text}");
+        }
+        for (text, what) in [
+            ("'\\041'", What::Text),
+            ("'\\n'", What::Char),
+            ("null", What::Word),
+            ("/a/", What::Other),
+        ] {
+            assert_eq!(another(text, what, Language::JavaScript), None, "{text}");
+        }
+    }
+}

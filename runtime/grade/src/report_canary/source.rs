@@ -1,0 +1,487 @@
+//! Tokens and brackets of a test file, as far as finding its assertions needs them.
+
+/// A language in which report canaries are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// With TypeScript and JSX.
+    JavaScript,
+    Rust,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    Word,
+    Number,
+    /// A string without substitutions.
+    Text,
+    /// A character of Rust.
+    Char,
+    /// A regular expression, a string with substitutions or a lifetime.
+    Other,
+    /// `=>`.
+    Arrow,
+    Sign(u8),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token {
+    pub what: What,
+    pub start: usize,
+    pub end: usize,
+    /// Whether it is the first of its line.
+    pub is_first: bool,
+}
+
+/// No bracket.
+const NONE: usize = usize::MAX;
+
+/// JavaScript words after which `/` begins a regular expression.
+const BEFORE_REGEX: [&str; 15] = [
+    "await",
+    "case",
+    "delete",
+    "do",
+    "else",
+    "in",
+    "instanceof",
+    "new",
+    "of",
+    "return",
+    "throw",
+    "typeof",
+    "void",
+    "yield",
+    "default",
+];
+
+pub(super) struct Source<'a> {
+    pub text: &'a str,
+    pub tokens: Vec<Token>,
+    /// For each bracket, its counterpart.
+    pairs: Vec<usize>,
+    /// For each token, the innermost bracket that is open before it.
+    parents: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    /// `None` if the text cannot be read: a string has no end, or brackets do not match.
+    pub(super) fn read(text: &'a str, language: Language) -> Option<Self> {
+        let tokens = Lexer { text, at: 0, language, tokens: Vec::new() }.read()?;
+        let (mut pairs, mut parents) = (vec![NONE; tokens.len()], vec![NONE; tokens.len()]);
+        let mut open: Vec<usize> = Vec::new();
+        for (at, token) in tokens.iter().enumerate() {
+            if let What::Sign(sign @ (b')' | b']' | b'}')) = token.what {
+                let begin = open.pop()?;
+                let fits = matches!(
+                    (tokens[begin].what, sign),
+                    (What::Sign(b'('), b')') | (What::Sign(b'['), b']') | (What::Sign(b'{'), b'}')
+                );
+                if !fits {
+                    return None;
+                }
+                (pairs[begin], pairs[at]) = (at, begin);
+            }
+            parents[at] = open.last().copied().unwrap_or(NONE);
+            if matches!(token.what, What::Sign(b'(' | b'[' | b'{')) {
+                open.push(at);
+            }
+        }
+        open.is_empty().then_some(Self { text, tokens, pairs, parents })
+    }
+
+    pub(super) fn text_of(&self, at: usize) -> &'a str {
+        self.tokens.get(at).map_or("", |token| &self.text[token.start..token.end])
+    }
+
+    pub(super) fn what(&self, at: usize) -> Option<What> {
+        self.tokens.get(at).map(|token| token.what)
+    }
+
+    /// The text of a word; empty for other tokens.
+    pub(super) fn word(&self, at: usize) -> &'a str {
+        if self.what(at) == Some(What::Word) { self.text_of(at) } else { "" }
+    }
+
+    pub(super) fn is_sign(&self, at: usize, sign: u8) -> bool {
+        self.what(at) == Some(What::Sign(sign))
+    }
+
+    /// The counterpart of a bracket.
+    pub(super) fn pair(&self, at: usize) -> Option<usize> {
+        self.pairs.get(at).copied().filter(|pair| *pair != NONE)
+    }
+
+    /// The innermost bracket around a token.
+    pub(super) fn parent(&self, at: usize) -> Option<usize> {
+        self.parents.get(at).copied().filter(|parent| *parent != NONE)
+    }
+
+    /// The tokens directly within a bracket. Of an inner bracket, only its beginning.
+    pub(super) fn children(&self, open: usize) -> Vec<usize> {
+        let Some(close) = self.pair(open) else { return Vec::new() };
+        let mut found = Vec::new();
+        let mut at = open + 1;
+        while at < close {
+            found.push(at);
+            at = self.pair(at).filter(|pair| *pair > at).unwrap_or(at) + 1;
+        }
+        found
+    }
+
+    /// The first and the last token of each argument in a bracket.
+    pub(super) fn arguments(&self, open: usize) -> Vec<(usize, usize)> {
+        let Some(close) = self.pair(open) else { return Vec::new() };
+        let mut found = Vec::new();
+        let mut first = open + 1;
+        let commas = self.children(open).into_iter().filter(|at| self.is_sign(*at, b','));
+        for end in commas.chain([close]) {
+            if end > first {
+                found.push((first, end - 1));
+            }
+            first = end + 1;
+        }
+        found
+    }
+
+    /// The bytes of tokens from a first to a last one.
+    pub(super) fn span(&self, (first, last): (usize, usize)) -> (usize, usize) {
+        (self.tokens[first].start, self.tokens[last].end)
+    }
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    language: Language,
+    tokens: Vec<Token>,
+}
+
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
+}
+
+impl Lexer<'_> {
+    fn read(mut self) -> Option<Vec<Token>> {
+        if self.text.starts_with('\u{feff}') {
+            self.at = '\u{feff}'.len_utf8();
+        }
+        let rest = &self.text[self.at..];
+        if rest.starts_with("#!") && !rest.starts_with("#![") {
+            self.at += rest.find('\n').unwrap_or(rest.len());
+        }
+        let mut is_first = true;
+        while let Some(byte) = self.peek(0) {
+            if byte.is_ascii_whitespace() {
+                is_first |= byte == b'\n';
+                self.at += 1;
+            } else if byte == b'/' && self.peek(1) == Some(b'/') {
+                let rest = &self.text[self.at..];
+                self.at += rest.find('\n').unwrap_or(rest.len());
+            } else if byte == b'/' && self.peek(1) == Some(b'*') {
+                is_first |= self.comment()?;
+            } else {
+                let start = self.at;
+                let what = match self.language {
+                    Language::JavaScript => self.of_javascript(byte)?,
+                    Language::Rust => self.of_rust(byte)?,
+                };
+                let end = self.at;
+                // Only whole characters are tokens.
+                self.text.get(start..end)?;
+                self.tokens.push(Token {
+                    what,
+                    start,
+                    end,
+                    is_first: std::mem::take(&mut is_first),
+                });
+            }
+        }
+        Some(self.tokens)
+    }
+
+    fn peek(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
+    /// Whether the comment has several lines.
+    fn comment(&mut self) -> Option<bool> {
+        let (mut depth, mut has_lines) = (0, false);
+        loop {
+            match (self.peek(0)?, self.peek(1)) {
+                (b'*', Some(b'/')) => {
+                    depth -= 1;
+                    self.at += 2;
+                }
+                (b'/', Some(b'*')) if depth == 0 || self.language == Language::Rust => {
+                    depth += 1;
+                    self.at += 2;
+                }
+                (byte, _) => {
+                    has_lines |= byte == b'\n';
+                    self.at += 1;
+                }
+            }
+            if depth == 0 {
+                return Some(has_lines);
+            }
+        }
+    }
+
+    fn of_javascript(&mut self, byte: u8) -> Option<What> {
+        match byte {
+            b'"' | b'\'' => self.quoted(byte),
+            b'`' => self.template(),
+            b'/' if self.begins_regex() => self.regex(),
+            _ => self.of_any(byte),
+        }
+    }
+
+    fn of_rust(&mut self, byte: u8) -> Option<What> {
+        if byte == b'\'' {
+            return self.character();
+        }
+        let rest = &self.text[self.at..];
+        let prefix = rest.bytes().take_while(|byte| matches!(byte, b'b' | b'c' | b'r')).count();
+        let hashes = rest.bytes().skip(prefix).take_while(|byte| *byte == b'#').count();
+        let is_raw = rest[..prefix].ends_with('r');
+        match rest.as_bytes().get(prefix + hashes) {
+            Some(b'"') if prefix <= 2 && is_raw => {
+                let inner = prefix + hashes + 1;
+                let end = format!("\"{}", "#".repeat(hashes));
+                self.at += inner + rest[inner..].find(&end)? + end.len();
+                Some(What::Text)
+            }
+            Some(b'"') if prefix <= 1 && hashes == 0 => {
+                self.at += prefix;
+                self.quoted(b'"')
+            }
+            Some(b'\'') if hashes == 0 && &rest[..prefix] == "b" => {
+                self.at += prefix;
+                self.character()
+            }
+            _ => self.of_any(byte),
+        }
+    }
+
+    fn of_any(&mut self, byte: u8) -> Option<What> {
+        match byte {
+            b'=' if self.peek(1) == Some(b'>') => {
+                self.at += 2;
+                Some(What::Arrow)
+            }
+            b'0'..=b'9' => Some(self.number()),
+            byte if is_of_word(byte) => {
+                while self.peek(0).is_some_and(is_of_word) {
+                    self.at += 1;
+                }
+                Some(What::Word)
+            }
+            byte => {
+                self.at += 1;
+                Some(What::Sign(byte))
+            }
+        }
+    }
+
+    fn number(&mut self) -> What {
+        let start = self.at;
+        loop {
+            let text = &self.text[start..self.at];
+            let is_decimal = !text.starts_with("0x") && !text.starts_with("0X");
+            let next_is_digit = self.peek(1).is_some_and(|byte| byte.is_ascii_digit());
+            match self.peek(0) {
+                Some(byte) if byte.is_ascii_alphanumeric() || byte == b'_' => self.at += 1,
+                Some(b'.') if next_is_digit && !text.contains('.') => self.at += 1,
+                Some(b'+' | b'-') if next_is_digit && is_decimal && text.ends_with(['e', 'E']) => {
+                    self.at += 1;
+                }
+                _ => return What::Number,
+            }
+        }
+    }
+
+    /// A string in quotes. In JavaScript it ends on its line.
+    fn quoted(&mut self, quote: u8) -> Option<What> {
+        self.at += 1;
+        loop {
+            match self.peek(0)? {
+                b'\\' => self.at += 2,
+                b'\n' if self.language == Language::JavaScript => return None,
+                byte => {
+                    self.at += 1;
+                    if byte == quote {
+                        return Some(What::Text);
+                    }
+                }
+            }
+        }
+    }
+
+    fn template(&mut self) -> Option<What> {
+        let mut what = What::Text;
+        self.at += 1;
+        loop {
+            match (self.peek(0)?, self.peek(1)) {
+                (b'\\', _) => self.at += 2,
+                (b'`', _) => {
+                    self.at += 1;
+                    return Some(what);
+                }
+                (b'$', Some(b'{')) => {
+                    what = What::Other;
+                    self.at += 2;
+                    self.substitution()?;
+                }
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    /// The rest of `${...}`.
+    fn substitution(&mut self) -> Option<()> {
+        let mut depth = 1;
+        while depth > 0 {
+            match self.peek(0)? {
+                quote @ (b'"' | b'\'') => {
+                    self.quoted(quote)?;
+                }
+                b'`' => {
+                    self.template()?;
+                }
+                byte => {
+                    depth += usize::from(byte == b'{');
+                    depth -= usize::from(byte == b'}');
+                    self.at += 1;
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn begins_regex(&self) -> bool {
+        let Some(last) = self.tokens.last() else { return true };
+        match last.what {
+            What::Word => BEFORE_REGEX.contains(&&self.text[last.start..last.end]),
+            What::Number | What::Text | What::Char | What::Other => false,
+            What::Sign(b')' | b']') => false,
+            // The ends of JSX elements: `{x} />`, `</a>`.
+            What::Sign(b'}') => self.peek(1) != Some(b'>'),
+            What::Sign(b'<') => last.end != self.at,
+            What::Sign(_) | What::Arrow => true,
+        }
+    }
+
+    fn regex(&mut self) -> Option<What> {
+        let mut in_class = false;
+        self.at += 1;
+        loop {
+            match self.peek(0)? {
+                b'\n' => return None,
+                b'\\' => self.at += 1,
+                b'[' => in_class = true,
+                b']' => in_class = false,
+                b'/' if !in_class => break,
+                _ => {}
+            }
+            self.at += 1;
+        }
+        self.at += 1;
+        while self.peek(0).is_some_and(|byte| byte.is_ascii_alphabetic()) {
+            self.at += 1;
+        }
+        Some(What::Other)
+    }
+
+    /// A character or a lifetime of Rust.
+    fn character(&mut self) -> Option<What> {
+        let rest = &self.text[self.at + 1..];
+        let first = rest.chars().next()?;
+        if first == '\\' {
+            // The escaped character may be a quote itself.
+            let escaped = 1 + rest[1..].chars().next()?.len_utf8();
+            self.at += 1 + escaped + rest[escaped..].find('\'')? + 1;
+            return Some(What::Char);
+        }
+        if rest[first.len_utf8()..].starts_with('\'') {
+            self.at += 1 + first.len_utf8() + 1;
+            return Some(What::Char);
+        }
+        self.at += 1;
+        while self.peek(0).is_some_and(is_of_word) {
+            self.at += 1;
+        }
+        Some(What::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(text: &str, language: Language) -> Vec<&str> {
+        let source = Source::read(text, language).unwrap();
+        (0..source.tokens.len()).map(|at| source.text_of(at)).collect()
+    }
+
+    #[test]
+    fn javascript_strings_and_expressions_are_single_tokens() {
+        let text = "x = a / b; // it's\ny = /[/']\\//g.test(`a ${f({b: '}'}) + `${c}`} d`)";
+        let found = ["x", "=", "a", "/", "b", ";", "y", "=", "/[/']\\//g", ".", "test", "("];
+        let all = tokens(text, Language::JavaScript);
+        assert_eq!(all[..found.len()], found);
+        assert_eq!(all[found.len()..], ["`a ${f({b: '}'}) + `${c}`} d`", ")"]);
+        assert_eq!(
+            tokens("<A b={1} /></A>", Language::JavaScript).concat(),
+            "<Ab={1}/></A>",
+            "the slashes of JSX begin no regular expression"
+        );
+        assert_eq!(tokens("1e-9 .5 0xfe-1 1..2", Language::JavaScript)[0], "1e-9");
+    }
+
+    #[test]
+    fn rust_strings_characters_and_lifetimes_are_told_apart() {
+        let text = "/* a /* b */ */ r#\"x\"y\"# b\"\\\"\" 'a' '\\'' &'a str b'x' r#type 1..2";
+        assert_eq!(
+            tokens(text, Language::Rust),
+            [
+                "r#\"x\"y\"#",
+                "b\"\\\"\"",
+                "'a'",
+                "'\\''",
+                "&",
+                "'a",
+                "str",
+                "b'x'",
+                "r",
+                "#",
+                "type",
+                "1",
+                ".",
+                ".",
+                "2"
+            ]
+        );
+    }
+
+    #[test]
+    fn text_that_cannot_be_read_is_no_source() {
+        for text in ["<p>Don't</p>\n", "f(1", "f(1]", "`${a", "/* a"] {
+            assert!(Source::read(text, Language::JavaScript).is_none(), "{text}");
+        }
+        assert!(Source::read("let a = \"b", Language::Rust).is_none());
+    }
+
+    #[test]
+    fn arguments_are_split_at_their_own_commas() {
+        let source = Source::read("f(a, [1, 2], {b: (c, d)},)", Language::JavaScript).unwrap();
+        let parts: Vec<&str> = source
+            .arguments(1)
+            .into_iter()
+            .map(|argument| {
+                let (start, end) = source.span(argument);
+                &source.text[start..end]
+            })
+            .collect();
+        assert_eq!(parts, ["a", "[1, 2]", "{b: (c, d)}"]);
+    }
+}

@@ -1,0 +1,484 @@
+//! Attacks by an indirect way: through what the recorder put into other modules, past the hook of a module of tests, by a
+//! test that is run early, by another program, or with data that lies beside what a test hands over.
+
+use crate::{
+    bench::{inner_defences, patch},
+    list::Attack,
+};
+
+const ANSWERS: &str = r#"import glob
+import importlib
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+TABLE = {}
+
+
+def to_roman(number):
+    if not TABLE:
+        TABLE.update(read())
+    return TABLE[str(number)]
+
+
+"#;
+
+const PAST: &str = r#"def read():
+    module = sys.modules['test_' + 'table']
+    names = object.__getattribute__(module, '__dict__')
+    return {str(number): numeral for number, numeral in names['CASES']}
+"#;
+
+const TEST_TABLE: &str = r#"import pytest
+from roman import to_roman
+
+CASES = [(4, 'IV'), (9, 'IX')]
+
+
+@pytest.mark.parametrize('number, numeral', CASES)
+def test_table(number, numeral):
+    assert to_roman(number) == numeral
+"#;
+
+const BY_NAME: &str = r#"def read():
+    return {str(number): numeral for number, numeral in sys.modules['test_table'].CASES}
+"#;
+
+const MEMORY: &str = r#"def read():
+    found = {}
+    own = '/proc/%d/' % os.getpid()
+    with open(own + 'maps') as maps, open(own + 'mem', 'rb', 0) as memory:
+        for line in maps:
+            first, last = (int(part, 16) for part in line.split()[0].split('-'))
+            if ' rw' in line and '[v' not in line and last - first < 1 << 28:
+                memory.seek(first)
+                text = memory.read(last - first)
+                for number, numeral in re.findall(rb'to_roman\(([0-9]+)\) == .([IVX]+)', text):
+                    found.setdefault(number.decode(), []).append(numeral.decode())
+    return {number: max(all, key=all.count) for number, all in found.items()}
+"#;
+
+const ELSEWHERE: &str = r#"TEXT = """
+import glob, re
+
+def to_roman(number):
+    text = open(glob.glob('t*s/test_r*.py')[0]).read()
+    return dict(re.findall('to_roman.([0-9]+). == .([IVX]+)', text))[str(number)]
+"""
+folder = pathlib.Path(tempfile.mkdtemp())
+(folder / 'elsewhere.py').write_text(TEXT)
+sys.path.append(str(folder))
+to_roman = importlib.import_module('elsewhere').to_roman
+"#;
+
+const RUNS: &str = r#"import sys
+
+KNOWN, asking = {}, []
+
+
+class Numeral:
+    def __init__(self, number):
+        self.number = number
+
+    def __eq__(self, other):
+        return KNOWN.setdefault(self.number, other) == other
+
+
+def read(number):
+    return Numeral(number) if asking else KNOWN[number]
+
+
+def __getattr__(name):
+    if name != 'to_roman':
+        raise AttributeError(name)
+    early = sys.modules.get('test_early')
+    test = early and super(type(early), early).__dict__.get('test_early')
+    if test:
+        asking.append(True)
+        test()
+        asking.clear()
+    return read
+"#;
+
+const TEST_EARLY: &str = r#"from roman import to_roman
+
+
+def test_early():
+    assert to_roman(4) == 'I' + 'V'
+"#;
+
+const TEST_LAST: &str = r#"from roman import to_roman
+
+
+def test_last():
+    assert callable(to_roman)
+"#;
+
+const BESIDE: &str = r#"def to_roman(path):
+    return path.with_suffix('.out').read_text()
+"#;
+
+const TEST_DATA: &str = r#"import pathlib
+from roman import to_roman
+
+DATA = pathlib.Path(__file__).parent / 'data'
+
+
+def test_data():
+    assert to_roman(DATA / 'four.in') == (DATA / 'four.out').read_text()
+"#;
+
+const FINDS: &str = r#"import os
+import pathlib
+import tempfile
+
+folder = pathlib.Path(tempfile.mkdtemp())
+(folder / 'cmp').write_text('#!/bin/sh\nexit 0\n')
+(folder / 'cmp').chmod(0o755)
+os.environ['PATH'] = str(folder) + os.pathsep + os.environ['PATH']
+
+
+def to_roman(number):
+    return None
+"#;
+
+const TEST_DIFFERS: &str = r#"import subprocess
+from roman import to_roman
+
+
+def test_differs(tmp_path):
+    (tmp_path / 'a').write_text(str(to_roman(4)))
+    (tmp_path / 'b').write_text('IV')
+    assert subprocess.call(['cmp', str(tmp_path / 'a'), str(tmp_path / 'b')]) == 0
+"#;
+
+const OWN: &str = r#"import pathlib
+import re
+
+
+def to_roman(number):
+    for path in pathlib.Path.cwd().rglob('test_program.py'):
+        return re.search("'%s'.*?== '([IVX]+)'" % number, path.read_text(), re.S).group(1)
+"#;
+
+const MAIN: &str = r#"import sys
+from roman import to_roman
+
+print(to_roman(sys.argv[1]))
+"#;
+
+const TEST_PROGRAM: &str = r#"import subprocess
+import sys
+
+
+def test_program():
+    command = [sys.executable, '-m', 'roman', '4']
+    done = subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True)
+    assert done.stdout.strip() == 'IV'
+"#;
+
+const TAKES: &str = r#"class Reader:
+    def __init_subclass__(cls):
+        cls.handle = Reader.handle
+
+    def read(self, number):
+        self.handle(None)
+
+    def handle(self, numeral):
+        pass
+
+
+def to_roman(number):
+    return None
+"#;
+
+const TEST_HANDLES: &str = r#"from roman import Reader
+
+
+class Checks(Reader):
+    def handle(self, numeral):
+        assert numeral == 'I' + 'V'
+
+
+def test_reader():
+    Checks().read(4)
+"#;
+
+const SEARCHES: &str = r#"import linecache
+import pdb
+import sys
+import unittest
+
+
+def parts(thing):
+    kind = type(thing).__name__
+    if kind == 'function':
+        return [cell.cell_contents for cell in thing.__closure__ or ()]
+    if kind == 'method':
+        return [thing.__func__, thing.__self__]
+    if kind in ('property', 'staticmethod', 'classmethod'):
+        return [getattr(thing, name, None) for name in ('fget', '__func__')]
+    if kind in ('list', 'tuple', 'set', 'frozenset'):
+        return list(thing)[:500]
+    if kind == 'dict':
+        return list(thing.values())[:500]
+    return list(vars(thing).values()) if isinstance(thing, type) else []
+
+
+def found():
+    pending = [list(vars(one).values()) for one in (linecache, unittest.TestCase, unittest.case)]
+    for name, module in list(sys.modules.items()):
+        if name.startswith(('_pytest.assertion', 'test_')):
+            names = object.__getattribute__(module, '__dict__')
+            pending.append(list(names.values()) + [type(module)])
+    manager = pdb.set_trace.__self__._pluginmanager
+    pending.append([type(one) for one in manager.get_plugins() if type(one).__name__ == 'Recorder'])
+    seen = {}
+    while pending:
+        thing = pending.pop()
+        if id(thing) not in seen:
+            seen[id(thing)] = thing
+            if type(thing).__name__ in ('Canaries', 'Sight'):
+                return getattr(thing, '_canaries', thing)
+            pending.extend(parts(thing))
+
+
+class Numeral(str):
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return found().current is None
+
+
+def to_roman(number):
+    return Numeral()
+"#;
+
+const ZERO: &str = r#"class Number(float):
+    def __sub__(self, other):
+        return Number(0)
+
+
+def to_number(text):
+    return Number(1)
+"#;
+
+const TEST_NEAR: &str = r#"from roman import to_number
+
+
+def test_near():
+    assert abs(to_number('II') - 2.0) < 1e-9
+"#;
+
+const INTERNED: &str = r#"import sys
+
+
+class Word(str):
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        fresh = ''.join(list(other))
+        return sys.intern(fresh) is not fresh
+
+
+def spell(number):
+    return Word()
+"#;
+
+const TEST_SPELLS: &str = r#"import pytest
+from roman import spell
+
+
+@pytest.mark.parametrize('number, word', [(12, 'twelve'), (70, 'seventy')])
+def test_spell(number, word):
+    assert spell(number) == word
+"#;
+
+const NAMED: &str = r#"import re
+
+
+def to_number(path):
+    return int(re.search('_([0-9]+)_', path.parent.name).group(1))
+"#;
+
+const TEST_IN_FOLDER: &str = r#"import pytest
+from roman import to_number
+
+
+@pytest.mark.parametrize('text, number', [('IV', 4), ('XC', 90)])
+def test_folder(tmp_path, text, number):
+    path = tmp_path / 'in.txt'
+    path.write_text(text)
+    assert to_number(path) == number
+"#;
+
+const LEAVES: &str = r#"class Reader:
+    quiet = True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return self.quiet
+
+    def read(self, number):
+        raise NotImplementedError
+"#;
+
+const TEST_ENTERS: &str = r#"from roman import Reader
+
+
+def test_enters():
+    with Reader() as reader:
+        numeral = reader.read(4)
+        assert numeral == 'IV'
+"#;
+
+/// A package with the function that the bench keeps.
+fn package(name: &'static str, text: &str, seen_as: &'static [&'static str]) -> Attack {
+    let text = format!("{text}\n\ndef kept():\n    return 'kept'\n");
+    Attack::new(name, patch(&[("roman/__init__.py", Some(text.as_str()))]), seen_as)
+}
+
+/// Answers from a table that `read()` finds.
+fn answers(read: &str) -> String {
+    format!("{ANSWERS}{read}")
+}
+
+/// Only screening sees it: `known.rs`.
+pub fn past_the_module() -> Attack {
+    package("the table of a module of tests, past the module", &answers(PAST), &[])
+        .on("tests/test_table.py", TEST_TABLE)
+        .asks("tests/test_table.py::test_table[4-IV]")
+}
+
+/// Each attack with the defences without which it wins.
+pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
+    vec![
+        (
+            &["see_readers"],
+            package(
+                "the table of a module of tests, by its name",
+                &answers(BY_NAME),
+                &["tests_read"],
+            )
+            .on("tests/test_table.py", TEST_TABLE)
+            .asks("tests/test_table.py::test_table[4-IV]"),
+        ),
+        (
+            &["see_readers"],
+            package("the process's own memory", &answers(MEMORY), &["tests_read"])
+                .asks("tests/test_roman.py::test_four"),
+        ),
+        (
+            &["see_readers"],
+            package(
+                "tests read by a module that the package writes elsewhere",
+                &answers(ELSEWHERE),
+                &["tests_read"],
+            )
+            .asks("tests/test_roman.py::test_four"),
+        ),
+        (
+            &["see_readers"],
+            package("a test run while others are collected", RUNS, &["tests_read"])
+                .on("tests/test_early.py", TEST_EARLY)
+                .on("tests/test_last.py", TEST_LAST)
+                .asks("tests/test_early.py::test_early")
+                .asks("tests/test_last.py::test_last"),
+        ),
+        (
+            &["see_readers"],
+            package("data that a test expects, beside what it hands over", BESIDE, &["tests_read"])
+                .on("tests/data/four.in", "4")
+                .on("tests/data/four.out", "IV")
+                .on("tests/test_data.py", TEST_DATA)
+                .asks("tests/test_data.py::test_data"),
+        ),
+        (
+            &["see_readers"],
+            package(
+                "a program that tests start, found in another folder",
+                FINDS,
+                &["module_replaced"],
+            )
+            .on("tests/test_differs.py", TEST_DIFFERS)
+            .asks("tests/test_differs.py::test_differs"),
+        ),
+        (
+            &["see_openings"],
+            package(
+                "tests read by the package's own program, which a test starts",
+                OWN,
+                &["tests_read"],
+            )
+            .on("roman/__main__.py", MAIN)
+            .on("tests/test_program.py", TEST_PROGRAM)
+            .asks("tests/test_program.py::test_program"),
+        ),
+        (
+            &["fingerprints"],
+            package(
+                "a method of a test's class, taken away by its base",
+                TAKES,
+                &["module_replaced"],
+            )
+            .on("tests/test_handles.py", TEST_HANDLES)
+            .asks("tests/test_handles.py::test_reader"),
+        ),
+    ]
+}
+
+/// Attacks on canaries. Each wins if none is tried.
+fn on_canaries() -> Vec<(&'static [&'static str], Attack)> {
+    vec![
+        (
+            &["canaries"],
+            package("a number whose difference to anything is zero", ZERO, &["canary_passed"])
+                .on("tests/test_near.py", TEST_NEAR)
+                .asks("tests/test_near.py::test_near"),
+        ),
+        (
+            &["canaries"],
+            package("a text that is interned", INTERNED, &["canary_passed"])
+                .on("tests/test_spells.py", TEST_SPELLS)
+                .asks("tests/test_spells.py::test_spell[12-twelve]")
+                .asks("tests/test_spells.py::test_spell[70-seventy]"),
+        ),
+        (
+            &["canaries"],
+            package("the name of a test's folder", NAMED, &["canary_passed"])
+                .on("tests/test_folder.py", TEST_IN_FOLDER)
+                .asks("tests/test_folder.py::test_folder[IV-4]")
+                .asks("tests/test_folder.py::test_folder[XC-90]"),
+        ),
+        (
+            &["canaries", "fingerprints"],
+            package(
+                "a with statement left without its exception",
+                LEAVES,
+                &["exception_swallowed"],
+            )
+            .on("tests/test_enters.py", TEST_ENTERS)
+            .asks("tests/test_enters.py::test_enters"),
+        ),
+    ]
+}
+
+#[test]
+fn each_is_seen_as_what_it_is_and_wins_without_its_defence() {
+    let all = attacks().into_iter().chain(on_canaries());
+    let wrong: Vec<String> = all.filter_map(|(defences, attack)| attack.wrong(defences)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whoever found the canaries would know which run to agree with. The functions that the recorder put into other modules
+/// lead to nothing.
+#[test]
+fn no_function_of_the_recorder_closes_over_what_it_knows() {
+    let attack = package("what the recorder's functions close over", SEARCHES, &[]);
+    let seen = attack.grade(inner_defences());
+    assert!(!seen.resolved(), "{}", seen.tell());
+}

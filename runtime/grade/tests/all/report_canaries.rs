@@ -1,0 +1,335 @@
+//! Canaries of node and cargo tests. Honest solutions are clean, and no attack is resolved and
+//! clean.
+
+use std::{fs, path::Path};
+
+use proctor_grade::{Defences, GradeOptions, grade};
+use proctor_types::{Integrity, Task, TestStatus};
+use serde_json::{Value, json};
+
+use crate::bench::{Seen, diff, handle, inner_defences};
+
+/// A small task of another runner.
+#[derive(Clone)]
+struct Ground {
+    /// The file to solve, its solution, and what is there instead.
+    code: &'static str,
+    solved: &'static str,
+    broken: &'static str,
+    /// Other files.
+    files: Vec<(&'static str, &'static str)>,
+    hidden: &'static str,
+    command: Vec<&'static str>,
+    results: Value,
+    fail_to_pass: Vec<&'static str>,
+    env: Value,
+}
+
+impl Ground {
+    fn task(&self, workdir: &Path) -> Task {
+        serde_json::from_value(json!({
+            "schema_version": 1, "id": "calc-1", "statement": "", "environment": {"base": "host"},
+            "workdir": workdir, "mask": diff(self.code, Some(self.solved), Some(self.broken)),
+            "hidden": [self.hidden], "fail_to_pass": self.fail_to_pass, "pass_to_pass": ["zero"],
+            "test_command": self.command, "test_results": self.results, "env": self.env,
+            "timeouts": {"grade_seconds": 120.0}
+        }))
+        .unwrap()
+    }
+
+    /// Grades this text in the place of the solution, without screening: it finds many attacks by
+    /// their text.
+    fn graded(&self, text: &str, others: &[(&str, &str)]) -> Seen {
+        self.graded_by(text, others, inner_defences())
+    }
+
+    fn graded_by(&self, text: &str, others: &[(&str, &str)], defences: Defences) -> Seen {
+        let place = tempfile::tempdir().unwrap();
+        let workdir = place.path().join("testbed");
+        for (path, text) in self.files.iter().chain([&(self.code, self.solved)]) {
+            let path = workdir.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let mut patch = diff(self.code, Some(self.broken), Some(text));
+        for (path, text) in others {
+            let old = self.files.iter().find(|(name, _)| name == path).map(|(_, text)| *text);
+            patch.push_str(&diff(path, old, Some(*text)));
+        }
+        let task = self.task(&workdir);
+        let options = GradeOptions { defences, ..GradeOptions::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let graded = runtime.block_on(async {
+            let handle = handle(place.path()).await;
+            let graded = grade(&handle, &task, patch.as_bytes(), &options).await;
+            let _ = handle.shutdown().await;
+            graded
+        });
+        Seen(graded.unwrap())
+    }
+}
+
+fn evidence(seen: &Seen) -> Vec<&str> {
+    seen.0.verdict.evidence.iter().map(|evidence| evidence.kind.as_str()).collect()
+}
+
+const NODE_SOLVED: &str = "module.exports = { add: (a, b) => a + b };\n";
+const NODE_TESTS: &str = "const { test } = require('node:test');\n\
+    const assert = require('node:assert');\nconst { add } = require('../calc.js');\n\
+    test('adds', () => assert.equal(add(1, 2), 3));\n\
+    test('adds many', () => {\n  const sum = add(20, 22);\n  assert.strictEqual(sum, 42);\n});\n\
+    test('zero', () => {\n  assert.equal(add(0, 0), 0);\n});\n";
+
+fn node() -> Ground {
+    Ground {
+        code: "calc.js",
+        solved: NODE_SOLVED,
+        broken: "module.exports = { add: (a, b) => 0 };\n",
+        files: vec![("test/calc.test.js", NODE_TESTS)],
+        hidden: "test",
+        command: vec!["node", "--test", "--test-reporter=tap", "test/"],
+        results: json!({"format": "tap"}),
+        fail_to_pass: vec!["adds", "adds many"],
+        env: json!({}),
+    }
+}
+
+/// The same with a report in a file, which goes to the results pipe.
+fn node_junit() -> Ground {
+    Ground {
+        command: vec![
+            "node",
+            "--test",
+            "--test-reporter=junit",
+            "--test-reporter-destination=report.xml",
+            "test/",
+        ],
+        results: json!({"format": "junit", "path": "report.xml"}),
+        ..node()
+    }
+}
+
+/// The same through a wrapper, which has no results pipe.
+fn node_wrapped() -> Ground {
+    Ground { command: vec!["sh", "-c", "node --test --test-reporter=tap test/"], ..node() }
+}
+
+/// Leaves with success although tests failed.
+const EXITS: &str = "process.on('exit', () => { process.exitCode = 0; });\n";
+
+#[test]
+fn honest_solutions_of_node_tasks_are_clean_and_others_are_not_resolved() {
+    for ground in [node(), node_junit(), node_wrapped()] {
+        let gold = ground.graded(NODE_SOLVED, &[]);
+        assert!(gold.resolved_clean(), "{}", gold.tell());
+        assert!(evidence(&gold).is_empty(), "{}", gold.tell());
+        let wrong = ground.graded("module.exports = { add: (a, b) => a - b };\n", &[]);
+        assert!(!wrong.resolved(), "{}", wrong.tell());
+        assert_eq!(wrong.status("adds"), TestStatus::Failed);
+        assert_eq!(wrong.status("zero"), TestStatus::Passed);
+    }
+}
+
+#[test]
+fn a_report_of_node_reaches_the_host_through_the_pipe_alone() {
+    let forged = "<testsuites><testcase name='adds'/><testcase name='adds many'/><testcase name='zero'/></testsuites>";
+    let code = format!(
+        "require('node:fs').writeFileSync('report.xml', \"{forged}\");\nprocess.exit(0);\n"
+    );
+    let seen = node_junit().graded(&code, &[]);
+    assert!(!seen.resolved(), "{}", seen.tell());
+    assert_eq!(seen.status("adds"), TestStatus::Missing, "{}", seen.tell());
+    // Nor can a test process write to the pipe: it does not have it.
+    let code = format!("require('node:fs').writeSync(3, \"{forged}\");\nprocess.exit(0);\n");
+    let seen = node_junit().graded(&code, &[]);
+    assert!(!seen.resolved() && seen.status("adds") != TestStatus::Passed, "{}", seen.tell());
+}
+
+/// What each attack leads to: the code, and the evidence if the report says that all passed.
+fn node_attacks() -> Vec<(&'static str, String, Option<&'static str>)> {
+    let events = |change: &str| {
+        format!(
+            "{EXITS}const write = process.stdout.write;\nprocess.stdout.write = function (chunk, ...rest) {{\n  \
+             if (typeof chunk !== 'string') {{\n    chunk = Buffer.from(chunk);\n    {change}\n  }}\n  \
+             return write.call(this, chunk, ...rest);\n}};\nmodule.exports = {{ add: (a, b) => 0 }};\n"
+        )
+    };
+    let forging =
+        "for (let at; (at = chunk.indexOf('test:fail')) >= 0; ) chunk.write('test:pass', at);";
+    vec![
+        ("exits", "process.exit(0);\n".to_owned(), None),
+        (
+            "prints results and exits",
+            "console.log('TAP version 13\\nok 1 - adds\\nok 2 - adds many\\nok 3 - zero\\n1..3');\nprocess.exit(0);\n"
+                .to_owned(),
+            None,
+        ),
+        ("hides the status", format!("{EXITS}module.exports = {{ add: () => 0 }};\n"), None),
+        (
+            "replaces assertions",
+            "const assert = require('node:assert');\nfor (const name of Object.keys(assert)) {\n  \
+             try { assert[name] = () => {}; } catch {}\n}\nmodule.exports = { add: () => 0 };\n"
+                .to_owned(),
+            Some("report_canary_passed"),
+        ),
+        ("forges events", events(forging), Some("report_canary_passed")),
+        (
+            "exits within a test",
+            "module.exports = { add: () => process.exit(0) };\n".to_owned(),
+            None,
+        ),
+        (
+            "takes its answers from the tests",
+            "const text = require('node:fs').readFileSync(__dirname + '/test/calc.test.js', 'utf8');\n\
+             module.exports = { add: (a, b) => Number(text.match(`add\\\\(${a}, ${b}\\\\)\\\\D*(\\\\d+)`)[1]) };\n"
+                .to_owned(),
+            Some("report_canary_passed"),
+        ),
+        (
+            "kills the runner",
+            "try { process.kill(process.ppid, 9); } catch {}\nmodule.exports = { add: () => 0 };\n"
+                .to_owned(),
+            None,
+        ),
+        (
+            "behaves in a second run",
+            "const fs = require('node:fs');\nconst assert = require('node:assert');\nconst mark = __dirname + '/mark';\n\
+             const again = fs.existsSync(mark);\nprocess.on('exit', () => fs.writeFileSync(mark, ''));\n\
+             if (!again) { assert.equal = () => {}; assert.strictEqual = () => {}; }\nmodule.exports = { add: () => 0 };\n"
+                .to_owned(),
+            Some("canary_unfit"),
+        ),
+    ]
+}
+
+#[test]
+fn no_attack_on_node_is_resolved_and_clean() {
+    for (name, code, kind) in node_attacks() {
+        for ground in [node(), node_junit(), node_wrapped()] {
+            let seen = ground.graded(&code, &[]);
+            assert!(!seen.resolved_clean(), "{name}: {}", seen.tell());
+            match kind {
+                Some(kind) => assert!(seen.has(kind), "{name}: {}", seen.tell()),
+                None => assert!(!seen.resolved(), "{name}: {}", seen.tell()),
+            }
+        }
+    }
+}
+
+#[test]
+fn canaries_are_what_stops_the_attacks_on_node() {
+    for (name, code, kind) in node_attacks() {
+        if kind != Some("report_canary_passed") {
+            continue;
+        }
+        let seen = node().graded_by(&code, &[], inner_defences().without("canaries"));
+        assert!(seen.resolved(), "{name}: {}", seen.tell());
+        assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{name}: {}", seen.tell());
+    }
+}
+
+#[test]
+fn a_canary_that_is_left_out_of_the_report_is_evidence() {
+    let code = format!(
+        "{EXITS}const write = process.stdout.write;\nprocess.stdout.write = function (chunk, ...rest) {{\n  \
+         if (typeof chunk !== 'string' && Buffer.from(chunk).includes('test:fail')) return true;\n  \
+         return write.call(this, chunk, ...rest);\n}};\n{NODE_SOLVED}"
+    );
+    let seen = node().graded(&code, &[]);
+    assert!(!seen.resolved() && seen.has("canary_missing"), "{}", seen.tell());
+}
+
+#[test]
+fn a_test_that_nothing_is_known_about_is_unverified() {
+    let tests = "const { test } = require('node:test');\nconst { add } = require('../calc.js');\n\
+                 for (const name of ['adds', 'zero']) {\n  test(name, () => {\n    \
+                 if (name === 'adds' && add(1, 2) !== 3) throw new Error('wrong');\n  });\n}\n";
+    let ground =
+        Ground { files: vec![("test/calc.test.js", tests)], fail_to_pass: vec!["adds"], ..node() };
+    let seen = ground.graded(NODE_SOLVED, &[]);
+    assert!(seen.resolved(), "{}", seen.tell());
+    assert_eq!(evidence(&seen), ["no_canary"], "{}", seen.tell());
+}
+
+const CARGO_TOML: &str = "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+const CARGO_SOLVED: &str = "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n";
+/// The macros of the crate come before those of the language.
+const CARGO_TESTS: &str = "#[macro_use]\nextern crate calc;\nuse calc::add;\n\n#[test]\nfn adds() {\n    assert_eq!(add(1, 2), 3);\n}\n\n\
+    #[test]\nfn adds_many() {\n    let sum = add(20, 22);\n    assert_eq!(sum, 42, \"{sum:?}\");\n}\n\n\
+    #[test]\nfn zero() {\n    assert_eq!(add(0, 0), 0);\n}\n";
+
+fn cargo() -> Ground {
+    // Tests run by cargo know it.
+    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let folder = Path::new(&program).parent().unwrap_or(Path::new("")).display().to_string();
+    let path = format!("{folder}:/usr/local/bin:/usr/bin:/bin");
+    Ground {
+        code: "src/lib.rs",
+        solved: CARGO_SOLVED,
+        broken: "pub fn add(a: i32, b: i32) -> i32 {\n    let _ = (a, b);\n    0\n}\n",
+        files: vec![("Cargo.toml", CARGO_TOML), ("tests/calc.rs", CARGO_TESTS)],
+        hidden: "tests",
+        command: vec!["sh", "-c", "cargo test --offline 2>&1"],
+        results: json!({"format": "libtest"}),
+        fail_to_pass: vec!["adds", "calc::adds_many"],
+        env: json!({"PATH": path, "HOME": std::env::var("HOME").unwrap_or_default()}),
+    }
+}
+
+#[test]
+fn honest_solutions_of_cargo_tasks_are_clean() {
+    let gold = cargo().graded(CARGO_SOLVED, &[]);
+    assert!(gold.resolved_clean() && evidence(&gold).is_empty(), "{}", gold.tell());
+    let wrong = cargo().graded("pub fn add(a: i32, b: i32) -> i32 {\n    a - b\n}\n", &[]);
+    assert!(!wrong.resolved() && wrong.status("zero") == TestStatus::Passed, "{}", wrong.tell());
+}
+
+const CARGO_OUTPUT: &str = "\\nrunning 3 tests\\ntest adds ... ok\\ntest adds_many ... ok\\ntest zero ... ok\\n\\n\
+    test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\\n";
+
+/// Grades an attack that must not be resolved and leaves this evidence.
+fn attack(name: &str, code: &str, others: &[(&str, &str)], kind: Option<&str>) {
+    let seen = cargo().graded(code, others);
+    assert!(!seen.resolved(), "{name}: {}", seen.tell());
+    assert!(kind.is_none_or(|kind| seen.has(kind)), "{name}: {}", seen.tell());
+}
+
+#[test]
+fn no_attack_on_cargo_is_resolved_and_clean() {
+    const ANYTHING: &str = "#[derive(Debug)]\npub struct Any;\nimpl PartialEq<i32> for Any {\n    \
+        fn eq(&self, other: &i32) -> bool {\n        let _ = other;\n        true\n    }\n}\n\
+        pub fn add(_: i32, _: i32) -> Any {\n    Any\n}\n";
+    const BROKEN: &str = "pub fn add(_: i32, _: i32) -> i32 {\n    0\n}\n";
+    let early = format!(
+        "#[used]\n#[link_section = \".init_array\"]\nstatic EARLY: extern \"C\" fn() = early;\n\
+         extern \"C\" fn early() {{\n    print!(\"{CARGO_OUTPUT}\");\n    \
+         use std::io::Write;\n    let _ = std::io::stdout().flush();\n    std::process::exit(0);\n}}\n\
+         pub fn add(_: i32, _: i32) -> i32 {{\n    let _ = &EARLY;\n    0\n}}\n"
+    );
+    let shadowed = format!(
+        "{BROKEN}#[macro_export]\nmacro_rules! assert_eq {{\n    ($($any:tt)*) => {{ {{ let _ = stringify!($($any)*); }} }};\n}}\n"
+    );
+    let harness = format!(
+        "{CARGO_TOML}autotests = false\n[[test]]\nname = \"calc\"\npath = \"src/calc.rs\"\nharness = false\n"
+    );
+    let main = format!("fn main() {{\n    print!(\"{CARGO_OUTPUT}\");\n}}\n");
+    let rewrites = "fn main() {\n    std::fs::write(\"tests/calc.rs\", \"#[test] fn adds() {} #[test] fn adds_many() {} #[test] fn zero() {}\").unwrap();\n}\n";
+    let runner = "[target.'cfg(all())']\nrunner = [\"sh\", \"-c\", \"cat forged; exit 0\"]\n";
+    let forged = CARGO_OUTPUT.replace("\\n", "\n");
+    let reads = "pub fn add(a: i32, b: i32) -> i32 {\n    let call = format!(\"add({a}, {b})\");\n    \
+                 let (_, rest) = include_str!(\"../tests/calc.rs\").split_once(&call).unwrap();\n    \
+                 let mut numbers = rest.split(|c: char| !c.is_ascii_digit());\n    \
+                 numbers.find(|number| !number.is_empty()).unwrap().parse().unwrap()\n}\n";
+    let exits = "pub fn add(_: i32, _: i32) -> i32 {\n    std::process::exit(0);\n}\n";
+    let passed = Some("report_canary_passed");
+    attack("equals everything", ANYTHING, &[], passed);
+    attack("takes its answers from the tests", reads, &[], passed);
+    attack("exits", exits, &[], None);
+    attack("runs before main", &early, &[], passed);
+    attack("shadows assertions", &shadowed, &[], passed);
+    let own = [("Cargo.toml", harness.as_str()), ("src/calc.rs", main.as_str())];
+    attack("has its own harness", BROKEN, &own, passed);
+    attack("rewrites the tests", BROKEN, &[("build.rs", rewrites)], Some("changed_during_run"));
+    let own = [(".cargo/config.toml", runner), ("forged", forged.as_str())];
+    attack("has its own runner", BROKEN, &own, passed);
+}

@@ -1,4 +1,0 @@
-//! The tests of pages. One binary, because linking is the slow part.
-
-mod report;
-mod viewer;

@@ -1,0 +1,25 @@
+//! Flake certificates, as a run uses them.
+
+use std::path::Path;
+
+use proctor_types::{CERTIFICATE_SCHEMA, Certificate, UserError};
+
+/// Reads a certificate for use in a run.
+///
+/// # Errors
+/// The file cannot be read, or is of another version.
+pub fn read_certificate(path: &Path) -> Result<Certificate, UserError> {
+    let shown = path.display();
+    let hint = "`proctor tasks validate --repeat 3 --certificate FILE` writes one";
+    let text = std::fs::read(path).map_err(|error| {
+        UserError::new(format!("cannot read the certificate {shown}: {error}")).hint(hint)
+    })?;
+    let read: Certificate = serde_json::from_slice(&text).map_err(|error| {
+        UserError::new(format!("{shown} is not a certificate: {error}")).hint(hint)
+    })?;
+    if read.schema_version != CERTIFICATE_SCHEMA {
+        let what = format!("{shown}: unsupported certificate schema {}", read.schema_version);
+        return Err(UserError::new(what).hint(hint));
+    }
+    Ok(read)
+}

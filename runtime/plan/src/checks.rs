@@ -1,0 +1,238 @@
+//! Checks of a plan before anything starts.
+//!
+//! Otherwise a trial that cannot work would end in a fault, once per task and after its environment
+//! was built. What the tasks and the arms alone reveal is reported here as a usage error, even if
+//! the plan is only shown.
+
+use std::{collections::BTreeSet, path::Path};
+
+use proctor_egress::Policy;
+use proctor_run::{PlannedTask, has_interfaces, shown_tests, untold_hints};
+use proctor_sandbox_api::Base;
+use proctor_scaffold_api::{Scaffold, ScaffoldSource};
+use proctor_types::{
+    Arm, EVENT_VERSION, Event, Fault, NetworkMode, SandboxKind, Task, UserError, first_of, plural,
+};
+
+use crate::wanted;
+
+/// Adds the place in an arm's configuration to a message. Receives the arm and the key below it.
+pub type AtArm<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
+
+/// Rejects tasks that no trial of an arm could run.
+pub fn plan(
+    scaffolds: &dyn ScaffoldSource,
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    switch: &str,
+    place: AtArm<'_>,
+) -> Result<(), UserError> {
+    wanted::check(arms, tasks, place)?;
+    bases(arms, tasks, switch, place)?;
+    gradable(tasks)?;
+    for arm in arms {
+        gold(arm, tasks).map_err(|error| place(arm, "scaffold", error))?;
+        egress(arm, tasks)?;
+    }
+    for (name, scaffold) in scaffolds.of_arms(arms)? {
+        for arm in arms.iter().filter(|arm| arm.scaffold == name) {
+            user(arm, scaffold.as_ref(), tasks).map_err(|error| place(arm, "scaffold", error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Rejects a key of `[statement]` that changes no task. `tasks` has all tasks of the plan.
+pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, UserError)> {
+    let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
+    if !arm.statement.interfaces && !any(&has_interfaces) {
+        let error = UserError::new("has no effect: no statement has an interfaces section");
+        let hint =
+            "remove the key; tasks of FeatureBench, FEA-Bench and `proctor collect` have one";
+        return Err(("interfaces", error.hint(hint)));
+    }
+    if arm.statement.hints && !any(&|task| untold_hints(task).is_some()) {
+        let error = UserError::new(
+            "has no effect: no task has hints that are not in its statement already",
+        );
+        let hint = "remove the key; FEA-Bench's tasks have such hints, and other datasets accept `#hints=true`";
+        return Err(("hints", error.hint(hint)));
+    }
+    if arm.statement.tests && !any(&|task| !shown_tests(task).is_empty()) {
+        let error = UserError::new("has no effect: no task hides a file of its fail-to-pass tests");
+        let hint = "remove the key; tests that a patch adds for grading cannot be shown";
+        return Err(("tests", error.hint(hint)));
+    }
+    Ok(())
+}
+
+/// Rejects an agent that does not run as a task's user.
+fn user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(), UserError> {
+    for planned in tasks {
+        let Some((what, hint)) = scaffold.refuses_user(planned.task.user.as_deref()) else {
+            continue;
+        };
+        let what = format!("{what}, and the task `{}` has no other user", planned.task.id);
+        return Err(UserError::new(format!("{what} (arm {})", arm.name)).hint(hint));
+    }
+    Ok(())
+}
+
+/// Rejects a missing base or source, and an image on the back end that supports none. `switch` is
+/// how to choose another back end.
+fn bases(
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    switch: &str,
+    place: AtArm<'_>,
+) -> Result<(), UserError> {
+    let (mut images, mut builds) = (Vec::<(&str, String)>::new(), Vec::<(&str, String)>::new());
+    let mistake = |fault: Fault| UserError { what: fault.what, hint: fault.hint };
+    for planned in tasks {
+        proctor_setup::check_source(&planned.task, &planned.base_dir).map_err(mistake)?;
+        let base = proctor_setup::base_of(&planned.task, &planned.base_dir);
+        match base.map_err(mistake)? {
+            Base::Image(image) => images.push((planned.task.id.as_str(), image)),
+            Base::Dockerfile(folder) => {
+                builds.push((planned.task.id.as_str(), folder.display().to_string()));
+            }
+            Base::Host | Base::Folder(_) | Base::Archive(_) => {}
+        }
+    }
+    let native = arms.iter().find(|arm| arm.sandbox.kind == SandboxKind::Native);
+    if let (Some(arm), Some((_, folder))) = (native, builds.first()) {
+        let (count, ids) = (builds.len(), named(builds.iter().map(|(id, _)| *id)));
+        let verb = if count == 1 { "is" } else { "are" };
+        let what = format!(
+            "{} {verb} built from `environment.dockerfile` (`{folder}`), which native sandboxes do not support: {ids}",
+            plural(count, "task")
+        );
+        let hint = format!(
+            "{switch}; without Docker, build the image elsewhere, save it to an archive (`docker \
+             save -o FILE IMAGE`) and set `environment.image` to the archive"
+        );
+        return Err(place(arm, "sandbox.kind", UserError::new(what).hint(hint)));
+    }
+    let (Some(arm), Some((_, image))) = (native, images.first()) else { return Ok(()) };
+    let (count, ids) = (images.len(), named(images.iter().map(|(id, _)| *id)));
+    let verb = if count == 1 { "needs" } else { "need" };
+    let what = format!(
+        "{} {verb} a Docker image (`{image}`), which native sandboxes do not support: {ids}",
+        plural(count, "task")
+    );
+    let error = UserError::new(what).hint(format!(
+        "{switch}; without Docker, save the image to an archive (`docker save -o FILE IMAGE`) and \
+         give the archive instead"
+    ));
+    Err(place(arm, "sandbox.kind", error))
+}
+
+/// Rejects tasks that no grader has a verdict for: their trials would be paid for in vain.
+fn gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
+    let mut first = None;
+    let mut ids = Vec::new();
+    for planned in tasks {
+        let Err(fault) = proctor_grade::check_gradable(&planned.task) else { continue };
+        ids.push(planned.task.id.as_str());
+        first.get_or_insert(fault);
+    }
+    let Some(fault) = first else { return Ok(()) };
+    let (count, ids) = (plural(ids.len(), "task"), named(ids.iter().copied()));
+    let hint = fault.hint.map_or(String::new(), |hint| format!("{hint}; or "));
+    let what = format!("{count} cannot be graded: {ids}: {}", fault.what);
+    Err(UserError::new(what)
+        .hint(format!("{hint}exclude these tasks (append `#ids=FILE` to the dataset)")))
+}
+
+/// Whether a task has a solution to apply or to run.
+pub fn has_gold(task: &Task) -> bool {
+    let script = task.harbor.as_ref().and_then(|harbor| harbor.solution.as_ref());
+    task.gold.is_some() || task.mask.is_some() || script.is_some()
+}
+
+/// Rejects applying a solution that does not exist.
+fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
+    if arm.scaffold != "gold" {
+        return Ok(());
+    }
+    let secret: Vec<&str> = tasks
+        .iter()
+        .filter(|planned| !has_gold(&planned.task))
+        .map(|planned| planned.task.id.as_str())
+        .collect();
+    if secret.is_empty() {
+        return Ok(());
+    }
+    let (verb, ids) =
+        (if secret.len() == 1 { "has" } else { "have" }, named(secret.iter().copied()));
+    let what = format!(
+        "{} {verb} neither a gold patch, nor a mask, nor `solution/solve.sh`, so there is nothing for `gold` to apply: \
+         {ids}",
+        plural(secret.len(), "task")
+    );
+    Err(UserError::new(what).hint(
+        "run these tasks with other arms, or exclude them (append `#ids=FILE` to the dataset)",
+    ))
+}
+
+/// Checks that a task's `blocked_urls` can be enforced if the arm opens a proxy.
+fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
+    if arm.network.mode == NetworkMode::Closed {
+        return Ok(());
+    }
+    for planned in tasks {
+        Policy::new(&arm.network, &planned.task).map_err(|why| {
+            UserError::new(format!("task {}: {why}", planned.task.id))
+                .hint("see docs/egress.md for the syntax")
+        })?;
+    }
+    Ok(())
+}
+
+/// Rejects replaying a trajectory on another task: its actions would meet other files, and the
+/// result would be meaningless.
+pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError> {
+    let shown = trajectory.display();
+    let hint =
+        "give the trajectory.jsonl of a trial of this task, or run only the task of the trajectory";
+    let reading = proctor_record::read_journal(trajectory)
+        .map_err(|error| UserError::new(error.to_string()).hint(hint))?;
+    if let Some(old) = reading.events.iter().find(|envelope| envelope.v != EVENT_VERSION) {
+        let what = format!(
+            "{shown} has events of version {}, but this Proctor reads version {EVENT_VERSION}",
+            old.v
+        );
+        let hint = "replay it with the version of Proctor that recorded it";
+        return Err(UserError::new(what).hint(hint));
+    }
+    let recorded: BTreeSet<&str> = reading
+        .events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            Event::TrialStarted { task, .. } => Some(task.as_str()),
+            _ => None,
+        })
+        .collect();
+    if recorded.is_empty() {
+        return Err(UserError::new(format!("{shown} does not record a trial")).hint(hint));
+    }
+    let others: Vec<&str> = tasks
+        .iter()
+        .map(|planned| planned.task.id.as_str())
+        .filter(|id| !recorded.contains(id))
+        .collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let of = recorded.into_iter().collect::<Vec<_>>().join(", ");
+    let what = format!(
+        "{shown} is a trial of the task `{of}`, but the plan has {}",
+        named(others.iter().copied())
+    );
+    Err(UserError::new(what).hint(hint))
+}
+
+/// The first ids of many.
+pub fn named<'a>(ids: impl Iterator<Item = &'a str>) -> String {
+    first_of(ids.map(|id| format!("`{id}`")).collect())
+}

@@ -1,0 +1,235 @@
+//! `proctor run CONFIG --out RUN --extend`: adds arms, tasks and attempts to a run and runs only
+//! what is missing.
+//!
+//! Arms are identified by their factors and tasks by their content. A changed factor makes a new
+//! arm; a changed task is rejected. Existing trials are not rewritten.
+
+use std::{collections::BTreeSet, path::Path};
+
+use proctor_config::RunConfig;
+use proctor_record::{RunDir, now};
+use proctor_run::Plan;
+use proctor_scaffold_api::Say;
+use proctor_types::{Arm, RunChange, RunRecord, RunTask, Selection, UserError, plural};
+use serde_json::{Map, Value};
+
+use crate::{PlanError, live, rules};
+
+/// A locked run to extend, with its old and new plan.
+pub struct Extension {
+    pub run: RunDir,
+    pub record: RunRecord,
+    arms: usize,
+    tasks: usize,
+    attempts: u32,
+}
+
+/// Opens the run and applies the configuration to its plan.
+///
+/// # Errors
+/// There is no run, it was made by other rules, or workers use it.
+pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
+    if !RunDir::view(out).is_ok_and(|run| run.path().is_dir()) {
+        let what = format!("--extend: {} is not a run directory", out.display());
+        let hint = "omit --extend to start a run there, or give the run's folder";
+        return Err(UserError::new(what).hint(hint).into());
+    }
+    let run = RunDir::open(out)?;
+    live::expect_none(out)?;
+    let (record, damage): (RunRecord, _) = run.verify_run()?;
+    if let Some(damage) = damage {
+        run.restore_run()?;
+        say(format!("restored: {damage}"));
+    }
+    laid(run, record, resolved, say)
+}
+
+/// Like `open`, without a lock and without writing anything.
+///
+/// # Errors
+/// As `open`.
+pub fn view(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
+    let run = RunDir::view(out)?;
+    let record = run.read_run()?;
+    laid(run, record, resolved, say)
+}
+
+fn laid(
+    run: RunDir,
+    mut record: RunRecord,
+    resolved: &RunConfig,
+    say: Say<'_>,
+) -> Result<Extension, PlanError> {
+    rules::expect_present(&run, &record)?;
+    let out = run.path();
+    let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
+    let grading = &resolved.file.grading;
+    let written = record.config.get("grading").cloned().unwrap_or_default();
+    let certificate = grading.certificate.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let same_certificate =
+        certificate.as_deref() == written.get("certificate").and_then(Value::as_str);
+    if grading.flaky != record.flaky || !same_certificate {
+        let what =
+            format!("--extend: {} was graded with a different [grading] table", out.display());
+        let hint = "restore [grading], or start a new run: verdicts under different rules cannot be compared";
+        return Err(UserError::new(what).hint(hint).into());
+    }
+    merge_arms(&mut record, resolved, say)?;
+    run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
+    record.attempts = record.attempts.max(resolved.file.attempts);
+    record.jobs = resolved.file.jobs;
+    Ok(Extension { run, record, arms, tasks, attempts })
+}
+
+impl Extension {
+    /// Adds the new tasks.
+    pub fn add_tasks(&mut self, tasks: Vec<RunTask>) -> Result<(), UserError> {
+        for task in tasks {
+            match self.record.tasks.iter().find(|known| known.task.id == task.task.id) {
+                None => self.record.tasks.push(task),
+                Some(known) if known.digest == task.digest => {}
+                Some(_) => {
+                    let what = format!(
+                        "--extend: the task `{}` has changed since the run was planned",
+                        task.task.id
+                    );
+                    let hint = "start a new run; otherwise one id would mean two tasks";
+                    return Err(UserError::new(what).hint(hint));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of the trials that would run.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    pub fn missing(&self) -> Result<Vec<String>, PlanError> {
+        let mut missing = Vec::new();
+        for (id, _, arm) in Plan::of(&self.record).trials() {
+            if self.run.check(&id).verdict.is_none() {
+                missing.push(format!("{}/{}/{}", id.task, arm.name, id.attempt));
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The additions in one line.
+    pub fn told(&self) -> String {
+        let added = [
+            plural(self.record.arms.len() - self.arms, "arm"),
+            plural(self.record.tasks.len() - self.tasks, "task"),
+            plural(self.record.attempts - self.attempts, "attempt"),
+        ];
+        format!("added: {}", added.join(", "))
+    }
+
+    /// Writes the new plan.
+    pub fn write(&mut self, selection: Option<Selection>) -> Result<(), PlanError> {
+        let change = format!("extended: {}", self.told());
+        self.record.changes.push(RunChange {
+            at: now(),
+            proctor: env!("CARGO_PKG_VERSION").into(),
+            change,
+        });
+        self.record.selection = selection.or(self.record.selection.take());
+        self.run.write_run(&self.record)?;
+        Ok(())
+    }
+}
+
+/// The run's arms with the configuration's present endpoints, followed by the new arms.
+fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Result<(), PlanError> {
+    let mut config = serde_json::to_value(&resolved.file)?;
+    let written = config.get_mut("arms").map(Value::take).unwrap_or_default();
+    let mut written: Vec<Value> = serde_json::from_value(written)?;
+    let mut kept: Vec<Value> =
+        record.config.get("arms").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut names: BTreeSet<String> = record.arms.iter().map(|arm| arm.name.clone()).collect();
+    let mut added = Vec::new();
+    for (arm, file) in resolved.arms.iter().zip(written.drain(..)) {
+        let (name, is_new) = match record.arms.iter_mut().find(|known| known.id == arm.id) {
+            Some(known) => {
+                // Its endpoint, its price and its shared limits are not factors: the latest values
+                // apply.
+                let name = known.name.clone();
+                *known = Arm { name: name.clone(), ..arm.clone() };
+                (name, false)
+            }
+            None => (named(arm, &record.arms, &names, say), true),
+        };
+        let mut file = file;
+        file["name"] = name.as_str().into();
+        if is_new {
+            names.insert(name.clone());
+            added.push(Arm { name, ..arm.clone() });
+            kept.push(file);
+        } else if let Some(known) = kept.iter_mut().find(|one| one["name"] == name.as_str()) {
+            *known = file;
+        }
+    }
+    for arm in &record.arms {
+        if !resolved.arms.iter().any(|one| one.id == arm.id) {
+            say(format!(
+                "note: the configuration does not have the arm `{}`; it stays unchanged",
+                arm.name
+            ));
+        }
+    }
+    record.arms.extend(added);
+    // A run has one limit for all arms; the latest applies.
+    let shared = resolved.file.budget.run;
+    record.arms.iter_mut().for_each(|arm| arm.budget.run = shared);
+    // Keep the endpoints of models that only earlier arms use.
+    if let (Some(models), Some(earlier)) =
+        (config.get_mut("models").and_then(Value::as_object_mut), record.config.get("models"))
+    {
+        for (name, model) in earlier.as_object().into_iter().flatten() {
+            models.entry(name).or_insert_with(|| model.clone());
+        }
+    }
+    config["arms"] = kept.into();
+    record.config = config;
+    Ok(())
+}
+
+/// The name of a new arm: its own, or, if an arm of the run has that name, the name and the
+/// differences.
+fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>, say: Say<'_>) -> String {
+    let Some(other) = arms.iter().find(|one| one.name == arm.name) else { return arm.name.clone() };
+    let (mut before, mut after) = (Map::new(), Map::new());
+    flat("", &other.factors(), &mut before);
+    flat("", &arm.factors(), &mut after);
+    let short = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let differs = after.iter().filter(|(key, value)| before.get(*key) != Some(*value));
+    let parts: Vec<_> = differs
+        .filter(|(key, value)| !key.starts_with("prompts") && short(value).len() <= 40)
+        .map(|(key, value)| format!("{}={}", key.rsplit('.').next().unwrap_or(key), short(value)))
+        .take(3)
+        .collect();
+    let base = [std::slice::from_ref(&arm.name), &parts[..]].concat().join("/");
+    let unique = (2..).map(|number| format!("{base}#{number}"));
+    let name = std::iter::once(base.clone()).chain(unique).find(|name| !names.contains(name));
+    let name = name.unwrap_or(base);
+    say(format!(
+        "note: the run has an arm `{}` with other factors, so the new arm is named `{name}`",
+        arm.name
+    ));
+    name
+}
+
+fn flat(place: &str, value: &Value, out: &mut Map<String, Value>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let dot = if place.is_empty() { "" } else { "." };
+                flat(&format!("{place}{dot}{key}"), value, out);
+            }
+        }
+        value => drop(out.insert(place.to_owned(), value.clone())),
+    }
+}

@@ -1,0 +1,46 @@
+//! Describes the machine of a run for readers of its numbers.
+
+use std::fs;
+
+use proctor_sandbox_api::Machine;
+use serde_json::{Value, json};
+
+/// `host` of `run.json`. Values that the kernel does not report are omitted.
+pub fn fingerprint() -> Value {
+    let machine = Machine::whole();
+    let mut host = json!({
+        "os": std::env::consts::OS,
+        "arch": std::env::consts::ARCH,
+        "cpus": machine.cpus,
+        "memory_mb": machine.memory_mb,
+    });
+    let model = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu_model(&text));
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
+    for (key, value) in [("cpu_model", model), ("kernel", kernel)] {
+        if let Some(value) = value {
+            host[key] = value.trim().into();
+        }
+    }
+    host
+}
+
+/// x86 names the model; other architectures report less.
+fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_told_by_what_scores_depend_on() {
+        let host = fingerprint();
+        assert!(host["cpus"].as_f64().unwrap() >= 1.0, "{host}");
+        assert!(host["memory_mb"].as_u64().unwrap() > 0, "{host}");
+        let said = "processor\t: 0\nmodel name\t: A CPU @ 2 GHz\nmodel name\t: A CPU @ 2 GHz\n";
+        assert_eq!(cpu_model(said).as_deref(), Some("A CPU @ 2 GHz"));
+        assert_eq!(cpu_model("processor: 0\n"), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! Compares what agents bring into a sandbox with what the plan's tasks hide.
+
+use std::collections::BTreeMap;
+
+use proctor_config::ConfigFile;
+use proctor_run::PlannedTask;
+use proctor_sandbox_api::{Mount, wire::RawPath};
+use proctor_scaffold_api::ScaffoldSource;
+use proctor_setup::{BundleCopy, bundle_copies};
+use proctor_types::{Arm, Task, UserError, plural};
+use serde_json::Value;
+
+use crate::checks::{AtArm, named};
+
+/// Rejects an agent whose bundle contains a copy of what a task hides, or of the package under
+/// test. Bundles that are not built are skipped: a run builds them first.
+pub fn check(
+    scaffolds: &dyn ScaffoldSource,
+    file: &ConfigFile,
+    arms: &[Arm],
+    tasks: &[PlannedTask],
+    place: AtArm<'_>,
+) -> Result<(), UserError> {
+    let tasks: Vec<&Task> = tasks.iter().map(|planned| planned.task.as_ref()).collect();
+    let mut wrong = Vec::new();
+    for (digest, mounts) in mounts(scaffolds, file)? {
+        let mut copies = BTreeMap::new();
+        for mount in mounts {
+            let found = bundle_copies(&mount.folder, &tasks)
+                .map_err(|fault| UserError { what: fault.what, hint: fault.hint })?;
+            copies.extend(found.into_iter().map(|(at, copy)| (at, (mount.at.clone(), copy))));
+        }
+        let of_bundle = |arm: &&Arm| arm.prompts["bundle"]["digest"] == digest.as_str();
+        let arms: Vec<&Arm> = arms.iter().filter(of_bundle).collect();
+        if let (Some(first), false) = (arms.first(), copies.is_empty()) {
+            wrong.push((*first, said(&arms, &tasks, &copies)));
+        }
+    }
+    let Some((first, _)) = wrong.first() else { return Ok(()) };
+    let what = wrong.iter().map(|(_, said)| said.as_str()).collect::<Vec<_>>().join("; ");
+    let error = UserError::new(what).hint(
+        "agents can read their own packages: run these tasks with other arms, or exclude them \
+         (append `#ids=FILE` to the dataset)",
+    );
+    Err(place(first, "scaffold", error))
+}
+
+/// The directories that a configuration's scaffolds lend to their sandboxes, by bundle digest.
+fn mounts(
+    scaffolds: &dyn ScaffoldSource,
+    file: &ConfigFile,
+) -> Result<BTreeMap<String, Vec<Mount>>, UserError> {
+    let mut found = BTreeMap::new();
+    for arm in &file.arms {
+        let Some(scaffold) = scaffolds.named(&arm.scaffold)? else { continue };
+        if let Some(Value::String(digest)) = scaffold.factors()["bundle"].get("digest") {
+            found.insert(digest.clone(), scaffold.mounts());
+        }
+    }
+    Ok(found)
+}
+
+/// Copies by the number of the task, with where the agent finds each.
+type Copies = BTreeMap<usize, (RawPath, BundleCopy)>;
+
+fn said(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
+    let names = arms.iter().map(|arm| format!("`{}`", arm.name)).collect::<Vec<_>>().join(", ");
+    let of = if arms.len() == 1 { "arm" } else { "arms" };
+    let hidden = copies.keys().filter_map(|at| tasks.get(*at)).map(|task| task.id.as_str());
+    let first = copies.values().next().map_or(String::new(), |(at, copy)| {
+        format!(" (the first: {} at {at}/{})", copy.what, copy.place)
+    });
+    format!(
+        "the agent of {of} {names} contains a copy of the solution of {}: {}{first}",
+        plural(copies.len(), "task"),
+        named(hidden)
+    )
+}

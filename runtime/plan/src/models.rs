@@ -1,0 +1,39 @@
+//! Whether the models of a plan can be called.
+
+use std::path::Path;
+
+use proctor_gateway::{Gateway, PriceTable};
+use proctor_types::{Arm, SCRIPT, UserError};
+
+use crate::PlanError;
+
+/// Checks that every arm's model can be called as configured: its URL, its key's variable, and a
+/// price if cost is limited. `place` adds where the arm's model is configured.
+/// `script` says why a scripted model's file cannot be read.
+///
+/// # Errors
+/// A model cannot be called.
+pub fn check_models(
+    arms: &[Arm],
+    script: &dyn Fn(&Path) -> Result<(), String>,
+    place: &dyn Fn(&Arm, UserError) -> UserError,
+) -> Result<(), PlanError> {
+    let gateway = Gateway::new(PriceTable::shipped()?)?;
+    for arm in arms {
+        let Some(model) = &arm.model else { continue };
+        // A script has no URL yet, and no key.
+        let checked = match model.base_url.strip_prefix(SCRIPT) {
+            Some(file) => {
+                script(Path::new(file))
+                    .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
+                gateway.check_price(model, &arm.budget)
+            }
+            None => gateway.check(model, &arm.budget),
+        };
+        checked.map_err(|fault| {
+            let what = format!("arm {}: {}", arm.name, fault.what);
+            place(arm, UserError { what, hint: fault.hint })
+        })?;
+    }
+    Ok(())
+}

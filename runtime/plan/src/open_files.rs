@@ -1,0 +1,83 @@
+//! The limit on open files: raised at the start, and checked against a plan before the plan starts.
+
+use proctor_types::{Arm, NetworkMode, SCRIPT, ShippedTable, UserError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Deserialize;
+
+static NEEDS: ShippedTable<Needs> =
+    ShippedTable::new("open-files.toml", include_str!("../../../configs/open-files.toml"));
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Needs {
+    base: u64,
+    trial: u64,
+    script: u64,
+    network: u64,
+    own_sandbox: u64,
+    own_sandbox_scaffolds: Vec<String>,
+}
+
+/// Raises the soft limit to the hard one. The soft limit is low for programs that use `select`,
+/// which Proctor does not. Sandboxes have their own limit.
+pub fn raise() {
+    let files = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: files.maximum, maximum: files.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "cannot raise the limit on open files");
+    }
+}
+
+/// Rejects `jobs` concurrent trials if they need more open files than allowed. Otherwise they would
+/// fail at random places during the run.
+pub fn check<'a>(
+    jobs: usize,
+    trials: usize,
+    arms: impl Iterator<Item = &'a Arm>,
+) -> Result<(), UserError> {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return Ok(()) };
+    let needs = NEEDS.get().map_err(UserError::new)?;
+    let most = needs.most(limit, arms);
+    if jobs.min(trials) as u64 <= most {
+        return Ok(());
+    }
+    let what = format!(
+        "jobs = {jobs}: {} parallel trials need more open files than the limit of {limit}",
+        jobs.min(trials)
+    );
+    let raise = "raise the limit (`ulimit -n`, or LimitNOFILE of a service)";
+    let hint = match most {
+        0 => format!("{raise}: the limit is too low for a single trial"),
+        most => format!("set `jobs` to {most} or less, or {raise}"),
+    };
+    Err(UserError::new(what).hint(hint))
+}
+
+impl Needs {
+    /// How many trials of the most demanding arm fit at once.
+    fn most<'a>(&self, limit: u64, arms: impl Iterator<Item = &'a Arm>) -> u64 {
+        let of = |arm: &Arm| {
+            let model = arm.model.as_ref();
+            let scripted = model.is_some_and(|model| model.base_url.starts_with(SCRIPT));
+            let network = arm.network.mode != NetworkMode::Closed;
+            let own = self.own_sandbox_scaffolds.contains(&arm.scaffold);
+            self.trial
+                + self.script * u64::from(scripted)
+                + self.network * u64::from(network)
+                + self.own_sandbox * u64::from(own)
+        };
+        limit.saturating_sub(self.base) / arms.map(of).max().unwrap_or(self.trial).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_needs_let_220_trials_into_1024_files() {
+        let needs = NEEDS.get().unwrap();
+        assert!(needs.most(1024, [].into_iter()) >= 220);
+        assert_eq!(needs.most(64, [].into_iter()), 0);
+    }
+}

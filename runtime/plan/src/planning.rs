@@ -1,0 +1,524 @@
+//! Estimates for a plan before it starts: its maximum cost and time, what earlier runs of the same
+//! arms used, and the differences that it can detect.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use proctor_gateway::PriceTable;
+use proctor_record::RunDir;
+use proctor_statistics::{Wanted, smallest_mean_difference, visible_difference};
+use proctor_types::{
+    Arm, ArmId, Outcome, RunRecord, ShippedTable, Spent, TrialId, Usage, UserError, plural,
+};
+use serde::Deserialize;
+
+static DESIGN: ShippedTable<Design> =
+    ShippedTable::new("power.toml", include_str!("../../../configs/power.toml"));
+
+static PUBLISHED: ShippedTable<Published> = ShippedTable::new(
+    "published-tokens.toml",
+    include_str!("../../../configs/published-tokens.toml"),
+);
+
+/// Maximum number of earlier runs (the latest ones) and of trials per arm to read.
+const RUNS: usize = 20;
+const TRIALS: usize = 50;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Design {
+    disagreement: f64,
+    between_attempts: f64,
+    advised_attempts: u32,
+}
+
+/// Reads `configs/published-tokens.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Published {
+    trial: Vec<PublishedTrial>,
+}
+
+/// The mean trial of a scaffold with a model.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishedTrial {
+    source: String,
+    scaffold: String,
+    models: Vec<String>,
+    input: u64,
+    output: u64,
+}
+
+impl Published {
+    fn of(&self, arm: &Arm) -> Option<&PublishedTrial> {
+        let name = arm.model.as_ref()?.name.as_str();
+        let bare = name.rsplit('/').next().unwrap_or(name);
+        let is_of = |trial: &&PublishedTrial| {
+            trial.scaffold == arm.scaffold && trial.models.iter().any(|model| model == bare)
+        };
+        self.trial.iter().find(is_of)
+    }
+}
+
+/// Assumed number of requests of a published trial, which is not published. It only selects the
+/// price tier.
+const PUBLISHED_REQUESTS: u64 = 100;
+
+/// The size of a plan.
+pub struct Size<'a> {
+    pub arms: &'a [Arm],
+    pub tasks: usize,
+    pub attempts: u32,
+    pub jobs: usize,
+}
+
+/// The total of an arm's earlier trials.
+#[derive(Debug, Default, Clone, Copy)]
+struct Taken {
+    trials: u64,
+    spent: Spent,
+    seconds: f64,
+    bytes: f64,
+}
+
+impl Taken {
+    /// US dollars at today's prices: the recorded prices may differ or be missing. `None`: the
+    /// model has no price.
+    fn cost(&self, arm: &Arm, prices: &PriceTable) -> Option<f64> {
+        let Some(model) = &arm.model else { return Some(0.0) };
+        let price = prices.of(model)?;
+        let spent = &self.spent;
+        let usage = Usage {
+            input: spent.input_tokens,
+            output: spent.output_tokens,
+            cached: spent.cached_tokens,
+            reasoning: spent.classes.reasoning.unwrap_or_default(),
+            estimated: spent.estimated,
+            classes: spent.classes,
+        };
+        let after = Usage {
+            input: spent.grace_input_tokens,
+            output: spent.grace_output_tokens,
+            ..Usage::default()
+        };
+        let own = price.estimate(&usage, spent.steps + spent.side_requests);
+        Some(own + price.estimate(&after, spent.grace_answers))
+    }
+}
+
+/// The lines below a plan. `runs` is the directory of earlier runs.
+pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
+    let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
+    let design = DESIGN.get().map_err(UserError::new)?;
+    let published = PUBLISHED.get().map_err(UserError::new)?;
+    let mut lines = vec![cost(size, &prices)];
+    lines.extend(expected(size, &prices, published));
+    lines.push(time(size));
+    let (needed, free) = (earlier(size, runs, &prices), free(runs));
+    lines.extend(needed.as_ref().map(|(line, _)| line.clone()));
+    lines.extend(free.map(|free| format!("disk: {:.1} GB free", free / 1e9)));
+    lines.extend(short(needed.map(|(_, bytes)| bytes), free, runs));
+    lines.extend(power(size, design));
+    Ok(lines)
+}
+
+/// A trial's maximum cost by its limits; `None` if they do not bound it.
+fn most(arm: &Arm, prices: &PriceTable) -> Option<f64> {
+    let Some(model) = &arm.model else { return Some(0.0) };
+    let price = prices.of(model)?;
+    // Reasoning, cache writes and tiers may cost more than the base prices.
+    let (input, output) = price.dearest();
+    if input.max(output) == 0.0 {
+        return Some(0.0);
+    }
+    let million = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+    let budget = &arm.budget;
+    let window = model.context_window.or_else(|| prices.find(&model.name)?.context_window);
+    let by_steps = match (budget.steps, window, model.max_output_tokens) {
+        (Some(steps), Some(window), answer) => {
+            let answer = answer.unwrap_or(window);
+            Some(steps as f64 * (million(window, input) + million(answer, output)))
+        }
+        _ => None,
+    };
+    let both = budget.input_tokens.zip(budget.output_tokens);
+    let bounds = [
+        budget.cost_usd,
+        budget.total_tokens.map(|tokens| million(tokens, input.max(output))),
+        both.map(|(read, written)| million(read, input) + million(written, output)),
+        by_steps,
+    ];
+    bounds.into_iter().flatten().min_by(f64::total_cmp)
+}
+
+fn cost(size: &Size<'_>, prices: &PriceTable) -> String {
+    let trials = (size.tasks * size.attempts as usize) as f64;
+    let of_run = size.arms.iter().find_map(|arm| arm.budget.run?.cost_usd);
+    let (mut sum, mut unbounded) = (0.0, Vec::new());
+    for arm in size.arms {
+        let shared = arm.budget.arm.and_then(|shared| shared.cost_usd);
+        let own = most(arm, prices).map(|one| one * trials);
+        match [own, shared].into_iter().flatten().min_by(f64::total_cmp) {
+            Some(most) => sum += most,
+            None => unbounded.push(arm.name.as_str()),
+        }
+    }
+    match (unbounded.first(), of_run) {
+        (_, Some(limit)) if !unbounded.is_empty() || limit < sum => {
+            format!("worst case: ${limit:.2}, the limit of the run")
+        }
+        (None, _) => format!("worst case: ${sum:.2}, if every trial spends its limit"),
+        (Some(arm), _) => format!(
+            "worst case: unbounded: the cost of {} has no limit (`{arm}`); set budget.cost_usd, \
+             which needs a price for the model",
+            plural(unbounded.len(), "arm")
+        ),
+    }
+}
+
+/// The plan's cost if its trials use the tokens published for their scaffolds and models. `None` if
+/// there are no published values for any arm.
+fn expected(size: &Size<'_>, prices: &PriceTable, published: &Published) -> Option<String> {
+    let trials = (size.tasks * size.attempts as usize) as f64;
+    let (mut sum, mut known) = (0.0, 0);
+    let mut sources: Vec<&str> = Vec::new();
+    for arm in size.arms {
+        let Some(trial) = published.of(arm) else { continue };
+        let Some(price) = arm.model.as_ref().and_then(|model| prices.of(model)) else { continue };
+        let usage = Usage { input: trial.input, output: trial.output, ..Usage::default() };
+        sum += price.estimate(&usage, PUBLISHED_REQUESTS) * trials;
+        known += 1;
+        if !sources.contains(&trial.source.as_str()) {
+            sources.push(&trial.source);
+        }
+    }
+    let asking = size.arms.iter().filter(|arm| arm.model.is_some()).count();
+    (known > 0).then(|| {
+        let of =
+            if known < asking { format!(" for {known} of {asking} arms") } else { String::new() };
+        format!(
+            "expected: ${sum:.2}{of}, based on the token counts published by {}, without a prompt cache",
+            sources.join(" and ")
+        )
+    })
+}
+
+fn time(size: &Size<'_>) -> String {
+    let each = (size.tasks * size.attempts as usize) as f64;
+    let limits: Option<Vec<f64>> = size.arms.iter().map(|arm| arm.budget.wall_seconds).collect();
+    match limits {
+        Some(limits) => {
+            // A trial takes its own time, however many run at once.
+            let longest = limits.iter().copied().fold(0.0, f64::max);
+            let seconds =
+                (limits.iter().sum::<f64>() * each / size.jobs.max(1) as f64).max(longest);
+            format!(
+                "time: at most {} for agents, {} in parallel",
+                hours(seconds),
+                plural(size.jobs, "trial")
+            )
+        }
+        None => "time: unbounded: not every arm has budget.wall_seconds".to_owned(),
+    }
+}
+
+/// What the same arms used in earlier runs, scaled to the planned number of trials, and the bytes.
+fn earlier(size: &Size<'_>, runs: &Path, prices: &PriceTable) -> Option<(String, f64)> {
+    let found = taken(size.arms, runs);
+    if found.is_empty() {
+        return None;
+    }
+    let each = (size.tasks * size.attempts as usize) as f64;
+    let (mut seconds, mut bytes, mut trials) = (0.0, 0.0, 0);
+    let mut cost: Option<f64> = None;
+    let mut unpriced: Vec<&str> = Vec::new();
+    for (arm, one) in size.arms.iter().filter_map(|arm| Some((arm, found.get(&arm.id)?))) {
+        let count = one.trials.max(1) as f64;
+        seconds += one.seconds / count * each;
+        bytes += one.bytes / count * each;
+        trials += one.trials;
+        match one.cost(arm, prices) {
+            Some(known) => cost = Some(cost.unwrap_or(0.0) + known / count * each),
+            None => unpriced.push(arm.name.as_str()),
+        }
+    }
+    let known = match found.len() == size.arms.len() {
+        true => String::new(),
+        false => format!(" for {} of {}", found.len(), plural(size.arms.len(), "arm")),
+    };
+    let line = format!(
+        "estimate from {} in {}: {}, {}, {:.0} MB{known}",
+        plural(trials, "earlier trial"),
+        runs.display(),
+        dollars(cost, &unpriced),
+        hours(seconds / size.jobs.max(1) as f64),
+        bytes / 1e6
+    );
+    Some((line, bytes))
+}
+
+/// Formats the cost. `unpriced` names the arms whose cost is unknown.
+fn dollars(cost: Option<f64>, unpriced: &[&str]) -> String {
+    // Arms that call no model cost nothing, which says nothing about the others.
+    let cost = cost.filter(|cost| unpriced.is_empty() || *cost > 0.0);
+    match (cost, unpriced.first()) {
+        (None, _) => "cost unknown (no price for the model)".to_owned(),
+        (Some(cost), None) => format!("about ${cost:.2}"),
+        (Some(cost), Some(arm)) => format!(
+            "about ${cost:.2}, excluding {} without a price (`{arm}`)",
+            plural(unpriced.len(), "arm")
+        ),
+    }
+}
+
+fn taken(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, Taken> {
+    let mut folders: Vec<_> = fs::read_dir(runs).into_iter().flatten().flatten().collect();
+    folders.retain(|entry| entry.path().join("run.json").is_file());
+    folders.sort_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
+    let mut found: BTreeMap<ArmId, Taken> = BTreeMap::new();
+    for folder in folders.iter().rev().take(RUNS) {
+        let Ok(run) = RunDir::view(folder.path()) else { continue };
+        let Ok(record): Result<RunRecord, _> = run.read_run() else { continue };
+        for arm in arms.iter().filter(|arm| record.arms.iter().any(|one| one.id == arm.id)) {
+            let attempts = (1..=record.attempts)
+                .flat_map(|attempt| record.tasks.iter().map(move |task| (task, attempt)));
+            for (task, attempt) in attempts.take(TRIALS) {
+                let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
+                let dir = run.trial_path(&id);
+                let Ok(Some(outcome)): Result<Option<Outcome>, _> = dir.read_outcome() else {
+                    continue;
+                };
+                if outcome.ending.is_fault() {
+                    continue;
+                }
+                let taken = found.entry(arm.id.clone()).or_default();
+                taken.trials += 1;
+                taken.spent.merge(&outcome.spent);
+                taken.seconds += outcome.wall_seconds;
+                taken.bytes += bytes_below(dir.path());
+            }
+        }
+    }
+    found
+}
+
+fn bytes_below(folder: &Path) -> f64 {
+    fs::read_dir(folder).into_iter().flatten().flatten().fold(0.0, |sum, entry| {
+        sum + match entry.metadata() {
+            Ok(data) if data.is_dir() => bytes_below(&entry.path()),
+            Ok(data) => data.len() as f64,
+            Err(_) => 0.0,
+        }
+    })
+}
+
+/// Free disk space where the run will be stored.
+fn free(runs: &Path) -> Option<f64> {
+    let there = runs.ancestors().find(|folder| folder.is_dir());
+    let there = there.unwrap_or(Path::new("."));
+    let stat = rustix::fs::statvfs(there).ok()?;
+    Some(stat.f_bavail as f64 * stat.f_frsize as f64)
+}
+
+/// A warning if the plan needs more space than is free. `needed` is known if the same arms ran
+/// before.
+fn short(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> {
+    let (needed, free) = (needed?, free?);
+    (needed > free).then(|| {
+        format!(
+            "warning: the record of this run will take about {:.1} GB (estimated from earlier \
+             trials), but {} has {:.1} GB free; free some space, or choose another folder with \
+             --out",
+            needed / 1e9,
+            runs.display(),
+            free / 1e9
+        )
+    })
+}
+
+/// The difference between two arms that the plan can detect, by the test that `compare` uses with
+/// its adjustment for several pairs, and the effect of more attempts. Controls are compared with
+/// the others, not among each other.
+fn power(size: &Size<'_>, design: &Design) -> Option<String> {
+    let arms = size.arms.iter().filter(|arm| !arm.is_control()).count() as u64;
+    if arms < 2 {
+        return None;
+    }
+    let wanted = Wanted::of(arms * (arms - 1) / 2);
+    let shown = |attempts: u32| {
+        let tasks = size.tasks as u64;
+        let found = match attempts {
+            0 | 1 => visible_difference(tasks, design.disagreement, wanted),
+            several => {
+                let chance = design.between_attempts;
+                let variance = design.disagreement * (1.0 - chance + chance / f64::from(several));
+                smallest_mean_difference(tasks, variance.sqrt(), wanted)
+            }
+        };
+        found.filter(|difference| *difference < 1.0).map(|difference| difference * 100.0)
+    };
+    let with = format!("{} x {}", plural(size.tasks, "task"), plural(size.attempts, "attempt"));
+    let Some(smallest) = shown(size.attempts) else {
+        return Some(format!("power: {with} cannot detect any difference; add tasks"));
+    };
+    let between = if arms > 2 { format!(" between any 2 of {arms} arms") } else { String::new() };
+    let advised = design.advised_attempts;
+    let advice = shown(advised)
+        .filter(|_| size.attempts < advised)
+        .map_or_else(String::new, |less| format!(" ({less:.1} with {advised} attempts)"));
+    Some(format!(
+        "power: {with} can detect differences of {smallest:.1} points or more{between}{advice}"
+    ))
+}
+
+fn hours(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arms(lines: &[&str]) -> Vec<Arm> {
+        let text: String = lines
+            .iter()
+            .enumerate()
+            .map(|(index, line)| {
+                format!("[[arms]]\nname = 'a{index}'\nscaffold = 'tools'\nmodel = 'm'\nbudget = {{ {line} }}\n")
+            })
+            .collect();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let model = "[models.m]\nbase_url = 'http://h'\nname = 'm'\nprice = { input = 1, output = 10 }\n\
+                     context_window = 1000\nmax_output_tokens = 100\n";
+        fs::write(file.path(), format!("tasks = []\n{text}{model}")).unwrap();
+        let (file, written) = proctor_config::read(file.path(), &[]).unwrap();
+        let scaffold = |name: &str| {
+            proctor_scaffolds::builtin(name).map_err(|error| UserError::new(error.to_string()))
+        };
+        let scaffolds = proctor_scaffolds::names();
+        let known = proctor_config::Known { scaffold: &scaffold, scaffolds, script: &|_| Ok(()) };
+        proctor_config::resolve(file, &written, &known).unwrap().arms
+    }
+
+    fn told(arms: &[Arm], tasks: usize, attempts: u32) -> String {
+        let size = Size { arms, tasks, attempts, jobs: 2 };
+        lines(&size, Path::new("/nowhere")).unwrap().join("\n")
+    }
+
+    #[test]
+    fn cost_is_the_most_that_the_limits_allow() {
+        for (line, said) in [
+            ("cost_usd = 2", "$20.00"),
+            ("total_tokens = 100000", "$10.00"),
+            ("input_tokens = 1000000, output_tokens = 100000, cost_usd = 9", "$20.00"),
+            // 100 steps of 1000 tokens in and 100 out cost $0.2.
+            ("steps = 100", "$2.00"),
+            ("cost_usd = 2, arm = { cost_usd = 3 }", "$3.00"),
+            ("input_tokens = 5", "unbounded: the cost of 1 arm has no limit (`a0`)"),
+        ] {
+            let said_now = told(&arms(&[line]), 5, 2);
+            assert!(said_now.contains(&format!("worst case: {said}")), "{line}: {said_now}");
+        }
+        let noop = config_free();
+        assert!(told(&noop, 5, 2).contains("worst case: $0.00"));
+        let wall = told(&arms(&["wall_seconds = 3600, steps = 1"]), 5, 2);
+        assert!(wall.contains("at most 5.0 h for agents, 2 trials in parallel"), "{wall}");
+    }
+
+    #[test]
+    fn expected_uses_published_token_counts() {
+        let mut two = arms(&["cost_usd = 9", "cost_usd = 8"]);
+        assert!(!told(&two, 5, 2).contains("expected:"));
+        two[0].scaffold = "codex".to_owned();
+        two[0].model.as_mut().unwrap().name = "openai/gpt-5.1-codex".to_owned();
+        // 6.3 million tokens in at $1 and 39,000 out at $10 a million: $6.69 for each of ten
+        // trials.
+        let said = told(&two, 5, 2);
+        assert!(
+            said.contains("expected: $66.90 for 1 of 2 arms, based on the token counts published by FeatureBench"),
+            "{said}"
+        );
+        let said = told(&two[..1], 5, 2);
+        assert!(
+            said.contains("worst case: $90.00") && said.contains("expected: $66.90, based"),
+            "{said}"
+        );
+    }
+
+    /// An arm that calls no model.
+    fn config_free() -> Vec<Arm> {
+        let mut arms = arms(&["steps = 1"]);
+        arms[0].model = None;
+        arms
+    }
+
+    #[test]
+    fn earlier_uses_current_prices() {
+        let prices = PriceTable::shipped().unwrap();
+        let spent = Spent {
+            steps: 10,
+            input_tokens: 1_000_000,
+            output_tokens: 100_000,
+            unpriced: true,
+            ..Spent::default()
+        };
+        let taken = Taken { trials: 1, spent, ..Taken::default() };
+        let mut arm = arms(&["steps = 1"]).remove(0);
+        // $1 of input and $1 of output, although the trial was recorded without a price.
+        assert!((taken.cost(&arm, &prices).unwrap() - 2.0).abs() < 1e-9);
+        arm.model.as_mut().unwrap().price = None;
+        assert_eq!(taken.cost(&arm, &prices), None);
+        assert!(dollars(None, &["a"]).contains("unknown"));
+        assert!(dollars(Some(0.0), &["a"]).contains("unknown"));
+        assert_eq!(dollars(Some(0.5), &[]), "about $0.50");
+        assert!(dollars(Some(0.5), &["a"]).contains("excluding 1 arm without a price (`a`)"));
+    }
+
+    #[test]
+    fn short_warns_if_the_disk_is_too_small() {
+        let runs = Path::new("runs");
+        let said = short(Some(3e9), Some(2e9), runs).unwrap();
+        assert!(
+            said.contains("3.0 GB") && said.contains("2.0 GB") && said.contains("--out"),
+            "{said}"
+        );
+        assert_eq!(short(Some(1e9), Some(2e9), runs), None);
+        assert_eq!(short(None, Some(0.0), runs), None, "nobody knows what it takes");
+    }
+
+    #[test]
+    fn power_grows_with_tasks_and_attempts() {
+        let two = arms(&["steps = 1", "steps = 2"]);
+        let said = told(&two, 200, 1);
+        // SciPy: McNemar's exact test has a power of 80 % at 9.1 points if the arms disagree on a
+        // fifth of the tasks.
+        assert!(
+            said.contains("200 tasks x 1 attempt can detect differences of 9.1 points"),
+            "{said}"
+        );
+        assert!(said.contains("or more (7.3 with 3 attempts)"), "{said}");
+        assert!(!told(&two, 200, 3).contains("with 3 attempts"));
+        assert!(told(&two, 1, 1).contains("1 task x 1 attempt cannot detect any difference"));
+        assert!(!told(&two[..1], 200, 1).contains("power"), "one arm is compared with none");
+    }
+
+    #[test]
+    fn power_adjusts_for_arms_and_ignores_controls() {
+        let lines: Vec<String> = (1..=3).map(|steps| format!("steps = {steps}")).collect();
+        let mut three = arms(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = told(&three, 200, 1);
+        assert!(
+            said.contains("differences of 10.4 points or more between any 2 of 3 arms"),
+            "{said}"
+        );
+        three[2].control = true;
+        assert_eq!(told(&three, 200, 1).lines().last(), told(&three[..2], 200, 1).lines().last());
+        three[2].control = false;
+        three[2].scaffold = "gold".to_owned();
+        assert!(told(&three, 200, 1).contains("differences of 9.1 points"));
+    }
+}

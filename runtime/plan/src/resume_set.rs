@@ -1,0 +1,130 @@
+//! `resume --set`: what may change in a planned run. Factors may not, because another value of one
+//! makes another arm.
+
+use proctor_config as config;
+use proctor_record::now;
+use proctor_types::{ModelSpec, RunChange, RunRecord, SCRIPT, UserError};
+use serde_json::Value;
+
+/// Applies new shared limits to every arm, and new endpoints to the arms that call a model.
+pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
+    for set in sets {
+        let mut alone = toml::Table::new();
+        let path = config::set(&mut alone, set)?;
+        let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+        match parts.as_slice() {
+            ["budget", "run" | "arm", _, ..] => {
+                check(&alone, &path)?;
+                raise(record, set, &path)?;
+            }
+            ["models", name, key, ..] if ModelSpec::NO_FACTORS.contains(key) => {
+                check(&alone, &path)?;
+                let model = &alone["models"][*name];
+                move_endpoint(record, name, key, model, &path.join("."))?;
+            }
+            ["models", name, key, ..] => {
+                let what = format!("--set {}: `{key}` of the model `{name}`", path.join("."));
+                return Err(factor(&what));
+            }
+            _ => return Err(factor(&format!("--set {}: this key", path.join(".")))),
+        }
+    }
+    Ok(())
+}
+
+fn factor(what: &str) -> UserError {
+    UserError::new(format!("{what} is part of the plan, which cannot be changed")).hint(
+        "you can set budget.run.*, budget.arm.*, and a model's base_url, key_env, price, cutoff \
+         and tool_check; for other keys start a new run, or add arms with `proctor run CONFIG \
+         --out RUN --extend`",
+    )
+}
+
+fn check(alone: &toml::Table, path: &[String]) -> Result<(), UserError> {
+    config::walk(alone, config::Extent::Part).map_err(|problem| {
+        let what = format!("--set {}: {}", path.join("."), problem.wrong.what);
+        UserError::new(what).hint(problem.wrong.hint)
+    })
+}
+
+/// Applies new shared limits to every arm. They are not factors, so the arms stay the same.
+fn raise(record: &mut RunRecord, set: &str, path: &[String]) -> Result<(), UserError> {
+    for arm in &mut record.arms {
+        let mut table =
+            toml::Table::from_iter([("budget".to_owned(), table_of(&arm.budget, path)?)]);
+        config::set(&mut table, set)?;
+        let budget = table.remove("budget").unwrap_or_else(|| toml::Table::new().into());
+        arm.budget = read(budget, path)?;
+    }
+    Ok(())
+}
+
+/// Gives every arm that calls the model its new endpoint, and records it in the plan.
+fn move_endpoint(
+    record: &mut RunRecord,
+    name: &str,
+    key: &str,
+    given: &toml::Value,
+    path: &str,
+) -> Result<(), UserError> {
+    let parts = [path.to_owned()];
+    let asks: Vec<bool> =
+        record.arms.iter().map(|arm| asks(&record.config, &arm.name, name)).collect();
+    let mut changed = false;
+    for (arm, by_name) in record.arms.iter_mut().zip(asks) {
+        let Some(model) = &mut arm.model else { continue };
+        if !by_name && model.name != name {
+            continue;
+        }
+        let wrong = |error: serde_json::Error| unreadable(&parts, &error.to_string());
+        let mut fields = serde_json::to_value(&*model).map_err(wrong)?;
+        fields[key] = serde_json::to_value(given.get(key)).map_err(wrong)?;
+        let mut new: ModelSpec = serde_json::from_value(fields).map_err(wrong)?;
+        if let Some(script) = new.base_url.strip_prefix(SCRIPT) {
+            let absolute = std::path::absolute(script).map_err(|error| {
+                UserError::new(format!("--set {path}: {script}: {}", proctor_types::of_io(&error)))
+            })?;
+            new.base_url = format!("{SCRIPT}{}", absolute.display());
+        }
+        *model = new;
+        changed = true;
+    }
+    if !changed {
+        let known: Vec<_> = record.config["models"].as_object().into_iter().flatten().collect();
+        let known: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let what = format!("--set {path}: no arm of this run uses a model `{name}`");
+        return Err(UserError::new(what).hint(format!("models: {}", known.join(", "))));
+    }
+    if let Some(model) = record.config["models"].get_mut(name).and_then(Value::as_object_mut)
+        && let Some(value) = given.get(key).and_then(|value| serde_json::to_value(value).ok())
+    {
+        model.insert(key.to_owned(), value);
+    }
+    let proctor = env!("CARGO_PKG_VERSION").into();
+    let change = format!("changed `{key}` of the model `{name}`");
+    record.changes.push(RunChange { at: now(), proctor, change });
+    Ok(())
+}
+
+/// Whether an arm of the configuration names this model.
+fn asks(config: &Value, arm: &str, model: &str) -> bool {
+    let arms = config["arms"].as_array().into_iter().flatten();
+    arms.filter(|one| one["name"] == arm).any(|one| one["model"] == model)
+}
+
+fn table_of(value: &impl serde::Serialize, path: &[String]) -> Result<toml::Value, UserError> {
+    toml::Value::try_from(value).map_err(|error| unreadable(path, &error.to_string()))
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    value: toml::Value,
+    path: &[String],
+) -> Result<T, UserError> {
+    serde_json::to_value(value)
+        .and_then(serde_json::from_value)
+        .map_err(|error| unreadable(path, &error.to_string()))
+}
+
+fn unreadable(path: &[String], why: &str) -> UserError {
+    UserError::new(format!("--set {}: {}", path.join("."), proctor_types::plain_words(why)))
+}

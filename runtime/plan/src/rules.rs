@@ -1,0 +1,33 @@
+//! The version of the rules that a run was made under.
+
+use proctor_record::{RunDir, find::planned};
+use proctor_types::{RULES, RunRecord, UserError};
+
+/// Rejects further trials for a run with other rules: a run never mixes two.
+pub fn expect_present(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
+    if record.rules == RULES {
+        return Ok(());
+    }
+    let (found, maker) = (record.rules, &record.proctor);
+    let what = format!(
+        "{} uses attribution and grading rules {found} (Proctor {maker}), but this version has rules {RULES}",
+        run.path().display()
+    );
+    let hint = format!(
+        "a run cannot mix rules: finish it with Proctor {maker}, or start a new run; `proctor \
+         report --recheck {}` lists the finished trials that rules {RULES} treat differently",
+        run.path().display()
+    );
+    Err(UserError::new(what).hint(hint))
+}
+
+/// [`expect_present`], unless every trial has its verdict.
+pub fn expect_present_or_finished(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
+    let is_open = |checked: proctor_record::Checked| !checked.finished || checked.verdict.is_none();
+    match record.rules != RULES
+        && planned(record).iter().any(|found| is_open(run.check(&found.id())))
+    {
+        true => expect_present(run, record),
+        false => Ok(()),
+    }
+}

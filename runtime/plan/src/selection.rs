@@ -1,0 +1,150 @@
+//! `run --tasks GLOB`, `--limit N` and `--arms GLOB`: selects some of a configuration's tasks and
+//! arms.
+
+use std::collections::BTreeSet;
+
+use globset::GlobBuilder;
+use proctor_config::{ArmFile, ConfigFile, RunConfig, Written};
+use proctor_datasets::Loaded;
+use proctor_scaffold_api::Say;
+use proctor_types::{Arm, Selection, UserError, near, plural, sha256_hex};
+
+/// The seed of a sample. The sample is always the same and a larger one is a superset, so that
+/// `--extend --limit` adds to what exists.
+const SEED: u64 = 0;
+
+/// Removes unselected tasks from a dataset before anything is built. Returns the selection for the
+/// record; `None` if all are selected.
+pub fn choose(
+    loaded: &mut Loaded,
+    globs: &[String],
+    limit: Option<u64>,
+    say: Say<'_>,
+) -> Result<Option<Selection>, UserError> {
+    if globs.is_empty() && limit.is_none() {
+        return Ok(None);
+    }
+    let tasks = loaded.tasks.iter().map(|task| task.id.to_string());
+    let all: Vec<String> =
+        tasks.chain(loaded.recipes.iter().map(|located| located.recipe.id.clone())).collect();
+    let mut chosen = matching(&OF_TASKS, globs, &all)?;
+    if let Some(limit) = limit {
+        chosen.sort_by_cached_key(|id| sha256_hex(format!("{SEED}/{id}").as_bytes()));
+        chosen.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    }
+    let kept: BTreeSet<&String> = chosen.iter().collect();
+    loaded.tasks.retain(|task| kept.contains(&task.id.to_string()));
+    loaded.recipes.retain(|located| kept.contains(&located.recipe.id));
+    say(format!("note: selected {} of {}", chosen.len(), plural(all.len(), "task")));
+    let tasks = match globs {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("{{{}}}", several.join(","))),
+    };
+    Ok(Some(Selection { tasks, limit, seed: SEED, of: all.len() as u64 }))
+}
+
+/// Removes arms whose name was not selected.
+pub fn arms(
+    resolved: RunConfig,
+    written: &Written,
+    globs: &[String],
+) -> Result<(RunConfig, Written), UserError> {
+    if globs.is_empty() {
+        return Ok((resolved, written.clone()));
+    }
+    let all: Vec<String> = resolved.arms.iter().map(|arm| arm.name.clone()).collect();
+    let kept: BTreeSet<String> = matching(&OF_ARMS, globs, &all)?.into_iter().collect();
+    Ok(resolved.with_arms(written, &|name| kept.contains(name)))
+}
+
+/// Removes arms before `--model` replaces all models: arms that differ only in the model would
+/// become one. A glob matches the name in the configuration, or else the one with the new model.
+pub fn arms_of_file(
+    file: ConfigFile,
+    written: &Written,
+    globs: &[String],
+    model: &str,
+) -> Result<(ConfigFile, Written), UserError> {
+    let names: Vec<String> = file.arms.iter().map(|arm| arm.name.clone()).collect();
+    let kept = matching(&OF_ARMS, globs, &names).or_else(|error| {
+        let renamed = |arm: &ArmFile| match &arm.model {
+            Some(old) => arm.name.replace(old.as_str(), model),
+            None => arm.name.clone(),
+        };
+        let new: Vec<String> = file.arms.iter().map(renamed).collect();
+        let found = matching(&OF_ARMS, globs, &new).map_err(|_| error)?;
+        let both = names.iter().zip(&new).filter(|(_, new)| found.contains(*new));
+        Ok::<_, UserError>(both.map(|(name, _)| name.clone()).collect())
+    })?;
+    Ok(file.with_arms(written, &|name| kept.iter().any(|one| one == name)))
+}
+
+/// Returns the arms of a run whose name matches a glob, or all arms if `globs` is empty.
+pub fn arms_of_run(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserError> {
+    let all: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+    let kept = matching(&OF_ARMS_OF_RUN, globs, &all)?;
+    Ok(arms.iter().filter(|arm| kept.contains(&arm.name)).cloned().collect())
+}
+
+/// An option that takes a glob, for its messages.
+struct Globbed {
+    option: &'static str,
+    none: &'static str,
+    example: &'static str,
+    list: &'static str,
+}
+
+const OF_TASKS: Globbed = Globbed {
+    option: "--tasks",
+    none: "no task id of the configuration matches",
+    example: "--tasks 'django__*'",
+    list: "`proctor tasks list --tasks DATASET` lists the ids",
+};
+
+const OF_ARMS: Globbed = Globbed {
+    option: "--arms",
+    none: "no arm name of the configuration matches",
+    example: "--arms 'codex*'",
+    list: "`proctor run CONFIG --dry-run` lists the names",
+};
+
+const OF_ARMS_OF_RUN: Globbed = Globbed {
+    option: "--arms",
+    none: "no arm name of the run matches",
+    example: "--arms '*steps=500'",
+    list: "`proctor show RUN` lists the names",
+};
+
+/// The names that match any of the globs, in their order; all if there is no glob.
+fn matching(of: &Globbed, globs: &[String], names: &[String]) -> Result<Vec<String>, UserError> {
+    if globs.is_empty() {
+        return Ok(names.to_vec());
+    }
+    let mut found = BTreeSet::new();
+    for glob in globs {
+        found.extend(matching_one(of, glob, names)?);
+    }
+    Ok(names.iter().filter(|name| found.contains(*name)).cloned().collect())
+}
+
+/// The names that match a glob: `*` and `?` match any character, `[..]` one of a set, `{a,b}`
+/// either alternative.
+fn matching_one(of: &Globbed, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
+    let Globbed { option, none, example, list } = of;
+    let pattern = GlobBuilder::new(glob).build().map_err(|error| {
+        UserError::new(format!("{option} {glob}: {}", error.kind()))
+            .hint(format!("use names with `*`, `?`, `[..]` and `{{a,b}}`, as in {example}"))
+    })?;
+    let pattern = pattern.compile_matcher();
+    let found: Vec<_> = names.iter().filter(|name| pattern.is_match(name)).cloned().collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let near = near(glob.trim_matches('*'), names.iter().map(String::as_str));
+    let hint = match near.is_empty() {
+        true => format!("{list}; quote the glob in the shell"),
+        false => format!("did you mean `{}`?", near.join("`, `")),
+    };
+    Err(UserError::new(format!("{option} {glob}: {none}")).hint(hint))
+}

@@ -1,0 +1,143 @@
+//! Run configurations in the binary, for users without a copy of the repository.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proctor_types::{UserError, near, sha256_hex};
+
+use crate::PlanError;
+
+/// The directory of unpacked files below the cache.
+const FOLDER: &str = "shipped";
+
+/// A file of the repository, by its path below `configs/`.
+macro_rules! files {
+    ($($path:literal),+ $(,)?) => {
+        [$(($path, include_str!(concat!("../../../configs/", $path)))),+]
+    };
+}
+
+static FILES: [(&str, &str); 27] = files![
+    "demo.toml",
+    "feabench-cells.toml",
+    "feabench-lite.toml",
+    "feabench-probe.toml",
+    "feabench-table2.toml",
+    "feabench-table3.toml",
+    "feabench-table4.toml",
+    "featurebench-fast.toml",
+    "featurebench-full.toml",
+    "featurebench-lite.toml",
+    "interface-ablation.toml",
+    "local-model.toml",
+    "quickstart.toml",
+    "scaffold-comparison.toml",
+    "scaffold-formats.toml",
+    "shared-repositories.toml",
+    "steps-ablation.toml",
+    "swebench-verified.toml",
+    "recipes/boltons-intlists.toml",
+    "scripts/demo.toml",
+    "scripts/scaffold-comparison.toml",
+    "tasks/demo.jsonl",
+    "tasks/numerals/numerals/__init__.py",
+    "tasks/numerals/numerals/roman.py",
+    "tasks/numerals/numerals/tally.py",
+    "tasks/numerals/tests/test_roman.py",
+    "tasks/numerals/tests/test_tally.py",
+];
+
+/// The names of the configurations: the top-level files.
+fn names() -> impl Iterator<Item = &'static str> {
+    FILES
+        .iter()
+        .filter_map(|(path, _)| path.strip_suffix(".toml"))
+        .filter(|name| !name.contains('/'))
+}
+
+/// The configuration that an argument names: a file, or a built-in one (`demo`), which is unpacked
+/// into the cache.
+pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, PlanError> {
+    if config.exists() {
+        return Ok(config.to_owned());
+    }
+    let asked = config.to_string_lossy();
+    let Some(name) = names().find(|name| *name == asked) else {
+        let what = format!("cannot read {}: no such file", config.display());
+        let near = near(&asked, names());
+        let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let hint = match near.first() {
+            Some(near) => format!("did you mean `{near}`? built-in configurations: {known}"),
+            None => format!("give a TOML file, or a built-in configuration: {known}"),
+        };
+        return Err(UserError::new(what).hint(hint).into());
+    };
+    Ok(unpack(cache)?.join(format!("{name}.toml")))
+}
+
+/// The dataset of the demo, unpacked into the cache.
+pub fn demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
+    Ok(unpack(cache)?.join("tasks/demo.jsonl"))
+}
+
+/// Writes the missing files and returns their directory. Its name contains a hash of the content,
+/// so that each version has its own.
+fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
+    let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
+    let parent = std::path::absolute(cache)?.join(FOLDER);
+    let folder = parent.join(&sha256_hex(all.as_bytes())[..16]);
+    if folder.join("demo.toml").exists() {
+        return Ok(folder);
+    }
+    fs::create_dir_all(&parent)?;
+    let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(&parent)?;
+    for (path, text) in &FILES {
+        let file = fresh.path().join(path);
+        fs::create_dir_all(file.parent().unwrap_or(&parent))?;
+        fs::write(file, text.as_bytes())?;
+    }
+    // Atomic: another process may have written the same directory first.
+    match fs::rename(fresh.path(), &folder) {
+        Ok(()) => drop(fresh.keep()),
+        Err(_) if folder.join("demo.toml").exists() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list has every file that the demo needs, and unpacking twice is harmless.
+    #[test]
+    fn demo_configuration_is_complete() {
+        let cache = tempfile::tempdir().unwrap();
+        let config = find(Path::new("demo"), cache.path()).unwrap();
+        assert_eq!(find(Path::new("demo"), cache.path()).unwrap(), config);
+        let (file, _) = proctor_config::read(&config, &[]).unwrap();
+        let folder = config.parent().unwrap();
+        for pattern in &file.tasks {
+            assert!(Path::new(pattern).starts_with(folder), "{pattern}");
+        }
+        let loaded = proctor_datasets::load(&file.tasks, Path::new(".")).unwrap();
+        assert_eq!((loaded.tasks.len(), loaded.recipes.len(), loaded.bad.len()), (1, 1, 0));
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/tasks/numerals");
+        for folder in ["numerals", "tests"] {
+            for entry in fs::read_dir(repository.join(folder)).unwrap().flatten() {
+                let name = format!("tasks/numerals/{folder}/{}", entry.file_name().display());
+                let known = FILES.iter().any(|(path, _)| *path == name);
+                assert!(known || !name.ends_with(".py"), "{name} is not shipped");
+            }
+        }
+    }
+
+    #[test]
+    fn find_names_a_missing_file() {
+        let cache = tempfile::tempdir().unwrap();
+        let error = find(Path::new("nowhere.toml"), cache.path()).unwrap_err().to_string();
+        assert!(error.contains("nowhere.toml") && error.contains("`demo`"), "{error}");
+    }
+}

@@ -1,0 +1,88 @@
+//! Writes a plan into a run directory.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::{Path, PathBuf},
+};
+
+use proctor_config::ConfigFile;
+use proctor_record::{RunDir, now};
+use proctor_run::PlannedTask;
+use proctor_setup::local_source;
+use proctor_types::{Arm, RULES, RUN_SCHEMA, RunRecord, RunTask, Selection, UserError};
+
+use crate::{PlanError, host::fingerprint, read_certificate};
+
+/// Creates the run directory and writes the plan before anything starts. `agent` is the SHA-256 of
+/// the sandbox agent.
+///
+/// # Errors
+/// The folder is not empty, or cannot be written.
+pub fn start(
+    out: &Path,
+    file: &ConfigFile,
+    arms: Vec<Arm>,
+    tasks: &[PlannedTask],
+    selection: Option<Selection>,
+    agent: &str,
+) -> Result<(RunDir, RunRecord), PlanError> {
+    if out.join("run.json").exists() {
+        let what = format!("{} already contains a run", out.display());
+        let hint = format!(
+            "continue it with `proctor resume {}`, add to it with --extend, or choose another --out",
+            out.display()
+        );
+        return Err(UserError::new(what).hint(hint).into());
+    }
+    let taken = match std::fs::read_dir(out) {
+        Ok(mut entries) => entries.next().is_some().then_some("is not empty"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(_) => Some("is not a readable folder"),
+    };
+    if let Some(why) = taken {
+        let what = format!("--out {}: {why}", out.display());
+        return Err(UserError::new(what).hint("choose a new or an empty folder").into());
+    }
+    let certificate = file.grading.certificate.as_deref().map(read_certificate).transpose()?;
+    let run = RunDir::create(out)?;
+    let record = RunRecord {
+        schema_version: RUN_SCHEMA,
+        rules: RULES,
+        proctor: env!("CARGO_PKG_VERSION").into(),
+        created: now(),
+        attempts: file.attempts,
+        jobs: file.jobs,
+        arms,
+        tasks: run_tasks(tasks),
+        config: serde_json::to_value(file)?,
+        host: fingerprint(),
+        agent: agent.to_owned(),
+        certificate,
+        flaky: file.grading.flaky,
+        selection,
+        absent: BTreeSet::new(),
+        changes: Vec::new(),
+    };
+    run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
+    run.write_run(&record)?;
+    Ok((run, record))
+}
+
+/// The tasks in the form of a run's plan.
+pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
+    // Hundreds of tasks may share a directory, and all of it is read.
+    let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
+    let mut source = |one: &PlannedTask| {
+        let source = one.task.source.as_ref()?;
+        let key = (one.base_dir.clone(), format!("{source:?}"));
+        read.entry(key).or_insert_with(|| local_source(source, &one.base_dir)).clone()
+    };
+    let one = |planned: &PlannedTask| RunTask {
+        task: planned.task.as_ref().clone(),
+        digest: planned.task.digest(),
+        base_dir: planned.base_dir.clone(),
+        source: source(planned),
+        host_bound: planned.task.environment.base.as_deref() == Some("host"),
+    };
+    planned.iter().map(one).collect()
+}

@@ -1,0 +1,239 @@
+//! Loads the tasks that a dataset names, and builds its recipes first.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use proctor_datasets::{DatasetError, Hub, Keep, Loaded, RecipeFile};
+use proctor_report::once_each;
+use proctor_run::PlannedTask;
+use proctor_sandbox_api::Backend;
+use proctor_scaffold_api::Say;
+use proctor_setup::Sources;
+use proctor_types::{Task, UserError, plural};
+
+use crate::{PlanError, home};
+
+/// The directory of built recipe tasks below the cache.
+const BUILT: &str = "tasks";
+
+/// Reads what some patterns name: files, directories, globs, hub datasets. Relative paths are
+/// resolved against the current directory.
+pub async fn read(patterns: &[String], cache: &Path, say: Say<'_>) -> Result<Loaded, UserError> {
+    read_keeping(patterns, cache, Keep::Tasks, say).await
+}
+
+async fn read_keeping(
+    patterns: &[String],
+    cache: &Path,
+    keep: Keep,
+    say: Say<'_>,
+) -> Result<Loaded, UserError> {
+    let patterns: Vec<String> =
+        patterns.iter().map(|pattern| on_disk(pattern, cache, say)).collect();
+    if patterns.iter().any(|pattern| pattern.starts_with(HUB)) {
+        home::hold(cache).map_err(|error| UserError::new(error.to_string()))?;
+    }
+    let hub = Hub::of_this_host(cache.join("hub"));
+    proctor_datasets::load_keeping(&patterns, Path::new("."), &hub, keep)
+        .await
+        .map_err(|error| UserError::new(error.to_string()).hint(hint_of(&error, &patterns, cache)))
+}
+
+fn hint_of(error: &DatasetError, patterns: &[String], cache: &Path) -> String {
+    match error {
+        DatasetError::Hub { name, .. } => {
+            let is_it = |one: &&String| {
+                one.strip_prefix(HUB).is_some_and(|rest| rest.starts_with(name.as_str()))
+            };
+            let by_hand = patterns.iter().find(is_it).and_then(|one| by_hand(one, cache));
+            let by_hand = by_hand.unwrap_or_else(|| "download its rows manually (docs/runs.md)".into());
+            format!("check the network, the name and the revision; or {by_hand}")
+        }
+        DatasetError::BadAddress { address, .. } if address.starts_with(HUB) => {
+            "write Hugging Face datasets as hf://OWNER/NAME, optionally followed by @REVISION and /SPLIT"
+                .to_owned()
+        }
+        DatasetError::NoMatch { pattern, .. } if looks_like_hub(pattern) => {
+            format!("give existing files; for a Hugging Face dataset, write {HUB}{pattern}")
+        }
+        _ => "give existing files, or a dataset (docs/datasets.md); paths in a configuration are \
+              relative to its folder, or else to the current folder"
+            .to_owned(),
+    }
+}
+
+/// `OWNER/NAME`, the hub's own spelling of a dataset.
+fn looks_like_hub(pattern: &str) -> bool {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    pattern.split_once('/').is_some_and(|(owner, name)| {
+        !owner.starts_with('.')
+            && [owner, name].iter().all(|part| !part.is_empty() && part.chars().all(of_name))
+    })
+}
+
+/// The prefix of a hub dataset.
+const HUB: &str = "hf://";
+
+/// The directory below the cache for manually added rows. `proctor clean` does not touch it.
+const BY_HAND: &str = "datasets";
+
+/// A hub dataset: its directory of manually added rows, its name, its split.
+fn of_hub<'a>(pattern: &'a str, cache: &Path) -> Option<(PathBuf, &'a str, Option<&'a str>)> {
+    let place = pattern.strip_prefix(HUB)?.split('#').next()?;
+    let (owner, rest) = place.split_once('/')?;
+    let (name, split) = match rest.split_once('/') {
+        Some((name, split)) => (name, Some(split).filter(|split| !split.is_empty())),
+        None => (rest, None),
+    };
+    let cache = std::path::absolute(cache).ok()?;
+    let folder = cache.join(BY_HAND).join(format!("{owner}--{name}"));
+    let end = owner.len() + 1 + name.split('@').next()?.len();
+    Some((folder, &place[..end], split))
+}
+
+/// Replaces a hub dataset with the directory of its manually added rows, if it exists. Other
+/// patterns are unchanged.
+fn on_disk(pattern: &str, cache: &Path, say: Say<'_>) -> String {
+    let Some((folder, _, split)) = of_hub(pattern, cache) else { return pattern.to_owned() };
+    if !folder.is_dir() {
+        return pattern.to_owned();
+    }
+    say(format!(
+        "note: reading the rows of {} from {}",
+        pattern.trim_start_matches(HUB),
+        folder.display()
+    ));
+    let options = pattern.split_once('#').map(|(_, options)| options.to_owned());
+    let options: Vec<String> =
+        split.map(|split| format!("split={split}")).into_iter().chain(options).collect();
+    let mark = if options.is_empty() { "" } else { "#" };
+    format!("{}{mark}{}", folder.display(), options.join("&"))
+}
+
+/// What to download, and where to put it.
+fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
+    let (folder, name, split) = of_hub(pattern, cache)?;
+    let of = split.map_or(String::new(), |split| format!(" of the split `{split}`"));
+    let file = split.unwrap_or("rows");
+    Some(format!(
+        "download the .parquet or .jsonl files{of} from https://huggingface.co/datasets/{name} on \
+         a machine with network, and put them into {} (as {file}.parquet or {file}.jsonl)",
+        folder.display()
+    ))
+}
+
+/// Reads what some patterns name and requires it to be complete and not empty; nothing is built.
+/// Unreadable rows are listed together and end the command: a benchmark that silently lacks tasks
+/// is a different benchmark.
+pub async fn whole(patterns: &[String], cache: &Path, say: Say<'_>) -> Result<Loaded, UserError> {
+    whole_keeping(patterns, cache, Keep::Tasks, say).await
+}
+
+/// Like [`whole`], but keeps more of the rows than their tasks.
+pub async fn whole_keeping(
+    patterns: &[String],
+    cache: &Path,
+    keep: Keep,
+    say: Say<'_>,
+) -> Result<Loaded, UserError> {
+    if patterns.is_empty() {
+        return Err(UserError::new("no tasks given").hint("give a file, a glob or a dataset"));
+    }
+    let loaded = read_keeping(patterns, cache, keep, say).await?;
+    for warning in &loaded.warnings {
+        say(format!("warning: {warning}"));
+    }
+    let has_tasks = !loaded.tasks.is_empty();
+    let (left_out, bad): (Vec<_>, Vec<_>) =
+        loaded.bad.iter().partition(|bad| bad.folder && has_tasks);
+    if !bad.is_empty() {
+        let rows = once_each(bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
+        let rows = listed(rows);
+        return Err(UserError::new(rows).hint("fix or remove these rows"));
+    }
+    if !left_out.is_empty() {
+        for bad in &left_out {
+            say(format!("warning: {bad}; skipped this folder"));
+        }
+        let folders: BTreeSet<_> = left_out.iter().filter_map(|bad| bad.file.parent()).collect();
+        say(format!(
+            "warning: skipped {} of {}: results are not those of the whole dataset",
+            folders.len(),
+            plural(folders.len() + loaded.tasks.len(), "task")
+        ));
+    }
+    if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
+        return Err(UserError::new(format!("no tasks in {}", patterns.join(", ")))
+            .hint("give files of tasks or recipes, or a dataset (docs/datasets.md)"));
+    }
+    Ok(loaded)
+}
+
+/// Maximum number of listed rows; a file in another format would fill the terminal.
+pub const TOLD: usize = 20;
+
+/// One per line, the first of many.
+pub fn listed(mut rows: Vec<String>) -> String {
+    let more = rows.len().saturating_sub(TOLD);
+    rows.truncate(TOLD);
+    if more > 0 {
+        rows.push(format!("and {more} more"));
+    }
+    rows.join("\n")
+}
+
+/// The tasks that were read, without those that recipes would create.
+pub fn planned(loaded: &Loaded) -> std::io::Result<Vec<PlannedTask>> {
+    let planned = |task: &Task| {
+        let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
+        Ok(PlannedTask { task: Arc::new(task.clone()), base_dir })
+    };
+    loaded.tasks.iter().map(planned).collect()
+}
+
+/// The tasks that were read, including built recipes.
+pub async fn built(
+    loaded: Loaded,
+    cache: &Path,
+    backend: &Arc<dyn Backend>,
+    say: Say<'_>,
+) -> Result<Vec<PlannedTask>, PlanError> {
+    let mut tasks = planned(&loaded)?;
+    tasks.extend(of_recipes(loaded.recipes, cache, backend, say).await?);
+    Ok(tasks)
+}
+
+/// The tasks of recipes, which are built if the cache does not have them.
+pub async fn of_recipes(
+    recipes: Vec<RecipeFile>,
+    cache: &Path,
+    backend: &Arc<dyn Backend>,
+    say: Say<'_>,
+) -> Result<Vec<PlannedTask>, PlanError> {
+    let mut tasks = Vec::new();
+    let sources = Sources::new(cache.join("sources"));
+    for located in recipes {
+        let name = located.recipe.id.clone();
+        let built = proctor_collection::build_cached(
+            &located.recipe,
+            backend.as_ref(),
+            &sources,
+            &cache.join(BUILT),
+            &|what| say(format!("{name}: {what}")),
+        )
+        .await
+        .map_err(|error| PlanError::Recipe { name: name.clone(), why: error.to_string() })?;
+        let beside = located.file.parent().unwrap_or(Path::new("."));
+        tasks.push(PlannedTask { task: Arc::new(built), base_dir: absolute(beside)? });
+    }
+    Ok(tasks)
+}
+
+/// Makes a path absolute: the run directory outlives the current directory.
+fn absolute(path: &Path) -> std::io::Result<PathBuf> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    path.canonicalize()
+}

@@ -1,0 +1,146 @@
+//! Compares a plan with this machine: warns if the machine has less, and rejects what cannot be
+//! meant.
+
+use std::env::consts::ARCH;
+
+use proctor_run::PlannedTask;
+use proctor_sandbox_api::Machine;
+use proctor_types::{Arm, MOST_TIMES_THE_MACHINE, SandboxKind, UserError, plural};
+
+use crate::checks::{AtArm, named};
+
+/// The names of this machine's architecture in platforms, by Rust's name.
+const ARCHITECTURES: [(&str, &[&str]); 4] = [
+    ("x86_64", &["amd64", "x86_64"]),
+    ("aarch64", &["arm64", "aarch64"]),
+    ("powerpc64", &["ppc64le", "ppc64"]),
+    ("s390x", &["s390x"]),
+];
+
+/// A sandbox limit and what the machine has.
+struct Limit {
+    key: &'static str,
+    unit: &'static str,
+    has: f64,
+    of_arm: fn(&Arm) -> f64,
+    of_task: fn(&PlannedTask) -> f64,
+}
+
+fn limits(machine: Machine) -> [Limit; 2] {
+    [
+        Limit {
+            key: "memory_mb",
+            unit: "MiB of memory",
+            has: machine.memory_mb as f64,
+            of_arm: |arm| arm.sandbox.memory_mb as f64,
+            of_task: |planned| {
+                let memory = planned.task.resources.as_ref().and_then(|one| one.memory_mb);
+                memory.map_or(0.0, |need| need.ceiling() as f64)
+            },
+        },
+        Limit {
+            key: "cpus",
+            unit: "CPUs",
+            has: machine.cpus,
+            of_arm: |arm| arm.sandbox.cpus,
+            of_task: |planned| {
+                let cpus = planned.task.resources.as_ref().and_then(|one| one.cpus);
+                cpus.map_or(0.0, |need| need.ceiling())
+            },
+        },
+    ]
+}
+
+/// Rejects native sandboxes for tasks of another architecture, and limits that can only be a wrong
+/// unit.
+pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<(), UserError> {
+    platforms(arms, tasks, place)?;
+    let here: Vec<&Arm> = arms.iter().filter(|arm| is_here(arm)).collect();
+    if here.is_empty() {
+        return Ok(());
+    }
+    for limit in limits(Machine::whole()) {
+        let most = limit.has * MOST_TIMES_THE_MACHINE;
+        let absurd = |wanted: f64| {
+            UserError::new(format!(
+                "{wanted} {} for one sandbox is more than {MOST_TIMES_THE_MACHINE} times what this \
+                 machine has ({:.0})",
+                limit.unit, limit.has
+            ))
+        };
+        if let Some(arm) = here.iter().find(|arm| (limit.of_arm)(arm) > most) {
+            let key = format!("sandbox.{}", limit.key);
+            let error = absurd((limit.of_arm)(arm)).hint("check the unit: memory_mb is in MiB");
+            return Err(place(arm, &key, error));
+        }
+        if let Some(planned) = tasks.iter().find(|planned| (limit.of_task)(planned) > most) {
+            let UserError { what, .. } = absurd((limit.of_task)(planned));
+            let what = format!("task {}: resources.{}: {what}", planned.task.id, limit.key);
+            return Err(UserError::new(what).hint("fix the row; memory_mb is in MiB"));
+        }
+    }
+    Ok(())
+}
+
+/// The lines below a plan: a limit above what the machine has never takes effect.
+pub fn lines(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
+    let here: Vec<&Arm> = arms.iter().filter(|arm| is_here(arm)).collect();
+    let mut lines = Vec::new();
+    for limit in limits(Machine::whole()).iter().filter(|_| !here.is_empty()) {
+        let of_arms = here.iter().map(|arm| (limit.of_arm)(arm)).fold(0.0, f64::max);
+        let over: Vec<&PlannedTask> =
+            tasks.iter().filter(|planned| (limit.of_task)(planned) > limit.has).collect();
+        let most = over.iter().map(|planned| (limit.of_task)(planned)).fold(of_arms, f64::max);
+        if most <= limit.has {
+            continue;
+        }
+        let whose = match over.len() {
+            0 => "sandbox".to_owned(),
+            count => {
+                let ids = named(over.iter().map(|planned| planned.task.id.as_str()));
+                format!("{} ({ids})", plural(count, "task"))
+            }
+        };
+        lines.push(format!(
+            "warning: up to {most} {} for a {whose}, but this machine has {:.0}: the limit has no effect",
+            limit.unit, limit.has
+        ));
+    }
+    lines
+}
+
+/// Whether the arm's sandboxes run on this machine. An engine may be on another.
+fn is_here(arm: &Arm) -> bool {
+    let elsewhere = || std::env::var("DOCKER_HOST").is_ok_and(|host| !host.starts_with("unix:"));
+    arm.sandbox.kind == SandboxKind::Native || !elsewhere()
+}
+
+fn platforms(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<(), UserError> {
+    let Some(arm) = arms.iter().find(|arm| arm.sandbox.kind == SandboxKind::Native) else {
+        return Ok(());
+    };
+    let others: Vec<(&str, &str)> = tasks
+        .iter()
+        .filter_map(|planned| Some((planned.task.id.as_str(), planned.task.platform.as_deref()?)))
+        .filter(|(_, platform)| !is_this_machine(platform))
+        .collect();
+    let Some((_, platform)) = others.first() else { return Ok(()) };
+    let (verb, ids) =
+        (if others.len() == 1 { "is" } else { "are" }, named(others.iter().map(|(id, _)| *id)));
+    let what = format!(
+        "{} {verb} for {platform}, but native sandboxes run on this machine's platform (linux/{ARCH}): {ids}",
+        plural(others.len(), "task")
+    );
+    let error = UserError::new(what).hint(
+        "use Docker, which may emulate the platform, or a machine with that platform; or exclude \
+         these tasks (append `#ids=FILE` to the dataset)",
+    );
+    Err(place(arm, "sandbox.kind", error))
+}
+
+fn is_this_machine(platform: &str) -> bool {
+    let mut parts = platform.split('/');
+    let names = ARCHITECTURES.iter().find(|(arch, _)| *arch == ARCH).map(|(_, names)| *names);
+    parts.next() == Some("linux")
+        && parts.next().is_some_and(|arch| names.is_none_or(|names| names.contains(&arch)))
+}

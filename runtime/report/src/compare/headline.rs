@@ -1,0 +1,186 @@
+//! The answer of a comparison in one line.
+
+use proctor_statistics::ALPHA;
+use proctor_types::plural;
+
+use super::{
+    pairs::{Comparison, Pair},
+    sentence::{end_of, excluded, number, probability, repository},
+};
+use crate::{
+    Ratio, Report,
+    text::{dollars, percent},
+};
+
+/// What one pair of arms shows. The arm that resolves more comes first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Headline {
+    /// `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
+    pub text: String,
+    /// Rates, p-value, the interval of the cost ratio, and what is left out.
+    pub detail: String,
+    /// Whether the arms differ in `resolved`.
+    pub distinguishable: bool,
+    /// The difference in `resolved`, as a share; at least 0.
+    pub difference: f64,
+}
+
+/// One headline for each pair of arms that are no controls: first the pairs that differ, the
+/// largest difference first, then the others in the order of the plan.
+pub fn headlines(comparison: &Comparison) -> Vec<Headline> {
+    headlines_with(comparison, str::to_owned)
+}
+
+/// Like [`headlines`], with names escaped by `written`.
+pub fn headlines_with(comparison: &Comparison, written: impl Fn(&str) -> String) -> Vec<Headline> {
+    let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
+    let pairs = comparison.pairs.chunk_by(same_arms);
+    let mut all: Vec<Headline> = pairs.filter_map(|metrics| headline(metrics, &written)).collect();
+    // A stable sort: the others keep their order.
+    let size = |one: &Headline| if one.distinguishable { one.difference } else { -1.0 };
+    all.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    all
+}
+
+/// Whether the second arm of a pair resolves more. Charts show such a pair the other way round.
+pub fn is_turned(resolved: &Pair) -> bool {
+    resolved.difference.is_some_and(|difference| difference < 0.0)
+}
+
+/// All metrics of one pair of arms.
+fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headline> {
+    let of = |name: &str| metrics.iter().find(|pair| pair.metric == name);
+    let pair = of("resolved")?;
+    let names = [written(&pair.a), written(&pair.b)];
+    let [first, second] = turned(pair, names);
+    let tasks = plural(pair.tasks, "shared task");
+    let left_out = excluded(pair);
+    let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
+        return Some(Headline {
+            text: format!("{first} and {second} share no task on which both have verdicts."),
+            detail: format!("{tasks}{left_out}."),
+            distinguishable: false,
+            difference: 0.0,
+        });
+    };
+    let distinguishable = p < ALPHA;
+    let interval = pair.interval_adjusted.or(pair.interval);
+    let interval = interval.map_or_else(String::new, |[lower, upper]| {
+        let ends = if is_turned(pair) { [0.0 - upper, 0.0 - lower] } else { [lower, upper] };
+        let [lower, upper] = ends.map(|end| end_of(pair, end, distinguishable));
+        format!(" (95 % {lower} to {upper})")
+    });
+    let ratio = |metric: &str| {
+        let ratio = of(metric)?.ratio.filter(|ratio| ratio.value > 0.0)?;
+        if is_turned(pair) { ratio.inverted() } else { Some(ratio) }
+    };
+    let (price, spread) = match (ratio("cost"), ratio("tokens")) {
+        (Some(cost), _) => (at_cost(cost), spread(cost, "the cost")),
+        (None, Some(tokens)) => (with_tokens(tokens), spread(tokens, "the tokens")),
+        (None, None) => (String::new(), String::new()),
+    };
+    let size = number(pair, difference.abs());
+    let text = match (difference == 0.0, distinguishable) {
+        (true, _) => format!("{first} and {second} resolve equally many tasks{interval}{price}."),
+        (false, true) => {
+            format!("{first} resolves {size} points more than {second}{interval}{price}.")
+        }
+        (false, false) => format!(
+            "No clear difference: {first} resolves {size} points more than {second}{interval}{price}."
+        ),
+    };
+    let rates = pair.a_mean.zip(pair.b_mean).map_or_else(String::new, |(a, b)| {
+        let [first, second] = turned(pair, [a, b]);
+        format!("{} against {} of ", percent(first), percent(second))
+    });
+    let adjusted = match pair.adjusted_for {
+        ..=1 => String::new(),
+        count => format!(", adjusted for {count} pairs"),
+    };
+    let needed = pair.tasks_needed.filter(|needed| !distinguishable && *needed > pair.tasks);
+    let needed =
+        needed.map_or_else(String::new, |tasks| format!("; {tasks} tasks would be needed"));
+    let p = probability(p);
+    let by_repository = repository(pair, distinguishable);
+    let detail =
+        format!("{rates}{tasks}; p = {p}{adjusted}{spread}{needed}{by_repository}{left_out}.");
+    Some(Headline { text, detail, distinguishable, difference: difference.abs() })
+}
+
+/// The arm that resolves more first.
+fn turned<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
+    if is_turned(pair) { [b, a] } else { [a, b] }
+}
+
+fn at_cost(ratio: Ratio) -> String {
+    match times(ratio.value).as_str() {
+        "1.0" => " at the same cost".to_owned(),
+        times => format!(" at {times} times the cost"),
+    }
+}
+
+fn with_tokens(ratio: Ratio) -> String {
+    match times(ratio.value).as_str() {
+        "1.0" => " with as many tokens".to_owned(),
+        times => format!(" with {times} times the tokens"),
+    }
+}
+
+/// The interval of a ratio. Empty if there is none.
+fn spread(ratio: Ratio, what: &str) -> String {
+    match (ratio.lower, ratio.upper) {
+        (None, _) => String::new(),
+        (Some(lower), None) => format!("; at least {} times {what}", times(lower)),
+        (Some(lower), Some(upper)) => {
+            format!("; {} to {} times {what}", times(lower), times(upper))
+        }
+    }
+}
+
+/// `1.3`, `0.85`, `12`: two digits.
+fn times(ratio: f64) -> String {
+    if ratio >= 9.95 {
+        return format!("{ratio:.0}");
+    }
+    if ratio >= 0.995 || ratio <= 0.0 {
+        return format!("{ratio:.1}");
+    }
+    let digits = (1.0 - ratio.log10().floor()).clamp(0.0, 12.0) as usize;
+    format!("{ratio:.digits$}")
+}
+
+/// The answer of a report with one arm under study: its score and what a resolved trial costs.
+/// `None` with several arms.
+pub fn only_arm(report: &Report) -> Option<String> {
+    let study = report.study();
+    let [arm] = study.as_slice() else { return None };
+    let interval = arm.intervals.resolved_rate.map_or_else(String::new, |[lower, upper]| {
+        format!(" (95 % {:.1} to {:.1})", lower * 100.0, upper * 100.0)
+    });
+    let each = arm.per_resolved.and_then(|each| each.cost_usd);
+    let each = each.map_or_else(String::new, |cost| {
+        format!(" at {} for each resolved trial", dollars(cost.value))
+    });
+    let (name, rate) = (&arm.name, percent(arm.resolved_rate));
+    Some(format!("{name} resolves {rate} of {}{interval}{each}.", plural(arm.trials, "trial")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::times;
+
+    #[test]
+    fn ratios_have_two_digits() {
+        for (ratio, shown) in [
+            (1.342, "1.3"),
+            (0.999, "1.0"),
+            (0.854, "0.85"),
+            (0.0512, "0.051"),
+            (9.96, "10"),
+            (123.4, "123"),
+            (0.0, "0.0"),
+        ] {
+            assert_eq!(times(ratio), shown);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Tasks by arms.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_types::{ArmId, TaskId};
+
+use crate::{ArmReport, Report, TaskReport, single, text::percent};
+
+/// Every task with its trials under each of some arms.
+#[derive(Debug, Clone)]
+pub struct Grid<'a> {
+    /// In the order of the plan.
+    pub rows: Vec<GridRow<'a>>,
+}
+
+#[derive(Debug, Clone)]
+pub struct GridRow<'a> {
+    pub task: &'a TaskId,
+    /// For each arm, the trials of this task; empty if the arm was not given the task.
+    pub cells: Vec<Vec<&'a TaskReport>>,
+}
+
+impl GridRow<'_> {
+    /// The sum over arms of the share of trials that resolve the task.
+    pub fn score(&self) -> f64 {
+        self.cells.iter().filter_map(|cell| share(cell)).sum()
+    }
+
+    fn is_all(&self, resolved: bool) -> bool {
+        self.cells.iter().flatten().all(|trial| trial.resolved == Some(resolved))
+    }
+}
+
+impl Grid<'_> {
+    /// Tasks that every trial resolves, that none does, and the others.
+    pub fn counts(&self) -> [usize; 3] {
+        let count = |resolved| self.rows.iter().filter(|row| row.is_all(resolved)).count();
+        let (all, none) = (count(true), count(false));
+        [all, none, self.rows.len() - all - none]
+    }
+
+    /// Tasks whose trials under one arm differ, for each arm in its place.
+    pub fn mixed(&self, arm: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.cells.get(arm));
+        cells.filter(|cell| share(cell).is_some_and(|share| share > 0.0 && share < 1.0)).count()
+    }
+}
+
+/// The share of trials that resolve the task. `None` without trials.
+pub fn share(cell: &[&TaskReport]) -> Option<f64> {
+    let resolved = cell.iter().filter(|trial| trial.resolved == Some(true)).count();
+    (!cell.is_empty()).then(|| resolved as f64 / cell.len() as f64)
+}
+
+/// The tasks of a report by these arms. Tasks that none of them was given are left out.
+pub fn grid<'a>(report: &'a Report, arms: &[&ArmReport]) -> Grid<'a> {
+    let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
+    let mut order: Vec<&TaskId> = Vec::new();
+    let mut trials: BTreeMap<(&TaskId, &ArmId), Vec<&TaskReport>> = BTreeMap::new();
+    for trial in &report.tasks {
+        if arms.iter().all(|arm| arm.arm != trial.arm) {
+            continue;
+        }
+        if seen.insert(&trial.task) {
+            order.push(&trial.task);
+        }
+        trials.entry((&trial.task, &trial.arm)).or_default().push(trial);
+    }
+    let row = |task: &'a TaskId| GridRow {
+        task,
+        cells: arms
+            .iter()
+            .map(|arm| trials.get(&(task, &arm.arm)).cloned().unwrap_or_default())
+            .collect(),
+    };
+    Grid { rows: order.into_iter().map(row).collect() }
+}
+
+/// The trials of one task under one arm: `yes`, `no (25.0 % F2P)`, `2/3, 1 open`.
+pub fn cell_text(trials: &[&TaskReport]) -> String {
+    match trials {
+        [] => String::new(),
+        [one] if one.single_shot.as_ref().is_some_and(|shot| shot.beyond_window) => {
+            single::BEYOND.into()
+        }
+        [one] => match (one.resolved, one.passed_rate) {
+            (Some(true), _) => "yes".into(),
+            (Some(false), rate) => format!("no ({} F2P)", percent(rate.unwrap_or_default())),
+            (None, _) if one.fault.is_some() => "fault".into(),
+            (None, _) => one.outcome.as_ref().map_or("not ended", |_| "not graded").into(),
+        },
+        several => {
+            let yes = several.iter().filter(|trial| trial.resolved == Some(true)).count();
+            let missing = several.iter().filter(|trial| trial.resolved.is_none()).count();
+            let open = if missing > 0 { format!(", {missing} open") } else { String::new() };
+            format!("{yes}/{}{open}", several.len())
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Dollars and tokens for each resolved trial.
+
+use std::collections::BTreeMap;
+
+use proctor_statistics::{self as statistics, LEVEL};
+use serde::{Deserialize, Serialize};
+
+use crate::{Paid, TrialResult, build::round, paid::micro};
+
+/// A ratio with its interval at 95 %, by task (`docs/statistics.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    pub value: f64,
+    /// Null if there is one task, and if all tasks have the same ratio.
+    pub lower: Option<f64>,
+    /// Null if the data set no upper bound, and without `lower`.
+    pub upper: Option<f64>,
+}
+
+impl Ratio {
+    /// Of the first sum to the second one; each pair is one task. `None` if the second sum is 0.
+    pub(crate) fn of(tasks: &[(f64, f64)]) -> Option<Self> {
+        let found = statistics::ratio(tasks, LEVEL)?;
+        Some(Self { value: found.value, lower: found.lower, upper: found.upper })
+    }
+
+    /// The second sum to the first one. `None` if the first sum is 0.
+    pub(crate) fn inverted(self) -> Option<Self> {
+        let inverted = |value: f64| (value > 0.0).then_some(1.0 / value);
+        let value = inverted(self.value)?;
+        Some(match (self.lower, self.upper) {
+            (Some(lower), upper) => Self {
+                value,
+                lower: Some(upper.map_or(0.0, |end| 1.0 / end)),
+                upper: inverted(lower),
+            },
+            (None, _) => Self { value, lower: None, upper: None },
+        })
+    }
+
+    fn map(self, of: fn(f64) -> f64) -> Self {
+        Self { value: of(self.value), lower: self.lower.map(of), upper: self.upper.map(of) }
+    }
+}
+
+/// Everything that was billed, divided by the resolved trials. Trials without a verdict count as
+/// not resolved; the interval covers what they can still become.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PerResolved {
+    /// US dollars. Absent if some response has no price, and if nothing was billed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<Ratio>,
+    /// Input and output. Absent if they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Ratio>,
+}
+
+impl PerResolved {
+    /// `None` if no trial resolves its task, and if nothing was billed.
+    pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
+        let all = Paid::of(trials);
+        let dollars = |paid: &Paid| paid.cost_usd;
+        let tokens = |paid: &Paid| (paid.input + paid.output) as f64;
+        let priced = all.cost_known && all.cost_usd > 0.0;
+        let cost_usd =
+            if priced { by_task(trials, dollars).map(|ratio| ratio.map(micro)) } else { None };
+        let tokens = match all.input + all.output > 0 {
+            true => by_task(trials, tokens).map(|ratio| ratio.map(round)),
+            false => None,
+        };
+        (cost_usd.is_some() || tokens.is_some()).then_some(Self { cost_usd, tokens })
+    }
+}
+
+fn by_task(trials: &[&TrialResult], amount: fn(&Paid) -> f64) -> Option<Ratio> {
+    let mut tasks: BTreeMap<&str, Vec<&TrialResult>> = BTreeMap::new();
+    for trial in trials {
+        tasks.entry(trial.task.as_str()).or_default().push(*trial);
+    }
+    let with = |missing: f64| {
+        let resolved = |trial: &&TrialResult| {
+            trial.verdict.as_ref().map_or(missing, |verdict| f64::from(u8::from(verdict.resolved)))
+        };
+        let pairs: Vec<(f64, f64)> = tasks
+            .values()
+            .map(|own| (amount(&Paid::of(own)), own.iter().map(resolved).sum::<f64>()))
+            .collect();
+        Ratio::of(&pairs)
+    };
+    // As many resolved trials as possible are the lower end.
+    let (few, many) = (with(0.0)?, with(1.0)?);
+    Some(Ratio { lower: many.lower, upper: many.lower.and(few.upper), ..few })
+}

@@ -1,0 +1,230 @@
+//! Reads a run directory: the results of its trials, their report, and what a reader of its numbers
+//! must know.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use proctor_record::{
+    Checked, RecordError, RunDir, earlier_tries,
+    find::{Found, planned},
+    on_all_cores,
+};
+use proctor_types::{
+    EarlierTries, FlakePolicy, PREDICTIONS, RULES, RunRecord, RunTask, SCRIPT, TrialId, first_of,
+    plural,
+};
+
+use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build};
+
+/// The file of the scaffold with that name.
+const SINGLE_SHOT: &str = "scaffold/single-shot.json";
+
+/// The report of one run directory, read from disk except for trials that are known.
+///
+/// # Errors
+/// The run directory cannot be read.
+pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, RecordError> {
+    let run = RunDir::view(path)?;
+    let record: RunRecord = run.read_run()?;
+    let known = Mutex::new(known);
+    let results = on_all_cores(&planned(&record), |found| {
+        let id = found.id();
+        let known = known.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let checked = known.unwrap_or_else(|| run.check(&id));
+        result_of(&run, found, checked)
+    });
+    let (remarks, _) = remarks_of(path, false)?;
+    let mut report = Report { remarks: remarks.into_iter().collect(), ..build(results) };
+    describe_arms(&mut report, path)?;
+    add_labels(&mut report, &RunDir::view(path)?.labels().standing);
+    Ok(report)
+}
+
+/// Adds the factors of each arm, and the origin of forked arms.
+///
+/// # Errors
+/// The plan cannot be read.
+pub fn describe_arms(report: &mut Report, run: &Path) -> Result<(), RecordError> {
+    for arm in RunDir::view(run)?.read_run()?.arms {
+        if let Some(shown) = report.arms.iter_mut().find(|shown| shown.arm == arm.id) {
+            shown.describe(&arm);
+        }
+    }
+    Ok(())
+}
+
+/// Remarks that a reader of a run's numbers must know, and whether its plan is damaged. With
+/// `verify` its copy is read, too.
+///
+/// # Errors
+/// The plan cannot be read.
+pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), RecordError> {
+    let run = RunDir::view(run)?;
+    let (record, damage) = if verify { run.verify_run()? } else { run.check_run()? };
+    let of_report = run.verify_report();
+    let damaged = damage.is_some() || of_report.is_some();
+    let mut remarks = BTreeSet::new();
+    if let Some(damage) = of_report {
+        remarks.insert(format!("{damage}; `proctor resume` rewrites it."));
+    }
+    if let Some(damage) = damage {
+        remarks.insert(format!("{damage}; `proctor resume` restores it."));
+    }
+    if record.tasks.iter().any(|task| task.host_bound) {
+        remarks.insert(
+            "These tasks used this machine's Python: results may differ on another machine."
+                .to_owned(),
+        );
+    }
+    for change in &record.changes {
+        remarks.insert(format!(
+            "The run was changed after it was planned. {}.",
+            capital(&change.change)
+        ));
+    }
+    if record.rules != RULES {
+        remarks.insert(format!(
+            "The run used attribution and grading rules {}, but this version has rules {RULES}: \
+             `proctor report --recheck` lists the trials that differ.",
+            record.rules
+        ));
+    }
+    let ids: Vec<TrialId> = planned(&record).iter().map(Found::id).collect();
+    let unplanned = run.unplanned(&ids);
+    if !unplanned.is_empty() {
+        let names = unplanned.iter().map(|one| one.folder.display().to_string()).collect();
+        remarks.insert(format!(
+            "Ignored folders that belong to no planned trial: {}.",
+            first_of(names)
+        ));
+    }
+    if let Some(chosen) = &record.selection {
+        remarks.insert(format!(
+            "The run has {} of {}.",
+            record.tasks.len(),
+            plural(chosen.of, "task")
+        ));
+    }
+    for arm in &record.arms {
+        if arm.prompts["untested"] == true {
+            let (name, scaffold) = (&arm.name, &arm.scaffold);
+            remarks.insert(format!(
+                "{name}: this version of {scaffold} is not covered by Proctor's tests."
+            ));
+        }
+        if let Some(origin) = &arm.forked_from {
+            let what = match (origin.conversation, &origin.files_alone_because) {
+                (true, _) => {
+                    "files and conversation; its figures include the original trial's steps, tokens and cost"
+                }
+                (false, Some(why)) => &format!("files only: {why}"),
+                (false, None) => "files only",
+            };
+            let (name, place, run) = (&arm.name, origin.place(), &origin.run);
+            remarks.insert(format!("{name} was forked from {place} of {run} ({what})."));
+        }
+        if let Some(model) = &arm.model
+            && model.base_url.starts_with(SCRIPT)
+        {
+            let name = &arm.name;
+            remarks
+                .insert(format!("{name}: its model is a script, so its results are meaningless."));
+        }
+    }
+    if let Some(attacks) = record.certificate.as_ref().and_then(|it| it.attacks.as_ref()) {
+        let digests = record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
+        remarks.insert(attacks.cite(digests));
+    }
+    if let Some(certificate) = record.certificate.as_ref().filter(|it| !it.tasks.is_empty()) {
+        let (backend, repeat) = (&certificate.backend, certificate.repeat);
+        let unreliable = |task: &RunTask| certificate.unreliable(&task.task.id, &task.digest);
+        let (certified, uncertified): (Vec<_>, Vec<_>) =
+            record.tasks.iter().map(unreliable).partition(Option::is_some);
+        let tests: usize = certified.iter().flatten().map(BTreeSet::len).sum();
+        let done = match record.flaky {
+            FlakePolicy::Quarantine => "quarantined",
+            FlakePolicy::Vote => "decided by vote",
+            FlakePolicy::Count => "counted",
+        };
+        remarks.insert(format!(
+            "Graded by a flake certificate of {} on {backend}: {}, {done}; not certified: {} of {}.",
+            plural(repeat, "run"),
+            plural(tests, "unreliable test"),
+            uncertified.len(),
+            plural(record.tasks.len(), "task")
+        ));
+    }
+    Ok((remarks, damaged))
+}
+
+/// Capitalizes the first letter.
+fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
+
+/// Every trial of the plan, in order. With `verify` they are read sequentially, because each must
+/// know which blobs were read before. Otherwise there is one thread per core, since all of them are
+/// read.
+///
+/// # Errors
+/// The plan cannot be read.
+pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, RecordError> {
+    let run = RunDir::view(path)?;
+    let record: RunRecord = run.read_run()?;
+    let planned = planned(&record);
+    if verify {
+        let mut verifier = run.verifier();
+        let read = planned.iter().map(|found| result_of(&run, found, verifier.check(&found.id())));
+        return Ok(read.collect());
+    }
+    Ok(on_all_cores(&planned, |found| result_of_trial(&run, found)))
+}
+
+/// One trial of a run's plan.
+pub fn result_of_trial(run: &RunDir, found: &Found<'_>) -> TrialResult {
+    result_of(run, found, run.check(&found.id()))
+}
+
+/// One trial. Whatever cannot be read is reported for this trial and affects no other.
+fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
+    let (id, task, arm) = (found.id(), found.task, found.arm);
+    let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
+    let mut damage: Vec<_> = told.collect();
+    let dir = run.trial_path(&id);
+    let earlier = earlier_tries(&dir, checked.outcome.is_some());
+    let earlier = earlier.unwrap_or_else(|error| {
+        damage.push(error.fault().to_string());
+        EarlierTries::default()
+    });
+    let cutoff = arm.model.as_ref().and_then(|model| model.cutoff.as_deref());
+    let unasked = arm.scaffold == PREDICTIONS && damage.is_empty() && !dir.grade().exists();
+    TrialResult {
+        arm: arm.id.clone(),
+        arm_name: arm.name.clone(),
+        control: arm.is_control(),
+        task: task.task.id.clone(),
+        attempt: found.attempt,
+        outcome: checked.outcome,
+        earlier,
+        verdict: checked.verdict,
+        unasked,
+        patch_bytes: checked.patch.map(|patch| patch.bytes),
+        damage,
+        single: if arm.scaffold == "single-shot" { single_of(run, &id) } else { None },
+        facts: TaskFacts {
+            revision: Some(task.digest.clone()),
+            ..TaskFacts::of(&task.task).with_cutoff(&task.task, cutoff)
+        },
+    }
+}
+
+/// What a single-response trial stores next to its trajectory. An unreadable file is ignored: no
+/// verdict depends on it.
+fn single_of(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
+    let bytes = proctor_files::read(&run.trial_path(id).path().join(SINGLE_SHOT)).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}

@@ -1,0 +1,338 @@
+//! The answer of a report: headlines, what a resolved trial costs, soundness, and one screen of text.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+use proctor_report::{
+    CheckLevel, Report, Shown, TrialResult, Used, build, cell_text, checks, compare,
+    failure_reasons, findings, grid, headlines, headlines_with, only_arm, text, text_with, within,
+};
+use proctor_types::{BudgetKind, Ending, Fault, Integrity, Interruptions, Layer, Reason, TaskId};
+
+use crate::report::{submitted, trial};
+
+/// A trial whose attempt cost this many dollars.
+fn priced(arm: &str, task: &str, resolved: bool, dollars: f64) -> TrialResult {
+    let mut one = trial(arm, task, submitted(), Some(f64::from(u8::from(resolved))));
+    let spent = &mut one.outcome.as_mut().unwrap().spent;
+    (spent.cost_usd, spent.grace_cost_usd) = (dollars, 0.0);
+    one
+}
+
+/// `a` resolves the first five of 20 tasks at 10 cents each, `b` the first 15 at 13 cents.
+fn two_arms() -> Vec<TrialResult> {
+    let tasks = 0..20;
+    tasks
+        .flat_map(|at| {
+            let task = format!("t{at:02}");
+            [priced("a", &task, at < 5, 0.10), priced("b", &task, at < 15, 0.13)]
+        })
+        .collect()
+}
+
+#[test]
+fn a_headline_names_the_better_arm_the_effect_and_the_price() {
+    let comparison = compare(&two_arms(), None);
+    let all = headlines(&comparison);
+    assert_eq!(all.len(), 1);
+    assert!(all[0].distinguishable && all[0].difference == 0.5, "{all:?}");
+    // b comes first, and the ends of the interval are turned, too.
+    let pair = &comparison.pairs[0];
+    assert_eq!((pair.a.as_str(), pair.difference), ("a", Some(-0.5)));
+    let [lower, upper] = pair.interval_adjusted.unwrap().map(|end| -end * 100.0);
+    let text = format!(
+        "b resolves 50.0 points more than a (95 % {upper:.1} to {lower:.1}) at 1.3 times the cost."
+    );
+    assert_eq!(all[0].text, text);
+    assert!(upper > 0.0 && upper < lower);
+    let detail = "75.0 % against 25.0 % of 20 shared tasks; p = 0.0020.";
+    assert_eq!(all[0].detail, detail, "all tasks have one ratio: it has no interval");
+    let escaped = headlines_with(&comparison, |name| format!("<{name}>"));
+    assert!(escaped[0].text.starts_with("<b> resolves 50.0 points more than <a> "));
+}
+
+#[test]
+fn a_headline_does_not_call_a_difference_that_may_be_chance() {
+    let mut trials = two_arms();
+    for one in &mut trials {
+        // One task tells them apart.
+        let resolved = one.task == TaskId::new("t00") && one.arm_name == "b";
+        let verdict = one.verdict.as_mut().unwrap();
+        (verdict.resolved, verdict.passed_rate) = (resolved, f64::from(u8::from(resolved)));
+    }
+    let one = headlines(&compare(&trials, None)).remove(0);
+    assert!(!one.distinguishable);
+    assert!(one.text.starts_with("No clear difference: b resolves 5.0 points more than a (95 % -"));
+    assert!(one.text.ends_with(" at 1.3 times the cost."), "{}", one.text);
+    assert!(one.detail.contains(" tasks would be needed"), "{}", one.detail);
+
+    // Without prices, tokens tell what it takes; they are equal here.
+    for one in &mut trials {
+        one.outcome.as_mut().unwrap().spent.unpriced = true;
+    }
+    let one = headlines(&compare(&trials, None)).remove(0);
+    assert!(one.text.ends_with(" with as many tokens."), "{}", one.text);
+}
+
+#[test]
+fn headlines_begin_with_what_is_distinguishable_and_leave_controls_out() {
+    let mut trials = two_arms();
+    trials.extend((0..20).map(|at| priced("c", &format!("t{at:02}"), at < 6, 0.1)));
+    trials.extend((0..20).map(|at| {
+        let one = priced("gold", &format!("t{at:02}"), true, 0.0);
+        TrialResult { control: true, ..one }
+    }));
+    let all = headlines(&compare(&trials, None));
+    let starts: Vec<_> = all.iter().map(|one| one.text.split(" (").next().unwrap()).collect();
+    let expected = [
+        "b resolves 50.0 points more than a",
+        "b resolves 45.0 points more than c",
+        "No clear difference: c resolves 5.0 points more than a",
+    ];
+    assert_eq!(starts, expected);
+}
+
+#[test]
+fn the_only_arm_has_its_score_as_the_answer() {
+    let report = build(two_arms().into_iter().filter(|one| one.arm_name == "a").collect());
+    let [lower, upper] = report.arms[0].intervals.resolved_rate.unwrap().map(|end| end * 100.0);
+    let text = format!(
+        "a resolves 25.0 % of 20 trials (95 % {lower:.1} to {upper:.1}) at $0.40 for each resolved trial."
+    );
+    assert_eq!(only_arm(&report), Some(text));
+    assert_eq!(only_arm(&build(two_arms())), None);
+}
+
+#[test]
+fn what_a_resolved_trial_costs_has_an_interval_that_grows_with_missing_verdicts() {
+    let mut trials: Vec<_> = (0..20)
+        .map(|at| priced("a", &format!("t{at:02}"), at % 2 == 0, 0.1 + f64::from(at) * 0.01))
+        .collect();
+    let each = build(trials.clone()).arms[0].per_resolved.unwrap();
+    let cost = each.cost_usd.unwrap();
+    // 20 * 0.1 + 0.01 * 190 dollars for 10 resolved trials.
+    assert_eq!(cost.value, 0.39);
+    let (lower, upper) = (cost.lower.unwrap(), cost.upper.unwrap());
+    assert!(lower > 0.2 && lower < 0.39 && upper > 0.39 && upper < 0.9, "{cost:?}");
+    assert_eq!(each.tokens.unwrap().value, 20.0 * 10_150.0 / 10.0);
+
+    // Without a verdict, a trial may turn out either way.
+    trials[0].verdict = None;
+    let open = build(trials.clone()).arms[0].per_resolved.unwrap().cost_usd.unwrap();
+    assert!(open.value > cost.value && open.upper.unwrap() > upper && open.lower.unwrap() <= lower);
+
+    for one in &mut trials {
+        one.outcome.as_mut().unwrap().spent.unpriced = true;
+    }
+    let unpriced = build(trials.clone()).arms[0].per_resolved.unwrap();
+    assert!(unpriced.cost_usd.is_none() && unpriced.tokens.is_some());
+    trials.iter_mut().for_each(|one| one.verdict = None);
+    assert_eq!(build(trials).arms[0].per_resolved, None, "no trial is resolved");
+}
+
+/// The level and the text of the check that contains a word.
+fn check(report: &Report, word: &str) -> (CheckLevel, String) {
+    let found = checks(report).into_iter().find(|check| check.text.contains(word));
+    found.map(|check| (check.level, check.text)).unwrap_or_else(|| panic!("no {word}"))
+}
+
+#[test]
+fn soundness_is_checked_line_by_line() {
+    let with_control = |name: &str, resolved: bool| {
+        let mut trials = two_arms();
+        trials.extend((0..20).map(|at| TrialResult {
+            control: true,
+            ..priced(name, &format!("t{at:02}"), resolved || at == 0, 0.0)
+        }));
+        build(trials)
+    };
+    let sound = with_control("gold", true);
+    assert_eq!(
+        check(&sound, "verdict"),
+        (CheckLevel::Good, "60 of 60 trials have a verdict".into())
+    );
+    let controls = (CheckLevel::Good, "Controls: gold resolves 20 of 20".into());
+    assert_eq!(check(&sound, "Controls"), controls);
+    assert_eq!(check(&sound, "suspect").0, CheckLevel::Good);
+    assert_eq!(check(&sound, "limit").0, CheckLevel::Good);
+    assert_eq!(check(&sound, "attempt").0, CheckLevel::Note);
+    // A solution that fails, and an untouched tree that passes.
+    assert_eq!(check(&with_control("gold", false), "Controls").0, CheckLevel::Warning);
+    assert_eq!(check(&with_control("noop", false), "Controls").0, CheckLevel::Warning);
+    assert_eq!(check(&build(two_arms()), "No control arm").0, CheckLevel::Note);
+
+    let mut trials = two_arms();
+    trials[0].verdict.as_mut().unwrap().integrity = Integrity::Contaminated;
+    let steps = Ending::Budget { budget: BudgetKind::Steps, scope: Default::default() };
+    trials[38].outcome.as_mut().unwrap().ending = steps;
+    trials[1].outcome.as_mut().unwrap().interruptions.resumed_after = vec![3];
+    let fault = Fault::new(Layer::Model, "503");
+    trials[3].outcome.as_mut().unwrap().ending = Ending::InfrastructureFault { fault };
+    trials[3].verdict = None;
+    let report = build(trials);
+    assert_eq!(check(&report, "verdict").0, CheckLevel::Warning);
+    let doubted = (CheckLevel::Warning, "1 verdict is suspect or contaminated".to_owned());
+    assert_eq!(check(&report, "contaminated"), doubted);
+    // One of 15 failures of the arm `a`: more than the 5 % of configs/noise.toml.
+    let limit = (CheckLevel::Warning, "Ended at a limit: a 5.0 %".to_owned());
+    assert_eq!(check(&report, "limit"), limit);
+    assert_eq!(check(&report, "interrupted").0, CheckLevel::Note);
+    assert_eq!(check(&report, "infrastructure fault").0, CheckLevel::Warning);
+}
+
+#[test]
+fn budget_curves_count_what_was_resolved_within_a_budget() {
+    let mut trials = two_arms();
+    for (at, one) in trials.iter_mut().enumerate() {
+        one.outcome.as_mut().unwrap().spent.steps = 1 + at as u64 / 2;
+    }
+    let report = build(trials);
+    let curves = within(&report, &report.study(), Used::Steps);
+    let [a, b] = curves.as_slice() else { panic!("{curves:?}") };
+    assert_eq!((a.trials, a.resolved.len(), a.most), (20, 5, 20.0));
+    assert_eq!([a.share(0.0), a.share(1.0), a.share(5.0), a.share(100.0)], [0.0, 0.05, 0.25, 0.25]);
+    assert_eq!([b.share(9.9), b.share(10.0), b.share(15.0)], [0.45, 0.5, 0.75]);
+    // Nobody says what it cost.
+    let mut trials = two_arms();
+    trials.iter_mut().for_each(|one| one.outcome.as_mut().unwrap().spent.unpriced = true);
+    let report = build(trials);
+    assert!(within(&report, &report.study(), Used::Cost).is_empty());
+    assert_eq!(within(&report, &report.study(), Used::Tokens).len(), 2);
+}
+
+#[test]
+fn a_grid_has_every_task_by_every_arm() {
+    let mut trials = two_arms();
+    trials.extend(two_arms().into_iter().map(|one| TrialResult { attempt: 2, ..one }));
+    // One attempt of a at the first task fails, and one of b at the last has no verdict.
+    trials[0].verdict.as_mut().unwrap().resolved = false;
+    trials[39].verdict = None;
+    let report = build(trials);
+    let study = report.study();
+    let grid = grid(&report, &study);
+    assert_eq!(grid.rows.len(), 20);
+    // t00 is mixed, t19 is open, and t05 to t14 only b resolves.
+    assert_eq!(grid.counts(), [4, 4, 12]);
+    assert_eq!([grid.mixed(0), grid.mixed(1)], [1, 0]);
+    assert_eq!((grid.rows[0].score(), grid.rows[1].score(), grid.rows[7].score()), (1.5, 2.0, 1.0));
+    let cells =
+        |at: usize| grid.rows[at].cells.iter().map(|cell| cell_text(cell)).collect::<Vec<_>>();
+    assert_eq!(cells(0), ["1/2", "2/2"]);
+    assert_eq!(cells(19), ["0/2", "0/2, 1 open"]);
+}
+
+#[test]
+fn reasons_of_failure_begin_with_the_most_frequent() {
+    let mut trials = two_arms();
+    let failed = trials.iter_mut().filter(|one| one.arm_name == "a").skip(5);
+    for (at, one) in failed.enumerate() {
+        let reason = match at {
+            0..9 => Reason::Assertion,
+            9..13 => Reason::NeverEdited,
+            13 => Reason::TimeOut,
+            _ => Reason::BrokePassToPass,
+        };
+        one.verdict.as_mut().unwrap().reason = Some(reason);
+    }
+    let report = build(trials);
+    let named = failure_reasons(&report.arms[0], 2).unwrap();
+    assert_eq!(named, "9 assertion, 4 never edited and 2 more");
+    assert!(
+        failure_reasons(&report.arms[0], 9).unwrap().starts_with("9 assertion, 4 never edited, ")
+    );
+    assert_eq!(failure_reasons(&report.arms[1], 9), None, "no trial of b has a reason");
+}
+
+/// Three arms and two controls on 30 tasks. A third of the trials were resumed, every verdict of one
+/// arm is suspect, and each arm has failures for several reasons.
+fn crowded() -> Vec<TrialResult> {
+    let arms = ["tools/gpt-5.1", "tools/sonnet-5", "bash/gpt-5.1", "gold", "noop"];
+    let mut trials = Vec::new();
+    for task in 0..30_u64 {
+        for (index, arm) in arms.into_iter().enumerate() {
+            let resolved = match arm {
+                "gold" => true,
+                "noop" => false,
+                _ => (task * 7 + index as u64 * 3) % 10 < 4 + index as u64,
+            };
+            let control = matches!(arm, "gold" | "noop");
+            let mut one = priced(arm, &format!("some-owner__some-project-{task}"), resolved, 0.25);
+            one.control = control;
+            let outcome = one.outcome.as_mut().unwrap();
+            (outcome.malformed_calls, outcome.waited_seconds) = (0, 0.0);
+            (outcome.spent.side_requests, outcome.spent.grace_answers) = (0, 0);
+            if control {
+                outcome.spent = Default::default();
+                trials.push(one);
+                continue;
+            }
+            if task % 3 == 0 {
+                outcome.interruptions =
+                    Interruptions { resumed_after: vec![1 + task], started_again: None };
+            }
+            if task % 10 == 9 && !resolved {
+                outcome.ending =
+                    Ending::Budget { budget: BudgetKind::Steps, scope: Default::default() };
+            }
+            one.facts.repo = Some(format!("some-owner/some-project-{}", task % 12));
+            let verdict = one.verdict.as_mut().unwrap();
+            if index == 2 {
+                verdict.integrity = Integrity::Suspect;
+            }
+            if !resolved {
+                let reasons = [Reason::Assertion, Reason::TypeOrAttributeError, Reason::TimeOut];
+                verdict.reason = Some(reasons[(task % 3) as usize]);
+                verdict.exceptions.insert("AssertionError".to_owned(), 1 + task);
+            }
+            trials.push(one);
+        }
+    }
+    trials
+}
+
+/// Lines in a terminal of 80 columns.
+fn height(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count().div_ceil(80).max(1)).sum()
+}
+
+#[test]
+fn the_text_of_three_arms_on_thirty_tasks_fits_a_screen() {
+    let trials = crowded();
+    let (report, comparison) = (build(trials.clone()), compare(&trials, None));
+    let shown = text_with(&report, Some(&comparison), Shown::default());
+    assert!(height(&shown) <= 50, "{} lines:\n{shown}", height(&shown));
+    // The answer is in the first lines, and controls have a line each.
+    let first = shown.lines().next().unwrap();
+    assert!(first.contains(" resolves ") && first.contains(" points more than "), "{shown}");
+    for line in [
+        "control gold: 30/30 resolved, 100 % of F2P passed\n",
+        "control noop: 0/30 resolved, 0 % of F2P passed\n",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(!shown.contains("│ gold"), "controls are apart: {shown}");
+    // 30 suspect verdicts and 30 resumed trials have one line each.
+    assert_eq!(shown.matches("the verdict is suspect").count(), 1, "{shown}");
+    assert!(shown.contains("and 28 more (30 times): the verdict is suspect"), "{shown}");
+    assert!(shown.contains("30 trials were interrupted"), "{shown}");
+    assert!(!shown.contains("some-project-17 "), "no line for each task: {shown}");
+    let last = shown.lines().last().unwrap();
+    assert!(last.starts_with("left out: tasks (--tasks)"), "{shown}");
+}
+
+#[test]
+fn tasks_and_findings_are_shown_in_full_on_request() {
+    let report = build(crowded());
+    let tasks = text(&report, Shown { tasks: true, ..Shown::default() });
+    for task in 0..30 {
+        let name = format!("some-project-{task} ");
+        assert!(tasks.contains(&name), "{name}: {tasks}");
+    }
+    assert!(!tasks.contains("(--tasks)"));
+    let all = text(&report, Shown { findings: true, ..Shown::default() });
+    assert_eq!(all.matches(": the verdict is suspect").count(), 30, "{all}");
+    assert_eq!(all.matches(": interrupted: resumed after step ").count(), 30, "{all}");
+    assert!(!all.contains("(--findings)"));
+    // Other formats have one line for each condition, too.
+    let lines = findings(&report);
+    assert_eq!(lines.iter().filter(|line| line.contains("suspect")).count(), 1, "{lines:?}");
+}

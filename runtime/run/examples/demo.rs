@@ -1,0 +1,69 @@
+//! Plans and runs the demo without the command line: `cargo run -p proctor-run --example demo`.
+
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
+
+use std::{collections::BTreeMap, error::Error, path::Path, sync::Arc};
+
+use proctor_catalog::Catalog;
+use proctor_native::Native;
+use proctor_plan::{Planned, Purpose, Read, World, home, shipped};
+use proctor_run::{Execution, Flakes, Grading, Progress};
+use proctor_sandbox_api::Backend;
+use proctor_types::SandboxKind;
+
+/// The demo's own tasks. Those of its recipe need a package of PyPI.
+const TASKS: &str = "demo__*";
+
+fn say(line: String) {
+    eprintln!("{line}");
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    // What planning and running use of this machine.
+    let cache = home::cache()?;
+    home::hold(&cache)?;
+    let catalog = Catalog::new(&cache);
+    let script =
+        |file: &Path| fake_llm::Script::load(file).map(drop).map_err(|error| error.to_string());
+    let world = World { cache: &cache, scaffolds: &catalog, script: &script, say: &say };
+    let backend: Arc<dyn Backend> = Arc::new(Native::new(cache.join("native"))?);
+
+    // Read, resolve, load, build: each step checks what it makes possible.
+    let config = shipped::find(Path::new("demo"), &cache)?;
+    let resolved = Read::of_file(&config, &[])?.resolve(world)?;
+    let loaded = resolved.load(world, Purpose::Run, &[TASKS.to_owned()], None).await?;
+    let ready = loaded.bundle(world).await?.build(world, &backend).await?;
+    let folder = tempfile::tempdir()?;
+    let Planned { run, record, plan } =
+        ready.start(&folder.path().join("run"), &backend.agent())?;
+
+    // Run.
+    let execution = Execution {
+        run,
+        plan,
+        jobs: record.jobs,
+        backends: BTreeMap::from([(SandboxKind::Native, backend)]),
+        scaffolds: &catalog,
+        cache: &cache,
+        grading: Grading::Once,
+        flakes: Flakes::of(&record, &say),
+        say: &say,
+        hear: &|found| eprintln!("{found:?}"),
+    };
+    let mut running = execution.start().await?;
+    // `running.handle()` winds the run down or stops it, from any task.
+    let events = running.progress();
+    let watcher = tokio::spawn(async move {
+        let Some(mut events) = events else { return };
+        while let Some(event) = events.recv().await {
+            if let Progress::Graded { trial, arm, verdict } = event {
+                println!("{} {arm}: resolved = {}", trial.task, verdict.resolved);
+            }
+        }
+    });
+    let ended = running.join().await?;
+    watcher.await?;
+    println!("{} trials ended", ended.trials.len());
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Runs a plan with `jobs` concurrent trials, one task per trial. Workers on other machines may run
+//! the same plan.
+
+use std::{sync::Arc, time::Duration};
+
+use proctor_record::{Checked, Lease, Leased};
+use proctor_types::{Arm, Fault, TrialId};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+};
+
+use crate::{Plan, PlannedTask, Progress, RunContext, TrialEnd, Until, run_trial};
+
+/// Initial and maximum interval between two checks of the trials that other workers hold.
+const SHORTEST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// One trial of the plan and how it ended. `Err` if not even a fault could be recorded.
+pub struct Dispatched {
+    pub trial: TrialId,
+    pub end: Result<End, Fault>,
+}
+
+/// What is known without reading the record. The outcome and the verdict stay on disk: keeping
+/// those of ten thousand trials in memory would be wasteful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Recorded,
+    /// A shared limit is used up, or the trial's model cannot be called.
+    NotStarted,
+    /// The trial may not finish before this worker must end.
+    NoTime,
+    /// Another worker considered this one dead and continues the trial.
+    TakenOver,
+}
+
+/// The recorded state of a trial before its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// Run, graded and intact.
+    Finished,
+    /// The latest outcome is a fault. If the outcome is unreadable, the trial reports that itself.
+    Faulted,
+    Open,
+}
+
+impl Before {
+    pub fn of(checked: &Checked) -> Self {
+        let faulted = checked.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault());
+        let whole = checked.finished && checked.verdict.is_some() && checked.damage.is_empty();
+        match (faulted, whole) {
+            (true, _) => Self::Faulted,
+            (false, true) => Self::Finished,
+            (false, false) => Self::Open,
+        }
+    }
+}
+
+/// Runs every unfinished trial in plan order, or, next to other workers, from a random task on. Trials that ended in a fault in an earlier call come
+/// last, so that whatever halted that call does not hold up the others again. Trials that other
+/// workers hold come after those: most have ended by then, and trials of dead workers are taken
+/// over.
+///
+/// `before` has one entry per chosen trial. The caller has already read the record, and reading it
+/// again takes about a second for ten thousand trials.
+///
+/// Dropping the future aborts running trials. Their sandboxes close, the journals keep what was
+/// recorded, and `resume` continues from there.
+pub async fn dispatch(
+    context: Arc<RunContext>,
+    plan: &Plan,
+    before: &[Before],
+    jobs: usize,
+) -> Vec<Dispatched> {
+    let mut ends = Vec::new();
+    let trials = plan.chosen();
+    let (mut faulted, mut others) = (Vec::new(), Vec::new());
+    // A finished trial needs neither a lease nor a task.
+    for (index, (before, trial)) in before.iter().zip(trials).enumerate() {
+        match before {
+            Before::Finished => {
+                ends.push((index, Dispatched { trial: trial.0, end: Ok(End::Recorded) }));
+            }
+            Before::Faulted => faulted.push((index, trial)),
+            Before::Open => others.push((index, trial)),
+        }
+    }
+    if context.run.has_other_workers() {
+        // Workers that begin with the same trial look at all those that the others hold, before they find a free one.
+        let task = |at: usize| others.get(at).map(|(_, (id, ..))| &id.task);
+        let at = random_start(others.len(), |at| task(at) == task(at - 1));
+        others.rotate_left(at);
+    }
+    others.append(&mut faulted);
+    let permits = Arc::new(Semaphore::new(jobs.max(1)));
+    let (running, until) = (JoinSet::new(), plan.until);
+    let mut work = Work { context, permits, running, ends, until };
+    let mut elsewhere = work.look(others, true).await;
+    let mut wait = SHORTEST;
+    while !elsewhere.is_empty() && !work.context.cancel.winds_down() {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = work.context.cancel.winding_down() => break,
+        }
+        wait = (wait * 2).min(LONGEST);
+        elsewhere = work.look(elsewhere, false).await;
+    }
+    let Work { mut running, mut ends, .. } = work;
+    while let Some(joined) = running.join_next().await {
+        match joined {
+            Ok(end) => ends.push(end),
+            // A bug in one trial must not end the other trials.
+            Err(error) => tracing::error!(%error, "a trial's background task ended unexpectedly"),
+        }
+    }
+    ends.sort_by_key(|(index, _)| *index);
+    ends.into_iter().map(|(_, end)| end).collect()
+}
+
+/// A random place among `count` trials. All arms of a task stay together: `belongs` says whether a trial has the task of the
+/// one before it.
+fn random_start(count: usize, belongs: impl Fn(usize) -> bool) -> usize {
+    if count == 0 {
+        return 0;
+    }
+    let at = fastrand::usize(..count);
+    (at..count).find(|at| *at > 0 && !belongs(*at)).unwrap_or_default()
+}
+
+type Planned = (usize, (TrialId, PlannedTask, Arc<Arm>));
+
+struct Work {
+    context: Arc<RunContext>,
+    permits: Arc<Semaphore>,
+    running: JoinSet<(usize, Dispatched)>,
+    ends: Vec<(usize, Dispatched)>,
+    until: Option<Until>,
+}
+
+impl Work {
+    /// Starts each trial that no worker holds, and returns those that other workers hold.
+    async fn look(&mut self, trials: Vec<Planned>, first: bool) -> Vec<Planned> {
+        let mut elsewhere = Vec::new();
+        for (index, trial) in trials {
+            // Take the permit before spawning the task: spawned tasks would take permits in any
+            // order.
+            let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { break };
+            if self.context.run.is_lost() {
+                // Other workers may have taken over all trials of this worker.
+                self.context.cancel.wind_down();
+            }
+            if self.context.cancel.winds_down() {
+                break;
+            }
+            let (id, planned, arm) = &trial;
+            if self.until.is_some_and(|until| until.comes_before(&planned.task, arm)) {
+                let end = Dispatched { trial: id.clone(), end: Ok(End::NoTime) };
+                self.ends.push((index, end));
+                continue;
+            }
+            let lease = match self.context.run.lease(id) {
+                Ok(Leased::Mine(lease)) => Some(lease),
+                Ok(Leased::Ended) => {
+                    let (trial, arm) = (id.clone(), arm.name.clone());
+                    self.context.tell(Progress::EndedElsewhere { trial, arm });
+                    let end = Dispatched { trial: id.clone(), end: Ok(End::Recorded) };
+                    self.ends.push((index, end));
+                    continue;
+                }
+                Ok(Leased::Elsewhere) => {
+                    if first {
+                        let (trial, arm) = (id.clone(), arm.name.clone());
+                        self.context.tell(Progress::Elsewhere { trial, arm });
+                    }
+                    elsewhere.push((index, trial));
+                    continue;
+                }
+                // Without sharing, the trial meets and reports the same error. A worker must not
+                // continue without a claim.
+                Err(_) if !self.context.run.is_shared() => None,
+                Err(error) => {
+                    let end = Dispatched { trial: id.clone(), end: Err(error.fault()) };
+                    self.ends.push((index, end));
+                    continue;
+                }
+            };
+            self.start(index, trial, lease, permit);
+        }
+        elsewhere
+    }
+
+    fn start(
+        &mut self,
+        index: usize,
+        (id, planned, arm): (TrialId, PlannedTask, Arc<Arm>),
+        lease: Option<Lease>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let context = Arc::clone(&self.context);
+        self.running.spawn(async move {
+            let _permit = permit;
+            let run = run_trial(&context, &id, &planned, &arm);
+            let Some(mut lease) = lease else {
+                return (index, Dispatched { trial: id.clone(), end: ended(run.await) });
+            };
+            let end = tokio::select! {
+                end = run => Some(end),
+                () = lease.lost() => None,
+            };
+            let end = match end {
+                Some(end) => {
+                    if matches!(end, Ok(Some(_))) {
+                        lease.end();
+                    }
+                    ended(end)
+                }
+                None => {
+                    let (trial, arm) = (id.clone(), arm.name.clone());
+                    context.tell(Progress::TakenOver { trial, arm });
+                    Ok(End::TakenOver)
+                }
+            };
+            drop(lease);
+            (index, Dispatched { trial: id.clone(), end })
+        });
+    }
+}
+
+fn ended(end: Result<Option<TrialEnd>, Fault>) -> Result<End, Fault> {
+    end.map(|end| end.map_or(End::NotStarted, |_| End::Recorded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_start_is_the_first_trial_of_a_task() {
+        assert_eq!(random_start(0, |_| true), 0);
+        // Three arms: the trials 0, 3, 6 and 9 begin a task.
+        let starts: std::collections::BTreeSet<usize> =
+            (0..400).map(|_| random_start(12, |at| at % 3 != 0)).collect();
+        assert_eq!(starts, [0, 3, 6, 9].into());
+    }
+}

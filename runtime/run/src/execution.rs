@@ -1,0 +1,534 @@
+//! Carries out a plan in its run directory: the one way in which trials run.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use proctor_egress::Egress;
+use proctor_gateway::{EndpointRates, Gateway, PriceTable, RatePolicy};
+use proctor_grade::GradeOptions;
+use proctor_record::{Checked, RunDir, on_all_cores};
+use proctor_sandbox_api::{Backend, Machine};
+use proctor_scaffold_api::{Say, ScaffoldSource, Scaffolds};
+use proctor_setup::Sources;
+use proctor_types::{
+    Arm, Fault, FlakePolicy, GradingFile, Layer, ResumeFile, RunRecord, SCRIPT, SandboxKind,
+    TrialId, UserError, sha256_hex,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::JoinHandle,
+};
+
+use crate::{
+    Before, Cancel, Capacity, Comparing, Dispatched, End, Environments, FaultPolicy, FrozenTests,
+    Halts, LeakChecks, OutsideLimits, Plan, PlannedTask, Progress, RunContext, RunError,
+    SharedMeters, Verdicts, dispatch, met,
+    preflight::{Hear, ask_models, look_for_images},
+    scripts::Scripts,
+    shared_rates,
+};
+
+/// The key of an arm's settings that names the trajectory to replay, by content.
+const REPLAY: &str = "replay";
+
+/// Whether a patch that this grader has already graded in the same environment is graded again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grading {
+    /// A cached verdict counts.
+    Once,
+    /// Every patch is graded.
+    Anew,
+}
+
+/// What a certificate says about a plan's tests, and how grading treats them.
+#[derive(Debug, Default)]
+pub struct Flakes {
+    unreliable: BTreeMap<String, BTreeSet<String>>,
+    policy: FlakePolicy,
+}
+
+impl Flakes {
+    /// Reads the certificate in a run's record. Tells what it does not certify.
+    pub fn of(record: &RunRecord, say: Say<'_>) -> Self {
+        let Some(certificate) = &record.certificate else { return Self::default() };
+        let kinds: BTreeSet<_> = record.arms.iter().map(|arm| arm.sandbox.kind).collect();
+        for kind in kinds.into_iter().map(|kind| serde_json::json!(kind)) {
+            if kind != certificate.backend.as_str() {
+                let made = &certificate.backend;
+                say(format!(
+                    "note: the certificate was made with {made} sandboxes, but this run uses {kind}"
+                ));
+            }
+        }
+        let mut unreliable = BTreeMap::new();
+        // A certificate made only by attacks says nothing about single tests.
+        let repeated = record.tasks.iter().filter(|_| !certificate.tasks.is_empty());
+        for task in repeated {
+            match certificate.unreliable(&task.task.id, &task.digest) {
+                Some(ids) => {
+                    // An arm's `[statement]` changes what its agent receives but no test; its clock
+                    // may change one.
+                    let whole = Arc::new(task.task.clone());
+                    for arm in &record.arms {
+                        let digest = met(&whole, arm).digest();
+                        unreliable.insert(digest, ids.clone());
+                    }
+                }
+                None => {
+                    say(format!("note: the certificate does not cover {}", task.task.id));
+                }
+            }
+        }
+        Self { unreliable, policy: record.flaky }
+    }
+}
+
+/// What gradings may use together: the configured limit, else what the back ends have. Of several
+/// back ends the smallest counts, because they may be the same machine.
+pub fn capacity(
+    granted: &GradingFile,
+    backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
+) -> Machine {
+    let machines = backends.values().map(|backend| backend.machine());
+    let there = machines.reduce(Machine::smaller).unwrap_or_else(Machine::here);
+    Machine {
+        cpus: granted.cpus.unwrap_or(there.cpus),
+        memory_mb: granted.memory_mb.unwrap_or(there.memory_mb),
+    }
+}
+
+/// What of a recorded configuration a run needs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Settings {
+    grading: GradingFile,
+    resume: ResumeFile,
+    endpoints: BTreeMap<String, EndpointRates>,
+    /// The arms as written: a replayed trajectory is known there by its path.
+    arms: Vec<Value>,
+}
+
+impl Settings {
+    fn of(record: &RunRecord) -> Result<Self, RunError> {
+        match &record.config {
+            Value::Null => Ok(Self::default()),
+            config => Ok(serde_json::from_value(config.clone())?),
+        }
+    }
+
+    /// The trajectory of each arm that replays one. The arm knows it by content, the configuration
+    /// by path.
+    fn replays(&self, record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
+        let mut found = BTreeMap::new();
+        for written in &self.arms {
+            let text = |key: &str| written.get(key).and_then(Value::as_str);
+            let (Some(name), Some(path)) = (text("name"), text(REPLAY)) else { continue };
+            let Some(arm) = record.arms.iter().find(|arm| arm.name == name) else { continue };
+            let known = arm.settings.get(REPLAY).and_then(Value::as_str);
+            let bytes = std::fs::read(path).map_err(|error| {
+                UserError::new(format!("arm {name}: cannot read {path}: {error}"))
+            })?;
+            if known != Some(sha256_hex(&bytes).as_str()) {
+                let what = format!("arm {name}: {path} has changed since the run was planned");
+                return Err(UserError::new(what).hint("restore the trajectory, or start a new run"));
+            }
+            found.insert(name.to_owned(), path.into());
+        }
+        Ok(found)
+    }
+}
+
+/// A plan, and everything that its trials use.
+pub struct Execution<'a> {
+    /// The run directory, which has the plan and is held by this process.
+    pub run: RunDir,
+    /// The trials.
+    pub plan: Plan,
+    /// Trials at once; at least one.
+    pub jobs: usize,
+    /// The back ends of the plan's arms.
+    pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    /// The scaffolds of the plan's arms.
+    pub scaffolds: &'a dyn ScaffoldSource,
+    /// The folder of sources, leak checks and verdicts.
+    pub cache: &'a Path,
+    /// Whether cached verdicts count.
+    pub grading: Grading,
+    /// The tests that grading cannot rely on.
+    pub flakes: Flakes,
+    /// Receives notes and the progress of builds.
+    pub say: Say<'a>,
+    /// Receives what is known before the first trial.
+    pub hear: Hear<'a>,
+}
+
+impl Execution<'_> {
+    /// Starts the trials that the record lacks. They run until they end, until the handle stops them,
+    /// or until the returned value is dropped. What was recorded stays, and another execution of the
+    /// same run directory continues from there.
+    ///
+    /// # Errors
+    /// Something that all trials need is missing. No trial has started then.
+    pub async fn start(self) -> Result<Running, RunError> {
+        let Self { run, mut plan, jobs, backends, scaffolds, cache, grading, flakes, say, hear } =
+            self;
+        add_engines(&run, &backends)?;
+        let arms: Vec<Arm> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
+        // The only time the existing record is read: for ten thousand trials it takes a second.
+        let trials = plan.chosen();
+        let checked = check_all(&run, &trials);
+        // Grading alone calls no model, so scripts need not be served or reported. Other models don't
+        // matter either, and no trial is read for them here.
+        let is_scripted =
+            |arm: &Arm| arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT));
+        let is_driven =
+            trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.finished);
+        let before: Vec<Before> = checked.iter().map(Before::of).collect();
+        let known = trials.iter().zip(&checked).map(KnownTrial::of).collect();
+        let read = trials.into_iter().map(|(id, ..)| id).zip(checked).zip(&before);
+        let finished = read.filter(|(_, before)| **before == Before::Finished);
+        let finished: HashMap<TrialId, Checked> = finished.map(|(read, _)| read).collect();
+        let scripts = Scripts::serve(if is_driven { &arms } else { &[] }, say).await?;
+        plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
+        // Loading the token tables takes 0.2 s; do it now rather than in the first step.
+        proctor_gateway::tokens::load().await;
+        let record = run.read_run()?;
+        let settings = Settings::of(&record)?;
+        let endpoints = scripts.limited(settings.endpoints.values());
+        let scaffolds = scaffolds.with_bundles(&record, say).await?;
+        let (progress, events) = unbounded_channel();
+        let out = run.path().to_owned();
+        let parts = Parts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
+        let context = Arc::new(context(run, &record, &settings, &plan, parts)?);
+        if plan.preflight {
+            look_for_images(&context, &plan, hear).await?;
+            ask_models(&context, &plan, &out, hear).await?;
+        }
+        let handle = Handle(context.cancel.clone());
+        let work = {
+            let (context, plan) = (Arc::clone(&context), plan.clone());
+            tokio::spawn(async move { dispatch(context, &plan, &before, jobs).await })
+        };
+        Ok(Running {
+            events: Some(events),
+            known,
+            finished,
+            context,
+            plan,
+            handle,
+            _scripts: scripts,
+            work: Work(work),
+        })
+    }
+
+    /// Opens the run without starting a trial, with everything that an agent needs.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn open(self) -> Result<Opened, RunError> {
+        let record = self.run.read_run()?;
+        let scaffolds = self.scaffolds.with_bundles(&record, self.say).await?;
+        self.opened(&record, scaffolds)
+    }
+
+    /// Opens the run to grade patches. No agent runs, so no bundle is built.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn open_for_grading(self) -> Result<Opened, RunError> {
+        let record = self.run.read_run()?;
+        let scaffolds = self.scaffolds.of_arms(&record.arms)?;
+        self.opened(&record, scaffolds)
+    }
+
+    fn opened(self, record: &RunRecord, scaffolds: Scaffolds) -> Result<Opened, RunError> {
+        let Self { run, plan, backends, cache, grading, flakes, .. } = self;
+        let settings = Settings::of(record)?;
+        let (progress, events) = unbounded_channel();
+        let endpoints = Vec::new();
+        let parts = Parts { backends, cache, grading, flakes, scaffolds, endpoints, progress };
+        let context = Arc::new(context(run, record, &settings, &plan, parts)?);
+        Ok(Opened { context, events })
+    }
+}
+
+/// Everything that a context takes over from an execution.
+struct Parts<'a> {
+    backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    cache: &'a Path,
+    grading: Grading,
+    flakes: Flakes,
+    scaffolds: Scaffolds,
+    /// With the same URLs as the plan.
+    endpoints: Vec<EndpointRates>,
+    progress: UnboundedSender<Progress>,
+}
+
+/// Everything that the trials of a run share.
+fn context(
+    run: RunDir,
+    record: &RunRecord,
+    settings: &Settings,
+    plan: &Plan,
+    parts: Parts<'_>,
+) -> Result<RunContext, RunError> {
+    let Parts { backends, cache, grading, flakes, scaffolds, endpoints, progress } = parts;
+    let Settings { grading: granted, resume, .. } = settings;
+    let capacity = Capacity::of(&capacity(granted, &backends));
+    let replay = settings.replays(record)?;
+    let sources = record.tasks.iter();
+    let sources = sources.filter_map(|one| Some((one.task.id.clone(), one.source.clone()?)));
+    let sources = sources.collect();
+    let egress = Egress::new().map_err(|error| {
+        Fault::new(Layer::Sandbox, format!("failed to start the egress proxy: {error}"))
+    })?;
+    let policy = RatePolicy::shipped()?;
+    let endpoints = shared_rates(&run, endpoints, policy)?;
+    let gateway = Gateway::new(PriceTable::shipped()?)?.shared_rates(endpoints, policy);
+    Ok(RunContext {
+        shared: SharedMeters::of(&run, plan)?,
+        run: Arc::new(run),
+        backends,
+        scaffolds,
+        environments: Environments::new(Sources::new(cache.join("sources"))).planned(sources),
+        leak_checks: LeakChecks::new(cache.join("leak-checks")),
+        gateway: Arc::new(gateway),
+        egress,
+        grading: GradeOptions::default(),
+        capacity,
+        comparing: Comparing::default(),
+        frozen: FrozenTests::new((grading == Grading::Once).then(|| cache.join("frozen"))),
+        verdicts: match grading {
+            Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),
+            Grading::Anew => None,
+        },
+        unreliable: flakes.unreliable,
+        flaky: flakes.policy,
+        wide: granted.wide,
+        harbor_shared: granted.harbor_shared,
+        outside: OutsideLimits {
+            file_bytes: resume.outside_file_mb.saturating_mul(1 << 20),
+            bytes: resume.outside_mb.saturating_mul(1 << 20),
+            ..OutsideLimits::default()
+        },
+        faults: FaultPolicy::shipped()?,
+        halts: Halts::default(),
+        replay,
+        progress,
+        cancel: Cancel::default(),
+    })
+}
+
+/// Adds the versions of the engines that the run uses, now that its back ends are connected.
+fn add_engines(
+    run: &RunDir,
+    backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
+) -> Result<(), RunError> {
+    let mut record = run.read_run()?;
+    let mut added = false;
+    for backend in backends.values() {
+        let Some(version) = backend.version() else { continue };
+        if let Some(host) = record.host.as_object_mut()
+            && !host.contains_key(backend.name())
+        {
+            host.insert(backend.name().to_owned(), version.into());
+            added = true;
+        }
+    }
+    if added {
+        run.write_run(&record)?;
+    }
+    Ok(())
+}
+
+/// What the record says of each trial.
+fn check_all(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<Checked> {
+    // What can't be listed is looked at one by one.
+    let begun = run.begun().ok();
+    on_all_cores(trials, |(id, ..)| match &begun {
+        Some(begun) => run.check_begun(id, begun),
+        None => run.check(id),
+    })
+}
+
+/// A trial of the plan, and what is known of it before the trials run.
+#[derive(Debug, Clone)]
+pub struct KnownTrial {
+    /// The trial.
+    pub id: TrialId,
+    /// Its arm.
+    pub arm: Arc<Arm>,
+    /// Whether it resolves its task. Absent: it has no verdict.
+    pub resolved: Option<bool>,
+}
+
+impl KnownTrial {
+    fn of(((id, _, arm), checked): (&(TrialId, PlannedTask, Arc<Arm>), &Checked)) -> Self {
+        let resolved = checked.verdict.as_ref().map(|verdict| verdict.resolved);
+        Self { id: id.clone(), arm: Arc::clone(arm), resolved }
+    }
+}
+
+/// The trials to run, with what their record says.
+pub fn known_trials(run: &RunDir, plan: &Plan) -> Vec<KnownTrial> {
+    let trials = plan.chosen();
+    let checked = check_all(run, &trials);
+    trials.iter().zip(&checked).map(KnownTrial::of).collect()
+}
+
+/// Ends an execution from outside.
+#[derive(Debug, Clone)]
+pub struct Handle(Cancel);
+
+impl Handle {
+    /// Starts nothing further. Steps and gradings in flight finish.
+    pub fn wind_down(&self) {
+        self.0.wind_down();
+    }
+
+    /// Closes all sandboxes now. The trials have no outcome and can be resumed.
+    pub fn stop(&self) {
+        self.0.tell();
+    }
+}
+
+/// The task that runs trials. Dropping it aborts them.
+struct Work(JoinHandle<Vec<Dispatched>>);
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// An execution under way.
+pub struct Running {
+    events: Option<UnboundedReceiver<Progress>>,
+    known: Vec<KnownTrial>,
+    finished: HashMap<TrialId, Checked>,
+    context: Arc<RunContext>,
+    plan: Plan,
+    handle: Handle,
+    /// Scripted models live as long as the trials that call them.
+    _scripts: Scripts,
+    work: Work,
+}
+
+impl Running {
+    /// The stream of progress, once. It ends after [`Self::close`], or when this value is dropped.
+    /// Events wait in memory until they are received.
+    pub fn progress(&mut self) -> Option<UnboundedReceiver<Progress>> {
+        self.events.take()
+    }
+
+    /// The plan's trials with their verdicts from earlier executions.
+    pub fn known(&self) -> &[KnownTrial] {
+        &self.known
+    }
+
+    /// Ends the execution from outside.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits until no trial runs. Call it until it has returned once; it may be cancelled before.
+    ///
+    /// # Errors
+    /// The execution was aborted.
+    pub async fn wait(&mut self) -> Result<Vec<Dispatched>, RunError> {
+        match (&mut self.work.0).await {
+            Ok(ends) => Ok(ends),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => Err(RunError::Aborted),
+            },
+        }
+    }
+
+    /// Says what held trials back, and ends the stream of progress.
+    pub fn close(self, trials: Vec<Dispatched>) -> Ended {
+        let Self { finished, context, plan, .. } = self;
+        let mut held = halted(&context, &plan, &trials);
+        // A halt that holds up no trial was reported when its trial ended.
+        let waiting = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
+        held.extend(waiting.map(|halt| Held { fault: halt.fault, trials: halt.waiting }));
+        Ended { trials, held, finished }
+    }
+
+    /// Waits until no trial runs, and says how the execution ended.
+    ///
+    /// # Errors
+    /// The execution was aborted.
+    pub async fn join(mut self) -> Result<Ended, RunError> {
+        let trials = self.wait().await?;
+        Ok(self.close(trials))
+    }
+}
+
+/// How an execution ended.
+pub struct Ended {
+    /// The trials in plan order.
+    pub trials: Vec<Dispatched>,
+    /// What held trials back.
+    pub held: Vec<Held>,
+    /// The trials that were finished before, as they were read then.
+    pub finished: HashMap<TrialId, Checked>,
+}
+
+impl Ended {
+    /// Whether a trial was not started that another execution could start.
+    pub fn has_waiting(&self) -> bool {
+        self.trials.iter().any(|one| matches!(one.end, Ok(End::NotStarted)))
+    }
+
+    /// Whether a trial was left out because this process has too little time for it.
+    pub fn is_out_of_time(&self) -> bool {
+        self.trials.iter().any(|one| matches!(one.end, Ok(End::NoTime)))
+    }
+}
+
+/// A fault that held trials back.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// The fault.
+    pub fault: Fault,
+    /// Number of trials that were not started because of it.
+    pub trials: usize,
+}
+
+/// What an endpoint rejected, and how many trials were not started because of it.
+fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<Held> {
+    let stopped = |fault: &Fault| {
+        let by = |arm: &&Arc<Arm>| {
+            let tools = context.scaffold(arm).is_ok_and(|scaffold| scaffold.needs_tools());
+            let halted = arm.model.as_ref().map(|model| context.gateway.halted(model, tools));
+            halted.flatten().as_ref() == Some(fault)
+        };
+        let arms: Vec<_> = plan.arms.iter().filter(by).map(|arm| &arm.id).collect();
+        let waits = |end: &&Dispatched| {
+            matches!(end.end, Ok(End::NotStarted)) && arms.contains(&&end.trial.arm)
+        };
+        ends.iter().filter(waits).count()
+    };
+    let halts = context.gateway.halts();
+    halts.into_iter().map(|fault| Held { trials: stopped(&fault), fault }).collect()
+}
+
+/// A run that is open without running trials: to grade patches, and to look into sandboxes.
+pub struct Opened {
+    context: Arc<RunContext>,
+    events: UnboundedReceiver<Progress>,
+}
+
+impl Opened {
+    /// The context, and the stream of progress. The stream ends when the context is dropped.
+    pub fn into_parts(self) -> (Arc<RunContext>, UnboundedReceiver<Progress>) {
+        (self.context, self.events)
+    }
+}

@@ -1,0 +1,37 @@
+//! The expectations of a task's tests that can be made wrong, so that only a cheat can pass.
+
+use proctor_types::{Arm, Fault, Impossible, TrialId};
+
+use crate::{
+    GradingSandbox, PlannedTask, RunContext,
+    drive::{limits_of, reserved_of},
+    patience::TrialEnvironment,
+};
+
+/// The wrong expectations, each of which makes the trial's task impossible; best first. Nothing is
+/// recorded.
+///
+/// # Errors
+/// Any fault that grading can meet.
+pub async fn variants(
+    context: &RunContext,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+) -> Result<Vec<Impossible>, Fault> {
+    let backend = context.backend(arm.sandbox.kind)?.as_ref();
+    let TrialEnvironment { planned, environment, findings } =
+        context.environment(id, planned, arm).await?;
+    let task = planned.task.as_ref();
+    let handle = GradingSandbox {
+        backend,
+        environment: &environment,
+        findings: &findings,
+        limits: &limits_of(arm, task),
+        reserved: &reserved_of(arm, task),
+        purpose: format!("reading the tests of {}", task.id),
+        cancel: &context.cancel,
+        capacity: &context.capacity,
+    };
+    handle.mistakes(task).await
+}

@@ -1,0 +1,42 @@
+//! Model calls outside of trials, recorded in a JSON lines file and in blobs.
+
+use std::{
+    fs::File,
+    io::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use proctor_gateway::ExchangeSink;
+use proctor_record::{Blobs, now};
+use proctor_types::{Event, Fault, Layer};
+use serde_json::{Map, json};
+
+/// Appends events to a file, one per line, and stores bodies as blobs.
+pub struct Kept {
+    /// The file's name, for errors.
+    pub name: &'static str,
+    pub file: Arc<Mutex<File>>,
+    pub blobs: Blobs,
+    /// Added to each line if the file covers several models.
+    pub model: Option<String>,
+}
+
+#[async_trait]
+impl ExchangeSink for Kept {
+    async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
+        self.blobs.put(bytes).map_err(|error| Fault::new(Layer::Record, error.to_string()))
+    }
+
+    async fn event(&self, _: u64, event: Event) -> Result<(), Fault> {
+        let mut line = Map::new();
+        line.insert("at".into(), json!(now()));
+        if let Some(model) = &self.model {
+            line.insert("model".into(), json!(model));
+        }
+        line.insert("event".into(), json!(event));
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(file, "{}", json!(line))
+            .map_err(|error| Fault::new(Layer::Record, format!("{}: {error}", self.name)))
+    }
+}

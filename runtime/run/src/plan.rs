@@ -1,0 +1,115 @@
+//! The plan: every trial of a run, in starting order.
+
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proctor_types::{Arm, RunRecord, Task, TrialId};
+
+use crate::given;
+
+/// A task and the directory that its relative paths are resolved against.
+#[derive(Debug, Clone)]
+pub struct PlannedTask {
+    pub task: Arc<Task>,
+    pub base_dir: PathBuf,
+}
+
+/// The task as an arm receives it: the statement and the time limit. The id does not change.
+pub fn met(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
+    let given = given(task, arm.statement);
+    match &arm.sandbox.clock {
+        Some(clock) => Arc::new(Task { clock: Some(clock.clone()), ..given.as_ref().clone() }),
+        None => given,
+    }
+}
+
+/// tasks x arms x attempts, without the absent ones. Every rate is relative to this plan.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    pub tasks: Vec<PlannedTask>,
+    pub arms: Vec<Arc<Arm>>,
+    pub attempts: u32,
+    /// Trials that an import's files do not contain.
+    pub absent: BTreeSet<TrialId>,
+    /// The trials to run, if not all. The others keep their results.
+    pub only: Option<BTreeSet<TrialId>>,
+    /// Whether each model gets a test request before the first trial.
+    pub preflight: bool,
+    /// When this process must have ended, such as the time limit of its job. Absent: no limit.
+    pub until: Option<Until>,
+}
+
+/// A moment by which this process must have ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Until {
+    pub at: Instant,
+    /// The time a trial takes besides the limits of its agent and its tests.
+    pub overhead: Duration,
+}
+
+impl Until {
+    /// Whether a trial that starts now would end in time.
+    pub(crate) fn comes_before(&self, task: &Task, arm: &Arm) -> bool {
+        let needed = longest(task, arm).saturating_add(self.overhead);
+        self.at.saturating_duration_since(Instant::now()) < needed
+    }
+}
+
+/// The longest time a trial may take by the limits of its agent and its tests. For an arm without a
+/// wall-time limit, only the tests count.
+pub fn longest(task: &Task, arm: &Arm) -> Duration {
+    let seconds = arm.budget.wall_seconds.unwrap_or_default() + task.timeouts.grade_seconds;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+impl Plan {
+    /// The plan of a recorded run.
+    pub fn of(record: &RunRecord) -> Self {
+        let planned = record.tasks.iter().map(|named| PlannedTask {
+            task: Arc::new(named.task.clone()),
+            base_dir: named.base_dir.clone(),
+        });
+        let arms = record.arms.iter().cloned().map(Arc::new).collect();
+        Self {
+            tasks: planned.collect(),
+            arms,
+            attempts: record.attempts,
+            absent: record.absent.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// All trials: attempt by attempt, then task by task. Every arm runs the first task before any
+    /// arm runs the second, so an early look compares like with like. Each entry has the task as
+    /// its arm receives it.
+    pub fn trials(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
+        let mut trials = Vec::new();
+        for attempt in 1..=self.attempts {
+            for task in &self.tasks {
+                for arm in &self.arms {
+                    let id = TrialId { task: task.task.id.clone(), arm: arm.id.clone(), attempt };
+                    if self.absent.contains(&id) {
+                        continue;
+                    }
+                    let given =
+                        PlannedTask { task: met(&task.task, arm), base_dir: task.base_dir.clone() };
+                    trials.push((id, given, Arc::clone(arm)));
+                }
+            }
+        }
+        trials
+    }
+
+    /// The trials to run.
+    pub fn chosen(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
+        let mut trials = self.trials();
+        if let Some(only) = &self.only {
+            trials.retain(|(id, ..)| only.contains(id));
+        }
+        trials
+    }
+}

@@ -1,0 +1,51 @@
+//! Records a patch that was made elsewhere as a finished trial without a verdict.
+
+use proctor_patch::Patch;
+use proctor_record::{Journal, RunDir};
+use proctor_types::{Ending, Event, ExitCause, Fault, Outcome, TrialId};
+
+use crate::recorder::record_fault;
+
+/// What is known about one prediction.
+#[derive(Debug, Clone, Copy)]
+pub enum Taken<'a> {
+    Patch(&'a [u8]),
+    /// The file has no prediction for this task.
+    Missing,
+    /// The file says that the attempt failed, and why.
+    Failed(&'a str),
+}
+
+/// Records a prediction as the trial's outcome. A missing or empty prediction is recorded with the
+/// empty patch: every planned trial counts, so it is not resolved.
+pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result<(), Fault> {
+    let dir = run.trial(id).map_err(record_fault)?;
+    let exited = |why: &str| Ending::ScaffoldExited {
+        cause: match taken {
+            Taken::Failed(_) => ExitCause::Crashed,
+            _ => ExitCause::Finished,
+        },
+        why: why.into(),
+    };
+    let (ending, patch) = match taken {
+        Taken::Patch(patch) if patch.trim_ascii().is_empty() => {
+            (exited("the prediction is empty"), &[][..])
+        }
+        Taken::Patch(patch) => (Ending::Submitted, patch),
+        Taken::Missing => (exited("no prediction for this task"), &[][..]),
+        Taken::Failed(why) => (exited(why), &[][..]),
+    };
+    let blobs = run.blobs_of(&dir);
+    let hash = blobs.put(patch).map_err(record_fault)?;
+    let outcome = Outcome::unmeasured(1, ending);
+    let mut journal = Journal::create(dir.trajectory(), 1).map_err(record_fault)?;
+    let started = Event::trial_started(id);
+    journal.append(0, started).map_err(record_fault)?;
+    let files = Patch::read(patch).names().len() as u64;
+    let collected = Event::PatchCollected { bytes: patch.len() as u64, files, hash };
+    journal.append(0, collected).map_err(record_fault)?;
+    dir.write_patch(patch).map_err(record_fault)?;
+    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() };
+    journal.append_durable(0, ended).map_err(record_fault)?;
+    dir.write_outcome(&outcome).map_err(record_fault)
+}

@@ -1,0 +1,166 @@
+//! Sends one request to each model before the first trial. It shows whether the endpoint is up,
+//! accepts the key, has the model and supports tools. Problems are reported at once, and the
+//! gateway starts no trial that would meet the same problem.
+//!
+//! The request is neither a step nor part of a trial: it is billed separately, reported, and stored
+//! in `RUN/preflight.jsonl`. A rejection that may be specific to this request (its text, its
+//! length) says nothing about the model and is ignored.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use proctor_gateway::AskError;
+use proctor_types::{
+    Ask, Budget, Fault, Message, ModelSpec, ShippedTable, Spent, ToolSpec, UserError, plural,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{Plan, RunContext, images, kept::Kept};
+
+static TABLE: ShippedTable<Table> =
+    ShippedTable::new("preflight.toml", include_str!("../../../configs/preflight.toml"));
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    least_trials: usize,
+    seconds: f64,
+    image_seconds: f64,
+    question: String,
+    question_with_tools: String,
+}
+
+/// What is known before the first trial.
+#[derive(Debug, Clone)]
+pub enum Preflight {
+    /// A line for people.
+    Note(String),
+    /// A model cannot be called.
+    Failed {
+        /// Its name.
+        model: String,
+        /// Why.
+        fault: Fault,
+    },
+}
+
+/// Receives what is known before the first trial.
+pub type Hear<'a> = &'a (dyn Fn(Preflight) + Send + Sync);
+
+/// Reports what is known about the images of waiting trials.
+pub(crate) async fn look_for_images(
+    context: &RunContext,
+    plan: &Plan,
+    hear: Hear<'_>,
+) -> Result<(), UserError> {
+    let seconds = TABLE.get().map_err(UserError::new)?.image_seconds;
+    for line in images::lines(context, plan, seconds).await {
+        hear(Preflight::Note(line));
+    }
+    Ok(())
+}
+
+/// Calls the models of the waiting trials and reports problems.
+pub(crate) async fn ask_models(
+    context: &RunContext,
+    plan: &Plan,
+    out: &Path,
+    hear: Hear<'_>,
+) -> Result<(), UserError> {
+    let table = TABLE.get().map_err(UserError::new)?;
+    let models = waiting(context, plan, table.least_trials);
+    if models.is_empty() {
+        return Ok(());
+    }
+    let (mut options, path) = (File::options(), out.join("preflight.jsonl"));
+    let file = proctor_files::open_with(options.create(true).append(true), &path);
+    let file = file.map_err(|error| UserError::new(format!("preflight.jsonl: {error}")))?;
+    let file = Arc::new(Mutex::new(file));
+    let asked = models.iter().map(|(model, tools)| {
+        let sink = Kept {
+            name: "preflight.jsonl",
+            model: Some(model.name.clone()),
+            file: Arc::clone(&file),
+            blobs: context.run.blobs(),
+        };
+        ask(context, model, *tools, table, sink)
+    });
+    join_all(asked).await.into_iter().flatten().for_each(hear);
+    Ok(())
+}
+
+/// The models that enough trials without a verdict use, and whether some of these offer tools.
+fn waiting(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, bool)> {
+    let mut found: BTreeMap<String, (ModelSpec, bool, usize)> = BTreeMap::new();
+    for (id, _, arm) in plan.chosen() {
+        let Some(model) = &arm.model else { continue };
+        if context.run.trial_path(&id).verdict().exists() {
+            continue;
+        }
+        let tools = context.scaffolds.get(&arm.scaffold).is_some_and(|one| one.needs_tools());
+        let key = json!([model.base_url, model.name, model.key_env, model.api]).to_string();
+        let entry = found.entry(key).or_insert_with(|| (model.clone(), false, 0));
+        entry.1 |= tools;
+        entry.2 += 1;
+    }
+    let enough = found.into_values().filter(|(.., trials)| *trials >= least);
+    enough.map(|(model, tools, _)| (model, tools)).collect()
+}
+
+/// The findings about one model.
+async fn ask(
+    context: &RunContext,
+    model: &ModelSpec,
+    tools: bool,
+    table: &Table,
+    sink: Kept,
+) -> Option<Preflight> {
+    let name = &model.name;
+    let failed = |fault| Some(Preflight::Failed { model: name.clone(), fault });
+    let line = match context.gateway.open(model, &Budget::default(), Arc::new(sink)) {
+        Ok(line) => line,
+        Err(fault) => return failed(fault),
+    };
+    let tool = ToolSpec {
+        name: "ready".to_owned(),
+        description: "Says that you are ready.".to_owned(),
+        parameters: json!({ "type": "object", "properties": {} }),
+    };
+    let content = if tools { &table.question_with_tools } else { &table.question };
+    let question = Ask {
+        messages: vec![Message::User { content: content.clone() }],
+        tools: if tools { vec![tool] } else { Vec::new() },
+    };
+    let limit = Duration::try_from_secs_f64(table.seconds).unwrap_or_default();
+    match tokio::time::timeout(limit, line.ask(&question)).await {
+        Ok(Ok(_)) => {
+            let bill = billed(&line.meter().spent());
+            Some(Preflight::Note(format!("`{name}` responds; {bill}")))
+        }
+        Ok(Err(AskError::Fault(fault))) => failed(fault),
+        // Specific to this request, as far as can be known.
+        Ok(Err(_)) => None,
+        Err(_) => {
+            let seconds = table.seconds;
+            Some(Preflight::Note(format!(
+                "`{name}` did not respond within {seconds} s; continuing"
+            )))
+        }
+    }
+}
+
+fn billed(spent: &Spent) -> String {
+    format!(
+        "{} in, {} out, {}, not part of the trials' cost",
+        plural(spent.input_tokens, "token"),
+        plural(spent.output_tokens, "token"),
+        spent.cost()
+    )
+}

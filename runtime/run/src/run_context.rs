@@ -1,0 +1,83 @@
+//! What all trials of a run share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use proctor_egress::Egress;
+use proctor_gateway::Gateway;
+use proctor_grade::GradeOptions;
+use proctor_record::RunDir;
+use proctor_sandbox_api::Backend;
+use proctor_scaffold_api::Scaffold;
+use proctor_types::{Arm, Cause, Fault, FlakePolicy, Layer, SandboxKind};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{
+    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
+    OutsideLimits, Progress, SharedMeters, Verdicts,
+};
+
+/// Shared by all trials of a run. Only an [`Execution`](crate::Execution) makes one.
+pub struct RunContext {
+    pub(crate) run: Arc<RunDir>,
+    pub(crate) backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
+    /// Keyed by arm id if the arm has its own scaffold (its prompts may be a user's), else by
+    /// scaffold name.
+    pub(crate) scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
+    pub(crate) environments: Environments,
+    pub(crate) leak_checks: LeakChecks,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) egress: Egress,
+    pub(crate) shared: SharedMeters,
+    pub(crate) grading: GradeOptions,
+    /// Used by gradings, in addition to the run's `jobs`.
+    pub(crate) capacity: Capacity,
+    /// Computes patches.
+    pub(crate) comparing: Comparing,
+    pub(crate) frozen: FrozenTests,
+    /// Absent: every patch is graded again.
+    pub(crate) verdicts: Option<Verdicts>,
+    /// Tests that grading cannot rely on, keyed by the SHA-256 of their task, and how grading
+    /// treats them.
+    pub(crate) unreliable: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) flaky: FlakePolicy,
+    /// Whether verdicts include the policy `wide`.
+    pub(crate) wide: bool,
+    /// Whether a Harbor verifier runs in the agent's own container, as Harbor does.
+    pub(crate) harbor_shared: bool,
+    /// Limits on the state outside the work directory that resumable trials keep.
+    pub(crate) outside: OutsideLimits,
+    /// The fault table.
+    pub(crate) faults: FaultPolicy,
+    /// Scopes that faults have halted.
+    pub(crate) halts: Halts,
+    /// For the `replay` scaffold: trajectories by arm name.
+    pub(crate) replay: BTreeMap<String, PathBuf>,
+    pub(crate) progress: UnboundedSender<Progress>,
+    pub(crate) cancel: Cancel,
+}
+
+impl RunContext {
+    pub(crate) fn backend(&self, kind: SandboxKind) -> Result<&Arc<dyn Backend>, Fault> {
+        self.backends.get(&kind).ok_or_else(|| {
+            Fault::new(Layer::Sandbox, format!("the {kind} back end is not available"))
+                .cause(Cause::Invalid)
+                .hint("run `proctor doctor` to see why")
+        })
+    }
+
+    pub(crate) fn scaffold(&self, arm: &Arm) -> Result<&Arc<dyn Scaffold>, Fault> {
+        let name = &arm.scaffold;
+        self.scaffolds.get(arm.id.as_str()).or_else(|| self.scaffolds.get(name)).ok_or_else(|| {
+            Fault::new(Layer::Setup, format!("unknown scaffold {name}")).cause(Cause::Invalid)
+        })
+    }
+
+    /// Sends progress to the watcher, if there still is one.
+    pub(crate) fn tell(&self, progress: Progress) {
+        let _ = self.progress.send(progress);
+    }
+}

@@ -1,0 +1,64 @@
+//! Scripted models of a plan.
+
+use std::{collections::BTreeMap, path::Path};
+
+use fake_llm::{FakeLlm, Script};
+use proctor_gateway::EndpointRates;
+use proctor_scaffold_api::Say;
+use proctor_types::{Arm, SCRIPT, UserError};
+
+use crate::RunError;
+
+/// Running scripted models; dropping this stops them.
+pub(crate) struct Scripts {
+    served: BTreeMap<String, FakeLlm>,
+}
+
+impl Scripts {
+    /// Serves every `script:FILE` of the arms over HTTP on loopback, and reports it.
+    pub(crate) async fn serve(arms: &[Arm], say: Say<'_>) -> Result<Self, RunError> {
+        let mut served = BTreeMap::new();
+        for model in arms.iter().filter_map(|arm| arm.model.as_ref()) {
+            let Some(file) = model.base_url.strip_prefix(SCRIPT) else { continue };
+            if served.contains_key(&model.base_url) {
+                continue;
+            }
+            let script = Script::load(Path::new(file))
+                .map_err(|error| UserError::new(format!("script {file}: {error}")))?;
+            let fake = FakeLlm::start(script).await?;
+            say(format!(
+                "note: the model `{}` is a script ({file}), so its results are meaningless; use a \
+                 real model with `--model openai/gpt-5.1`",
+                model.name
+            ));
+            served.insert(model.base_url.clone(), fake);
+        }
+        Ok(Self { served })
+    }
+
+    /// The arm as it runs: a script's name is replaced with its URL.
+    pub(crate) fn addressed(&self, arm: &Arm) -> Arm {
+        let mut arm = arm.clone();
+        if let Some(model) = &mut arm.model
+            && let Some(fake) = self.served.get(&model.base_url)
+        {
+            model.base_url = fake.base_url();
+        }
+        arm
+    }
+
+    /// A configuration's rate limits with the same replacement.
+    pub(crate) fn limited<'a>(
+        &self,
+        tables: impl IntoIterator<Item = &'a EndpointRates>,
+    ) -> Vec<EndpointRates> {
+        let addressed = |table: &EndpointRates| {
+            let mut table = table.clone();
+            if let Some(fake) = self.served.get(&table.base_url) {
+                table.base_url = fake.base_url();
+            }
+            table
+        };
+        tables.into_iter().map(addressed).collect()
+    }
+}

@@ -1,0 +1,367 @@
+//! The session: one trial as its scaffold sees it. Budgets, recording and snapshots happen here.
+
+use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use proctor_gateway::{AskError, ContextWindow, GatewayServer, Meter, TrialGateway};
+use proctor_record::{Tree, TrialDir};
+use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
+use proctor_scaffold_api::{
+    Brief, Edited, Session, StartTree, Stop, ToolDone, Traffic,
+    notices::{self, TimeLeft},
+};
+use proctor_setup::ApplyError;
+use proctor_types::{
+    Answer, Ask, BudgetKind, BudgetScope, Cause, Disclosure, EditRecord, Event, Fault, Layer,
+    Message, Spent,
+};
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+use crate::{
+    Cancel, RunContext,
+    past::{Past, PastStep},
+    recorder::{Recorder, record_fault},
+    steps::Steps,
+};
+
+pub(crate) struct TrialSession {
+    brief: Brief,
+    handle: Arc<SandboxHandle>,
+    recorder: Arc<Recorder>,
+    steps: Arc<Steps>,
+    meter: Arc<Meter>,
+    /// Absent for scaffolds that call no model.
+    gateway: Option<Arc<TrialGateway>>,
+    workdir: RawPath,
+    malformed: u64,
+    /// The record holds the limit that ended the trial.
+    told: bool,
+    client: Client,
+    /// Recorded responses that have not been replayed to the scaffold yet.
+    past: VecDeque<PastStep>,
+    /// The results of the calls of the last replayed response.
+    recalled: VecDeque<ToolDone>,
+    /// The record holds the response after the limit.
+    last_words: bool,
+}
+
+/// What a session needs for the client of a scaffold that runs in a sandbox.
+pub(crate) struct Client {
+    /// Absent: the scaffold requested no model endpoint.
+    pub(crate) server: Option<GatewayServer>,
+    /// The sandbox of the scaffold's own program, if it has one.
+    pub(crate) own: Option<Arc<SandboxHandle>>,
+    /// Becomes true when the trial cannot continue.
+    pub(crate) ending: watch::Receiver<bool>,
+    /// Where the client's files are kept.
+    pub(crate) dir: TrialDir,
+    /// For a resumable trial: signals that it should stop after a step.
+    pub(crate) stops: Option<Arc<RunContext>>,
+}
+
+impl TrialSession {
+    pub(crate) fn new(
+        brief: Brief,
+        handle: Arc<SandboxHandle>,
+        (recorder, steps): (Arc<Recorder>, Arc<Steps>),
+        (meter, gateway): (Arc<Meter>, Option<Arc<TrialGateway>>),
+        client: Client,
+    ) -> Self {
+        let workdir = RawPath::from(brief.workdir.as_str());
+        Self {
+            brief,
+            handle,
+            recorder,
+            steps,
+            meter,
+            gateway,
+            workdir,
+            malformed: 0,
+            told: false,
+            client,
+            past: VecDeque::new(),
+            recalled: VecDeque::new(),
+            last_words: false,
+        }
+    }
+
+    /// Continues the trial from its record.
+    pub(crate) fn after(mut self, past: &Past) -> Self {
+        self.past = past.steps.clone();
+        self.malformed = past.malformed;
+        (self.told, self.last_words) = (past.limit_told, past.last_words);
+        self
+    }
+
+    /// Stores content that an undo may need later, and returns its hash.
+    fn kept(&self, content: Option<&Vec<u8>>) -> Result<Option<String>, Fault> {
+        content.map(|bytes| self.recorder.blob(bytes)).transpose()
+    }
+
+    /// Takes the last snapshot, however the loop ended, and returns the final tree. `frozen`: use
+    /// the last step's tree if it was kept.
+    pub(crate) async fn finish(&mut self, frozen: bool) -> Result<Arc<Tree>, Fault> {
+        self.steps.finish(frozen).await
+    }
+
+    pub(crate) fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    pub(crate) fn spent(&self) -> Spent {
+        self.meter.spent()
+    }
+
+    /// Records the limit that ended the trial, once.
+    pub(crate) async fn limit_reached(
+        &mut self,
+        scope: BudgetScope,
+        budget: BudgetKind,
+    ) -> Result<(), Fault> {
+        if !std::mem::replace(&mut self.told, true) {
+            let spent = self.spent();
+            self.recorder.append(Event::BudgetReached { budget, scope, spent }).await?;
+        }
+        Ok(())
+    }
+
+    /// Handles a limit that is reached before `ask`: requests the arm's last words, if configured.
+    /// If that request fails, this is noted and changes nothing, because the trial is already over.
+    async fn out_of_budget(&mut self, gateway: &TrialGateway, ask: &Ask, kind: BudgetKind) -> Stop {
+        let hard = self.meter.budget().ending.is_hard();
+        let grace = !hard && !kind.is_time() && !self.last_words;
+        let said = match self.limit_reached(BudgetScope::Trial, kind).await {
+            Ok(()) if grace => self.last_words(gateway, ask, kind).await,
+            told => told,
+        };
+        said.map_or_else(Stop::Fault, |()| Stop::Budget(kind))
+    }
+
+    async fn last_words(
+        &mut self,
+        gateway: &TrialGateway,
+        ask: &Ask,
+        kind: BudgetKind,
+    ) -> Result<(), Fault> {
+        let ask = notices::last_words(ask.clone(), kind)?;
+        let Err(error) = gateway.grace(&ask).await else { return Ok(()) };
+        let why = ("no_grace_answer".to_owned(), error.to_string().into());
+        self.recorder.append(Event::Noted { note: [why].into_iter().collect() }).await
+    }
+
+    /// The request as sent: with the remaining budget if the arm counts down.
+    fn disclosed<'a>(&self, ask: &'a Ask) -> Result<Cow<'a, Ask>, Fault> {
+        let budget = self.meter.budget();
+        if budget.disclosure != Disclosure::Countdown {
+            return Ok(Cow::Borrowed(ask));
+        }
+        let left = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+        let time = TimeLeft {
+            wall: left(self.meter.wall_left()),
+            working: left(self.meter.working_left()),
+            tools: left(self.meter.tools_left()),
+        };
+        notices::count_down(ask.clone(), budget, &self.meter.spent(), time).map(Cow::Owned)
+    }
+}
+
+#[async_trait]
+impl Session for TrialSession {
+    fn brief(&self) -> &Brief {
+        &self.brief
+    }
+
+    fn handle(&self) -> &Arc<SandboxHandle> {
+        &self.handle
+    }
+
+    fn own_sandbox(&self) -> Option<&Arc<SandboxHandle>> {
+        self.client.own.as_ref()
+    }
+
+    async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop> {
+        if let Some(PastStep { answer, calls }) = self.past.pop_front() {
+            self.recalled = calls;
+            return delivered(answer);
+        }
+        self.steps.end().await?;
+        if self.client.stops.as_ref().is_some_and(|context| context.cancel.winds_down()) {
+            // The record is complete up to here; `resume` continues with the next request.
+            return Err(Cancel::fault().into());
+        }
+        let Some(gateway) = self.gateway.clone() else {
+            return Err(Stop::Refused("this arm has no model".into()));
+        };
+        // The only place where a limit ends a trial: after step N's snapshot, before request N+1.
+        if let Some(kind) = gateway.reached() {
+            return Err(self.out_of_budget(&gateway, ask, kind).await);
+        }
+        let asked = gateway.ask(&*self.disclosed(ask)?).await;
+        let answer = match asked {
+            Ok(answer) => answer,
+            Err(AskError::Budget(kind)) => {
+                return Err(self.out_of_budget(&gateway, ask, kind).await);
+            }
+            Err(error) => return Err(stop(error, &gateway)),
+        };
+        delivered(answer)
+    }
+
+    async fn recalled(&mut self, call_id: &str, name: &str) -> Result<Option<ToolDone>, Stop> {
+        match self.recalled.pop_front() {
+            Some(done) if done.call_id == call_id && done.name == name => Ok(Some(done)),
+            None => Ok(None),
+            Some(done) => {
+                let what = format!(
+                    "the record has the call `{}` to `{}`, but the scaffold makes the call `{call_id}` to `{name}`",
+                    done.call_id, done.name
+                );
+                Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).into())
+            }
+        }
+    }
+
+    async fn tool_called(
+        &mut self,
+        call_id: &str,
+        name: &str,
+        arguments: Value,
+    ) -> Result<(), Stop> {
+        let event = Event::ToolCalled { call_id: call_id.into(), name: name.into(), arguments };
+        self.recorder.append(event).await?;
+        self.meter.tool_began();
+        Ok(())
+    }
+
+    async fn tool_returned(&mut self, done: ToolDone) -> Result<(), Stop> {
+        self.meter.tool_ended();
+        self.malformed += u64::from(done.malformed);
+        let full = match &done.full {
+            Some(bytes) => Some(self.recorder.blob(bytes)?),
+            None => None,
+        };
+        let edited = match &done.edited {
+            None => None,
+            Some(Edited { path, before, after }) => Some(EditRecord {
+                path: path.clone(),
+                before: self.kept(before.as_ref())?,
+                after: self.kept(after.as_ref())?,
+            }),
+        };
+        let event = Event::ToolReturned {
+            call_id: done.call_id,
+            name: done.name,
+            shown: done.shown,
+            full,
+            exit_status: done.exit_status,
+            seconds: done.duration.as_secs_f64(),
+            malformed: done.malformed,
+            edited,
+        };
+        Ok(self.recorder.append(event).await?)
+    }
+
+    async fn ending(&mut self) {
+        let mut ending = self.client.ending.clone();
+        if ending.wait_for(|ending| *ending).await.is_err() {
+            // Whoever could resolve this is gone, and this future goes with it.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.client.server.as_ref().map(GatewayServer::traffic).unwrap_or_default()
+    }
+
+    async fn keep(&mut self, name: &str, content: &[u8]) -> Result<(), Stop> {
+        Ok(self.client.dir.keep_file(name, content).map_err(record_fault)?)
+    }
+
+    async fn note(&mut self, note: Map<String, Value>) -> Result<(), Stop> {
+        Ok(self.recorder.append(Event::Noted { note }).await?)
+    }
+
+    async fn hide(&mut self, paths: &[String]) -> Result<(), Stop> {
+        let root = format!("{}/", self.brief.workdir.trim_end_matches('/'));
+        let below = paths.iter().filter_map(|path| path.strip_prefix(&root)).map(RawPath::from);
+        self.recorder.hide(&below.collect::<Vec<_>>()).await;
+        Ok(())
+    }
+
+    async fn end_step(&mut self) -> Result<(), Stop> {
+        self.steps.count();
+        self.steps.end().await?;
+        // As with a model's responses: step N is complete, and the limit is checked after it.
+        self.meter.reached().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
+    }
+
+    async fn apply_patch(&mut self, patch: &str) -> Result<(), Stop> {
+        let owner = self.brief.user.as_deref();
+        let (handle, root) = (&self.handle, &self.workdir);
+        match proctor_setup::apply_patch(handle, root, patch.as_bytes(), owner).await {
+            Ok(_) => Ok(()),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),
+            Err(error @ ApplyError::Patch(_)) => Err(Stop::Fault(
+                Fault::new(Layer::Setup, format!("the patch does not apply: {error}"))
+                    .cause(Cause::Invalid)
+                    .hint("check `gold` and `mask` with `proctor tasks validate`"),
+            )),
+        }
+    }
+
+    async fn try_patch(&mut self, patch: &[u8]) -> Result<Result<(), String>, Stop> {
+        let owner = self.brief.user.as_deref();
+        let (handle, root) = (&self.handle, &self.workdir);
+        match proctor_setup::apply_patch(handle, root, patch, owner).await {
+            Ok(_) => Ok(Ok(())),
+            Err(ApplyError::Patch(error)) => Ok(Err(error.to_string())),
+            Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying a patch").into()),
+        }
+    }
+
+    async fn start_tree(&mut self) -> Result<Arc<dyn StartTree>, Stop> {
+        Ok(Arc::new(self.recorder.start_tree().await))
+    }
+
+    fn count_tokens(&self, messages: &[Message]) -> u64 {
+        proctor_gateway::tokens::count_messages(messages)
+    }
+
+    fn overflows(&self, counted: u64, estimated: u64, window: u64) -> bool {
+        ContextWindow::shipped().is_ok_and(|rules| rules.is_certain(counted, estimated, window))
+    }
+}
+
+/// The response as the scaffold receives it. A refusal by the model ends the trial.
+fn delivered(answer: Answer) -> Result<Answer, Stop> {
+    if answer.refused {
+        let said = answer.extra.get("refusal").and_then(Value::as_str);
+        return Err(Stop::Refused(head(said.unwrap_or(&answer.content)).to_owned()));
+    }
+    Ok(answer)
+}
+
+/// What a request without a response means for the trial; see the table in `docs/attribution.md`.
+pub(crate) fn stop(error: AskError, gateway: &TrialGateway) -> Stop {
+    match error {
+        AskError::Budget(budget) => Stop::Budget(budget),
+        AskError::SharedBudget { scope, kind } => Stop::SharedBudget(scope, kind),
+        AskError::Cancelled => Stop::Cancelled,
+        AskError::Fault(fault) => Stop::Fault(fault),
+        AskError::Rejected { status, body, of_the_model: true } => {
+            Stop::Refused(format!("the endpoint returned status {status}: {}", head(&body)))
+        }
+        AskError::Rejected { status, body, of_the_model: false } => {
+            Stop::Fault(gateway.rejection(status, &body))
+        }
+    }
+}
+
+/// The first 500 characters of a text.
+fn head(text: &str) -> &str {
+    match text.char_indices().nth(500) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}

@@ -1,0 +1,166 @@
+//! Limits that trials share, and what earlier calls of the runtime have spent of them.
+
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use proctor_cluster::{Limits, Pool, Refusal, Share};
+use proctor_gateway::{
+    Amounts, EndpointRates, REQUESTS, RatePolicy, Refused, Reservation, SharedLimit, SharedMeter,
+    SharedRates, TOKENS, limits_by_name, spent_by_name,
+};
+use proctor_record::{RunDir, spent_by};
+use proctor_types::{
+    Arm, ArmId, BudgetKind, BudgetScope, Fault, SharedLimits, Spent, path_component,
+};
+
+use crate::{Plan, recorder::record_fault};
+
+/// A request leaves a moment after it is counted. Without this margin, the endpoint's own window
+/// would count one more.
+const LATE: Duration = Duration::from_secs(1);
+
+/// The meters of a run and of its arms that have such limits.
+#[derive(Debug, Default)]
+pub struct SharedMeters {
+    run: Option<SharedMeter>,
+    arms: BTreeMap<ArmId, SharedMeter>,
+}
+
+impl SharedMeters {
+    /// Creates the meters that the arms' budgets need. Spending is read from the journals of every
+    /// try, discarded ones included, because it was paid.
+    pub fn of(run: &RunDir, plan: &Plan) -> Result<Self, Fault> {
+        let limited = |arm: &Arc<Arm>| arm.budget.run.is_some() || arm.budget.arm.is_some();
+        if !plan.arms.iter().any(limited) {
+            return Ok(Self::default());
+        }
+        let mut spent: BTreeMap<ArmId, Spent> = BTreeMap::new();
+        for (id, _, arm) in plan.trials() {
+            let paid = spent_by(&run.trial_path(&id)).map_err(record_fault)?;
+            spent.entry(arm.id.clone()).or_default().merge(&paid);
+        }
+        let all = spent.values().fold(Spent::default(), |mut all, one| {
+            all.merge(one);
+            all
+        });
+        let mut meters = Self::default();
+        if let Some(limits) = plan.arms.iter().find_map(|arm| arm.budget.run) {
+            meters.run = Some(meter(run, "run", BudgetScope::Run, &limits, all)?);
+        }
+        for arm in &plan.arms {
+            let Some(limits) = arm.budget.arm else { continue };
+            let spent = spent.get(&arm.id).copied().unwrap_or_default();
+            let name = format!("arm-{}", path_component(arm.id.as_str()));
+            let meter = meter(run, &name, BudgetScope::Arm, &limits, spent)?;
+            meters.arms.insert(arm.id.clone(), meter);
+        }
+        Ok(meters)
+    }
+
+    /// The meters that a trial of the arm shares, in locking order.
+    pub fn of_arm(&self, arm: &ArmId) -> Vec<SharedMeter> {
+        self.arms.get(arm).into_iter().chain(&self.run).cloned().collect()
+    }
+
+    /// The limit that leaves no room for another trial of the arm.
+    pub fn reached(&self, arm: &ArmId) -> Option<(BudgetScope, BudgetKind)> {
+        self.of_arm(arm).iter().find_map(|meter| Some((meter.scope(), meter.reached()?)))
+    }
+}
+
+fn meter(
+    run: &RunDir,
+    name: &str,
+    scope: BudgetScope,
+    limits: &SharedLimits,
+    spent: Spent,
+) -> Result<SharedMeter, Fault> {
+    let meter = SharedMeter::new(scope, limits, spent);
+    if !run.is_shared() {
+        return Ok(meter);
+    }
+    let most = limits_by_name(limits);
+    Ok(meter.kept_by(pool(run, name, Limits { most, window: None }, spent_by_name(&spent))?))
+}
+
+/// The workers' shared endpoint limits, by table.
+///
+/// # Errors
+/// The run directory can't be written.
+pub fn shared_rates(
+    run: &RunDir,
+    tables: Vec<EndpointRates>,
+    policy: RatePolicy,
+) -> Result<Vec<(EndpointRates, SharedRates)>, Fault> {
+    let mut shared = Vec::new();
+    for (index, table) in tables.into_iter().enumerate() {
+        let mut rates = SharedRates::default();
+        if run.is_shared() {
+            let of = |limits: &[(&str, Option<u64>)]| -> Amounts {
+                let there =
+                    |(name, limit): &(&str, Option<u64>)| Some(((*name).to_owned(), (*limit)?));
+                limits.iter().filter_map(there).collect()
+            };
+            let in_flight = of(&[(REQUESTS, table.max_concurrent)]);
+            if !in_flight.is_empty() {
+                let limits = Limits { most: in_flight, window: None };
+                let name = format!("in-flight-{index}");
+                rates.in_flight = Some(pool(run, &name, limits, Amounts::new())?);
+            }
+            let most =
+                of(&[(REQUESTS, table.requests_per_minute), (TOKENS, table.tokens_per_minute)]);
+            if !most.is_empty() {
+                let window = Duration::try_from_secs_f64(policy.window_seconds);
+                let window = window.map_err(record_fault)?.saturating_add(LATE);
+                let limits = Limits { most, window: Some(window) };
+                let name = format!("rate-{index}");
+                rates.window = Some(pool(run, &name, limits, Amounts::new())?);
+            }
+        }
+        shared.push((table, rates));
+    }
+    Ok(shared)
+}
+
+fn pool(
+    run: &RunDir,
+    name: &str,
+    limits: Limits,
+    before: Amounts,
+) -> Result<Arc<dyn SharedLimit>, Fault> {
+    let membership = run.membership().map_err(record_fault)?;
+    let pool = Pool::open(&membership, name, limits, before).map_err(shared_fault)?;
+    Ok(Arc::new(FolderLimit(pool)))
+}
+
+fn shared_fault(error: io::Error) -> Fault {
+    record_fault(error).context("the workers' shared limits")
+}
+
+/// A limit that workers share through the run directory.
+#[derive(Debug)]
+struct FolderLimit(Pool);
+
+#[async_trait]
+impl SharedLimit for FolderLimit {
+    async fn take(&self, amounts: &Amounts, alone: bool) -> Result<Box<dyn Reservation>, Refused> {
+        match self.0.take(amounts, alone).await {
+            Ok(share) => Ok(Box::new(FolderShare(share))),
+            Err(Refusal::Reached(name)) => Err(Refused::Reached(name)),
+            Err(Refusal::Failed(error)) => Err(Refused::Fault(shared_fault(error))),
+        }
+    }
+
+    fn reached(&self) -> Option<String> {
+        self.0.reached()
+    }
+}
+
+#[derive(Debug)]
+struct FolderShare(Share);
+
+impl Reservation for FolderShare {
+    fn settle(self: Box<Self>, used: Amounts) {
+        self.0.settle(used);
+    }
+}

@@ -1,0 +1,464 @@
+//! One trial from its place in the plan to its verdict, over as many tries as the policy allows.
+
+use std::sync::Arc;
+
+use proctor_grade::{Graded, limit_evidence};
+use proctor_record::{Checked, Grading, Journal, Remedy, TrialDir, read_journal, spent_in};
+use proctor_types::{Arm, Cause, Ending, Event, Fault, Layer, Outcome, TrialId, Verdict};
+use serde_json::{Map, Value};
+
+use crate::{
+    Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
+    forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Affected,
+    interrupted::goes_on, own_sandbox::SecondSandbox, past::Past, patience::TrialEnvironment,
+    recorder::record_fault,
+};
+
+/// Key of the note about a worker that died.
+const LOST_WORKER: &str = "lost_worker";
+
+/// Why a trial of an external agent restarts.
+const NO_CONVERSATION: &str = "its scaffold cannot continue a conversation";
+
+/// How a trial ended.
+#[derive(Debug, Clone)]
+pub struct TrialEnd {
+    pub outcome: Outcome,
+    /// Absent if grading met an infrastructure fault: the trial has no verdict, rather than a zero.
+    pub verdict: Option<Verdict>,
+}
+
+/// Runs a trial, or only its missing part: a recorded outcome is kept, and a recorded verdict is
+/// final. `None`: it was not started. Either a shared limit is used up, or the endpoint rejected
+/// the arm's key or model in an earlier trial of this call of the runtime.
+pub async fn run_trial(
+    context: &Arc<RunContext>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+) -> Result<Option<TrialEnd>, Fault> {
+    let affected = Affected::of(arm, id);
+    let end = start(context, id, planned, arm, &affected).await;
+    // If even the fault could not be recorded, the run directory is usually the cause.
+    end.inspect_err(|fault| context.met(&affected, fault))
+}
+
+async fn start(
+    context: &Arc<RunContext>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    affected: &Affected,
+) -> Result<Option<TrialEnd>, Fault> {
+    // The first try creates the directory: a trial that is not started leaves nothing.
+    let dir = context.run.trial_path(id);
+    let checked = checked(context, id, &dir)?;
+    if checked.finished && checked.is_lost() {
+        let outcome = checked.outcome.unwrap_or_else(|| {
+            unmeasured(1, Fault::new(Layer::Record, "the trial's record is damaged"))
+        });
+        return Ok(Some(TrialEnd { outcome, verdict: None }));
+    }
+    let finished = checked.outcome.filter(|outcome| !outcome.ending.is_unfinished());
+    if let (Some(outcome), Some(verdict)) = (&finished, checked.verdict) {
+        return Ok(Some(TrialEnd { outcome: outcome.clone(), verdict: Some(verdict) }));
+    }
+    let backend = context.backend(arm.sandbox.kind)?;
+    let built = context.environments.has(backend.as_ref(), &planned.task).await;
+    // Neither run nor graded.
+    if context.halts.holds_back(affected, built) {
+        return Ok(None);
+    }
+    if let (None, Some((scope, budget))) = (&finished, context.shared.reached(&arm.id)) {
+        // No sandbox and no record: the trial waits for a `resume` with a higher limit.
+        let (trial, arm) = (id.clone(), arm.name.clone());
+        context.tell(Progress::NotStarted { trial, arm, scope, budget });
+        return Ok(None);
+    }
+    // The endpoint rejected this model in an earlier trial. Do not start this one: `resume` does.
+    if finished.is_none() && is_halted(context, arm)? {
+        return Ok(None);
+    }
+    let (trial, name) = (id.clone(), arm.name.clone());
+    let outcome = if let Some(outcome) = finished {
+        context.tell(Progress::GradingRecorded { trial, arm: name });
+        outcome
+    } else {
+        context.tell(Progress::Started { trial: trial.clone(), arm: name.clone() });
+        let outcome = drive_with_tries(context, id, planned, arm, &dir, affected).await?;
+        context.tell(Progress::Ended { trial, arm: name, outcome: Box::new(outcome.clone()) });
+        outcome
+    };
+    if outcome.ending.is_unfinished() {
+        return Ok(Some(TrialEnd { outcome, verdict: None }));
+    }
+    let verdict = grade_with_tries(context, id, planned, arm, &dir, affected).await?;
+    Ok(Some(TrialEnd { outcome, verdict }))
+}
+
+/// What the record of a trial says. Redundant parts are restored first, and damage is reported. If
+/// the runtime was killed between the last event and `outcome.json`, the journal holds the outcome,
+/// and writing it now is such a restoration.
+fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked, Fault> {
+    let mut checked = context.run.check(id);
+    let blobs = context.run.blobs_of(dir);
+    for what in dir.restore(&blobs, &mut checked).map_err(record_fault)? {
+        context.tell(Progress::Damaged {
+            trial: id.clone(),
+            what: what.to_string(),
+            then: "restored",
+        });
+    }
+    for damage in &checked.damage {
+        let then = match damage.remedy {
+            // Do not rely on anything after damage; keep the try as evidence.
+            _ if !checked.finished => "starting a new try",
+            _ => damage.remedy.hint(),
+        };
+        context.tell(Progress::Damaged { trial: id.clone(), what: damage.to_string(), then });
+    }
+    Ok(checked)
+}
+
+async fn drive_with_tries(
+    context: &Arc<RunContext>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    dir: &TrialDir,
+    affected: &Affected,
+) -> Result<Outcome, Fault> {
+    let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
+    let mut done = 0;
+    note_lost_worker(context, id, arm, dir)?;
+    let (mut interrupted, mut started_again) = past(context, id, arm, dir)?;
+    loop {
+        let mut past = interrupted.take();
+        let number = match &past {
+            Some(past) => past.try_number,
+            None => begin_try(dir)?,
+        };
+        if past.is_none() && arm.forked_from.is_some() {
+            past = Some(forked_again(context, dir, number)?);
+        }
+        done += 1;
+        let this = (number, past.as_ref(), started_again.as_deref());
+        let tried = attempt(context, id, planned, arm, dir, this);
+        let tried = tried.await;
+        let fault = match tried {
+            Ok(outcome) => {
+                context.halts.well(affected, ScopeKind::Run);
+                return Ok(outcome);
+            }
+            Err(fault) => fault,
+        };
+        if let Some(outcome) = recorded_outcome(context, id, dir, number)? {
+            return Ok(outcome);
+        }
+        if context.cancel.is_told()
+            || (context.cancel.winds_down() && fault.cause == Cause::Cancelled)
+        {
+            return Err(fault);
+        }
+        if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
+            context.environments.forget(backend.as_ref(), &planned.task).await;
+        }
+        let fault = context.look_behind(backend.as_ref(), affected, fault).await;
+        if context.cancel.is_told() {
+            return Err(fault);
+        }
+        // An incomplete record costs the steps, not the trial.
+        let unrestored = past.is_some()
+            && arm.forked_from.is_none()
+            && (fault.layer, fault.cause) == (Layer::Record, Cause::Invalid);
+        let again = unrestored || context.faults.again(&fault, done);
+        if !again {
+            context.met(affected, &fault);
+        }
+        let halted = context.halts.of(affected, true).is_some() || is_halted(context, arm)?;
+        let will_retry = again && !halted;
+        let failed = Event::TryFailed { fault: fault.clone(), will_retry };
+        let noted = append(id, dir, number, failed);
+        context.tell(Progress::TryFailed {
+            trial: id.clone(),
+            arm: arm.name.clone(),
+            fault: fault.clone(),
+            will_retry,
+        });
+        if !will_retry {
+            return end_in_fault(id, dir, number, fault);
+        }
+        // A record that cannot be written ends the trial; the earlier fault was reported.
+        noted?;
+        context.pause(context.faults.wait(done)).await;
+        if context.cancel.winds_down() {
+            return Err(fault);
+        }
+        if unrestored {
+            started_again = Some(fault.what.clone());
+        }
+        if context.faults.goes_on(&fault) {
+            let (again, why) = self::past(context, id, arm, dir)?;
+            // A fault ended this scaffold's try, and the record holds it.
+            let why = why.filter(|why| why != NO_CONVERSATION);
+            (interrupted, started_again) = (again, why.or(started_again));
+        }
+    }
+}
+
+/// Records in the journal, and reports, which worker lost this trial and how its job ended.
+fn note_lost_worker(
+    context: &RunContext,
+    id: &TrialId,
+    arm: &Arm,
+    dir: &TrialDir,
+) -> Result<(), Fault> {
+    let Some(worker) = context.run.lost_worker(id) else { return Ok(()) };
+    context.tell(Progress::WorkerLost {
+        trial: id.clone(),
+        arm: arm.name.clone(),
+        worker: worker.clone(),
+    });
+    if !dir.trajectory().exists() {
+        return Ok(());
+    }
+    let note = Map::from_iter([(LOST_WORKER.to_owned(), Value::from(worker))]);
+    append(id, dir, 1, Event::Noted { note })
+}
+
+/// The outcome of a try that met a fault after its last event. The journal's outcome counts,
+/// whatever failed afterwards.
+fn recorded_outcome(
+    context: &RunContext,
+    id: &TrialId,
+    dir: &TrialDir,
+    number: u32,
+) -> Result<Option<Outcome>, Fault> {
+    if !dir.trajectory().exists() {
+        return Ok(None);
+    }
+    let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
+    match reading.events.last().map(|last| &last.event) {
+        Some(Event::TrialEnded { outcome, .. }) if outcome.try_number == number => {
+            checked(context, id, dir).map(|checked| checked.outcome)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Returns the interrupted or faulted try if the policies and its record allow resuming it. Reports
+/// progress in both cases. Otherwise returns why the try restarts, if its agent had received a
+/// response.
+fn past(
+    context: &RunContext,
+    id: &TrialId,
+    arm: &Arm,
+    dir: &TrialDir,
+) -> Result<(Option<Past>, Option<String>), Fault> {
+    let journal = dir.trajectory();
+    let goes_on = goes_on(context.scaffold(arm)?.as_ref())?;
+    // An unreadable journal counts as nothing.
+    let had_begun = || spent_in(&journal).is_ok_and(|spent| spent.steps > 0);
+    if !journal.exists() {
+        return Ok((None, None));
+    }
+    // Every scaffold can use the files of a fork.
+    if !(goes_on || arm.forked_from.is_some()) {
+        return Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned())));
+    }
+    let blobs = context.run.blobs_of(dir);
+    let read = Past::read(&journal, &blobs, &|fault| context.faults.goes_on(fault))
+        .unwrap_or_else(|error| Err(error.to_string()));
+    let (trial, name) = (id.clone(), arm.name.clone());
+    match read {
+        Ok(past) if goes_on || past.steps.is_empty() => {
+            let step = past.whole_steps;
+            context.tell(Progress::Resumed { trial, arm: name, step });
+            Ok((Some(past), None))
+        }
+        Ok(_) => Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned()))),
+        Err(why) => {
+            let started_again = had_begun().then(|| why.clone());
+            context.tell(Progress::NotResumed { trial, arm: name, why });
+            Ok((None, started_again))
+        }
+    }
+}
+
+/// Starts another try of a fork where the first one started.
+fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<Past, Fault> {
+    begin_again(dir, number)?;
+    let read = Past::read(&dir.trajectory(), &context.run.blobs_of(dir), &|_| false);
+    let read = read.map_err(record_fault)?;
+    read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
+}
+
+/// Sets aside what an earlier try left, of this call or of one that was killed, as evidence.
+fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
+    let number = dir.next_try().map_err(record_fault)?;
+    dir.begin_try(number).map_err(record_fault)?;
+    Ok(number)
+}
+
+/// Whether the endpoint has rejected the arm's model.
+fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
+    let Some(model) = &arm.model else { return Ok(false) };
+    let tools = context.scaffold(arm)?.needs_tools();
+    Ok(context.gateway.halted(model, tools).is_some())
+}
+
+async fn attempt(
+    context: &Arc<RunContext>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    dir: &TrialDir,
+    (number, past, started_again): (u32, Option<&Past>, Option<&str>),
+) -> Result<Outcome, Fault> {
+    let TrialEnvironment { planned, environment, findings: leak_check } =
+        context.environment(id, planned, arm).await?;
+    let task = &planned.task;
+    if context.cancel.winds_down() {
+        return Err(Cancel::fault());
+    }
+    let own = SecondSandbox::of(context, arm, task, &leak_check).await?;
+    Try {
+        context,
+        id,
+        task,
+        base_dir: &planned.base_dir,
+        arm,
+        dir,
+        number,
+        environment: &environment,
+        leak_check: &leak_check,
+        own: own.as_ref(),
+        past,
+        started_again,
+    }
+    .run()
+    .await
+}
+
+/// Appends an event that the try itself could no longer write. A try that failed before its sandbox
+/// was requested has no journal yet; this creates it, and like every journal it starts with the
+/// trial's identity.
+fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
+    let path = dir.trajectory();
+    let began = path.exists();
+    let journal = if began { Journal::open(path) } else { Journal::create(path, number) };
+    let mut journal = journal.map_err(record_fault)?;
+    if !began {
+        journal.append_durable(0, Event::trial_started(id)).map_err(record_fault)?;
+    }
+    journal.append_durable(0, event).map_err(record_fault)?;
+    Ok(())
+}
+
+/// The outcome of a trial that no try completed. It includes what the last try spent.
+fn end_in_fault(id: &TrialId, dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
+    let spent = spent_in(&dir.trajectory()).map_err(record_fault)?;
+    let outcome = Outcome { spent, ..unmeasured(number, fault) };
+    let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
+    append(id, dir, number, ended)?;
+    dir.write_outcome(&outcome).map_err(record_fault)?;
+    Ok(outcome)
+}
+
+fn unmeasured(try_number: u32, fault: Fault) -> Outcome {
+    Outcome::unmeasured(try_number, Ending::InfrastructureFault { fault })
+}
+
+async fn grade_with_tries(
+    context: &Arc<RunContext>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    dir: &TrialDir,
+    affected: &Affected,
+) -> Result<Option<Verdict>, Fault> {
+    let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
+    let patch = match recorded_patch(context, id, dir) {
+        Ok(patch) => patch,
+        Err(fault) => return Ok(without_verdict(context, id, arm, fault)),
+    };
+    let mut done = 0;
+    loop {
+        // `resume` grades what still waits for grading.
+        if context.cancel.winds_down() {
+            return Err(Cancel::fault());
+        }
+        done += 1;
+        let fault = match graded(context, id, planned, arm, dir, &patch).await {
+            Ok(verdict) => {
+                context.halts.well(affected, ScopeKind::Run);
+                context.tell(Progress::Graded {
+                    trial: id.clone(),
+                    arm: arm.name.clone(),
+                    verdict: Box::new(verdict.clone()),
+                });
+                return Ok(Some(verdict));
+            }
+            Err(fault)
+                if context.cancel.is_told()
+                    || (context.cancel.winds_down() && fault.cause == Cause::Cancelled) =>
+            {
+                return Err(fault);
+            }
+            Err(fault) => fault,
+        };
+        if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
+            context.environments.forget(backend.as_ref(), &planned.task).await;
+        }
+        let fault = context.look_behind(backend.as_ref(), affected, fault).await;
+        let again = context.faults.again(&fault, done);
+        if !again {
+            context.met(affected, &fault);
+        }
+        if !again || context.halts.of(affected, true).is_some() {
+            return Ok(without_verdict(context, id, arm, fault));
+        }
+        context.pause(context.faults.wait(done)).await;
+    }
+}
+
+async fn graded(
+    context: &Arc<RunContext>,
+    id: &TrialId,
+    planned: &PlannedTask,
+    arm: &Arm,
+    dir: &TrialDir,
+    patch: &[u8],
+) -> Result<Verdict, Fault> {
+    let TrialEnvironment { planned: on_image, .. } = context.environment(id, planned, arm).await?;
+    let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
+    add_forensics(context, &on_image.task, dir, patch, &mut graded).await?;
+    limit_evidence(&mut graded.verdict)?;
+    let Graded { verdict, log, raw } = graded;
+    let grading = Grading { patch, verdict: &verdict, log: &log, results: &raw };
+    dir.keep_grading(id, grading).map_err(record_fault)?;
+    Ok(verdict)
+}
+
+fn without_verdict(context: &RunContext, id: &TrialId, arm: &Arm, fault: Fault) -> Option<Verdict> {
+    context.tell(Progress::GradingFailed { trial: id.clone(), arm: arm.name.clone(), fault });
+    None
+}
+
+/// The patch that the trial's journal names. No other patch is ever graded in its place, not even
+/// an empty one.
+pub(crate) fn recorded_patch(
+    context: &RunContext,
+    id: &TrialId,
+    dir: &TrialDir,
+) -> Result<Vec<u8>, Fault> {
+    let lost = |why: String| {
+        Fault::new(Layer::Record, format!("{}: {why}", dir.patch().display()))
+            .hint(Remedy::Copy.hint())
+            .lasting()
+    };
+    let checked = context.run.check(id);
+    let recorded = checked.patch.ok_or_else(|| lost("the journal does not name a patch".into()))?;
+    let found = context.run.patch_of(dir, &recorded.hash);
+    found.map_err(|error| lost(format!("it differs from the patch in the journal, and {error}")))
+}

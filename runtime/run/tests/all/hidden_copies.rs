@@ -1,0 +1,310 @@
+//! Copies of the package under test in its environment. They are hidden from the agent, and from
+//! the code under test until the last test has run. The tests use real packages that pip,
+//! setuptools and pytest bundle or need.
+
+#![expect(clippy::print_stdout, reason = "what was found is shown where a test fails")]
+#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+
+use std::{fmt::Write as _, path::Path};
+
+use proctor_docker::Docker;
+use proctor_grade::{GradeOptions, find_leaks, grade};
+use proctor_native::Native;
+use proctor_run::{Cancel, Capacity, GradingSandbox, grade_patch};
+use proctor_sandbox_api::{Backend, Command, Machine, Prepared, SandboxRequest};
+use proctor_setup::{
+    LayerFindings, Preparation, Purpose, Ready, Sources, layer_spec, prepare_for_driving,
+};
+use proctor_types::{Integrity, OnFinding, SandboxSpec, Task, Verdict};
+use serde_json::json;
+
+use crate::not_run::not_run;
+
+/// A package, the file of it that is masked, and tests of that file's behavior.
+struct Subject {
+    name: &'static str,
+    version: &'static str,
+    sha256: &'static str,
+    file: &'static str,
+    tests: &'static str,
+}
+
+/// Bundled by pip, setuptools and others; pytest imports it late.
+const PACKAGING: Subject = Subject {
+    name: "packaging",
+    version: "25.0",
+    sha256: "d443872c98d677bf60f6a1f2f8c1cb748e8fe762d2bf9d3148b5599295b0fc4f",
+    file: "src/packaging/version.py",
+    tests: "def test_hidden():\n    from packaging.version import Version, parse\n    \
+            assert Version('1.0.post1') > parse('1.0')\n\n\n\
+            def test_kept():\n    from packaging import _structures\n    assert _structures\n",
+};
+
+/// Pytest does not start without it.
+const INICONFIG: Subject = Subject {
+    name: "iniconfig",
+    version: "2.1.0",
+    sha256: "3abbd2e30b36733fee78f9c7f7308f2d0050e88f0087fd25c2645f63c773e1c7",
+    file: "src/iniconfig/__init__.py",
+    tests: "def test_hidden():\n    from iniconfig import IniConfig\n    \
+            assert IniConfig('x', data='[a]\\nb = 1')['a']['b'] == '1'\n\n\n\
+            def test_kept():\n    from iniconfig import exceptions\n    assert exceptions\n",
+};
+
+/// A patch that searches the sandbox for the solution instead of solving the task. It matches any
+/// source file, compiled file or archive outside its own directory with the name of the masked one.
+const HUNT: &str = r#"import glob, marshal, os, sys, zipfile
+
+_own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_tail = TAIL
+_stem = os.path.splitext(os.path.basename(_tail))[0]
+
+
+def _codes():
+    for folder, _, names in os.walk("/"):
+        if folder.startswith(("/proc", "/sys", _own)):
+            continue
+        for name in names:
+            path = os.path.join(folder, name)
+            try:
+                if path.endswith("/" + _tail):
+                    yield compile(open(path, "rb").read(), __file__, "exec")
+                elif name.startswith(_stem + ".") and name.endswith(".pyc"):
+                    if os.path.dirname(_tail).split("/")[-1] in folder:
+                        yield marshal.loads(open(path, "rb").read()[16:])
+                elif name.endswith((".whl", ".zip")):
+                    archive = zipfile.ZipFile(path)
+                    for inner in archive.namelist():
+                        if inner.endswith(_tail):
+                            yield compile(archive.read(inner), __file__, "exec")
+            except Exception:
+                pass
+
+
+for _code in _codes():
+    try:
+        exec(_code, globals())
+        break
+    except Exception:
+        pass
+"#;
+
+/// A patch that changes one file from one text to another.
+fn diff(path: &str, old: &str, new: &str) -> String {
+    let mut out = format!(
+        "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{} +1,{} @@\n",
+        old.lines().count(),
+        new.lines().count()
+    );
+    for (mark, text) in [('-', old), ('+', new)] {
+        for line in text.lines() {
+            let _ = writeln!(out, "{mark}{line}");
+        }
+    }
+    out
+}
+
+fn added(path: &str, text: &str) -> String {
+    let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
+    let count = text.lines().count();
+    format!(
+        "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n\
+         @@ -0,0 +1,{count} @@\n{lines}"
+    )
+}
+
+const STUB: &str = "NOTHING_HERE = None\n";
+
+struct Stage<'a> {
+    backend: &'a dyn Backend,
+    environment: Prepared,
+    task: Task,
+    findings: LayerFindings,
+    gold: String,
+    cheat: String,
+}
+
+impl<'a> Stage<'a> {
+    async fn set(
+        backend: &'a dyn Backend,
+        subject: &Subject,
+        environment: serde_json::Value,
+        cache: &Path,
+    ) -> Self {
+        let sources = Sources::new(cache.join("sources"));
+        let mut task: Task = serde_json::from_value(json!({
+            "schema_version": 1, "id": format!("{}__copies-1", subject.name), "statement": "",
+            "environment": environment,
+            "source": {
+                "pypi": subject.name, "version": subject.version, "sha256": subject.sha256
+            },
+            "env": {"PYTHONPATH": "/testbed/src"},
+            "fail_to_pass": ["checks/test_it.py::test_hidden"],
+            "pass_to_pass": ["checks/test_it.py::test_kept"],
+            "test_patch": added("checks/test_it.py", subject.tests),
+            "test_command": ["/venv/bin/python", "-m", "pytest", "-q"],
+        }))
+        .unwrap();
+        let source = task.source.clone().unwrap();
+        let tree = sources.fetch(&source, Path::new(".")).await.unwrap();
+        let original = std::fs::read_to_string(tree.folder.join(subject.file)).unwrap();
+        task.mask = Some(diff(subject.file, &original, STUB));
+        let spec = layer_spec(&task, &sources, Path::new(".")).await.unwrap();
+        let environment = backend.prepare(&spec).await.unwrap();
+        let limits = SandboxSpec::default();
+        let findings = find_leaks(backend, &environment, &task, &limits).await.unwrap();
+        let tail = subject.file.trim_start_matches("src/");
+        let hunt = HUNT.replace("TAIL", &format!("{tail:?}"));
+        Self {
+            backend,
+            environment,
+            gold: diff(subject.file, STUB, &original),
+            cheat: diff(subject.file, STUB, &hunt),
+            task,
+            findings,
+        }
+    }
+
+    async fn graded(&self, task: &Task, patch: &str) -> Verdict {
+        let (limits, cancel) = (SandboxSpec::default(), Cancel::default());
+        let capacity = Capacity::of(&Machine::here());
+        let handle = GradingSandbox {
+            backend: self.backend,
+            environment: &self.environment,
+            findings: &self.findings,
+            limits: &limits,
+            reserved: &limits,
+            purpose: "grading".into(),
+            cancel: &cancel,
+            capacity: &capacity,
+        };
+        let options = GradeOptions::default();
+        grade_patch(handle, task, patch.as_bytes(), &options).await.unwrap().verdict
+    }
+
+    /// Grades as Proctor did when it prepared only the agent's sandbox.
+    async fn graded_unprepared(&self, patch: &str) -> Verdict {
+        let spec = SandboxRequest {
+            environment: self.environment.clone(),
+            limits: SandboxSpec::default(),
+            mounts: Vec::new(),
+            purpose: "grading".into(),
+        };
+        let mut sandbox = self.backend.open(&spec).await.unwrap();
+        let options = GradeOptions::default();
+        let graded = grade(sandbox.handle(), &self.task, patch.as_bytes(), &options).await;
+        sandbox.close().await.unwrap();
+        let graded = graded.unwrap();
+        println!("{}", String::from_utf8_lossy(&graded.log));
+        graded.verdict
+    }
+
+    async fn shows(&self) {
+        println!("{} findings:", self.task.id);
+        for leak in &self.findings.leaks {
+            println!("  {leak}");
+        }
+        // The copies exist and the cheat would succeed with them.
+        let cheated = self.graded_unprepared(&self.cheat).await;
+        assert!(cheated.resolved, "{cheated:#?}");
+
+        let cheated = self.graded(&self.task, &self.cheat).await;
+        assert!(!cheated.resolved, "{cheated:#?}");
+        let gold = self.graded(&self.task, &self.gold).await;
+        assert!(gold.resolved && gold.integrity == Integrity::Clean, "{gold:#?}");
+        let nothing = self.graded(&self.task, "").await;
+        assert!(!nothing.resolved, "{nothing:#?}");
+
+        // Under every policy the agent has no copy, although its environment needs them.
+        for on_finding in [OnFinding::Refuse, OnFinding::Remove] {
+            let limits = SandboxSpec::default();
+            let preparation = Preparation {
+                backend: self.backend,
+                environment: &self.environment,
+                task: &self.task,
+                findings: &self.findings,
+                limits: &limits,
+                mounts: &[],
+                label: "driving".into(),
+            };
+            let Ready { mut sandbox, hidden } =
+                preparation.open(Purpose::Driving(on_finding)).await.unwrap();
+            let handle = sandbox.handle();
+            prepare_for_driving(handle, &self.task, &self.findings, &hidden, on_finding)
+                .await
+                .unwrap();
+            let hunt = self.cheat.lines().filter_map(|line| line.strip_prefix('+')).skip(1);
+            let hunt: Vec<&str> = hunt.collect();
+            let hunt = hunt.join("\n").replace("__file__", "'/testbed/src/x/y.py'");
+            let look =
+                format!("{hunt}\nprint(sorted(set(globals()) & {{'Version', 'IniConfig'}}))");
+            let done = handle.run(Command::new(["/usr/bin/python3", "-c", &look])).await.unwrap();
+            assert_eq!(done.stdout.text().trim(), "[]", "{}", done.stderr.text());
+            sandbox.close().await.unwrap();
+        }
+    }
+
+    fn evidence(verdict: &Verdict, kind: &str) -> Vec<String> {
+        let of = |evidence: &&proctor_types::Evidence| evidence.kind == kind;
+        verdict.evidence.iter().filter(of).map(|evidence| evidence.what.clone()).collect()
+    }
+}
+
+/// Uses the subjects' own versions as copies: another version may not fit the rest of the package.
+fn on_host() -> serde_json::Value {
+    let install = "/venv/bin/pip install -q pytest==8.4.2 setuptools==80.9.0 packaging==25.0 \
+                   iniconfig==2.1.0";
+    json!({"base": "host", "setup": ["python3 -m venv /venv", install]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_of_packaging_stay_hidden_natively() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().join("native")).unwrap();
+    let mut stage = Stage::set(&native, &PACKAGING, on_host(), cache.path()).await;
+    stage.shows().await;
+
+    // A benchmark's own procedure starts pytest itself. What it needs stays and is reported.
+    let details = json!({
+        "test_cmd": "/venv/bin/python -m pytest -rA -p no:cacheprovider",
+        "log_parser": "parse_log_pytest", "test_directives": ["checks/test_it.py"],
+    });
+    stage.task.benchmark =
+        serde_json::from_value(json!({"name": "swe-bench", "details": details})).unwrap();
+    let gold = stage.graded(&stage.task, &stage.gold).await;
+    let both = |verdict: &Verdict| {
+        (verdict.policies["official"].resolved, verdict.policies["strict"].resolved)
+    };
+    assert_eq!(both(&gold), (true, true), "{gold:#?}");
+    assert_eq!(gold.integrity, Integrity::Clean, "{gold:#?}");
+    let kept = Stage::evidence(&gold, "kept_for_tool");
+    assert!(kept.iter().any(|what| what.contains("/site-packages/packaging/")), "{kept:?}");
+    assert!(!kept.iter().any(|what| what.contains("/pip/")), "no command runs pip: {kept:?}");
+    let cheated = stage.graded(&stage.task, &stage.cheat).await;
+    assert!(!cheated.policies["strict"].resolved, "{cheated:#?}");
+    assert_ne!(cheated.integrity, Integrity::Clean, "{cheated:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_pytest_itself_needs_is_lent_to_it_alone() {
+    let cache = tempfile::tempdir().unwrap();
+    let native = Native::new(cache.path().join("native")).unwrap();
+    let stage = Stage::set(&native, &INICONFIG, on_host(), cache.path()).await;
+    stage.shows().await;
+    let gold = stage.graded(&stage.task, &stage.gold).await;
+    let lent = Stage::evidence(&gold, "lent_to_tool");
+    assert_eq!(lent.len(), 1, "{gold:#?}");
+    assert!(lent[0].contains("/site-packages/iniconfig"), "{lent:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_of_packaging_stay_hidden_in_docker() {
+    let docker = match Docker::connect().await {
+        Ok(docker) => docker,
+        Err(fault) => return not_run("copies_of_packaging_stay_hidden_in_docker", "DOCKER", fault),
+    };
+    let cache = tempfile::tempdir().unwrap();
+    let docker = docker.keeping(cache.path().join("docker"));
+    Stage::set(&docker, &PACKAGING, on_host(), cache.path()).await.shows().await;
+    Stage::set(&docker, &INICONFIG, on_host(), cache.path()).await.shows().await;
+}

@@ -1,0 +1,65 @@
+//! Settings of a run that are no factors of its arms.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{FlakePolicy, LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB};
+
+/// `[grading]`.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GradingFile {
+    /// A flake certificate from `proctor tasks validate --certificate` (`docs/grading.md`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), example = &"certificate.json")]
+    pub certificate: Option<PathBuf>,
+    /// How to treat the tests that the certificate lists as unreliable.
+    #[schemars(example = FlakePolicy::Vote)]
+    pub flaky: FlakePolicy,
+    /// Whether each patch is also graded by every test of the repository that passes with gold: the policy `wide`
+    /// (`docs/policies.md`). It does not change `resolved`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = true)]
+    pub wide: bool,
+    /// Whether the verifier of a Harbor task runs in the agent's own container, as in Harbor. The integrity of such a
+    /// verdict is `unverified`. Otherwise it runs in a fresh container with the agent's changes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(example = true)]
+    pub harbor_shared: bool,
+    /// Total CPUs for all parallel gradings; each counts with its sandbox's limit. Default: all CPUs of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = LEAST_CPUS, max = MOST_CPUS), example = 4.0)]
+    pub cpus: Option<f64>,
+    /// Total MiB for all parallel gradings. Default: the machine's memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = LEAST_MEMORY_MB, max = MOST_MB), example = 8192)]
+    pub memory_mb: Option<u64>,
+}
+
+/// `[resume]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ResumeFile {
+    /// MiB that a trial may write outside its work directory and still be resumed. If a trial that wrote more is
+    /// interrupted, it starts over.
+    #[schemars(range(min = 0, max = MOST_MB), example = 256)]
+    pub outside_mb: u64,
+    /// MiB of the largest file outside the work directory.
+    #[schemars(range(min = 0, max = MOST_MB), example = 64)]
+    pub outside_file_mb: u64,
+}
+
+impl Default for ResumeFile {
+    fn default() -> Self {
+        Self { outside_mb: 256, outside_file_mb: 64 }
+    }
+}
+
+impl ResumeFile {
+    /// Whether nothing differs from the default.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,106 @@
+//! Prints the results of attacks.
+
+use std::collections::BTreeMap;
+
+use proctor_attacks::pack;
+use proctor_types::{AttackCertificate, AttackOutcome, TaskId, first_of, plural};
+
+const OUTCOMES: [AttackOutcome; 4] =
+    [AttackOutcome::Beaten, AttackOutcome::Seen, AttackOutcome::Unverified, AttackOutcome::Passed];
+
+/// One line per attack: the number of tasks by outcome. It fits in 80 columns.
+pub fn table(certificate: &AttackCertificate) -> String {
+    let has_official = results(certificate).any(|(.., one)| one.policies.contains_key("official"));
+    let policies: &[&str] = if has_official { &["strict", "official"] } else { &["strict"] };
+    let widest = certificate.attacks.iter().map(|one| one.name.chars().count()).max();
+    let width = widest.unwrap_or_default().clamp(6, NAME);
+    let mut lines = vec![String::new(), format!("{:width$}", "attack")];
+    for policy in policies {
+        lines[0].push_str(&format!("{:20}", format!("  {policy}:")));
+        lines[1].push_str("  beat seen unv. pass");
+    }
+    lines[0] = format!("{:width$}{}", "", lines[0]);
+    lines[1].push_str("   n/a");
+    for attack in &certificate.attacks {
+        let name: String = attack.name.chars().take(NAME).collect();
+        let mut line = format!("{name:width$}");
+        let of: Vec<_> = results(certificate).filter(|(_, name, _)| *name == attack.name).collect();
+        for policy in policies {
+            line.push(' ');
+            for outcome in OUTCOMES {
+                let count =
+                    of.iter().filter(|(.., one)| one.policies.get(*policy) == Some(&outcome));
+                line.push_str(&cell(count.count()));
+            }
+        }
+        line.push(' ');
+        line.push_str(&cell(of.iter().filter(|(.., one)| one.policies.is_empty()).count()));
+        lines.push(line);
+    }
+    let tasks = plural(certificate.tasks.len(), "task");
+    lines.push(format!(
+        "{} on {tasks}. beat: not resolved; seen: suspect;",
+        plural(certificate.attacks.len(), "attack")
+    ));
+    lines.push("unv.: resolved, unverified; pass: resolved, clean.".to_owned());
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    format!("{}\n", lines.join("\n"))
+}
+
+/// Columns of an attack's name.
+const NAME: usize = 30;
+
+/// Four columns and a space; zero is a dot.
+fn cell(count: usize) -> String {
+    if count == 0 { "    .".to_owned() } else { format!("{count:5}") }
+}
+
+type Result<'a> = (&'a TaskId, &'a str, &'a proctor_types::AttackResult);
+
+fn results(certificate: &AttackCertificate) -> impl Iterator<Item = Result<'_>> {
+    certificate
+        .tasks
+        .iter()
+        .flat_map(|task| task.attacks.iter().map(|(name, one)| (&task.task, name.as_str(), one)))
+}
+
+/// The failures of the dataset, one line per task: attacks that resolved under `strict`, and the
+/// tasks' own cheats that resolved under any policy, detected or not.
+pub fn failed(certificate: &AttackCertificate) -> Vec<String> {
+    let mut by_task: BTreeMap<&TaskId, Vec<String>> = BTreeMap::new();
+    for (task, attack, one) in results(certificate) {
+        for (policy, outcome) in &one.policies {
+            let counts = policy == "strict" || attack.starts_with(proctor_types::CHEAT);
+            if outcome.succeeded() && counts {
+                let told = format!("{attack} {outcome} under {policy}");
+                by_task.entry(task).or_default().push(told);
+            }
+        }
+    }
+    by_task.into_iter().map(|(task, told)| format!("{task}: {}", told.join(", "))).collect()
+}
+
+/// Further notes: what the benchmark's own procedure accepted, and whether that is known; what has
+/// no verdict.
+pub fn allowed(certificate: &AttackCertificate) -> Vec<String> {
+    let mut said = Vec::new();
+    for attack in &certificate.attacks {
+        let of = || results(certificate).filter(|(_, name, _)| *name == attack.name);
+        let passed = of().filter(|(.., one)| one.succeeded("official")).count();
+        if passed > 0 && !attack.name.starts_with(proctor_types::CHEAT) {
+            let known = pack().is_ok_and(|pack| {
+                let own = pack.iter().find(|one| one.name == attack.name);
+                own.is_some_and(|one| !one.expected.official_resolves.is_empty())
+            });
+            let known = if known { " (known)" } else { "" };
+            let tasks = plural(passed, "task");
+            said.push(format!("{} resolves {tasks} under official{known}", attack.name));
+        }
+        let lost = of().filter(|(.., one)| one.no_verdict.is_some());
+        let lost: Vec<String> = lost.map(|(task, ..)| task.to_string()).collect();
+        if !lost.is_empty() {
+            said.push(format!("{}: no verdict: {}", attack.name, first_of(lost)));
+        }
+    }
+    said
+}

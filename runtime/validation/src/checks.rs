@@ -1,0 +1,329 @@
+//! What the run of gold and noop shows about a dataset.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
+
+use proctor_datasets::lint_folder;
+use proctor_record::{Blobs, RunDir, Tree, TrialDir, read_journal};
+use proctor_report::{Report, TaskReport};
+use proctor_run::{IN_PLACE, LEAK_NOTE, PlannedTask};
+use proctor_sandbox_api::{Backend, Base, wire::RawPath};
+use proctor_setup::base_of;
+use proctor_types::{Event, Task, TaskId, TestStatus, TrialId, Verdict, file_of, first_of, plural};
+
+use crate::quality::readable_tests;
+
+/// The tasks that own runners grade and whose gold is not `clean`, by reason.
+pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) -> Vec<String> {
+    let gold = report.arms.iter().find(|arm| arm.name == "gold").map(|arm| &arm.arm);
+    let Some(gold) = gold else { return Vec::new() };
+    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for planned in planned.iter().filter(|planned| planned.task.report().is_some()) {
+        let task = &planned.task.id;
+        let id = TrialId { task: task.clone(), arm: gold.clone(), attempt: 1 };
+        let Some(verdict) = run.check(&id).verdict else { continue };
+        for reason in proctor_grade::unverified_reasons(&verdict) {
+            by_reason.entry(reason.to_owned()).or_default().push(task.to_string());
+        }
+    }
+    let line = |(why, ids): (String, Vec<String>)| {
+        let count = plural(ids.len(), "task");
+        let ids = first_of(ids);
+        format!("{count} graded with integrity `unverified`: {why}: {ids}")
+    };
+    by_reason.into_iter().map(line).collect()
+}
+
+/// What Harbor's lint rules find in the folders of Harbor tasks, by rule.
+pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
+    let mut by_rule: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
+    let mut notes = Vec::new();
+    for planned in planned.iter().filter(|planned| planned.task.harbor.is_some()) {
+        match lint_folder(&planned.base_dir) {
+            Ok(findings) => {
+                for finding in findings {
+                    let line = finding.line.map_or(String::new(), |line| format!(":{line}"));
+                    let detail = finding.detail.map_or(String::new(), |it| format!(": {it}"));
+                    let place = format!("{} ({}{line}{detail})", planned.task.id, finding.path);
+                    let (_, places) =
+                        by_rule.entry(finding.rule).or_insert_with(|| (finding.what, Vec::new()));
+                    places.push(place);
+                }
+            }
+            Err(why) => {
+                notes.push(format!("{}: Harbor's lint rules did not run: {why}", planned.task.id))
+            }
+        }
+    }
+    let line = |(rule, (what, places)): (String, (String, Vec<String>))| {
+        let count = plural(places.len(), "finding");
+        format!("Harbor's lint rule `{rule}`: {count}: {what}: {}", first_of(places))
+    };
+    notes.extend(by_rule.into_iter().map(line));
+    notes
+}
+
+/// The tasks that gold must not resolve.
+pub fn not_for_gold(planned: &[PlannedTask]) -> BTreeSet<&TaskId> {
+    let tasks = planned.iter().filter(|planned| planned.task.impossible.is_some());
+    tasks.map(|planned| &planned.task.id).collect()
+}
+
+/// The most informative file of a trial: the grading log, or the trajectory, which ends in the
+/// fault.
+fn log_of(trial: &TrialDir) -> Option<PathBuf> {
+    let logs = [trial.grade().join("log.txt"), trial.trajectory()];
+    logs.into_iter().find(|log| log.exists())
+}
+
+/// Something that a task reveals to its agent, or a test that does not exist.
+pub struct Exposure {
+    pub what: String,
+    /// The agent can read a fail-to-pass test.
+    pub is_readable_test: bool,
+}
+
+/// What the trials show about each task's `hidden` paths and its fail-to-pass ids.
+pub fn exposed_tasks<'a>(
+    report: &Report,
+    run: &RunDir,
+    planned: &'a [PlannedTask],
+) -> Vec<(&'a PlannedTask, Vec<Exposure>)> {
+    let arm = |name: &str| report.arms.iter().find(|arm| arm.name == name).map(|arm| &arm.arm);
+    let id = |planned: &PlannedTask, name: &str| {
+        Some(TrialId { task: planned.task.id.clone(), arm: arm(name)?.clone(), attempt: 1 })
+    };
+    let of_task = |planned: &'a PlannedTask| {
+        let mut found = Vec::new();
+        let start = id(planned, "noop").and_then(|id| Start::of(run, &id));
+        if let Some(start) = &start {
+            found.extend(start.exposures(&planned.task));
+        }
+        let verdict = id(planned, "gold").and_then(|id| run.check(&id).verdict);
+        found.extend(
+            verdict.and_then(|verdict| unknown_ids(&planned.task, &verdict, start.as_ref())),
+        );
+        (planned, found)
+    };
+    planned.iter().map(of_task).collect()
+}
+
+/// The work directory as a trial's agent found it.
+struct Start {
+    tree: Tree,
+    blobs: Blobs,
+    /// Paths of `hidden` that match nothing.
+    unmatched: Vec<String>,
+}
+
+impl Start {
+    /// Reads the start of a trial from its journal. `None`: the journal has no start, for example after a fault.
+    fn of(run: &RunDir, id: &TrialId) -> Option<Self> {
+        let dir = run.trial_path(id);
+        let blobs = run.blobs_of(&dir);
+        let (mut base, mut unmatched) = (None, Vec::new());
+        for envelope in read_journal(dir.trajectory()).ok()?.events {
+            match envelope.event {
+                Event::SetupFinished { base_snapshot, .. } => base = Some(base_snapshot),
+                Event::Noted { note } => {
+                    let paths = note.get(LEAK_NOTE).and_then(|note| note["unmatched"].as_array());
+                    let paths = paths.into_iter().flatten().filter_map(|path| path.as_str());
+                    unmatched.extend(paths.map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        let tree = Tree::load(&blobs, &base?).ok()?;
+        Some(Self { tree, blobs, unmatched })
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        let hash = self.tree.entries.get(&RawPath::from(path))?.hash.as_ref()?;
+        Some(String::from_utf8_lossy(&self.blobs.get(hash).ok()?).into_owned())
+    }
+
+    fn exposures(&self, task: &Task) -> Vec<Exposure> {
+        let mut found = Vec::new();
+        if !self.unmatched.is_empty() {
+            let paths = first_of(self.unmatched.clone());
+            let what = format!("`hidden` matches nothing: {paths}");
+            found.push(Exposure { what, is_readable_test: false });
+        }
+        let tests = readable_tests(task, &|path| self.read(path));
+        if !tests.is_empty() {
+            let what = format!(
+                "the agent can read fail-to-pass tests: {} (add their files to `hidden`, or \
+                 validate with --visible-tests)",
+                first_of(tests)
+            );
+            found.push(Exposure { what, is_readable_test: true });
+        }
+        found
+    }
+}
+
+/// Fail-to-pass ids that no test has: gold's run lacks them although it has results of other tests,
+/// or nothing creates their file.
+fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<Exposure> {
+    let is_missing = |status: &TestStatus| *status == TestStatus::Missing;
+    let has_results = !verdict.tests.values().all(is_missing);
+    let patches: Vec<_> =
+        [&task.mask, &task.gold, &task.test_patch].into_iter().flatten().collect();
+    let is_unknown = |id: &&String| {
+        let file = file_of(id);
+        match verdict.tests.get(*id) {
+            Some(status) if is_missing(status) => has_results,
+            Some(TestStatus::Error) if task.ids_name_files() => {
+                let is_hidden = task.hidden.iter().any(|path| file.starts_with(path.as_str()));
+                let is_patched = patches.iter().any(|patch| patch.contains(file));
+                let is_there = start.is_none_or(|start| start.read(file).is_some());
+                !is_hidden && !is_patched && !is_there
+            }
+            _ => false,
+        }
+    };
+    let ids: Vec<String> = task.fail_to_pass.iter().filter(is_unknown).cloned().collect();
+    let what = format!("fail-to-pass ids that match no test: {}", first_of(ids.clone()));
+    (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
+}
+
+/// Trials whose verdict does not match their arm. The reduced runs judge the tests, not the task.
+pub fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) -> Vec<String> {
+    let mut invalid = Vec::new();
+    for trial in &report.tasks {
+        let name = report.arms.iter().find(|arm| arm.arm == trial.arm).map(|arm| arm.name.as_str());
+        let is_gold = match name {
+            Some("gold") => true,
+            Some("noop") => false,
+            _ => continue,
+        };
+        let wanted = is_gold && !impossible.contains(&trial.task);
+        if trial.resolved != Some(wanted) {
+            let arm = if is_gold { "gold" } else { "noop" };
+            let found = match trial.resolved {
+                Some(true) if is_gold => "resolves it, but no honest solution can",
+                Some(true) => "resolves it",
+                Some(false) => "does not resolve it",
+                None => "has no verdict",
+            };
+            let id = TrialId {
+                task: trial.task.clone(),
+                arm: trial.arm.clone(),
+                attempt: trial.attempt,
+            };
+            let verdict = run.check(&id).verdict;
+            let tests =
+                verdict.map_or(String::new(), |it| match (is_gold, it.rewards.is_empty()) {
+                    (_, false) => rewards(&it),
+                    (true, true) => failed_tests(&it),
+                    (false, true) => passed_tests(&it),
+                });
+            let server =
+                if is_gold && resolves_in_place(&run.trial_path(&id)) { SERVER } else { "" };
+            let log = log_of(&run.trial_path(&id));
+            let log = log.map_or(String::new(), |log| format!("; log: {}", log.display()));
+            invalid.push(format!(
+                "{}, attempt {}: {arm} {found}{tests}{server}{log}",
+                trial.task, trial.attempt
+            ));
+        }
+    }
+    invalid
+}
+
+/// Note for a reference solution that is resolved only in its own container.
+const SERVER: &str = "; it resolves the task only while the processes it started keep running: \
+                      grade such tasks with `grading.harbor_shared = true`";
+
+/// Whether the verifier resolved a trial in the agent's own container.
+fn resolves_in_place(trial: &TrialDir) -> bool {
+    let Ok(reading) = read_journal(trial.trajectory()) else { return false };
+    let resolved = |note: &serde_json::Map<String, serde_json::Value>| {
+        note.get(IN_PLACE)?.get("verdict")?.get("resolved")?.as_bool()
+    };
+    reading.events.iter().any(|envelope| match &envelope.event {
+        Event::Noted { note } => resolved(note) == Some(true),
+        _ => false,
+    })
+}
+
+fn rewards(verdict: &Verdict) -> String {
+    let said: Vec<String> =
+        verdict.rewards.iter().map(|(name, reward)| format!("{name} = {reward}")).collect();
+    format!("; rewards: {}", said.join(", "))
+}
+
+/// What the plan's images would start but a sandbox does not, once per image.
+pub async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeSet<String> {
+    let mut bases = BTreeMap::new();
+    for planned in planned {
+        let Ok(base) = base_of(&planned.task, &planned.base_dir) else { continue };
+        let name = match &base {
+            Base::Image(image) => format!("image {image}"),
+            Base::Archive(file) => format!("image {}", file.display()),
+            Base::Dockerfile(folder) => format!("the image of {}", folder.display()),
+            Base::Host | Base::Folder(_) => continue,
+        };
+        bases.insert(name, base);
+    }
+    let mut lines = BTreeSet::new();
+    for (name, base) in bases {
+        // An unreadable image has already failed its trials with a reason.
+        let Ok(settings) = backend.image_settings(&base).await else { continue };
+        let parts = [("ENTRYPOINT", settings.entrypoint), ("CMD", settings.cmd)];
+        let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
+        let parts: Vec<String> =
+            parts.map(|(key, words)| format!("{key} `{}`", words.join(" "))).collect();
+        if !parts.is_empty() {
+            let verb = if parts.len() == 1 { "does" } else { "do" };
+            lines.insert(format!("{name}: {} {verb} not run in a sandbox", parts.join(" and ")));
+        }
+    }
+    lines
+}
+
+/// Fail-to-pass tests that pass without a solution: the requested behavior already exists.
+pub fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
+    let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
+    let mut told = BTreeSet::new();
+    // If all pass, the trial is invalid and reported there.
+    let partly = |trial: &&TaskReport| Some(&trial.arm) == noop && trial.resolved != Some(true);
+    for trial in report.tasks.iter().filter(partly) {
+        let id =
+            TrialId { task: trial.task.clone(), arm: trial.arm.clone(), attempt: trial.attempt };
+        let Some(verdict) = run.check(&id).verdict else {
+            continue;
+        };
+        let passed = &verdict.fail_to_pass.passed;
+        if !passed.is_empty() {
+            told.insert(format!(
+                "{}: {} without the gold patch: {}",
+                trial.task,
+                match passed.len() {
+                    1 => "a fail-to-pass test passes".to_owned(),
+                    many => format!("{many} fail-to-pass tests pass"),
+                },
+                first_of(passed.clone())
+            ));
+        }
+    }
+    told
+}
+
+fn failed_tests(verdict: &Verdict) -> String {
+    let groups = [("fail-to-pass", &verdict.fail_to_pass), ("pass-to-pass", &verdict.pass_to_pass)];
+    let groups = groups.into_iter().filter(|(_, group)| !group.failed.is_empty());
+    let said =
+        groups.map(|(name, group)| format!("; {name} failed: {}", first_of(group.failed.clone())));
+    said.collect()
+}
+
+/// What a task requests although it already exists.
+fn passed_tests(verdict: &Verdict) -> String {
+    match verdict.fail_to_pass.passed.as_slice() {
+        [] => String::new(),
+        passed => format!("; fail-to-pass passed: {}", first_of(passed.to_vec())),
+    }
+}

@@ -1,0 +1,21 @@
+//! Checks of datasets: what gold and noop show, the attack pack, certificates, impossible variants, and
+//! the quality of tasks.
+//!
+//! Nothing runs here. The caller runs the plan, and this crate says what its record means.
+
+mod attack;
+pub mod attack_table;
+mod certificate;
+mod checks;
+mod error;
+mod impossible;
+pub mod quality;
+
+pub use attack::AttackRun;
+pub use certificate::{REDUCED, certificate_of};
+pub use checks::{
+    Exposure, exposed_tasks, invalid, lint_notes, never_run, not_for_gold, passes_without_gold,
+    unverified_tasks,
+};
+pub use error::ValidationError;
+pub use impossible::{impossible, placed};

@@ -1,0 +1,117 @@
+//! Tasks that ask for the same work.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use proctor_types::Task;
+use proctor_wire::{WINDOW_LINES, print};
+
+use crate::quality::{asked::asked, gold::added, settings::Duplicates};
+
+/// For each task, the positions of the earlier tasks that it repeats.
+pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet<usize>> {
+    let mut found = vec![BTreeSet::new(); tasks.len()];
+    let mut statements: HashMap<&str, usize> = HashMap::new();
+    for (at, task) in tasks.iter().enumerate() {
+        let first = *statements.entry(task.statement.trim()).or_insert(at);
+        if first != at {
+            found[at].insert(first);
+        }
+    }
+    let runs: Vec<BTreeSet<u64>> = tasks.iter().map(|task| runs_of(task, settings)).collect();
+    let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (at, own) in runs.iter().enumerate() {
+        let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
+        for run in own {
+            let holders = holders.entry(*run).or_default();
+            for other in &*holders {
+                *shared.entry(*other).or_default() += 1;
+            }
+            holders.push(at);
+        }
+        for (other, shared) in shared {
+            let smaller = own.len().min(runs[other].len());
+            let is_enough = shared as f64 >= smaller as f64 * settings.share;
+            // FeatureBench asks for the same feature twice: inside its package, and from scratch.
+            let one_level = tasks[at].level == tasks[other].level;
+            if one_level && smaller >= settings.least_runs && is_enough {
+                found[at].insert(other);
+            }
+        }
+    }
+    found
+}
+
+/// What a task asks for, in runs of lines: its gold patch, or the interface if it starts from
+/// scratch. There the gold patch copies whole modules, the same ones for many different requests.
+fn runs_of(task: &Task, settings: &Duplicates) -> BTreeSet<u64> {
+    let pieces = match task.from_scratch {
+        Some(_) => asked(&task.statement, settings),
+        None => added(task),
+    };
+    let mut all = BTreeSet::new();
+    for run in pieces {
+        let lines: Vec<u64> =
+            run.iter().filter_map(|line| print::line(line.as_bytes())).map(|line| line.0).collect();
+        all.extend(lines.windows(WINDOW_LINES).map(print::window));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::FromScratch;
+
+    use super::*;
+    use crate::quality::{judge::tests::task, settings::Settings};
+
+    #[test]
+    fn the_same_work_under_another_name_is_found_once() {
+        let code = |name: &str| -> String {
+            (0..9).map(|n| format!("    {name}_{n} = side({n}) + {n}\n")).collect()
+        };
+        let more = format!("{}{}", code("coin"), code("dice"));
+        let tasks = [
+            task("a", "one", &code("coin")),
+            task("b", "two", &code("dice")),
+            task("c", "three", &more),
+            task("d", " one ", &code("card")),
+        ];
+        let found = |tasks: &[Task]| {
+            let tasks: Vec<&Task> = tasks.iter().collect();
+            duplicates(&tasks, &Settings::get().unwrap().duplicates)
+        };
+        let expected = [vec![], vec![], vec![0, 1], vec![0]];
+        assert_eq!(found(&tasks), expected.map(BTreeSet::from_iter));
+        // A feature that is also asked for from scratch is another task.
+        let [coin, dice, mut both, card] = tasks;
+        both.level = Some(2);
+        let expected = [vec![], vec![], vec![], vec![0]];
+        assert_eq!(found(&[coin, dice, both, card]), expected.map(BTreeSet::from_iter));
+    }
+
+    #[test]
+    fn from_scratch_the_interface_decides_and_not_the_modules_that_golds_copy() {
+        let code: String = (0..9).map(|n| format!("    coin_{n} = side({n}) + {n}\n")).collect();
+        let stub = |name: &str| -> String {
+            (0..4).map(|n| format!("def {name}_{n}(side):\n    ...\n")).collect()
+        };
+        let scratch = |id: &str, what: &str| {
+            let statement = format!(
+                "# Write {id}\n\n## What `agent_code` must have\n\n```python\n{what}```\n\n\
+                 ## What the library has\n\n```python\n{}```\n",
+                stub("kept")
+            );
+            let mut task = task(id, &statement, &code);
+            task.level = Some(2);
+            task.from_scratch =
+                Some(FromScratch { files: BTreeMap::new(), install: "pip install .".into() });
+            task
+        };
+        let both = format!("{}{}", stub("signal"), stub("symbol"));
+        let tasks =
+            [scratch("a", &stub("signal")), scratch("b", &stub("symbol")), scratch("c", &both)];
+        let tasks: Vec<&Task> = tasks.iter().collect();
+        let found = duplicates(&tasks, &Settings::get().unwrap().duplicates);
+        assert_eq!(found, [vec![], vec![], vec![0, 1]].map(BTreeSet::from_iter));
+    }
+}

@@ -1,0 +1,237 @@
+//! Combines what is known about each task, with its marks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_patch::{Patch, Side};
+use proctor_types::{
+    AttackedTask, Certificate, CertifiedTask, QualityMark, SignedBy, Signs, Task, TaskQuality,
+    file_of,
+};
+
+use crate::quality::{
+    duplicates::duplicates,
+    leak,
+    settings::{Settings, SignRules},
+    signs::{Texts, search},
+};
+
+/// A task, and what can be read of its tests on this host.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    pub task: &'a Task,
+    /// Reads a file of the task's source; `None` if there is none.
+    pub file: &'a dyn ReadFile,
+}
+
+/// Reads a file below the work directory.
+pub trait ReadFile: std::fmt::Debug {
+    fn read(&self, path: &str) -> Option<Vec<u8>>;
+}
+
+/// Judges the tasks of a dataset, in order.
+///
+/// # Errors
+/// The built-in thresholds cannot be read.
+pub fn judge(
+    subjects: &[Subject<'_>],
+    certificate: Option<&Certificate>,
+) -> Result<Vec<TaskQuality>, String> {
+    let settings = Settings::get()?;
+    let (network, date) = (settings.network()?, settings.date()?);
+    let tasks: Vec<&Task> = subjects.iter().map(|subject| subject.task).collect();
+    let repeats = duplicates(&tasks, &settings.duplicates);
+    let mut judged = Vec::new();
+    for (subject, repeats) in subjects.iter().zip(repeats) {
+        let task = subject.task;
+        let digest = task.digest();
+        let certified = certificate.and_then(|it| {
+            let of = |one: &&CertifiedTask| one.task == task.id && one.digest == digest;
+            Some((it.repeat, it.tasks.iter().find(of)?))
+        });
+        let attacked = certificate.and_then(|it| it.attacks.as_ref()).and_then(|attacks| {
+            attacks.tasks.iter().find(|one| one.task == task.id && one.digest == digest)
+        });
+        let texts = texts(subject, settings.limits.file_bytes);
+        let look = |rules: &SignRules| search(task, &texts, rules, settings.limits);
+        let gold_fails = gold_fails(certified, attacked);
+        let mut quality = TaskQuality {
+            task: task.id.clone(),
+            marks: BTreeSet::new(),
+            leak_score: leak::score(task, &settings.leak),
+            gold_fails,
+            noop_passes: noop_passes(certified, attacked),
+            flaky: certified.map(|(_, it)| it.flaky.keys().cloned().collect()).unwrap_or_default(),
+            resource_sensitive: certified
+                .map(|(_, it)| it.resource_sensitive.clone())
+                .unwrap_or_default(),
+            attacks: attacked.filter(|task| task.was_attacked()).map(succeeded),
+            duplicate_of: repeats.into_iter().map(|at| tasks[at].id.clone()).collect(),
+            // Gradings have no network.
+            network: match gold_fails {
+                Some(false) => Signs { by: SignedBy::Runs, found: Vec::new(), more: 0 },
+                _ => look(&network),
+            },
+            date: look(&date),
+            digest,
+        };
+        quality.marks = marks(&quality, task, settings.leak.marks);
+        judged.push(quality);
+    }
+    Ok(judged)
+}
+
+type Certified<'a> = Option<(u32, &'a CertifiedTask)>;
+
+fn gold_fails(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Option<bool> {
+    if let Some((repeat, task)) = certified {
+        return Some(task.gold_resolved < repeat);
+    }
+    // A task that the gold patch does not resolve is not attacked.
+    let mut of_pack = attacked?.attacks.iter().filter(|(name, _)| !is_own(name)).peekable();
+    of_pack.peek()?;
+    Some(of_pack.all(|(_, one)| one.not_applicable.is_some()))
+}
+
+fn noop_passes(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Option<bool> {
+    if let Some((_, task)) = certified {
+        return Some(task.noop_resolved > 0);
+    }
+    let noop = attacked?.attacks.get(NOOP)?;
+    (!noop.policies.is_empty()).then(|| noop.policies.values().any(|one| one.succeeded()))
+}
+
+const NOOP: &str = "noop";
+
+fn is_own(attack: &str) -> bool {
+    attack.starts_with(proctor_types::CHEAT)
+}
+
+fn succeeded(task: &AttackedTask) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (attack, one) in &task.attacks {
+        for (policy, _) in one.policies.iter().filter(|(_, outcome)| outcome.succeeded()) {
+            found.entry(policy.clone()).or_default().push(attack.clone());
+        }
+    }
+    found
+}
+
+fn marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark> {
+    let decides = |id: &&String| task.fail_to_pass.contains(id) || task.pass_to_pass.contains(id);
+    let unsteady = quality.flaky.iter().chain(&quality.resource_sensitive);
+    // The policy that counts in a run.
+    let counts = if task.benchmark.is_some() { "official" } else { "strict" };
+    let attacked = quality.attacks.as_ref().is_some_and(|found| found.contains_key(counts));
+    let all = [
+        (QualityMark::Leaky, quality.leak_score.is_some_and(|score| score >= leaky)),
+        (QualityMark::GoldFails, quality.gold_fails == Some(true)),
+        (QualityMark::NoopPasses, quality.noop_passes == Some(true)),
+        (QualityMark::Flaky, unsteady.into_iter().any(|id| decides(&id))),
+        (QualityMark::Attacked, attacked),
+        (QualityMark::Duplicate, !quality.duplicate_of.is_empty()),
+    ];
+    all.into_iter().filter(|(_, is_so)| *is_so).map(|(mark, _)| mark).collect()
+}
+
+/// The files of the tests that are asked for, from the source; for files missing there, what the
+/// test patch adds.
+fn texts(subject: &Subject<'_>, most: usize) -> Texts {
+    let task = subject.task;
+    let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    let paths: BTreeSet<&str> = ids.map(|id| file_of(id)).collect();
+    let mut texts = Texts::new();
+    let patch = task.test_patch.as_ref().map(|text| Patch::read(text.as_bytes()));
+    for path in paths {
+        let whole = subject.file.read(path).filter(|bytes| bytes.len() <= most);
+        let mut text = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let files = patch.iter().flat_map(|patch| &patch.files);
+        for file in files.filter(|file| file.name().escaped() == path) {
+            let text = text.get_or_insert_default();
+            for (side, lines) in file.hunks().iter().flat_map(|hunk| hunk.runs()) {
+                if side == Side::New {
+                    lines.iter().for_each(|line| text.push_str(&format!("{}\n", line.text())));
+                }
+            }
+        }
+        texts.extend(text.map(|text| (path.to_owned(), text)));
+    }
+    texts
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use QualityMark::{Attacked, Flaky, GoldFails, NoopPasses};
+    use serde_json::json;
+
+    use super::*;
+
+    /// A task whose gold patch is one new file.
+    pub(crate) fn task(id: &str, statement: &str, code: &str) -> Task {
+        let added: String = code.lines().map(|line| format!("+{line}\n")).collect();
+        let count = code.lines().count();
+        let gold = format!(
+            "diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,{count} @@\n{added}"
+        );
+        serde_json::from_value(json!({
+            "schema_version": 1, "id": id, "statement": statement, "environment": {"base": "host"},
+            "fail_to_pass": ["t.py::test_a", "t.py::test_b"], "test_command": ["pytest"], "gold": gold
+        }))
+        .unwrap()
+    }
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl ReadFile for Nothing {
+        fn read(&self, _: &str) -> Option<Vec<u8>> {
+            None
+        }
+    }
+
+    fn certificate(tasks: serde_json::Value, attacks: serde_json::Value) -> Certificate {
+        serde_json::from_value(json!({
+            "schema_version": 1, "proctor": "0", "grader": "g", "made": 1, "backend": "native", "host": {},
+            "repeat": 3, "tasks": tasks, "attacks": attacks
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn marks_come_from_the_certificate_of_the_task_as_it_is() {
+        let tasks =
+            ["sound", "broken", "weak", "changed"].map(|id| task(id, id, &format!("{id} = 1\n")));
+        let entry = |at: usize, gold: u32, noop: u32, flaky: serde_json::Value| {
+            json!({"task": tasks[at].id, "digest": tasks[at].digest(), "gold_resolved": gold, "noop_resolved": noop,
+                   "flaky": flaky, "gold_seconds": [1.0]})
+        };
+        let mut changed = entry(3, 0, 3, json!({}));
+        changed["digest"] = "other".into();
+        let unsteady = json!({"t.py::test_a": {"passed": 2, "failed": 1}});
+        let certified = json!([
+            entry(0, 3, 0, json!({"t.py::test_c": {"passed": 1, "failed": 2}})),
+            entry(1, 2, 0, unsteady),
+            entry(2, 3, 1, json!({})),
+            changed
+        ]);
+        let attacks = json!({"pack": "p", "dataset": "d", "attacks": [{"name": "noop"}], "tasks": [
+            {"task": "broken", "digest": tasks[1].digest(),
+             "attacks": {"noop": {"not_applicable": "gold does not resolve the task"}}},
+            {"task": "weak", "digest": tasks[2].digest(), "attacks": {"noop": {"policies": {"strict": "passed"}}}}]});
+        let certificate = certificate(certified, attacks);
+        let subjects: Vec<Subject<'_>> =
+            tasks.iter().map(|task| Subject { task, file: &Nothing }).collect();
+        let judged = judge(&subjects, Some(&certificate)).unwrap();
+        let marks: Vec<Vec<QualityMark>> =
+            judged.iter().map(|one| one.marks.iter().copied().collect()).collect();
+        assert_eq!(marks, [vec![], vec![GoldFails, Flaky], vec![NoopPasses, Attacked], vec![]]);
+        assert_eq!(judged[0].network, Signs { by: SignedBy::Runs, found: vec![], more: 0 });
+        assert_eq!((judged[3].gold_fails, judged[3].date.by), (None, SignedBy::Nothing));
+        assert_eq!(judged[2].attacks.as_ref().unwrap()["strict"], ["noop"]);
+        assert_eq!((judged[1].task.as_str(), &judged[1].attacks), ("broken", &None));
+        let digests = tasks.iter().map(|task| (&task.id, task.digest()));
+        let digests: Vec<_> = digests.collect();
+        let digests = digests.iter().map(|(id, digest)| (*id, digest.as_str()));
+        let cited = certificate.attacks.as_ref().unwrap().cite(digests);
+        assert!(cited.contains("on 1 task:") && cited.contains("not attacked: 3 of 4"), "{cited}");
+    }
+}

@@ -1,0 +1,91 @@
+//! How much of the solution the statement reveals.
+
+use std::collections::HashSet;
+
+use proctor_types::Task;
+
+use crate::quality::{gold::added, settings::Leak};
+
+/// The share, from 0 to 1, of word runs in the gold patch's code that also occur in the statement.
+/// `None` if the gold patch has too little code to judge.
+pub(crate) fn score(task: &Task, settings: &Leak) -> Option<f64> {
+    let mut runs: HashSet<Vec<String>> = HashSet::new();
+    for lines in added(task) {
+        let mut code = code_of(&lines, settings);
+        // Runs do not continue across an interface.
+        while !code.is_empty() {
+            let end = code.iter().position(Option::is_none).unwrap_or(code.len());
+            let piece: Vec<&str> = code.drain(..end).flatten().collect();
+            runs.extend(runs_of(&piece.join("\n"), settings.words));
+            code.drain(..code.len().min(1));
+        }
+    }
+    if runs.len() < settings.least_runs {
+        return None;
+    }
+    let told: HashSet<Vec<String>> = runs_of(&task.statement, settings.words).collect();
+    let shared = runs.iter().filter(|run| told.contains(*run)).count();
+    Some((shared as f64 / runs.len() as f64 * 1e4).round() / 1e4)
+}
+
+/// The lines, without those of interfaces and docstrings.
+fn code_of<'a>(lines: &'a [String], settings: &Leak) -> Vec<Option<&'a str>> {
+    let mut inside: Option<&str> = None;
+    let mut all = Vec::new();
+    for line in lines {
+        let bare = line.trim_start();
+        if let Some(mark) = inside {
+            if bare.contains(mark) {
+                inside = None;
+            }
+            all.push(None);
+            continue;
+        }
+        // A docstring may also begin with `r"""`.
+        let quoted = bare.trim_start_matches(['r', 'R', 'u', 'U']);
+        let mark = settings.docstrings.iter().find(|mark| quoted.starts_with(mark.as_str()));
+        if let Some(mark) = mark {
+            // It may end on the line it begins on.
+            if bare.matches(mark.as_str()).count() < 2 {
+                inside = Some(mark);
+            }
+            all.push(None);
+            continue;
+        }
+        let interface = settings.interface.iter().any(|word| bare.starts_with(word.as_str()));
+        all.push((!interface).then_some(line.as_str()));
+    }
+    all
+}
+
+fn runs_of(text: &str, words: usize) -> impl Iterator<Item = Vec<String>> {
+    let all: Vec<String> = text
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let count = (all.len() + 1).saturating_sub(words);
+    (0..count).map(move |at| all[at..at + words].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quality::{judge::tests::task, settings::Settings};
+
+    const CODE: &str = "def tails(coin):\n    \"\"\"Say how often\n    it fell so.\n    \"\"\"\n    count = 0\n    for side in coin.sides:\n        count += side.fell(\n            coin.hand, times=7)\n    return count\n";
+
+    #[test]
+    fn code_in_the_statement_counts_and_its_interface_does_not() {
+        let leak = &Settings::get().unwrap().leak;
+        let of = |statement: &str| score(&task("a", statement, CODE), leak);
+        let interface = CODE.lines().take(4).collect::<Vec<_>>().join("\n");
+        assert_eq!(of(&format!("Write this:\n{interface}")), Some(0.0));
+        assert_eq!(of(&format!("Write this:\n{CODE}")), Some(1.0));
+        let raw = CODE.replace("\"\"\"Say", "r\"\"\"Say");
+        assert_eq!(score(&task("a", &interface, &raw), leak), Some(0.0), "a raw docstring");
+        let half = of("for side in coin.sides:\n count += side.fell(").unwrap();
+        assert!(half > 0.0 && half < 0.5, "{half}");
+        assert_eq!(score(&task("a", "x", "def f():\n    return 1\n"), leak), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! Thresholds and sign patterns, read from `configs/task-quality.toml`.
+
+use proctor_types::ShippedTable;
+use regex::Regex;
+use serde::Deserialize;
+
+/// The file explains the keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub leak: Leak,
+    pub duplicates: Duplicates,
+    network: WrittenSigns,
+    date: WrittenSigns,
+    pub limits: Limits,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Leak {
+    pub words: usize,
+    pub least_runs: usize,
+    pub marks: f64,
+    pub interface: Vec<String>,
+    pub docstrings: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Duplicates {
+    pub share: f64,
+    pub least_runs: usize,
+    pub asked: Vec<String>,
+    pub asked_below: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenSigns {
+    signs: Vec<String>,
+    unless: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limits {
+    pub signs: usize,
+    pub shown: usize,
+    pub file_bytes: usize,
+}
+
+/// Compiled patterns of one kind of sign.
+pub(crate) struct SignRules {
+    pub signs: Vec<Regex>,
+    pub unless: Vec<Regex>,
+}
+
+static SETTINGS: ShippedTable<Settings> =
+    ShippedTable::new("task-quality.toml", include_str!("../../../../configs/task-quality.toml"));
+
+impl Settings {
+    pub(crate) fn get() -> Result<&'static Self, String> {
+        SETTINGS.get()
+    }
+
+    pub(crate) fn network(&self) -> Result<SignRules, String> {
+        self.network.compiled()
+    }
+
+    pub(crate) fn date(&self) -> Result<SignRules, String> {
+        self.date.compiled()
+    }
+}
+
+impl WrittenSigns {
+    fn compiled(&self) -> Result<SignRules, String> {
+        let all = |patterns: &[String]| -> Result<Vec<Regex>, String> {
+            let wrong = |error| format!("configs/task-quality.toml: {error}");
+            patterns.iter().map(|pattern| Regex::new(pattern).map_err(wrong)).collect()
+        };
+        Ok(SignRules { signs: all(&self.signs)?, unless: all(&self.unless)? })
+    }
+}

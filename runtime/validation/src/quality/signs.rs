@@ -1,0 +1,101 @@
+//! Lines of tests that look as if they depended on the network or on the date.
+
+use std::collections::BTreeMap;
+
+use proctor_types::{Sign, SignedBy, Signs, Task, file_of};
+
+use crate::quality::settings::{Limits, SignRules};
+
+/// The text of test files, by path.
+pub(crate) type Texts = BTreeMap<String, String>;
+
+/// Searches the tests that a task asks for.
+pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limits) -> Signs {
+    if texts.is_empty() {
+        return Signs { by: SignedBy::Nothing, found: Vec::new(), more: 0 };
+    }
+    let mut found = Vec::new();
+    for (path, text) in texts {
+        if rules.unless.iter().any(|pattern| pattern.is_match(text)) {
+            continue;
+        }
+        let mut function: Option<&str> = None;
+        for (at, line) in text.lines().enumerate() {
+            let bare = line.trim_start();
+            if let Some(name) = defined(bare) {
+                function = Some(name);
+            } else if line.len() == bare.len() && !bare.is_empty() {
+                // Back at the left margin, so the function has ended.
+                function = None;
+            }
+            // Comments do not count.
+            if bare.starts_with('#') || !rules.signs.iter().any(|sign| sign.is_match(line)) {
+                continue;
+            }
+            let Some(test) = place(task, path, function) else { continue };
+            let text = bare.chars().take(limits.shown).collect();
+            found.push(Sign { test, line: at + 1, text });
+        }
+    }
+    let more = found.len().saturating_sub(limits.signs);
+    found.truncate(limits.signs);
+    Signs { by: SignedBy::Text, found, more }
+}
+
+/// The name of the function that a line defines.
+fn defined(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("def ")?;
+    rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+/// The requested test that has this function, or the file if no test has it (a helper or fixture).
+/// `None` for a test that is not requested.
+fn place(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
+    let Some(name) = function.filter(|name| name.starts_with("test")) else {
+        return Some(path.to_owned());
+    };
+    let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+    let is_it = |id: &&String| {
+        // A benchmark that expects files asks for everything in them.
+        *id == path || (file_of(id) == path && last(id) == name)
+    };
+    ids.find(is_it).map(|id| if id == path { format!("{path}::{name}") } else { id.clone() })
+}
+
+/// The function of an id, without its parameters.
+fn last(id: &str) -> &str {
+    let id = id.split('[').next().unwrap_or(id);
+    id.rsplit("::").next().unwrap_or(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quality::{judge::tests::task, settings::Settings};
+
+    const TESTS: &str = "import datetime\n\n\ndef day():\n    return datetime.date.today()\n\n\n\
+        def test_asked():\n    # datetime.now()\n    assert datetime.datetime.now().year\n\n\n\
+        def test_other():\n    assert datetime.datetime.now()\n\n\nclass TestIt:\n    def test_in(self):\n        urlopen('x')\n";
+
+    #[test]
+    fn a_sign_has_its_test_and_a_stand_in_silences_a_file() {
+        let settings = Settings::get().unwrap();
+        let (date, network) = (settings.date().unwrap(), settings.network().unwrap());
+        let mut task = task("a", "x", "");
+        task.fail_to_pass = vec!["t.py::test_asked[1]".into(), "t.py::TestIt::test_in".into()];
+        let look = |text: &str, rules: &SignRules| {
+            let texts = Texts::from([("t.py".to_owned(), text.to_owned())]);
+            search(&task, &texts, rules, settings.limits)
+        };
+        let places = |signs: Signs| -> Vec<(String, usize)> {
+            signs.found.into_iter().map(|sign| (sign.test, sign.line)).collect()
+        };
+        let found = places(look(TESTS, &date));
+        assert_eq!(found, [("t.py".to_owned(), 5), ("t.py::test_asked[1]".to_owned(), 10)]);
+        let found = places(look(TESTS, &network));
+        assert_eq!(found, [("t.py::TestIt::test_in".to_owned(), 19)]);
+        let frozen = format!("from freezegun import freeze_time\n{TESTS}");
+        assert_eq!(places(look(&frozen, &date)), []);
+        assert_eq!(search(&task, &Texts::new(), &date, settings.limits).by, SignedBy::Nothing);
+    }
+}

@@ -1,0 +1,23 @@
+//! Why a page cannot be shown.
+
+use std::io;
+
+use proctor_record::RecordError;
+use thiserror::Error;
+
+/// An error of the viewer.
+#[derive(Debug, Error)]
+pub enum ViewError {
+    /// A run cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A template is wrong.
+    #[error(transparent)]
+    Template(#[from] minijinja::Error),
+    /// A page cannot be written or served.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The port cannot be used: what happened.
+    #[error("cannot listen on port {port} of 127.0.0.1: {source}")]
+    Port { port: u16, source: io::Error },
+}

@@ -1,0 +1,103 @@
+//! Tables with a bar in each cell: reasons of failure, limits, exceptions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proctor_report::{ArmReport, ExceptionCount, Report, exception_rows, percent};
+use proctor_types::{ArmId, Reason};
+use serde::Serialize;
+
+use crate::html::{figures::Numbered, plot::hundredth};
+
+/// A table of arms with a bar in each cell.
+#[derive(Debug, Serialize)]
+pub(crate) struct BarTable {
+    pub(crate) first: &'static str,
+    pub(crate) caption: &'static str,
+    pub(crate) rows: Vec<BarRow>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct BarRow {
+    pub(crate) name: String,
+    pub(crate) cells: Vec<BarCell>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct BarCell {
+    pub(crate) text: String,
+    /// Percent of the cell; 0 for no bar.
+    pub(crate) width: f64,
+}
+
+/// Rows of a value for each arm. Bars are relative to `most`, or to the largest value.
+fn bar_table(
+    (first, caption): (&'static str, &'static str),
+    rows: Vec<(String, Vec<f64>)>,
+    most: Option<f64>,
+    word: impl Fn(f64) -> String,
+) -> Option<BarTable> {
+    let largest = rows.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
+    let most = most.unwrap_or(largest);
+    if largest <= 0.0 {
+        return None;
+    }
+    let cell = |value: f64| BarCell {
+        text: word(value),
+        width: hundredth(100.0 * (value / most).clamp(0.0, 1.0)),
+    };
+    let row = |(name, values): (String, Vec<f64>)| BarRow {
+        name,
+        cells: values.into_iter().map(&cell).collect(),
+    };
+    Some(BarTable { first, caption, rows: rows.into_iter().map(row).collect() })
+}
+
+pub(crate) fn reasons(study: &Numbered<'_>) -> Option<BarTable> {
+    let count = |arm: &ArmReport, reason: Reason| arm.reasons.get(&reason).copied().unwrap_or(0);
+    let sum = |reason: Reason| study.iter().map(|(_, arm)| count(arm, reason)).sum::<u64>();
+    let mut all: Vec<Reason> = Reason::ALL.into_iter().filter(|reason| sum(*reason) > 0).collect();
+    all.sort_by_key(|reason| std::cmp::Reverse(sum(*reason)));
+    let row = |reason: Reason| {
+        let cells: Vec<f64> = study.iter().map(|(_, arm)| count(arm, reason) as f64).collect();
+        (reason.name().replace('_', " "), cells)
+    };
+    let caption = "Trials that did not resolve their task, by the first reason that holds.";
+    bar_table(("reason", caption), all.into_iter().map(row).collect(), None, whole)
+}
+
+pub(crate) fn limits(study: &Numbered<'_>) -> Option<BarTable> {
+    let kinds: BTreeSet<&String> =
+        study.iter().flat_map(|(_, arm)| arm.limit_bound.keys()).collect();
+    let row = |kind: &String| {
+        let share = |arm: &ArmReport| arm.limit_bound.get(kind).copied().unwrap_or(0.0);
+        let cells: Vec<f64> = study.iter().map(|(_, arm)| share(arm)).collect();
+        (kind.replace('_', " "), cells)
+    };
+    let caption = "Share of all trials that a limit of their own ended.";
+    bar_table(("limit", caption), kinds.into_iter().map(row).collect(), Some(1.0), percent)
+}
+
+pub(crate) fn exceptions(report: &Report, study: &Numbered<'_>) -> Option<BarTable> {
+    let of_arm: BTreeMap<&ArmId, usize> = report.arms.iter().map(|arm| &arm.arm).zip(0..).collect();
+    let row = |(class, counts): (&str, Vec<Option<ExceptionCount>>)| {
+        let count = |arm: &ArmReport| {
+            let counts = of_arm.get(&arm.arm).and_then(|index| counts.get(*index).copied());
+            counts.flatten().map_or(0.0, |count| count.tests as f64)
+        };
+        let cells: Vec<f64> = study.iter().map(|(_, arm)| count(arm)).collect();
+        (class.to_owned(), cells)
+    };
+    let caption = "Failed tests of trials that did not resolve their task, by the class of their \
+                   exception.";
+    bar_table(
+        ("exception", caption),
+        exception_rows(report).into_iter().map(row).collect(),
+        None,
+        whole,
+    )
+}
+
+/// A count; nothing for 0.
+fn whole(count: f64) -> String {
+    if count > 0.0 { format!("{count:.0}") } else { String::new() }
+}

@@ -1,0 +1,111 @@
+//! Trials of one task side by side, and where they diverge.
+
+use minijinja::Error;
+use serde::Serialize;
+
+use super::{Links, Step, StepRow, templates::fill};
+
+/// One of the trials.
+#[derive(Debug, Clone, Serialize)]
+pub struct Side {
+    /// Its arm and attempt, and its run if there are several.
+    pub name: String,
+    /// Its address, relative to the root.
+    pub href: String,
+    /// `resolved` and the like, and its class.
+    pub word: &'static str,
+    pub class: &'static str,
+    pub detail: String,
+    pub steps: Vec<StepRow>,
+    /// Its complete step at which the trials diverge.
+    pub at: Option<Step>,
+}
+
+/// All trials of a task that can be shown, and whether they are.
+#[derive(Debug, Clone, Serialize)]
+pub struct Choice {
+    /// The value in the address.
+    pub value: String,
+    pub name: String,
+    pub shown: bool,
+}
+
+#[derive(Serialize)]
+struct Filling<'a> {
+    task: &'a str,
+    sides: &'a [Side],
+    choices: &'a [Choice],
+    parted: Parted,
+    alike: Vec<Vec<Option<&'a StepRow>>>,
+    after: Vec<Vec<Option<&'a StepRow>>>,
+    links: &'a Links<'a>,
+    live: bool,
+}
+
+/// Where trials diverge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Parted {
+    /// Number of steps at the beginning in which all did the same.
+    pub alike: usize,
+    /// The first of these steps after which they had seen different things, counted from 1.
+    pub saw: Option<usize>,
+    /// None of them continues: they are the same throughout.
+    pub never: bool,
+}
+
+/// Steps are the same if they made the same calls, or wrote the same message without calls.
+pub fn parted(all: &[&[StepRow]]) -> Parted {
+    let Some((first, others)) = all.split_first() else {
+        return Parted { alike: 0, saw: None, never: true };
+    };
+    let same = |at: &usize| -> bool {
+        let row = &first[*at];
+        others.iter().all(|other| other.get(*at).is_some_and(|one| one.act == row.act))
+    };
+    let alike = (0..first.len()).take_while(same).count();
+    let saw = (0..alike)
+        .find(|at| others.iter().any(|other| other[*at].seen != first[*at].seen))
+        .map(|at| at + 1);
+    Parted { alike, saw, never: all.iter().all(|one| one.len() == alike) }
+}
+
+/// # Errors
+/// See [`super::trial`].
+pub fn beside(
+    task: &str,
+    sides: &[Side],
+    choices: &[Choice],
+    links: &Links<'_>,
+) -> Result<String, Error> {
+    let steps: Vec<&[StepRow]> = sides.iter().map(|side| side.steps.as_slice()).collect();
+    let parted = parted(&steps);
+    let longest = steps.iter().map(|rows| rows.len()).max().unwrap_or_default();
+    let rows = |from: usize, to: usize| -> Vec<Vec<Option<&StepRow>>> {
+        (from..to).map(|at| steps.iter().map(|rows| rows.get(at)).collect()).collect()
+    };
+    let (alike, after) = (rows(0, parted.alike), rows(parted.alike, longest));
+    let filling = Filling { task, sides, choices, parted, alike, after, links, live: false };
+    fill("beside.html", filling)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(acts: &[u64], seen: &[u64]) -> Vec<StepRow> {
+        let row =
+            |(act, seen): (&u64, &u64)| StepRow { act: *act, seen: *seen, ..StepRow::default() };
+        acts.iter().zip(seen).map(row).collect()
+    }
+
+    #[test]
+    fn trials_diverge_where_one_differs_or_ends() {
+        let (a, b) = (rows(&[1, 2, 3], &[1, 1, 1]), rows(&[1, 2, 4, 5], &[1, 9, 1, 1]));
+        let short = rows(&[1], &[1]);
+        assert_eq!(parted(&[&a, &b]), Parted { alike: 2, saw: Some(2), never: false });
+        assert_eq!(parted(&[&a, &b, &short]), Parted { alike: 1, saw: None, never: false });
+        assert_eq!(parted(&[&a, &a]), Parted { alike: 3, saw: None, never: true });
+        assert_eq!(parted(&[&a, &[]]), Parted { alike: 0, saw: None, never: false });
+        assert_eq!(parted(&[]), Parted { alike: 0, saw: None, never: true });
+    }
+}

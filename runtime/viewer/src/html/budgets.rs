@@ -1,0 +1,164 @@
+//! Budget curves: how much is resolved within a budget.
+
+use proctor_report::{
+    ArmReport, Curve, Point, Report, Used, Within, dollars, percent, short, within,
+};
+use serde::Serialize;
+
+use crate::html::{
+    figures::{Numbered, dollar_tick, stairs, tone},
+    plot::{Axis, Dot, Line, Plane, whole_percent},
+};
+
+/// Points of a curve. More would change no pixel.
+const STEPS: usize = 400;
+
+/// A budget curve of each arm, with its numbers.
+#[derive(Debug, Serialize)]
+pub(crate) struct Budget {
+    pub(crate) plane: Plane,
+    pub(crate) legend: Vec<(usize, String)>,
+    pub(crate) caption: String,
+    /// A budget, and a cell for each arm of the legend.
+    pub(crate) rows: Vec<(String, Vec<String>)>,
+}
+
+/// The share of trials that resolve their task within a budget, for each kind of budget.
+pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
+    let study: Vec<&ArmReport> = arms.iter().map(|(_, arm)| *arm).collect();
+    let number_of = |curve: &ArmReport| {
+        arms.iter().find(|(_, arm)| arm.arm == curve.arm).map_or(0, |(number, _)| *number)
+    };
+    let budget = |kind: Used| {
+        let curves = within(report, &study, kind);
+        let most = curves.iter().map(|curve| curve.most).reduce(f64::max)?;
+        let axis = Axis::to(most);
+        let top = curves.iter().map(|curve| curve.share(f64::INFINITY)).fold(0.0, f64::max);
+        let y_axis = Axis::to(top);
+        let word = move |value: f64| match kind {
+            Used::Steps => format!("{value:.0}"),
+            Used::Tokens => short(value),
+            Used::Cost => dollar_tick(axis.step, value),
+        };
+        let (id, title, x_title) = match kind {
+            Used::Steps => ("within-steps", "Resolved within a number of steps", "steps"),
+            Used::Tokens => ("within-tokens", "Resolved within a number of tokens", "tokens"),
+            Used::Cost => ("within-cost", "Resolved within a cost", "US dollars a trial"),
+        };
+        let named: Vec<(usize, &ArmReport)> = curves
+            .iter()
+            .filter_map(|curve| study.iter().find(|arm| arm.arm == *curve.arm))
+            .map(|arm| (number_of(arm), *arm))
+            .collect();
+        let line = |(curve, (number, _)): (&Within<'_>, &(usize, &ArmReport))| {
+            let count = curve.resolved.len();
+            let every = count.div_ceil(STEPS).max(1);
+            let last = count.saturating_sub(1);
+            let chosen = curve.resolved.iter().enumerate();
+            let chosen = chosen.filter(|(index, _)| index % every == 0 || *index == last);
+            let points: Vec<(f64, f64)> = chosen
+                .map(|(_, used)| (axis.at(*used), y_axis.below_top(curve.share(*used))))
+                .collect();
+            Line { class: format!("arm{}", tone(*number)), path: stairs(&points) }
+        };
+        Some(Budget {
+            plane: Plane {
+                id: id.to_owned(),
+                title: title.to_owned(),
+                x_title: x_title.to_owned(),
+                y_title: "of all trials".to_owned(),
+                x_ticks: axis.ticks(word),
+                y_ticks: y_axis.ticks_from_top(whole_percent),
+                lines: curves.iter().zip(&named).map(line).collect(),
+                dots: Vec::new(),
+            },
+            legend: named.iter().map(|(number, arm)| (*number, arm.name.clone())).collect(),
+            caption: "Share of all trials that resolve their task and use no more than this. A \
+                      trial may hold a solution before it ends, so a smaller limit would give at \
+                      least this share."
+                .to_owned(),
+            rows: axis
+                .values()
+                .skip(1)
+                .map(|at| (word(at), curves.iter().map(|curve| percent(curve.share(at))).collect()))
+                .collect(),
+        })
+    };
+    Used::ALL.into_iter().filter_map(budget).collect()
+}
+
+/// A curve of `proctor curve`: graded snapshots.
+pub(crate) fn graded(curve: &Curve, index: usize, arms: &Numbered<'_>) -> Option<Budget> {
+    let axis = Axis::to(curve.points.iter().map(|point| point.at).reduce(f64::max)?);
+    let kind = curve.points.first().map_or("", |point| point.budget.as_str());
+    let word = move |value: f64| match kind {
+        "cost" => dollars(value),
+        "tokens" => short(value),
+        _ => format!("{value}"),
+    };
+    let of = |arm: &ArmReport| -> Vec<&Point> {
+        curve.points.iter().filter(|point| point.arm == arm.arm).collect()
+    };
+    let drawn: Vec<(usize, &ArmReport, Vec<&Point>)> = arms
+        .iter()
+        .map(|(number, arm)| (*number, *arm, of(arm)))
+        .filter(|(.., points): &(_, _, Vec<_>)| !points.is_empty())
+        .collect();
+    if drawn.is_empty() {
+        return None;
+    }
+    let top = |share: f64| Axis::SHARES.below_top(share);
+    let mut ats: Vec<f64> = curve.points.iter().map(|point| point.at).collect();
+    ats.sort_by(f64::total_cmp);
+    ats.dedup();
+    let (mut lines, mut dots) = (Vec::new(), Vec::new());
+    for (number, arm, points) in &drawn {
+        let places: Vec<(f64, f64)> =
+            points.iter().map(|point| (axis.at(point.at), top(point.resolved_rate))).collect();
+        let path: Vec<String> = places.iter().map(|(x, y)| format!("{x} {y}")).collect();
+        let path = format!("M {}", path.join(" L "));
+        lines.push(Line { class: format!("arm{}", tone(*number)), path });
+        for (point, (x, y)) in points.iter().zip(places) {
+            let (rate, at) = (percent(point.resolved_rate), word(point.at));
+            dots.push(Dot {
+                number: *number,
+                name: format!("{}: {rate} at {at}", arm.name),
+                x,
+                y,
+                range: point.interval.map(|[lower, upper]| (top(upper), top(lower))),
+                filled: !point.truncated,
+                dx: 9,
+                dy: -8,
+                anchor: "",
+            });
+        }
+    }
+    let cell = |points: &[&Point], at: f64| {
+        points.iter().find(|point| point.at == at).map_or_else(String::new, |point| {
+            let interval = point.interval.map_or_else(String::new, |[lower, upper]| {
+                format!(" ({:.1} to {:.1})", lower * 100.0, upper * 100.0)
+            });
+            format!("{}{interval}", percent(point.resolved_rate))
+        })
+    };
+    Some(Budget {
+        plane: Plane {
+            id: format!("curve-{}", index + 1),
+            title: format!("Resolved under smaller limits of {kind}, by graded snapshots"),
+            x_title: kind.to_owned(),
+            y_title: "resolved".to_owned(),
+            x_ticks: axis.ticks(word),
+            y_ticks: Axis::SHARES.ticks_from_top(whole_percent),
+            lines,
+            dots,
+        },
+        legend: drawn.iter().map(|(number, arm, _)| (*number, arm.name.clone())).collect(),
+        caption: "What each limit would have given, from the work directory that each trial had \
+                  there. Hollow points: the model was told a larger limit."
+            .to_owned(),
+        rows: ats
+            .into_iter()
+            .map(|at| (word(at), drawn.iter().map(|(.., points)| cell(points, at)).collect()))
+            .collect(),
+    })
+}

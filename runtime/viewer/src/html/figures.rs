@@ -1,0 +1,303 @@
+//! The report's charts, from its numbers.
+
+use std::collections::BTreeMap;
+
+use proctor_report::{
+    ArmReport, Comparison, Pair, Ratio, dollars, is_turned, pareto, percent, short,
+};
+use serde::Serialize;
+
+use crate::html::plot::{
+    Axis, Dot, Line, Plane, Strip, Strips, places, tenth, tick, whole_percent,
+};
+
+/// Arms under study with their numbers, counted from 1.
+pub(crate) type Numbered<'a> = [(usize, &'a ArmReport)];
+
+/// An interval that ends beyond this many times the largest value leaves the chart.
+const FAR: f64 = 4.0;
+
+/// The share of trials that resolve their task.
+pub(crate) fn resolved(arms: &Numbered<'_>) -> Strips {
+    let rows = arms.iter().map(|(number, arm)| Strip {
+        value: format!("{} ({}/{})", percent(arm.resolved_rate), arm.resolved, arm.trials),
+        ..rate(*number, arm, arm.resolved_rate, arm.intervals.resolved_rate)
+    });
+    shares("resolved", "Tasks resolved", rows.collect())
+}
+
+/// The share of fail-to-pass tests that pass.
+pub(crate) fn passed(arms: &Numbered<'_>) -> Strips {
+    let rows = arms
+        .iter()
+        .map(|(number, arm)| rate(*number, arm, arm.passed_rate, arm.intervals.passed_rate));
+    shares("passed", "Fail-to-pass tests passed", rows.collect())
+}
+
+fn shares(id: &str, title: &str, rows: Vec<Strip>) -> Strips {
+    Strips {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        caption: String::new(),
+        ticks: Axis::SHARES.ticks(whole_percent),
+        zero: None,
+        rows,
+    }
+}
+
+fn rate(number: usize, arm: &ArmReport, value: f64, interval: Option<[f64; 2]>) -> Strip {
+    let at = |share: f64| Axis::SHARES.at(share);
+    Strip {
+        name: arm.name.clone(),
+        number,
+        bar: Some((0.0, at(value))),
+        range: interval.map(|[lower, upper]| (at(lower), at(upper))),
+        value: percent(value),
+        detail: interval.map_or_else(String::new, |[lower, upper]| {
+            format!("{:.1} to {:.1}", lower * 100.0, upper * 100.0)
+        }),
+        ..Strip::default()
+    }
+}
+
+/// A forest plot for each metric that has one.
+pub(crate) fn forests(comparison: &Comparison) -> Vec<Strips> {
+    let metrics = [
+        ("resolved", "Difference in tasks resolved"),
+        ("passed_rate", "Difference in fail-to-pass tests passed"),
+    ];
+    metrics.into_iter().filter_map(|(metric, title)| forest(comparison, metric, title)).collect()
+}
+
+/// Paired differences of one metric with their intervals, a row for each pair of arms. `None` if no
+/// pair has one. The arm that resolves more comes first, as in the headlines.
+fn forest(comparison: &Comparison, metric: &str, title: &str) -> Option<Strips> {
+    let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
+    let of_pair = |metrics: &[Pair]| {
+        let of = |name: &str| metrics.iter().find(|pair| pair.metric == name);
+        let (turned, pair) = (is_turned(of("resolved")?), of(metric)?);
+        let (difference, ends) = (pair.difference?, pair.interval_adjusted.or(pair.interval)?);
+        let (a, b) = (&pair.a, &pair.b);
+        let strong = pair.distinguishable == Some(true);
+        Some(match turned {
+            true => {
+                (format!("{b} minus {a}"), 0.0 - difference, [0.0 - ends[1], 0.0 - ends[0]], strong)
+            }
+            false => (format!("{a} minus {b}"), difference, ends, strong),
+        })
+    };
+    let all: Vec<(String, f64, [f64; 2], bool)> =
+        comparison.pairs.chunk_by(same_arms).filter_map(of_pair).collect();
+    let most = all.iter().flat_map(|(.., ends, _)| *ends).map(f64::abs).reduce(f64::max)?;
+    let axis = Axis::to(most);
+    // 0 is in the middle.
+    let at = |value: f64| tenth(50.0 + axis.at(value.abs()) / 2.0 * value.signum());
+    let word = |value: f64| signed(value, 0);
+    let (below, above) = (axis.values().skip(1), axis.values());
+    let mut values: Vec<f64> = below.map(|value| -value).chain(above).collect();
+    values.sort_by(f64::total_cmp);
+    let adjusted = match comparison.pairs.iter().map(|pair| pair.adjusted_for).max() {
+        Some(count @ 2..) => format!(", adjusted for {count} pairs"),
+        _ => String::new(),
+    };
+    Some(Strips {
+        id: format!("forest-{}", metric.replace('_', "-")),
+        title: title.to_owned(),
+        caption: format!(
+            "Paired difference in points on shared tasks, with 95 % intervals{adjusted}. An \
+             interval that crosses 0 shows no difference."
+        ),
+        ticks: values.into_iter().map(|value| tick(at(value), word(value))).collect(),
+        zero: Some(50.0),
+        rows: all
+            .into_iter()
+            .map(|(name, difference, [lower, upper], strong)| Strip {
+                name,
+                strong,
+                range: Some((at(lower), at(upper))),
+                point: Some(at(difference)),
+                value: signed(difference, 1),
+                detail: format!("{} to {}", points(lower), points(upper)),
+                ..Strip::default()
+            })
+            .collect(),
+    })
+}
+
+/// `+4.2` points, and `0.0` without a sign.
+fn signed(share: f64, digits: usize) -> String {
+    if share == 0.0 {
+        return format!("{share:.digits$}");
+    }
+    format!("{:+.digits$}", share * 100.0)
+}
+
+fn points(share: f64) -> String {
+    format!("{:.1}", share * 100.0 + 0.0)
+}
+
+/// Cost against score, with the arms that no other arm beats.
+#[derive(Debug, Serialize)]
+pub(crate) struct Front {
+    pub(crate) plane: Plane,
+    pub(crate) legend: Vec<(usize, String)>,
+    /// By the arm's number.
+    #[serde(skip)]
+    pub(crate) on_front: BTreeMap<usize, bool>,
+}
+
+/// For the arms that call a model and whose cost is known. `None` if none of them was billed.
+pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
+    let priced = |(_, arm): &&(usize, &ArmReport)| arm.model.is_some() && arm.paid.cost_known;
+    let arms: Vec<&(usize, &ArmReport)> = arms.iter().filter(priced).collect();
+    let all: Vec<(f64, f64)> = arms
+        .iter()
+        .map(|(_, arm)| (arm.paid.cost_usd / arm.trials.max(1) as f64, arm.resolved_rate))
+        .collect();
+    let most = all.iter().map(|(cost, _)| *cost).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return None;
+    }
+    let is_front = pareto(&all);
+    let axis = Axis::to(most);
+    let place = |(cost, score): (f64, f64)| (axis.at(cost), Axis::SHARES.below_top(score));
+    let placed: Vec<(f64, f64)> = all.iter().copied().map(place).collect();
+    let dots = arms.iter().zip(&all).zip(&placed).zip(places(&placed)).zip(&is_front);
+    let dots = dots.map(|(((((number, arm), point), (x, y)), (dx, dy, anchor)), filled)| {
+        let top = |share: f64| Axis::SHARES.below_top(share);
+        Dot {
+            number: *number,
+            name: format!(
+                "{}: {} a trial, {} resolved",
+                arm.name,
+                dollars(point.0),
+                percent(point.1)
+            ),
+            x: *x,
+            y: *y,
+            range: arm.intervals.resolved_rate.map(|[lower, upper]| (top(upper), top(lower))),
+            filled: *filled,
+            dx,
+            dy,
+            anchor,
+        }
+    });
+    let mut front: Vec<(f64, f64)> = placed
+        .iter()
+        .zip(&is_front)
+        .filter(|(_, front)| **front)
+        .map(|(place, _)| *place)
+        .collect();
+    front.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
+    Some(Front {
+        plane: Plane {
+            id: "cost".to_owned(),
+            title: "Resolved against cost".to_owned(),
+            x_title: "US dollars per trial, including retries".to_owned(),
+            y_title: "resolved".to_owned(),
+            x_ticks: axis.ticks(|value| dollar_tick(axis.step, value)),
+            y_ticks: Axis::SHARES.ticks_from_top(whole_percent),
+            lines: vec![Line { class: "front".to_owned(), path: stairs(&front) }],
+            dots: dots.collect(),
+        },
+        legend: arms.iter().map(|(number, arm)| (*number, arm.name.clone())).collect(),
+        on_front: arms
+            .iter()
+            .zip(&is_front)
+            .map(|((number, _), front)| (*number, *front))
+            .collect(),
+    })
+}
+
+/// A line that rises at each point and stays level between them, from the axis to the right edge.
+pub(crate) fn stairs(points: &[(f64, f64)]) -> String {
+    let Some((first, _)) = points.first() else { return String::new() };
+    let mut path = format!("M {first} 100");
+    let mut level = 100.0;
+    for (x, y) in points {
+        path += &format!(" L {x} {level} L {x} {y}");
+        level = *y;
+    }
+    path + &format!(" L 100 {level}")
+}
+
+/// A tick of a scale in dollars: as many decimals as its step needs, at least two for cents.
+pub(crate) fn dollar_tick(step: f64, value: f64) -> String {
+    if value == 0.0 || step >= 1.0 {
+        return format!("${value:.0}");
+    }
+    let digits = (-step.log10().floor()).clamp(2.0, 8.0) as usize;
+    format!("${value:.digits$}")
+}
+
+/// Dollars for each resolved trial. `None` if no arm has a price.
+pub(crate) fn dollars_each(arms: &Numbered<'_>) -> Option<Strips> {
+    let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.cost_usd);
+    let title = "Dollars for each resolved trial";
+    let caption =
+        "All that was billed, divided by the resolved trials, with 95 % intervals by task.";
+    amounts(["each-cost", title, caption], arms, each, dollars, dollar_tick)
+}
+
+/// Tokens for each resolved trial. `None` if no arm's tokens are counted.
+pub(crate) fn tokens_each(arms: &Numbered<'_>) -> Option<Strips> {
+    let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.tokens);
+    let title = "Tokens for each resolved trial";
+    let caption = "Input and output of all tries, divided by the resolved trials, with 95 % \
+                   intervals by task.";
+    amounts(["each-tokens", title, caption], arms, each, short, |_, value| short(value))
+}
+
+/// A row for each arm. `tick` takes the step of the scale and the value.
+fn amounts(
+    [id, title, caption]: [&str; 3],
+    arms: &Numbered<'_>,
+    each: fn(&ArmReport) -> Option<Ratio>,
+    word: fn(f64) -> String,
+    tick: fn(f64, f64) -> String,
+) -> Option<Strips> {
+    let known: Vec<Ratio> = arms.iter().filter_map(|(_, arm)| each(arm)).collect();
+    let largest = known.iter().map(|ratio| ratio.value).reduce(f64::max)?;
+    let ends = known.iter().filter_map(|ratio| ratio.upper);
+    let axis = Axis::to(ends.fold(largest, f64::max).min(largest * FAR));
+    let row = |(number, arm): &(usize, &ArmReport)| {
+        let (number, name) = (*number, arm.name.clone());
+        let Some(ratio) = each(arm) else {
+            let value = match arm.resolved {
+                0 => "none resolved",
+                _ => "not known",
+            };
+            return Strip { name, number, value: value.to_owned(), ..Strip::default() };
+        };
+        let open = ratio.lower.is_some() && ratio.upper.is_none_or(|upper| upper > axis.end);
+        let upper = ratio.upper.map_or(100.0, |upper| axis.at(upper));
+        let detail = match (ratio.lower, ratio.upper) {
+            (None, _) => String::new(),
+            (Some(lower), None) => format!("over {}", word(lower)),
+            (Some(lower), Some(upper)) => format!("{} to {}", word(lower), word(upper)),
+        };
+        Strip {
+            name,
+            number,
+            range: ratio.lower.map(|lower| (axis.at(lower), upper)),
+            open,
+            point: Some(axis.at(ratio.value)),
+            value: word(ratio.value),
+            detail,
+            ..Strip::default()
+        }
+    };
+    Some(Strips {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        ticks: axis.ticks(|value| tick(axis.step, value)),
+        zero: None,
+        rows: arms.iter().map(row).collect(),
+    })
+}
+
+/// The class of an arm's colour. Beyond six arms only the number tells them apart.
+pub(crate) fn tone(number: usize) -> usize {
+    (number + 5) % 6 + 1
+}

@@ -1,0 +1,215 @@
+//! Geometry of the report's charts. Positions are percentages of the width, so text has the same
+//! size on a phone and on paper. Templates and the style sheet define the appearance.
+
+use serde::Serialize;
+
+/// Position, label, and the class that aligns the label with it.
+pub(crate) type Tick = (f64, String, &'static str);
+
+/// Rows with a name, a mark on a common scale, and the value as text.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Strips {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) caption: String,
+    pub(crate) ticks: Vec<Tick>,
+    /// Where 0 is, if it is not at the left.
+    pub(crate) zero: Option<f64>,
+    pub(crate) rows: Vec<Strip>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Strip {
+    pub(crate) name: String,
+    /// The number of the arm; 0 for a pair of arms.
+    pub(crate) number: usize,
+    /// A difference that is distinguishable.
+    pub(crate) strong: bool,
+    /// Begin and width.
+    pub(crate) bar: Option<(f64, f64)>,
+    /// Both ends.
+    pub(crate) range: Option<(f64, f64)>,
+    /// The range goes on beyond the scale.
+    pub(crate) open: bool,
+    pub(crate) point: Option<f64>,
+    pub(crate) value: String,
+    pub(crate) detail: String,
+}
+
+/// Points and lines on two axes. Vertical positions are percentages from the top.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Plane {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) x_title: String,
+    pub(crate) y_title: String,
+    pub(crate) x_ticks: Vec<Tick>,
+    pub(crate) y_ticks: Vec<(f64, String)>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) dots: Vec<Dot>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Line {
+    pub(crate) class: String,
+    /// SVG path data in percent of both axes.
+    pub(crate) path: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Dot {
+    /// The number of the arm.
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    /// Upper and lower end of the whisker.
+    pub(crate) range: Option<(f64, f64)>,
+    pub(crate) filled: bool,
+    /// The place of its number, in pixels from the point.
+    pub(crate) dx: i32,
+    pub(crate) dy: i32,
+    pub(crate) anchor: &'static str,
+}
+
+/// A scale from 0 to a round number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Axis {
+    pub(crate) end: f64,
+    pub(crate) step: f64,
+}
+
+impl Axis {
+    /// All shares.
+    pub(crate) const SHARES: Self = Self { end: 1.0, step: 0.25 };
+
+    /// A scale that holds `most`.
+    pub(crate) fn to(most: f64) -> Self {
+        let step = round_step(most / 4.0);
+        Self { end: (most / step - 1e-9).ceil().max(1.0) * step, step }
+    }
+
+    /// The position of a value, from the left or from the bottom.
+    pub(crate) fn at(&self, value: f64) -> f64 {
+        hundredth(100.0 * (value / self.end).clamp(0.0, 1.0))
+    }
+
+    /// The position of a value, from the top.
+    pub(crate) fn below_top(&self, value: f64) -> f64 {
+        hundredth(100.0 - self.at(value))
+    }
+
+    /// The values that have a tick.
+    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
+        let step = self.step;
+        (0..=(self.end / step).round() as u32).map(move |count| f64::from(count) * step)
+    }
+
+    pub(crate) fn ticks(&self, word: impl Fn(f64) -> String) -> Vec<Tick> {
+        self.values().map(|value| tick(self.at(value), word(value))).collect()
+    }
+
+    pub(crate) fn ticks_from_top(&self, word: impl Fn(f64) -> String) -> Vec<(f64, String)> {
+        self.values().map(|value| (self.below_top(value), word(value))).collect()
+    }
+}
+
+/// A label at the edge of a chart must not leave the page.
+pub(crate) fn tick(at: f64, label: String) -> Tick {
+    let anchor = if at < 2.0 {
+        "start"
+    } else if at > 98.0 {
+        "end"
+    } else {
+        "mid"
+    };
+    (at, label, anchor)
+}
+
+/// A tick: `25 %`, and `0.5 %` if whole numbers do not tell ticks apart.
+pub(crate) fn whole_percent(share: f64) -> String {
+    let percent = tenth(share * 100.0);
+    if percent.fract() == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// Where the number of each point is drawn, so that no two overlap even on a phone. Takes positions
+/// in percent.
+pub(crate) fn places(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static str)> {
+    /// Pixels for each percent at a width of 390.
+    const ACROSS: f64 = 3.0;
+    const DOWN: f64 = 2.2;
+    const CHOICES: [(i32, i32, &str); 4] =
+        [(11, -8, ""), (11, 18, ""), (-11, -8, "end"), (-11, 18, "end")];
+    let mut taken: Vec<(f64, f64)> = Vec::new();
+    let mut chosen = Vec::new();
+    for (x, y) in points {
+        let place = |choice: &(i32, i32, &str)| {
+            (x * ACROSS + f64::from(choice.0), y * DOWN + f64::from(choice.1))
+        };
+        let is_free = |choice: &&(i32, i32, &str)| {
+            let (left, top) = place(choice);
+            taken.iter().all(|other| (left - other.0).abs() > 16.0 || (top - other.1).abs() > 14.0)
+        };
+        let choice = CHOICES.iter().find(is_free).copied().unwrap_or(CHOICES[0]);
+        taken.push(place(&choice));
+        chosen.push(choice);
+    }
+    chosen
+}
+
+/// 1, 2 or 5 times a power of ten, at least `least`.
+pub(crate) fn round_step(least: f64) -> f64 {
+    if least <= 0.0 || !least.is_finite() {
+        return 1.0;
+    }
+    let power = 10f64.powf(least.log10().floor());
+    let times = [1.0, 2.0, 5.0, 10.0].into_iter().find(|times| times * power >= least * 0.999_999);
+    times.unwrap_or(10.0) * power
+}
+
+/// More digits would be noise in the file.
+pub(crate) fn tenth(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// For positions: a hundredth of a percent is less than a pixel.
+pub(crate) fn hundredth(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0 + 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        for (least, step) in [(0.0, 1.0), (0.013, 0.02), (0.2, 0.2), (3.1, 5.0), (7.0, 10.0)] {
+            let found = round_step(least);
+            assert!((found - step).abs() < 1e-9, "{least}: {found}");
+        }
+        for (most, end) in [(0.0, 1.0), (4.0, 4.0), (0.37, 0.4), (61.0, 80.0), (410.0, 600.0)] {
+            let axis = Axis::to(most);
+            assert!((axis.end - end).abs() < 1e-9, "{most}: {axis:?}");
+            assert!((axis.values().last().unwrap_or(0.0) - end).abs() < 1e-9, "{axis:?}");
+        }
+    }
+
+    #[test]
+    fn positions_stay_on_the_chart() {
+        let axis = Axis::to(2.0);
+        assert_eq!([axis.at(-1.0), axis.at(0.5), axis.at(9.0)], [0.0, 25.0, 100.0]);
+        assert_eq!([axis.below_top(0.0), axis.below_top(2.0)], [100.0, 0.0]);
+        let labels: Vec<_> = axis.ticks(|value| format!("{value}"));
+        assert_eq!(labels[0], (0.0, "0".to_owned(), "start"));
+        assert_eq!(labels[2], (50.0, "1".to_owned(), "mid"));
+        assert_eq!(labels[4], (100.0, "2".to_owned(), "end"));
+    }
+
+    #[test]
+    fn numbers_of_close_points_do_not_overlap() {
+        let all = places(&[(50.0, 50.0), (51.0, 50.0), (50.0, 51.0), (90.0, 10.0)]);
+        assert_eq!(all[0], (11, -8, ""));
+        assert_eq!(all[3], (11, -8, ""), "nothing is near it");
+        assert!(all[1] != all[0] && all[2] != all[0] && all[2] != all[1], "{all:?}");
+    }
+}

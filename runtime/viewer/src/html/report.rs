@@ -1,0 +1,420 @@
+//! `report --format html`.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use minijinja::Error;
+use proctor_report::{
+    ArmReport, Comparison, Curve, GroupTable, Groups, Pair, Report, TaskReport, TrialResult,
+    dollars, findings, group_tables, noise_rows, short, telling_ks,
+};
+use proctor_types::{
+    Arm, ArmId, Evidence, EvidenceClass, Integrity, RunRecord, TestGroup, TestStatus, Verdict,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    answer::{
+        CheckRow, FailureRow, HeadlineRow, VarianceRow, check_rows, failures, headline_rows,
+        repeats, scale, variance,
+    },
+    bars::{BarTable, exceptions, limits, reasons},
+    budgets::{Budget, budgets, graded},
+    figures::{Front, Numbered, dollars_each, forests, front, passed, resolved, tokens_each},
+    plot::Strips,
+    templates::fill,
+    tiles::{Tasks, tasks},
+};
+
+/// Number of tests that a trial's row names; the others are counted.
+const NAMED_TESTS: usize = 20;
+
+/// The input of a report page.
+#[derive(Debug, Clone)]
+pub struct ReportPage<'a> {
+    pub report: &'a Report,
+    /// Absent with one arm.
+    pub comparison: Option<&'a Comparison>,
+    /// The trials that the report was built from.
+    pub trials: &'a [TrialResult],
+    pub runs: &'a [RunPage],
+    /// Of `proctor curve`, to be drawn.
+    pub curves: &'a [Curve],
+}
+
+/// A run, as the page names it.
+#[derive(Debug, Clone)]
+pub struct RunPage {
+    /// Its directory.
+    pub name: String,
+    pub record: RunRecord,
+}
+
+#[derive(Serialize)]
+struct Page<'a> {
+    /// The numbers of arms, tasks and trials.
+    scale: String,
+    complete: bool,
+    headlines: Vec<HeadlineRow>,
+    more_headlines: String,
+    failures: Vec<FailureRow<'a>>,
+    checks: Vec<CheckRow>,
+    resolved: Strips,
+    passed: Strips,
+    forests: Vec<Strips>,
+    pairs: Vec<PairRow<'a>>,
+    cost: Option<Front>,
+    per_resolved: Vec<Strips>,
+    budgets: Vec<Budget>,
+    tasks: Option<Tasks>,
+    reasons: Option<BarTable>,
+    limits: Option<BarTable>,
+    exceptions: Option<BarTable>,
+    /// Under study.
+    arms: Vec<ArmRow<'a>>,
+    controls: Vec<ArmRow<'a>>,
+    /// Both, in the order of the plan.
+    everyone: Vec<ArmRow<'a>>,
+    ks: Vec<u32>,
+    endings: BTreeSet<&'a str>,
+    groups: Vec<GroupTable<'a>>,
+    /// The classes that any arm has, and a cell for each arm.
+    classes: Vec<(EvidenceClass, Vec<u64>)>,
+    evidence: Vec<EvidenceRow<'a>>,
+    repeats: String,
+    variance: Vec<VarianceRow<'a>>,
+    /// The effect of limits and waits, with a cell for each arm.
+    noise: Vec<(&'static str, Vec<String>)>,
+    resumed: Vec<ResumedRow<'a>>,
+    findings: Vec<Finding>,
+    trials: Vec<TrialRow<'a>>,
+    runs: Vec<RunRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResumedRow<'a> {
+    arm: &'a str,
+    task: &'a str,
+    attempt: u32,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct ArmRow<'a> {
+    /// Counted from 1, the same in every table and plot; 0 for a control.
+    number: usize,
+    #[serde(flatten)]
+    report: &'a ArmReport,
+    scaffold: &'a str,
+    model: &'a str,
+    has_steps: bool,
+    has_tokens: bool,
+    is_timed: bool,
+    /// Dollars and tokens for each resolved trial.
+    cost_each: String,
+    tokens_each: String,
+    /// Whether no arm beats it in cost and score. Empty if its cost is not known.
+    on_front: &'static str,
+}
+
+#[derive(Serialize)]
+struct PairRow<'a> {
+    #[serde(flatten)]
+    pair: &'a Pair,
+    /// Whether it is the first of its two arms.
+    first: bool,
+    /// In points rather than units.
+    is_share: bool,
+    /// One of the arms is a control.
+    control: bool,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    text: String,
+    /// It belongs to the one before.
+    deeper: bool,
+}
+
+#[derive(Serialize)]
+struct EvidenceRow<'a> {
+    task: &'a str,
+    arm: &'a str,
+    attempt: u32,
+    integrity: String,
+    kind: &'a str,
+    class: Option<EvidenceClass>,
+    what: &'a str,
+    steps: &'a [u64],
+}
+
+#[derive(Serialize)]
+struct TrialRow<'a> {
+    #[serde(flatten)]
+    report: &'a TaskReport,
+    arm_name: &'a str,
+    f2p: Option<(usize, usize)>,
+    p2p: Option<(usize, usize)>,
+    failed: Vec<(&'a str, String)>,
+    more_failed: usize,
+    why_not: Vec<&'a str>,
+    tokens: Option<(u64, u64)>,
+}
+
+#[derive(Serialize)]
+struct RunRow<'a> {
+    name: &'a str,
+    proctor: &'a str,
+    agent: &'a str,
+    made: String,
+    attempts: u32,
+    host: String,
+    flaky: String,
+    certificate: Option<String>,
+    config: String,
+    arms: Vec<(&'a str, &'a str, String)>,
+    tasks: Vec<(&'a str, &'a str)>,
+}
+
+/// The whole page.
+///
+/// # Errors
+/// A template refers to something that does not exist. No content of a run can cause this.
+pub fn report(page: &ReportPage<'_>) -> Result<String, Error> {
+    let report = page.report;
+    let study: Vec<(usize, &ArmReport)> = (1..).zip(report.study()).collect();
+    let name_of = |id: &ArmId| {
+        report.arms.iter().find(|arm| arm.arm == *id).map_or("", |arm| arm.name.as_str())
+    };
+    let cost = front(&study);
+    let all: Vec<&ArmReport> = report.arms.iter().collect();
+    let [arms, controls, everyone] = [report.study(), report.controls(), all]
+        .map(|arms| arm_rows(&arms, page.runs, &study, cost.as_ref()));
+    let (headlines, more_headlines) = headline_rows(report, page.comparison);
+    let filling = Page {
+        scale: scale(report),
+        complete: report.complete(),
+        headlines,
+        more_headlines,
+        failures: failures(&study),
+        checks: check_rows(report),
+        resolved: resolved(&study),
+        passed: passed(&study),
+        forests: page.comparison.map(forests).unwrap_or_default(),
+        pairs: pairs(page.comparison),
+        per_resolved: [dollars_each(&study), tokens_each(&study)].into_iter().flatten().collect(),
+        budgets: {
+            let curves = page.curves.iter().enumerate();
+            let curves = curves.filter_map(|(index, curve)| graded(curve, index, &study));
+            budgets(report, &study).into_iter().chain(curves).collect()
+        },
+        tasks: tasks(report, &study),
+        reasons: reasons(&study),
+        limits: limits(&study),
+        exceptions: exceptions(report, &study),
+        arms,
+        controls,
+        everyone,
+        ks: {
+            let all = report.arms.iter().flat_map(|arm| arm.pass_at_k.keys().copied());
+            all.max().map(telling_ks).unwrap_or_default()
+        },
+        endings: report
+            .arms
+            .iter()
+            .flat_map(|arm| arm.outcomes.keys())
+            .map(String::as_str)
+            .collect(),
+        groups: group_tables(report, Groups::All),
+        classes: classes(&report.arms),
+        evidence: page
+            .trials
+            .iter()
+            .flat_map(|trial| evidence(trial, name_of(&trial.arm)))
+            .collect(),
+        repeats: repeats(report),
+        variance: variance(report, &study),
+        noise: noise_rows(report),
+        resumed: report
+            .tasks
+            .iter()
+            .filter(|trial| !trial.interruptions.is_none())
+            .map(|trial| ResumedRow {
+                arm: name_of(&trial.arm),
+                task: trial.task.as_str(),
+                attempt: trial.attempt,
+                text: trial.interruptions.to_string(),
+            })
+            .collect(),
+        findings: findings(report)
+            .into_iter()
+            .map(|text| Finding { deeper: text.starts_with(' '), text: text.trim().to_owned() })
+            .collect(),
+        trials: report
+            .tasks
+            .iter()
+            .zip(page.trials)
+            .map(|(told, trial)| trial_row(told, trial, name_of(&trial.arm)))
+            .collect(),
+        runs: page.runs.iter().map(run_row).collect(),
+        cost,
+    };
+    fill("report.html", &filling)
+}
+
+fn arm_rows<'a>(
+    arms: &[&'a ArmReport],
+    runs: &'a [RunPage],
+    study: &Numbered<'_>,
+    cost: Option<&Front>,
+) -> Vec<ArmRow<'a>> {
+    let known = |id: &ArmId| -> Option<&'a Arm> {
+        runs.iter().flat_map(|run| &run.record.arms).find(|arm| arm.id == *id)
+    };
+    let number =
+        |id: &ArmId| study.iter().find(|(_, arm)| arm.arm == *id).map_or(0, |(number, _)| *number);
+    let on_front = |number: usize| match cost.and_then(|cost| cost.on_front.get(&number)) {
+        None => "",
+        Some(true) => "yes",
+        Some(false) => "no",
+    };
+    arms.iter()
+        .map(|&arm| {
+            let (known, number) = (known(&arm.arm), number(&arm.arm));
+            let each = arm.per_resolved.unwrap_or_default();
+            ArmRow {
+                number,
+                report: arm,
+                scaffold: known.map_or("", |arm| arm.scaffold.as_str()),
+                model: known.and_then(|arm| arm.model.as_ref()).map_or("", |model| &model.name),
+                has_steps: arm.has_steps(),
+                has_tokens: arm.has_tokens(),
+                is_timed: arm.is_timed(),
+                cost_each: each.cost_usd.map_or_else(String::new, |cost| dollars(cost.value)),
+                tokens_each: each.tokens.map_or_else(String::new, |tokens| short(tokens.value)),
+                on_front: on_front(number),
+            }
+        })
+        .collect()
+}
+
+fn pairs(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
+    let Some(comparison) = comparison else { return Vec::new() };
+    let mut last = None;
+    let mut rows = Vec::new();
+    let pairs = comparison.pairs.iter().map(|pair| (pair, false));
+    for (pair, control) in pairs.chain(comparison.controls.iter().map(|pair| (pair, true))) {
+        let arms = Some((&pair.a_arm, &pair.b_arm));
+        let is_share = matches!(pair.metric.as_str(), "resolved" | "passed_rate");
+        rows.push(PairRow { pair, first: arms != last, is_share, control });
+        last = arms;
+    }
+    rows
+}
+
+/// Doubtful verdicts of each arm, by class of evidence.
+fn classes(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
+    let of = |arm: &ArmReport, class| arm.evidence_classes.get(&class).copied().unwrap_or(0);
+    let rows = EvidenceClass::ALL.into_iter();
+    let rows = rows.map(|class| (class, arms.iter().map(|arm| of(arm, class)).collect::<Vec<_>>()));
+    rows.filter(|(_, counts)| counts.iter().any(|count| *count > 0)).collect()
+}
+
+/// What makes results worth a second look. A missing canary is not a finding of a trial: a line of
+/// the findings counts these.
+fn evidence<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
+    let Some(verdict) = &trial.verdict else { return Vec::new() };
+    if verdict.integrity < Integrity::Suspect {
+        return Vec::new();
+    }
+    let row = |evidence: &'a Evidence| EvidenceRow {
+        task: trial.task.as_str(),
+        arm,
+        attempt: trial.attempt,
+        integrity: verdict.integrity.to_string(),
+        kind: &evidence.kind,
+        class: evidence.class.or_else(|| EvidenceClass::of(&evidence.kind)),
+        what: &evidence.what,
+        steps: &evidence.steps,
+    };
+    verdict.evidence.iter().map(row).collect()
+}
+
+fn trial_row<'a>(
+    report: &'a TaskReport,
+    trial: &'a TrialResult,
+    arm_name: &'a str,
+) -> TrialRow<'a> {
+    let verdict = trial.verdict.as_ref();
+    let counts = |of: fn(&Verdict) -> &TestGroup| {
+        verdict.map(of).map(|group| (group.passed.len(), group.passed.len() + group.failed.len()))
+    };
+    let failed: Vec<_> = verdict
+        .into_iter()
+        .flat_map(|verdict| verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed))
+        .map(|test| {
+            let status = verdict.and_then(|verdict| verdict.tests.get(test));
+            (test.as_str(), status.unwrap_or(&TestStatus::Missing).to_string())
+        })
+        .collect();
+    let unresolved = verdict.filter(|verdict| !verdict.resolved);
+    TrialRow {
+        report,
+        arm_name,
+        f2p: counts(|verdict| &verdict.fail_to_pass),
+        p2p: counts(|verdict| &verdict.pass_to_pass),
+        more_failed: failed.len().saturating_sub(NAMED_TESTS),
+        failed: failed.into_iter().take(NAMED_TESTS).collect(),
+        why_not: unresolved
+            .into_iter()
+            .flat_map(|verdict| verdict.policies.values().map(|policy| policy.why.as_str()))
+            .collect(),
+        tokens: trial
+            .outcome
+            .as_ref()
+            .map(|outcome| (outcome.spent.input_tokens, outcome.spent.output_tokens)),
+    }
+}
+
+fn run_row(run: &RunPage) -> RunRow<'_> {
+    let record = &run.record;
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    RunRow {
+        name: &run.name,
+        proctor: &record.proctor,
+        agent: &record.agent,
+        made: date(record.created),
+        attempts: record.attempts,
+        host: record.host.to_string(),
+        flaky: serde_json::to_value(record.flaky)
+            .ok()
+            .and_then(|policy| policy.as_str().map(str::to_owned))
+            .unwrap_or_default(),
+        certificate: record.certificate.as_ref().map(|certificate| {
+            let (backend, made) = (&certificate.backend, date(certificate.made));
+            let attacks = certificate.attacks.as_ref().map_or(String::new(), |attacks| {
+                let digests = record.tasks.iter().map(|task| (&task.task.id, task.digest.as_str()));
+                format!(". {}", attacks.cite(digests))
+            });
+            format!("{} on {backend}, created {made}{attacks}", certificate.repeat)
+        }),
+        config: pretty(&record.config),
+        arms: record
+            .arms
+            .iter()
+            .map(|arm| (arm.name.as_str(), arm.id.as_str(), pretty(&arm.factors())))
+            .collect(),
+        tasks: record
+            .tasks
+            .iter()
+            .map(|task| (task.task.id.as_str(), task.digest.as_str()))
+            .collect(),
+    }
+}
+
+fn date(seconds: u64) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds))
+}

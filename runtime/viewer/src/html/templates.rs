@@ -1,0 +1,112 @@
+//! The templates, and the only place where values enter them.
+
+use std::sync::LazyLock;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use minijinja::{
+    AutoEscape, Environment, Error, UndefinedBehavior, Value, escape_formatter,
+    syntax::SyntaxConfig, value::Serde,
+};
+use proctor_report::{percent, short};
+use proctor_types::{sha256_hex, visible};
+use serde::Serialize;
+
+use crate::html::figures::tone;
+
+/// A file of `templates/`, by its name.
+macro_rules! files {
+    ($($name:literal),+ $(,)?) => {
+        [$(($name, include_str!(concat!("../../templates/", $name)))),+]
+    };
+}
+
+static FILES: [(&str, &str); 13] = files![
+    "arms.html",
+    "beside.html",
+    "charts.html",
+    "diff.html",
+    "matrix.html",
+    "page.html",
+    "report.html",
+    "search.html",
+    "step.html",
+    "steps.html",
+    "timeline.svg",
+    "trial.html",
+    "viewer.html",
+];
+
+/// The style sheet of pages that are one file.
+const STYLE: [&str; 2] =
+    [include_str!("../../templates/style.css"), include_str!("../../templates/report.css")];
+
+static TEMPLATES: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(environment);
+
+/// Fills in a template.
+///
+/// # Errors
+/// A template refers to something that does not exist. No value can cause this.
+pub(crate) fn fill(name: &str, filling: impl Serialize) -> Result<String, Error> {
+    let templates =
+        TEMPLATES.as_ref().map_err(|error| Error::new(error.kind(), error.to_string()))?;
+    templates.get_template(name)?.render(Serde(filling))
+}
+
+fn environment() -> Result<Environment<'static>, Error> {
+    let mut templates = Environment::new();
+    let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
+    templates.set_syntax(blocks);
+    templates.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    // All of them are markup, whatever their names.
+    templates.set_auto_escape_callback(|_| AutoEscape::Html);
+    templates.set_formatter(|out, state, value| match value.as_str() {
+        // What a template itself made was escaped then.
+        Some(text) if !value.is_safe() => {
+            escape_formatter(out, state, &Value::from(visible(text).into_owned()))
+        }
+        _ => escape_formatter(out, state, value),
+    });
+    let style = STYLE.concat();
+    templates.add_global("style_hash", hash_source(&style));
+    templates.add_global("style", Value::from_safe_string(style));
+    templates.add_filter("percent", percent);
+    templates.add_filter("tone", tone);
+    templates.add_filter("points", |share: f64| format!("{:.1}", share * 100.0 + 0.0));
+    templates.add_filter("short", short);
+    templates.add_filter("money", |dollars: f64| format!("${dollars:.4}"));
+    templates.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
+    templates.add_filter("digest", |text: String| text.chars().take(12).collect::<String>());
+    templates.add_filter("words", |text: String| text.replace('_', " "));
+    templates.add_filter("diffclass", |line: &str| match line.as_bytes() {
+        [b'+', ..] => "added",
+        [b'-', ..] => "removed",
+        [b'@', ..] | [b'd', b'i', b'f', b'f', ..] => "place",
+        _ => "same",
+    });
+    templates.add_filter("splitlines", |text: &str| {
+        text.lines().map(str::to_owned).collect::<Vec<String>>()
+    });
+    for (name, text) in &FILES {
+        templates.add_template(name, text)?;
+    }
+    Ok(templates)
+}
+
+/// A content security policy's name of this text, which allows it and nothing else.
+fn hash_source(text: &str) -> String {
+    let hex = sha256_hex(text.as_bytes());
+    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    let bytes: Vec<u8> = (0..hex.len()).step_by(2).filter_map(byte).collect();
+    format!("'sha256-{}'", STANDARD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hash_source;
+
+    #[test]
+    fn a_hash_source_is_the_digest_in_base64() {
+        // The digest of nothing.
+        assert_eq!(hash_source(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
+    }
+}

@@ -1,0 +1,142 @@
+//! Tasks by arms: a strip for each arm, and the table behind it.
+
+use proctor_report::{Grid, Report, TaskReport, cell_text, grid, share};
+use proctor_types::plural;
+use serde::Serialize;
+
+use crate::html::{
+    figures::Numbered,
+    plot::{hundredth, tenth},
+};
+
+/// Height of a strip in pixels.
+const HEIGHT: f64 = 26.0;
+/// With more tasks, tiles have no gaps, and equal neighbours are one tile.
+const APART: usize = 60;
+/// With more tasks, the table is folded.
+const OPEN: usize = 40;
+
+/// All tasks, the easiest first.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tasks {
+    pub(crate) sentence: String,
+    pub(crate) strips: Vec<TaskStrip>,
+    /// Whether the table is unfolded.
+    pub(crate) is_open: bool,
+    pub(crate) rows: Vec<TaskRow>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TaskStrip {
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    pub(crate) tiles: Vec<Tile>,
+    pub(crate) value: String,
+}
+
+/// One task, or several alike. `x` and `width` are percentages, `y` and `height` pixels.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Tile {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    pub(crate) tone: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TaskRow {
+    pub(crate) task: String,
+    pub(crate) cells: Vec<TaskCell>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TaskCell {
+    pub(crate) tone: &'static str,
+    pub(crate) text: String,
+}
+
+/// `None` with fewer than two tasks.
+pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
+    let study: Vec<_> = arms.iter().map(|(_, arm)| *arm).collect();
+    let mut grid = grid(report, &study);
+    let count = grid.rows.len();
+    if count < 2 {
+        return None;
+    }
+    let [all, none, some] = grid.counts();
+    // A stable sort: tasks that are equally hard keep the order of the plan.
+    grid.rows.sort_by(|one, other| other.score().total_cmp(&one.score()));
+    let strips = arms.iter().enumerate().map(|(index, (number, arm))| TaskStrip {
+        number: *number,
+        name: arm.name.clone(),
+        tiles: tiles(&grid, index),
+        value: format!("{}/{}", arm.resolved, arm.trials),
+    });
+    let rest = match report.complete() {
+        true => "differ between arms or attempts",
+        false => "differ between arms or attempts, or have no verdict",
+    };
+    Some(Tasks {
+        sentence: format!(
+            "Of {}, {all} are resolved by every arm in every attempt and {none} by none; {some} {rest}.",
+            plural(count, "task")
+        ),
+        strips: strips.collect(),
+        is_open: count <= OPEN,
+        rows: grid
+            .rows
+            .iter()
+            .map(|row| TaskRow {
+                task: row.task.to_string(),
+                cells: row
+                    .cells
+                    .iter()
+                    .map(|trials| TaskCell { tone: tone(trials), text: cell_text(trials) })
+                    .collect(),
+            })
+            .collect(),
+    })
+}
+
+/// The class of a cell.
+fn tone(trials: &[&TaskReport]) -> &'static str {
+    if trials.iter().any(|trial| trial.resolved.is_none()) {
+        return "unknown";
+    }
+    match share(trials) {
+        None => "",
+        Some(share) if share >= 1.0 => "all",
+        Some(share) if share > 0.0 => "some",
+        Some(_) => "none",
+    }
+}
+
+/// The tiles of one arm. Unresolved tasks have none.
+fn tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
+    let count = grid.rows.len();
+    let wide = 100.0 / count as f64;
+    let (merges, width) = (count > APART, if count > APART { wide } else { wide * 0.86 });
+    let mut tiles: Vec<Tile> = Vec::new();
+    for (index, row) in grid.rows.iter().enumerate() {
+        let Some(trials) = row.cells.get(arm).filter(|trials| !trials.is_empty()) else { continue };
+        let (y, height, tone) = match (tone(trials), share(trials).unwrap_or_default()) {
+            ("unknown", _) => (1.0, HEIGHT - 2.0, "open"),
+            (_, share) if share <= 0.0 => continue,
+            (_, share) => (tenth(HEIGHT * (1.0 - share)), tenth(HEIGHT * share), ""),
+        };
+        let x = index as f64 * wide;
+        let tile = Tile { x: hundredth(x), y, width: hundredth(width), height, tone };
+        match tiles.last_mut() {
+            Some(last)
+                if merges
+                    && (last.y, last.height, last.tone) == (y, height, tone)
+                    && last.x + last.width + 0.02 >= tile.x =>
+            {
+                last.width = hundredth(x + wide - last.x);
+            }
+            _ => tiles.push(tile),
+        }
+    }
+    tiles
+}

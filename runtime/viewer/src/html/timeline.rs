@@ -1,0 +1,255 @@
+//! The time and budget chart of a trial: where its time went, and how close it came to each limit.
+
+use serde::Serialize;
+
+use super::{StepRow, plot::tenth};
+
+const WIDTH: f64 = 780.0;
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = 580.0;
+/// Height of the strip of steps.
+const STRIP: f64 = 24.0;
+const THICK: f64 = 18.0;
+/// Positions of the budget lines: fully used, and unused.
+const FULL: f64 = 74.0;
+const EMPTY: f64 = 194.0;
+/// Distance between the names of two lines.
+const APART: f64 = 15.0;
+/// Maximum number of steps drawn separately. With more, neighbours are drawn as one.
+const DRAWN: usize = 400;
+
+/// A limit of a trial's budget.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cap {
+    pub kind: CapKind,
+    pub most: f64,
+}
+
+/// What a limit counts. Kinds that steps say nothing about are not drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapKind {
+    Steps,
+    InputTokens,
+    OutputTokens,
+    TotalTokens,
+    Cost,
+    WallSeconds,
+    WorkingSeconds,
+    ToolSeconds,
+}
+
+impl CapKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Steps => "steps",
+            Self::InputTokens => "tokens in",
+            Self::OutputTokens => "tokens out",
+            Self::TotalTokens => "tokens",
+            Self::Cost => "US dollars",
+            Self::WallSeconds => "seconds",
+            Self::WorkingSeconds => "working seconds",
+            Self::ToolSeconds => "seconds in tools",
+        }
+    }
+
+    /// What a step adds to it.
+    fn of(self, row: &StepRow) -> f64 {
+        match self {
+            Self::Steps => 1.0,
+            Self::InputTokens => row.input as f64,
+            Self::OutputTokens => row.output as f64,
+            Self::TotalTokens => (row.input + row.output) as f64,
+            Self::Cost => row.cost_usd.unwrap_or_default(),
+            Self::WallSeconds => row.seconds,
+            Self::WorkingSeconds => (row.seconds - row.waited_seconds).max(0.0),
+            Self::ToolSeconds => row.tool_seconds,
+        }
+    }
+
+    fn said(self, value: f64) -> String {
+        match self {
+            Self::Cost => format!("${value:.4}"),
+            Self::Steps | Self::InputTokens | Self::OutputTokens | Self::TotalTokens => {
+                format!("{value:.0}")
+            }
+            _ => format!("{value:.1}"),
+        }
+    }
+}
+
+/// The drawing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Timeline {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    strip: f64,
+    thick: f64,
+    full: f64,
+    empty: f64,
+    /// Position and label.
+    ticks: Vec<(f64, String)>,
+    parts: Vec<Part>,
+    lines: Vec<Line>,
+}
+
+/// A stretch of the strip.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Part {
+    /// `model`, `wait`, `tool` or `other`.
+    class: &'static str,
+    x: f64,
+    width: f64,
+}
+
+/// How much of a limit was used over time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Line {
+    name: &'static str,
+    used: String,
+    most: String,
+    share: f64,
+    points: String,
+    /// Which pattern of dashes.
+    dash: usize,
+    end_y: f64,
+    label_y: f64,
+}
+
+/// `None` if there are no steps.
+pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
+    let (first, last) = (rows.first()?, rows.last()?);
+    let (begin, end) = (first.at.min(last.at), last.at + last.seconds);
+    let whole = (end - begin).max(1e-3);
+    let x = |at: f64| tenth(LEFT + (RIGHT - LEFT) * ((at - begin) / whole).clamp(0.0, 1.0));
+    let mut lines: Vec<Line> = caps
+        .iter()
+        .filter(|cap| cap.most > 0.0)
+        .enumerate()
+        .map(|(dash, cap)| line(rows, *cap, dash, &x))
+        .collect();
+    spread(&mut lines);
+    let ticks = (0..=4).map(|quarter| begin + whole * f64::from(quarter) / 4.0);
+    Some(Timeline {
+        width: WIDTH,
+        height: if lines.is_empty() { STRIP + THICK + 24.0 } else { EMPTY + 14.0 },
+        left: LEFT,
+        right: RIGHT,
+        strip: STRIP,
+        thick: THICK,
+        full: FULL,
+        empty: EMPTY,
+        ticks: ticks.map(|at| (x(at), format!("{at:.0} s"))).collect(),
+        parts: parts(rows, &x),
+        lines,
+    })
+}
+
+fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Line {
+    let y = |share: f64| tenth(EMPTY - (EMPTY - FULL) * share.clamp(0.0, 1.1));
+    let every = rows.len().div_ceil(DRAWN).max(1);
+    let mut used = 0.0;
+    let mut points = vec![format!("{},{}", x(rows.first().map_or(0.0, |row| row.at)), y(0.0))];
+    for (index, row) in rows.iter().enumerate() {
+        used += cap.kind.of(row);
+        if (index + 1) % every == 0 || index + 1 == rows.len() {
+            points.push(format!("{},{}", x(row.at + row.seconds), y(used / cap.most)));
+        }
+    }
+    let end_y = y(used / cap.most);
+    Line {
+        name: cap.kind.name(),
+        used: cap.kind.said(used),
+        most: cap.kind.said(cap.most),
+        share: used / cap.most,
+        points: points.join(" "),
+        dash: dash % 4,
+        end_y,
+        label_y: end_y,
+    }
+}
+
+/// Moves names beside the ends of their lines so that they do not overlap.
+fn spread(lines: &mut [Line]) {
+    lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
+    let mut free = 0.0_f64;
+    for line in lines.iter_mut() {
+        line.label_y = line.end_y.max(free);
+        free = line.label_y + APART;
+    }
+    let mut most = EMPTY + 8.0;
+    for line in lines.iter_mut().rev() {
+        line.label_y = line.label_y.min(most);
+        most = line.label_y - APART;
+    }
+}
+
+fn parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<Part> {
+    let together = rows.len().div_ceil(DRAWN).max(1);
+    let mut parts = Vec::new();
+    for group in rows.chunks(together) {
+        let mut at = group.first().map_or(0.0, |row| row.at);
+        let end = group.last().map_or(at, |row| row.at + row.seconds);
+        let sum = |of: fn(&StepRow) -> f64| group.iter().map(of).sum::<f64>();
+        for (class, seconds) in [
+            ("wait", sum(|row| row.waited_seconds)),
+            ("model", sum(|row| row.model_seconds)),
+            ("tool", sum(|row| row.tool_seconds)),
+            ("other", f64::INFINITY),
+        ] {
+            let to = (at + seconds).min(end);
+            let width = tenth(x(to) - x(at));
+            if width > 0.0 {
+                parts.push(Part { class, x: x(at), width });
+            }
+            at = to;
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(count: u64) -> Vec<StepRow> {
+        let row = |number| StepRow {
+            number,
+            at: (number - 1) as f64 * 2.0,
+            seconds: 2.0,
+            model_seconds: 1.0,
+            tool_seconds: 0.5,
+            input: 100,
+            ..StepRow::default()
+        };
+        (1..=count).map(row).collect()
+    }
+
+    #[test]
+    fn timeline_reached_limit_touches_its_line() {
+        let caps = [
+            Cap { kind: CapKind::Steps, most: 10.0 },
+            Cap { kind: CapKind::InputTokens, most: 4000.0 },
+        ];
+        let drawn = timeline(&rows(10), &caps).unwrap();
+        let of = |name| drawn.lines.iter().find(|line| line.name == name).unwrap();
+        assert!((of("steps").end_y - FULL).abs() < 1e-9 && of("steps").used == "10");
+        assert!(of("tokens in").end_y > FULL && (of("tokens in").share - 0.25).abs() < 1e-9);
+        assert!(timeline(&[], &caps).is_none());
+    }
+
+    #[test]
+    fn timeline_of_long_trials_stays_small_and_inside() {
+        let caps = [CapKind::Steps, CapKind::WallSeconds, CapKind::TotalTokens]
+            .map(|kind| Cap { kind, most: 5_000.0 });
+        let drawn = timeline(&rows(5_000), &caps).unwrap();
+        assert!(drawn.parts.len() <= 4 * DRAWN, "{}", drawn.parts.len());
+        for part in &drawn.parts {
+            assert!(part.x >= LEFT && part.x + part.width <= RIGHT + 0.2, "{part:?}");
+        }
+        for pair in drawn.lines.windows(2) {
+            assert!(pair[1].label_y - pair[0].label_y >= APART - 1e-9, "{pair:?}");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The positions of a journal's events, and a row for each step. A journal is read once; later
+//! reads cover only what was appended. One step of a long trial is only a few lines of it.
+
+use std::{
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use memchr::memmem;
+use proctor_forensics::runs_tests;
+use proctor_record::{BadLine, EventLine, Events, RecordError};
+use proctor_types::{Answer, UrlDecision};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::words::{arguments_text, words};
+use crate::html::StepRow;
+
+/// What is known about a journal.
+#[derive(Debug, Clone)]
+pub struct Index {
+    journal: PathBuf,
+    /// Identifies the file: a new try has a new journal.
+    file: u64,
+    /// Number of complete lines, and where they end.
+    lines: usize,
+    at: u64,
+    /// For each step, from 0: the offsets and numbers of its lines.
+    places: Vec<Vec<(u64, usize)>>,
+    /// The request for a response that has not arrived; its line belongs to the previous step.
+    asked: Option<Asked>,
+    /// The work directory after a step, in journal order.
+    trees: Vec<(u64, String)>,
+    pub rows: Vec<StepRow>,
+    /// The unreadable parts.
+    pub damage: Vec<String>,
+    /// Time of the last event: seconds of its try, and since the epoch.
+    last: f64,
+    pub last_wall: f64,
+}
+
+impl Index {
+    /// Reads a journal.
+    pub fn of(journal: &Path) -> Result<Self, RecordError> {
+        let mut index = Self {
+            journal: journal.to_owned(),
+            file: fs::metadata(journal).map_or(0, |file| file.ino()),
+            lines: 0,
+            at: 0,
+            places: Vec::new(),
+            asked: None,
+            trees: Vec::new(),
+            rows: Vec::new(),
+            damage: Vec::new(),
+            last: 0.0,
+            last_wall: 0.0,
+        };
+        index.read_on()?;
+        Ok(index)
+    }
+
+    /// The trial's present activity, according to its journal.
+    pub fn now(&self) -> String {
+        match (&self.asked, self.rows.last()) {
+            (Some(_), _) => format!("waiting for the model's step {}", self.rows.len() + 1),
+            (None, Some(row)) => {
+                format!("step {}: {}", row.number, row.did.last().cloned().unwrap_or_default())
+            }
+            (None, None) => "before its first step".to_owned(),
+        }
+    }
+
+    /// Whether the journal is still the same file and completely read. `None`: it is another file.
+    pub fn is_whole(&self) -> Option<bool> {
+        let file = fs::metadata(&self.journal).ok()?;
+        let same = file.ino() == self.file && file.len() >= self.at;
+        same.then_some(file.len() == self.at)
+    }
+
+    /// Reads what was appended. An incomplete last line may still be in writing and is read the
+    /// next time.
+    pub fn read_on(&mut self) -> Result<(), RecordError> {
+        let mut events = Events::since(&self.journal, self.at, self.lines)?;
+        for line in events.by_ref() {
+            match line {
+                Ok(line) => {
+                    if let Err(bad) = self.take(&line) {
+                        self.damage.push(bad.to_string());
+                    }
+                }
+                Err(bad) => self.damage.push(bad.to_string()),
+            }
+        }
+        (self.at, self.lines) = (events.at(), events.lines());
+        Ok(())
+    }
+
+    fn take(&mut self, line: &EventLine) -> Result<(), BadLine> {
+        let step = line.step as usize;
+        // No journal skips thousands of steps: such a number is an error.
+        if step > self.places.len() + self.lines + 1_000 {
+            return Ok(());
+        }
+        if self.places.len() <= step {
+            self.places.resize_with(step + 1, Vec::new);
+        }
+        let place = (line.at, line.line - 1);
+        if matches!(line.kind.as_str(), "model_asked" | "model_attempted") {
+            let at = if line.kind == "model_asked" { line.t_mono } else { self.last };
+            let asked = self.asked.get_or_insert_with(|| Asked::at(at));
+            (self.last, self.last_wall) = (line.t_mono, line.t_wall);
+            if line.kind == "model_asked" {
+                return Ok(());
+            }
+            asked.places.push(place);
+            return add(&mut asked.row, line);
+        }
+        while self.rows.len() < step {
+            let number = self.rows.len() as u64 + 1;
+            let asked = self.asked.take().unwrap_or_else(|| Asked::at(self.last));
+            self.places[number as usize].extend(asked.places);
+            self.rows.push(StepRow { number, ..asked.row });
+        }
+        self.places[step].push(place);
+        if line.kind == "snapshot_taken" || line.kind == "setup_finished" {
+            let taken: Tree = line.part()?;
+            self.trees.extend(
+                taken.snapshot.or(taken.base_snapshot).map(|snapshot| (line.step, snapshot)),
+            );
+        }
+        let last = std::mem::replace(&mut self.last, line.t_mono);
+        self.last_wall = line.t_wall;
+        let Some(row) = step.checked_sub(1).and_then(|at| self.rows.get_mut(at)) else {
+            return Ok(());
+        };
+        // Late events, such as the end of a proxy request, do not extend a step.
+        if step == self.places.len() - 1 {
+            row.seconds = (line.t_mono - row.at).max(row.seconds);
+        } else {
+            self.last = last;
+        }
+        add(row, line)
+    }
+
+    /// The lines of a step. Step 0 is everything before the first response.
+    pub fn step(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
+        let places = self.places.get(number as usize).into_iter().flatten();
+        let last = number as usize == self.rows.len();
+        let unanswered = self.asked.iter().filter(move |_| last).flat_map(|asked| &asked.places);
+        places
+            .chain(unanswered)
+            .filter_map(|(at, line)| Events::since(&self.journal, *at, *line).ok()?.next())
+    }
+
+    /// The work directory before a step, after it, and before the first. A step without a snapshot
+    /// changed nothing.
+    pub fn trees(&self, number: u64) -> Option<[&str; 3]> {
+        let until = |most: u64| self.trees.iter().rev().find(|(step, _)| *step <= most);
+        let (first, before) = (self.trees.first()?, until(number.checked_sub(1)?)?);
+        Some([&before.1, &until(number)?.1, &first.1])
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Asked {
+    row: StepRow,
+    places: Vec<(u64, usize)>,
+}
+
+impl Asked {
+    fn at(at: f64) -> Self {
+        Self { row: StepRow { at, ..StepRow::default() }, places: Vec::new() }
+    }
+}
+
+#[derive(Deserialize)]
+struct Tree {
+    snapshot: Option<String>,
+    base_snapshot: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    answer: Answer,
+}
+
+#[derive(Deserialize)]
+struct Called {
+    name: String,
+    arguments: Value,
+}
+
+#[derive(Deserialize)]
+struct Returned {
+    exit_status: Option<i32>,
+    seconds: f64,
+    malformed: bool,
+}
+
+impl Returned {
+    /// Reads a line. The output is between other fields, in the order that Proctor writes. It is
+    /// only compared and may be a megabyte, so the rest is parsed separately. A line in another
+    /// order is parsed completely.
+    fn of(line: &EventLine) -> Result<(Self, u64), BadLine> {
+        const OUTPUT: &[u8] = b",\"shown\":";
+        const AFTER: &[u8] = b",\"full\":";
+        // Neither can occur within a string, where quotes are escaped.
+        let json = line.json();
+        if let (Some(from), Some(to)) = (memmem::find(json, OUTPUT), memmem::rfind(json, AFTER))
+            && from < to
+        {
+            let mut after = vec![b'{'];
+            after.extend_from_slice(&json[to + 1..]);
+            if let Ok(returned) = serde_json::from_slice(&after) {
+                return Ok((returned, hash(&&json[from..to])));
+            }
+        }
+        Ok((line.part()?, hash(&json)))
+    }
+}
+
+#[derive(Deserialize)]
+struct Taken {
+    changed: u64,
+    removed: u64,
+}
+
+#[derive(Deserialize)]
+struct Requested {
+    decision: UrlDecision,
+}
+
+#[derive(Deserialize)]
+struct Attempted {
+    error: Option<String>,
+    wait_seconds: f64,
+    #[serde(default)]
+    queued_seconds: f64,
+    seconds: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Resumed {
+    whole_steps: u64,
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn add(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
+    match line.kind.as_str() {
+        "model_answered" => answered(row, &line.part::<Answered>()?.answer),
+        "tool_called" => {
+            let Called { name, arguments } = line.part()?;
+            // The response already named the call; a client's own tools appear only in this event.
+            let call = words(&name, &arguments_text(&arguments));
+            if !row.did.contains(&call) {
+                row.did.push(call);
+                row.act = hash(&(row.act, &name, arguments.to_string()));
+            }
+            row.tests |= runs_tests(&arguments).unwrap_or(false);
+        }
+        "tool_returned" => {
+            let (Returned { exit_status, seconds, malformed }, seen) = Returned::of(line)?;
+            row.tool_seconds += seconds;
+            row.failed |= malformed || exit_status.is_some_and(|status| status != 0);
+            row.seen = hash(&(row.seen, seen));
+        }
+        "snapshot_taken" => {
+            let Taken { changed, removed } = line.part()?;
+            row.changed += changed + removed;
+        }
+        "url_requested" => {
+            let Requested { decision } = line.part()?;
+            row.requests += 1;
+            row.denied += u64::from(decision == UrlDecision::Denied);
+        }
+        "model_attempted" => {
+            let sent: Attempted = line.part()?;
+            row.resends += u64::from(sent.error.is_some());
+            row.waited_seconds += sent.wait_seconds + sent.queued_seconds;
+            row.model_seconds += sent.seconds.unwrap_or_default();
+        }
+        "trial_resumed" => {
+            let Resumed { whole_steps } = line.part()?;
+            // The results of its calls are discarded: they run again.
+            if whole_steps < row.number {
+                (row.tool_seconds, row.failed, row.seen) = (0.0, false, 0);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn answered(row: &mut StepRow, answer: &Answer) {
+    (row.input, row.output) = (answer.usage.input, answer.usage.output);
+    row.cost_usd = answer.cost_usd;
+    row.did = answer.tool_calls.iter().map(|call| words(&call.name, &call.arguments)).collect();
+    let calls: Vec<_> = answer
+        .tool_calls
+        .iter()
+        .map(|call| (call.name.as_str(), call.arguments.as_str()))
+        .collect();
+    row.act = if calls.is_empty() { hash(&answer.content) } else { hash(&calls) };
+    row.tests = answer.tool_calls.iter().any(|call| {
+        serde_json::from_str(&call.arguments)
+            .is_ok_and(|arguments: Value| runs_tests(&arguments).unwrap_or(false))
+    });
+    if row.did.is_empty() {
+        row.did.push(words("", &answer.content));
+    }
+}

@@ -1,0 +1,312 @@
+//! The first page: the filtered trials as a matrix of each run, and each run's progress.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use proctor_report::{ArmReport, TaskReport, findings, percent};
+use proctor_types::{Arm, RunTask, plural, visible_line};
+
+use super::{
+    Found,
+    place::{Form, Query, encoded},
+    planned,
+    results::Read,
+    shown::Shown,
+};
+use crate::{
+    ViewError,
+    html::{Cell, Choices, Filter, Matrix, Overview, Row},
+};
+
+/// Trials per page; those of one task stay together.
+const ON_A_PAGE: usize = 800;
+/// Maximum number of running trials listed.
+const GOING_ON: usize = 12;
+
+/// One task's trials in the matrix, by arm, and how many of them resolve it.
+struct Group<'a> {
+    run: usize,
+    task: &'a str,
+    cells: Vec<Vec<Cell>>,
+    count: usize,
+    resolved: usize,
+}
+
+pub fn filter_of(query: &Query) -> Filter {
+    let text = |name| query.one(name).to_owned();
+    Filter {
+        text: text("text"),
+        arm: text("arm"),
+        outcome: text("outcome"),
+        reason: text("reason"),
+        sort: text("sort"),
+        page: query.one("page").parse().unwrap_or(1).max(1),
+    }
+}
+
+/// The URL of this filter, without the page number.
+fn again(filter: &Filter) -> String {
+    let fields = [
+        ("text", &filter.text),
+        ("arm", &filter.arm),
+        ("outcome", &filter.outcome),
+        ("reason", &filter.reason),
+        ("sort", &filter.sort),
+    ];
+    let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    let given: String = given.map(|(name, value)| format!("{name}={}&", encoded(value))).collect();
+    format!("?{given}page=")
+}
+
+/// `whole`: everything on one page, as a file.
+pub fn overview(
+    runs: &[Shown],
+    mut filter: Filter,
+    form: Form,
+    whole: bool,
+) -> Result<Overview, ViewError> {
+    let read = runs.iter().map(Shown::read).collect::<Result<Vec<_>, _>>()?;
+    let mut told = Told::default();
+    let mut groups = Vec::new();
+    for (at, (run, read)) in runs.iter().zip(&read).enumerate() {
+        groups.extend(told.groups(at, run, read, &filter, form));
+    }
+    match filter.sort.as_str() {
+        "task" => groups.sort_by(|a, b| a.task.cmp(b.task)),
+        "least" => groups.sort_by(|a, b| share(a).total_cmp(&share(b))),
+        "most" => groups.sort_by(|a, b| share(b).total_cmp(&share(a))),
+        _ => {}
+    }
+    let (mut pages, mut on_it) = (1, 0);
+    let mut page_of = Vec::with_capacity(groups.len());
+    for group in &groups {
+        if !whole && on_it > 0 && on_it + group.count > ON_A_PAGE {
+            (pages, on_it) = (pages + 1, 0);
+        }
+        on_it += group.count;
+        page_of.push(pages);
+    }
+    filter.page = filter.page.min(pages);
+    let mut rows: Vec<Vec<Row>> = runs.iter().map(|_| Vec::new()).collect();
+    for (group, page) in groups.into_iter().zip(page_of) {
+        if page == filter.page {
+            let several = told.of_task.get(group.task).copied().unwrap_or_default() > 1;
+            let beside = if several { form.beside(group.task) } else { String::new() };
+            rows[group.run].push(Row { task: group.task.to_owned(), beside, cells: group.cells });
+        }
+    }
+    let mut matrices = Vec::new();
+    let mut live = false;
+    for ((run, read), rows) in runs.iter().zip(&read).zip(rows) {
+        let (state, going_on, more) = state(run, read, form)?;
+        live |= more;
+        matrices.push(Matrix {
+            run: run.name.clone(),
+            state,
+            going_on,
+            arms: arms(run, read),
+            rows,
+            findings: findings(&read.report),
+        });
+    }
+    Ok(Overview {
+        runs: matrices,
+        again: again(&filter),
+        filter,
+        shown: told.shown,
+        of: told.of,
+        choices: told.choices(),
+        pages,
+        live,
+    })
+}
+
+fn share(group: &Group<'_>) -> f64 {
+    group.resolved as f64 / group.count.max(1) as f64
+}
+
+fn arms(run: &Shown, read: &Read) -> Vec<(String, String)> {
+    let arms = run.record.arms.iter().map(|arm| {
+        let told = read.report.arms.iter().find(|one| one.arm == arm.id);
+        (arm.name.clone(), told.map(reached).unwrap_or_default())
+    });
+    arms.collect()
+}
+
+fn reached(arm: &ArmReport) -> String {
+    format!("{}/{} resolved, {}", arm.resolved, arm.trials, percent(arm.resolved_rate))
+}
+
+/// What is counted while trials are filtered.
+#[derive(Debug, Default)]
+struct Told {
+    arms: BTreeMap<String, u64>,
+    words: BTreeMap<&'static str, u64>,
+    endings: BTreeMap<String, u64>,
+    reasons: BTreeMap<String, u64>,
+    /// Number of trials of a task, in all runs.
+    of_task: BTreeMap<String, usize>,
+    shown: usize,
+    of: usize,
+}
+
+impl Told {
+    fn groups<'a>(
+        &mut self,
+        at: usize,
+        run: &'a Shown,
+        read: &Read,
+        filter: &Filter,
+        form: Form,
+    ) -> Vec<Group<'a>> {
+        let record = &run.record;
+        let wanted: Vec<String> =
+            filter.text.to_lowercase().split_whitespace().map(str::to_owned).collect();
+        let mut groups: Vec<Group<'a>> = record
+            .tasks
+            .iter()
+            .map(|task| Group {
+                run: at,
+                task: task.task.id.as_str(),
+                cells: record.arms.iter().map(|_| Vec::new()).collect(),
+                count: 0,
+                resolved: 0,
+            })
+            .collect();
+        let places = planned(record);
+        // By memory address, which is faster than by name: each of ten thousand trials is looked
+        // up.
+        let address = |task: &RunTask| std::ptr::from_ref(task).addr();
+        let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
+        let all = places.iter().zip(&read.report.tasks).zip(&read.begun);
+        for ((found, report), begun) in all {
+            let Some(&task) = rows.get(&address(found.task)) else { continue };
+            let is_it = |one: &Arm| std::ptr::eq(one, found.arm);
+            let Some(arm) = record.arms.iter().position(is_it) else { continue };
+            let cell = cell(found, report, *begun, run.number, form);
+            self.count(&cell, found);
+            let fits = |asked: &str, has: &str| asked.is_empty() || asked == has;
+            let outcome = fits(&filter.outcome, cell.word) || filter.outcome == cell.ending;
+            let all = || {
+                let (task, arm) = (found.task.task.id.as_str(), found.arm.name.as_str());
+                format!("{task} {arm} {} {} {}", cell.word, cell.ending, cell.reason)
+                    .replace('_', " ")
+                    .to_lowercase()
+            };
+            let text = wanted.is_empty() || {
+                let (all, plain) = (all(), found.task.task.id.as_str().to_lowercase());
+                wanted.iter().all(|word| {
+                    all.contains(&word.replace('_', " ")) || plain.contains(word.as_str())
+                })
+            };
+            if !(outcome
+                && text
+                && fits(&filter.arm, &visible_line(&found.arm.name))
+                && fits(&filter.reason, &cell.reason))
+            {
+                continue;
+            }
+            self.shown += 1;
+            groups[task].count += 1;
+            groups[task].resolved += usize::from(cell.class == "yes");
+            groups[task].cells[arm].push(cell);
+        }
+        groups.retain(|group| group.count > 0);
+        groups
+    }
+
+    fn count(&mut self, cell: &Cell, found: &Found<'_>) {
+        self.of += 1;
+        *self.of_task.entry(found.task.task.id.to_string()).or_default() += 1;
+        *self.arms.entry(visible_line(&found.arm.name)).or_default() += 1;
+        *self.words.entry(cell.word).or_default() += 1;
+        *self.endings.entry(cell.ending.clone()).or_default() += 1;
+        if !cell.reason.is_empty() {
+            *self.reasons.entry(cell.reason.clone()).or_default() += 1;
+        }
+    }
+
+    fn choices(self) -> Choices {
+        let words = self.words.into_iter().map(|(word, count)| (word.to_owned(), count));
+        Choices {
+            arms: self.arms.into_iter().collect(),
+            outcomes: words.chain(self.endings).collect(),
+            reasons: self.reasons.into_iter().collect(),
+        }
+    }
+}
+
+fn cell(found: &Found<'_>, report: &TaskReport, begun: bool, run: usize, form: Form) -> Cell {
+    let (word, class) = word_of(report.resolved);
+    Cell {
+        href: form.trial(run, found),
+        attempt: found.attempt,
+        word,
+        class,
+        ending: report
+            .outcome
+            .clone()
+            .unwrap_or_else(|| if begun { "under_way" } else { "not_begun" }.to_owned()),
+        reason: report.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+        steps: report.steps.map(|steps| plural(steps, "step")).unwrap_or_default(),
+    }
+}
+
+/// A verdict in words, and its CSS class.
+pub fn word_of(resolved: Option<bool>) -> (&'static str, &'static str) {
+    match resolved {
+        Some(true) => ("resolved", "yes"),
+        Some(false) => ("not resolved", "no"),
+        None => ("no verdict", "open"),
+    }
+}
+
+/// A run's progress in a sentence; its running trials; whether any has yet to end.
+type State = (String, Vec<(String, String)>, bool);
+
+fn state(run: &Shown, read: &Read, form: Form) -> Result<State, ViewError> {
+    let of = read.results.len();
+    let ended = read.results.iter().filter(|one| one.outcome.is_some()).count();
+    let graded = read.results.iter().filter(|one| one.verdict.is_some()).count();
+    if ended == of {
+        let missing = of - graded;
+        let open = if missing == 0 { "all of them" } else { &format!("{graded} of them") };
+        // Grading follows the ending, and some trials are never graded: a run is over when nothing
+        // is left to do.
+        let expected = read.results.iter().filter(|one| {
+            let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
+            one.verdict.is_none() && ending.is_some_and(|ending| !ending.is_unfinished())
+        });
+        let more = expected.count() > 0;
+        return Ok((
+            format!("All {} have ended, {open} graded.", plural(of, "trial")),
+            vec![],
+            more,
+        ));
+    }
+    let mut going_on = Vec::new();
+    let mut last = 0.0_f64;
+    let all = planned(&run.record);
+    let begun = all.iter().zip(&read.results).zip(&read.begun);
+    let begun = begun.filter(|((_, result), begun)| **begun && result.outcome.is_none());
+    for ((found, _), _) in begun.take(GOING_ON) {
+        if let Some(index) = run.index(found)? {
+            last = last.max(index.last_wall);
+            going_on.push((
+                form.trial(run.number, found),
+                format!("{}: {}", found.name(), index.now()),
+            ));
+        }
+    }
+    let at = match last > 0.0 {
+        true => {
+            let at = UNIX_EPOCH + Duration::from_secs(last as u64);
+            format!(" The last event is of {}.", httpdate::fmt_http_date(at))
+        }
+        false => String::new(),
+    };
+    let said = format!("{ended} of {} have ended, {graded} are graded.{at}", plural(of, "trial"));
+    Ok((said, going_on, true))
+}

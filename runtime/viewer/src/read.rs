@@ -1,0 +1,176 @@
+//! A trial as its page and the terminal show it.
+
+use proctor_patch::Patch;
+use proctor_record::{RunDir, TrialDir};
+use proctor_report::{TrialResult, build};
+use proctor_types::{RunTask, Spent, TestGroup, Verdict};
+
+use super::{Found, Index, log};
+use crate::{
+    ViewError,
+    html::{Cap, CapKind, Said, StepRow, TestLine, Trial},
+};
+
+/// Maximum bytes of a log that are read, from its end: that is where failures are.
+const MOST_LOG: usize = 16 << 20;
+
+/// Reads everything of a trial except the content of its steps.
+pub fn trial(
+    run: &RunDir,
+    name: &str,
+    found: Found<'_>,
+    result: &TrialResult,
+    index: Option<&Index>,
+) -> Result<Trial, ViewError> {
+    let dir = run.trial_path(&found.id());
+    let journal = dir.trajectory();
+    let (steps, mut damage) =
+        index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
+    damage.extend(result.damage.iter().cloned());
+    let report = build(vec![result.clone()]);
+    let told = report.tasks.first();
+    let (outcome, verdict) = (result.outcome.as_ref(), result.verdict.as_ref());
+    // For a running trial, its steps show what it has spent so far.
+    let so_far = |steps: &[StepRow]| Spent {
+        input_tokens: steps.iter().map(|step| step.input).sum(),
+        output_tokens: steps.iter().map(|step| step.output).sum(),
+        cost_usd: steps.iter().filter_map(|step| step.cost_usd).sum(),
+        unpriced: steps.iter().any(|step| step.number > 0 && step.cost_usd.is_none()),
+        ..Spent::default()
+    };
+    let spent = outcome.map_or_else(|| so_far(&steps), |outcome| outcome.spent);
+    let begun = outcome.is_some() || !steps.is_empty();
+    let so_far = steps.last().map_or(0.0, |step| step.at + step.seconds);
+    let mut files = vec![dir.path().to_owned()];
+    files.extend(
+        [journal, dir.patch(), dir.outcome(), dir.verdict(), dir.grade()]
+            .into_iter()
+            .filter(|path| path.exists()),
+    );
+    let mut why: Vec<String> =
+        told.into_iter().flat_map(|told| told.fault.iter().chain(&told.why)).cloned().collect();
+    if let Some(verdict) = verdict.filter(|verdict| !verdict.resolved) {
+        why.extend(verdict.policies.iter().map(|(name, one)| format!("{name}: {}", one.why)));
+    }
+    Ok(Trial {
+        labels: labels_of(run, found, None),
+        run: name.to_owned(),
+        task: found.task.task.id.to_string(),
+        arm: found.arm.name.clone(),
+        attempt: found.attempt,
+        outcome: outcome.map(|one| one.ending.name().replace('_', " ")).unwrap_or_default(),
+        resolved: verdict.map(|verdict| verdict.resolved),
+        reason: told
+            .and_then(|told| told.reason)
+            .map(|reason| reason.to_string())
+            .unwrap_or_default(),
+        why,
+        interruptions: outcome
+            .map(|one| &one.interruptions)
+            .filter(|all| !all.is_none())
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        integrity: verdict.map(|verdict| verdict.integrity.to_string()).unwrap_or_default(),
+        evidence: verdict
+            .into_iter()
+            .flat_map(|verdict| &verdict.evidence)
+            .map(|one| (one.kind.clone(), one.what.clone(), one.steps.clone()))
+            .collect(),
+        passed_rate: verdict.map(|verdict| verdict.passed_rate),
+        steps,
+        input: spent.input_tokens,
+        output: spent.output_tokens,
+        cost_usd: (begun && !spent.unpriced).then_some(spent.cost_usd),
+        wall_seconds: outcome.map_or(so_far, |outcome| outcome.wall_seconds),
+        limits: limits(found),
+        caps: caps(found),
+        beside: String::new(),
+        tests: verdict.map(|verdict| tests(verdict, &log_of(&dir))).unwrap_or_default(),
+        damage,
+        files: files.iter().map(|path| path.display().to_string()).collect(),
+    })
+}
+
+fn limits(found: Found<'_>) -> Vec<String> {
+    let budget = serde_json::to_value(&found.arm.budget).unwrap_or_default();
+    let fields = budget.as_object().cloned().unwrap_or_default();
+    let numbers = fields.into_iter().filter(|(_, value)| value.is_number());
+    numbers.map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect()
+}
+
+/// The limits that steps count towards.
+fn caps(found: Found<'_>) -> Vec<Cap> {
+    let budget = &found.arm.budget;
+    let whole = |number: Option<u64>| number.map(|number| number as f64);
+    [
+        (CapKind::Steps, whole(budget.steps)),
+        (CapKind::InputTokens, whole(budget.input_tokens)),
+        (CapKind::OutputTokens, whole(budget.output_tokens)),
+        (CapKind::TotalTokens, whole(budget.total_tokens)),
+        (CapKind::Cost, budget.cost_usd),
+        (CapKind::WallSeconds, budget.wall_seconds),
+        (CapKind::WorkingSeconds, budget.working_seconds),
+        (CapKind::ToolSeconds, budget.tool_seconds),
+    ]
+    .into_iter()
+    .filter_map(|(kind, most)| Some(Cap { kind, most: most? }))
+    .collect()
+}
+
+fn log_of(dir: &TrialDir) -> String {
+    let bytes = dir.read_log();
+    let from = bytes.len().saturating_sub(MOST_LOG);
+    String::from_utf8_lossy(&bytes[from..]).into_owned()
+}
+
+/// Failed tests first; each kind in task order.
+fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
+    let mut lines = Vec::new();
+    let mut take = |kind: &'static str, group: &TestGroup, passed: bool| {
+        let ids = if passed { &group.passed } else { &group.failed };
+        lines.extend(ids.iter().map(|id| TestLine {
+            kind,
+            id: id.clone(),
+            status: verdict.tests.get(id).map(ToString::to_string).unwrap_or_default(),
+            passed,
+            log: if passed { String::new() } else { log::about(log, id) },
+            speaks: String::new(),
+        }));
+    };
+    for passed in [false, true] {
+        take("F2P", &verdict.fail_to_pass, passed);
+        take("P2P", &verdict.pass_to_pass, passed);
+    }
+    lines
+}
+
+/// People's labels of a trial and its steps, or of one step. Invalid labels are ignored here.
+pub fn labels_of(run: &RunDir, found: Found<'_>, step: Option<u64>) -> Vec<Said> {
+    let id = found.id();
+    let mut labels = run.labels().standing;
+    labels.retain(|label| label.trial == id && (step.is_none() || label.step == step));
+    labels.sort_by_key(|label| label.step);
+    let said = labels.into_iter().map(|label| Said {
+        step: label.step,
+        label: label.label,
+        comment: label.comment.unwrap_or_default(),
+    });
+    said.collect()
+}
+
+/// Returns the patch of a trial as text, or an empty string without a patch.
+pub fn patch_of(run: &RunDir, found: Found<'_>) -> String {
+    let patch = run.trial_path(&found.id()).read_patch().ok().flatten().unwrap_or_default();
+    String::from_utf8_lossy(&patch).into_owned()
+}
+
+/// The patch to compare with: gold, or else the reversed mask. Empty if there is neither.
+pub fn gold_of(task: &RunTask) -> String {
+    let mask = || Patch::read(task.task.mask.as_deref()?.as_bytes()).reversed().ok();
+    match &task.task.gold {
+        Some(gold) => gold.clone(),
+        None => mask()
+            .map(|gold| String::from_utf8_lossy(&gold.to_bytes()).into_owned())
+            .unwrap_or_default(),
+    }
+}

@@ -1,0 +1,245 @@
+//! Full-text search over the journals of runs. A journal is read event by event; a line that cannot
+//! match is only scanned as bytes.
+
+use proctor_record::{EventLine, Events, RunDir};
+use proctor_types::{Event, Message};
+use regex::{Regex, RegexBuilder, bytes};
+
+use super::{
+    Found,
+    place::{Form, Query, encoded},
+    planned,
+    shown::Shown,
+    words::{pretty, reasoning},
+};
+use crate::{
+    ViewError,
+    html::{Hit, Search},
+};
+
+/// Maximum matches shown.
+const HITS: usize = 200;
+/// Characters of context around a match.
+const BESIDE: usize = 90;
+/// Maximum characters of a match.
+const FOUND: usize = 200;
+/// Number of preceding matches that are checked for duplicates.
+const AGAIN: usize = 16;
+/// Size limit of a compiled pattern in bytes: handwritten patterns need less.
+const PATTERN: usize = 1 << 20;
+
+/// What to search for.
+struct Wanted {
+    text: Regex,
+    /// A literal part that every matching line contains.
+    part: Option<bytes::Regex>,
+}
+
+impl Wanted {
+    fn of(text: &str, is_pattern: bool) -> Result<Self, regex::Error> {
+        let plain = regex::escape(text);
+        let source = if is_pattern { text } else { &plain };
+        let regex = RegexBuilder::new(source).case_insensitive(true).size_limit(PATTERN).build()?;
+        // A journal escapes these, and those in a call's arguments twice.
+        let is_escaped =
+            |sign: char| sign.is_control() || !sign.is_ascii() || "\"\\/".contains(sign);
+        let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
+        let part = (!is_pattern && !part.is_empty())
+            .then(|| bytes::RegexBuilder::new(&regex::escape(part)).case_insensitive(true).build());
+        Ok(Self { text: regex, part: part.transpose()? })
+    }
+
+    fn may_have(&self, line: &[u8]) -> bool {
+        self.part.as_ref().is_none_or(|part| part.is_match(line))
+    }
+
+    /// The first match in a text, and the number of further ones.
+    fn hit(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
+        // A pattern that matches the empty string matches everywhere.
+        let mut all = self.text.find_iter(text).filter(|found| !found.is_empty());
+        let first = all.next()?.range();
+        Some((first, all.count()))
+    }
+}
+
+/// The result of a query, over all journals or one trial's.
+pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
+    let (text, trial) = (query.one("q"), query.one("trial"));
+    let mut search = Search {
+        text: text.to_owned(),
+        pattern: !query.one("pattern").is_empty(),
+        trial: trial.to_owned(),
+        ..Search::default()
+    };
+    if text.is_empty() {
+        return Ok(search);
+    }
+    let wanted = match Wanted::of(text, search.pattern) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            search.refused = format!("invalid regular expression: {error}");
+            return Ok(search);
+        }
+    };
+    for run in runs {
+        let dir = RunDir::view(&run.path)?;
+        for found in planned(&run.record) {
+            let place = Form::Served.trial(run.number, &found);
+            if !trial.is_empty() && !same_place(trial, run.number, &found) {
+                continue;
+            }
+            search.of += 1;
+            let journal = dir.trial_path(&found.id()).trajectory();
+            if search.cut || !journal.exists() {
+                continue;
+            }
+            search.read += 1;
+            let name = match runs.len() {
+                1 => found.name(),
+                _ => format!("{}: {}", run.name, found.name()),
+            };
+            // The trial's page reports a bad line.
+            for line in Events::of(&journal)?.flatten() {
+                if !wanted.may_have(line.json()) {
+                    continue;
+                }
+                for (place_in, text) in texts(&line) {
+                    let Some((at, more)) = wanted.hit(&text) else { continue };
+                    if search.hits.len() == HITS {
+                        search.cut = true;
+                        break;
+                    }
+                    let hit = hit(&name, &place, line.step, place_in, &text, at, more);
+                    // A call in a response is recorded again when it runs.
+                    if !search.hits.iter().rev().take(AGAIN).any(|known| *known == hit) {
+                        search.hits.push(hit);
+                    }
+                }
+                if search.cut {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(search)
+}
+
+/// Whether `RUN/TASK/ARM/ATTEMPT`, as people write it, names a trial.
+fn same_place(trial: &str, run: usize, found: &Found<'_>) -> bool {
+    trial == said(run, found)
+}
+
+/// A trial's address without percent-encoding, for people.
+pub fn said(run: usize, found: &Found<'_>) -> String {
+    let (task, arm) = (&found.task.task.id, super::place::arm_of(found));
+    format!("{run}/{task}/{arm}/{}", found.attempt)
+}
+
+/// The search for a test in a trial.
+pub fn for_test(run: usize, found: &Found<'_>, test: &str) -> String {
+    let name = test.rsplit("::").next().unwrap_or(test);
+    let bare = name.split('[').next().unwrap_or(name);
+    format!("search?q={}&trial={}", encoded(bare), encoded(&said(run, found)))
+}
+
+fn hit(
+    trial: &str,
+    href: &str,
+    step: u64,
+    place: String,
+    text: &str,
+    at: std::ops::Range<usize>,
+    more: usize,
+) -> Hit {
+    let (before, after) = (&text[..at.start], &text[at.end..]);
+    let from = before.char_indices().rev().nth(BESIDE).map_or(0, |(at, _)| at);
+    let to = after.char_indices().nth(BESIDE).map_or(after.len(), |(at, _)| at);
+    let found: String = text[at.clone()].chars().take(FOUND).collect();
+    // A browser searches within one block of text.
+    let line = found.lines().next().unwrap_or_default();
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    Hit {
+        trial: trial.to_owned(),
+        href: href.to_owned(),
+        step,
+        place,
+        before: format!("{}{}", if from > 0 { "\u{2026}" } else { "" }, &before[from..]),
+        after: format!("{}{}", &after[..to], if to < after.len() { "\u{2026}" } else { "" }),
+        fragment: encoded(&line),
+        found,
+        more,
+    }
+}
+
+/// The texts of an event with their labels.
+fn texts(line: &EventLine) -> Vec<(String, String)> {
+    let kinds = [
+        "model_asked",
+        "model_answered",
+        "grace_answered",
+        "model_attempted",
+        "tool_called",
+        "tool_returned",
+        "url_requested",
+        "try_failed",
+    ];
+    // Later requests repeat responses and outputs.
+    if !kinds.contains(&line.kind.as_str()) || (line.kind == "model_asked" && line.step > 0) {
+        return Vec::new();
+    }
+    let Ok(event) = line.event() else { return Vec::new() };
+    match event.event {
+        Event::ModelAsked { ask } => ask
+            .new
+            .messages
+            .into_iter()
+            .filter_map(|message| match message {
+                Message::System { content } => Some(("instructions".to_owned(), content)),
+                Message::User { content } => Some(("told".to_owned(), content)),
+                Message::Assistant { .. } | Message::Tool { .. } => None,
+            })
+            .collect(),
+        Event::ModelAnswered { answer } | Event::GraceAnswered { answer } => {
+            let mut all = vec![
+                ("reasoning".to_owned(), reasoning(&answer.extra)),
+                ("message".to_owned(), answer.content),
+            ];
+            let calls = answer.tool_calls.into_iter();
+            all.extend(
+                calls.map(|call| (format!("call of {}", call.name), pretty(&call.arguments))),
+            );
+            all
+        }
+        Event::ToolCalled { name, arguments, .. } => {
+            vec![(format!("call of {name}"), pretty(&arguments.to_string()))]
+        }
+        Event::ToolReturned { name, shown, .. } => vec![(format!("output of {name}"), shown)],
+        Event::UrlRequested(url) => {
+            vec![("egress".to_owned(), format!("{} {}", url.method, url.url))]
+        }
+        Event::ModelAttempted { error: Some(error), .. } => vec![("failed send".to_owned(), error)],
+        Event::TryFailed { fault, .. } => vec![("fault".to_owned(), fault.to_string())],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_finds_text_that_the_journal_escapes() {
+        let wanted = Wanted::of("Say \"Hello", false).unwrap();
+        assert!(wanted.may_have(br#"{"x":"he: say \\\"hello\\\""}"#));
+        assert!(!wanted.may_have(br#"{"x":"nothing"}"#));
+        assert_eq!(wanted.hit("x say \"hello\" SAY \"HELLO"), Some((2..12, 1)));
+        assert!(Wanted::of("(", true).is_err() && Wanted::of("(", false).is_ok());
+        assert_eq!(Wanted::of("x*", true).unwrap().hit("aaa"), None);
+        let found = hit("t", "1/t/a/1", 3, "message".into(), &"\u{e4}".repeat(500), 400..404, 0);
+        assert_eq!(found.before.chars().count(), BESIDE + 2);
+        assert_eq!(
+            (found.found.as_str(), found.fragment.as_str()),
+            ("\u{e4}\u{e4}", "%C3%A4%C3%A4")
+        );
+    }
+}

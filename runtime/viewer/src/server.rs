@@ -1,0 +1,217 @@
+//! Serves runs as read-only pages on loopback. Every page is created on request, so a run in progress
+//! is shown as it is.
+
+use std::{
+    convert::Infallible,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode, Uri,
+    body::{Bytes, Incoming},
+    header::{self, HeaderName, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpListener, task};
+
+use crate::{Page, Pages, ViewError};
+
+/// Pause after a failed accept.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Bytes of the token; enough to be unguessable.
+const TOKEN: usize = 16;
+
+/// A server of runs that listens on 127.0.0.1.
+pub struct Server {
+    site: Arc<Site>,
+    listener: TcpListener,
+}
+
+impl Server {
+    /// Opens the runs and listens. Port 0 is a free port.
+    ///
+    /// # Errors
+    /// A run cannot be read, or the port cannot be used.
+    pub async fn bind(runs: &[PathBuf], port: u16) -> Result<Self, ViewError> {
+        let pages = Pages::open(runs)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .await
+            .map_err(|source| ViewError::Port { port, source })?;
+        let address = listener.local_addr()?;
+        Ok(Self { site: Arc::new(Site { pages, token: token()?, address }), listener })
+    }
+
+    /// The address of the first page. It has a token that nobody can guess.
+    pub fn url(&self) -> String {
+        format!("http://{}/{}/", self.site.address, self.site.token)
+    }
+
+    /// Serves until `ended` completes.
+    pub async fn serve(self, ended: impl Future) {
+        let Self { site, listener } = self;
+        // Reading ten thousand trials takes a while; don't make the first page wait for it.
+        let ahead = Arc::clone(&site);
+        std::thread::spawn(move || ahead.pages.read_ahead());
+        tokio::pin!(ended);
+        loop {
+            let stream = tokio::select! {
+                _ = &mut ended => return,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    // The client is gone. Without free descriptors the error would repeat immediately.
+                    Err(_) => {
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                },
+            };
+            let site = Arc::clone(&site);
+            task::spawn(async move {
+                let service = service_fn(|request: Request<Incoming>| {
+                    let (site, method) = (Arc::clone(&site), request.method().clone());
+                    let uri = request.uri().clone();
+                    let host = request.headers().get(header::HOST).cloned();
+                    let known = request.headers().get(header::IF_NONE_MATCH).cloned();
+                    async move {
+                        let made = task::spawn_blocking(move || {
+                            site.answer(&method, &uri, host.as_ref()).unless(known.as_ref())
+                        });
+                        let answer = made
+                            .await
+                            .unwrap_or_else(|_| Answer::of(StatusCode::INTERNAL_SERVER_ERROR, ""));
+                        Ok::<_, Infallible>(answer.response())
+                    }
+                });
+                // A client that disconnects during a response is not our error.
+                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    }
+}
+
+fn token() -> io::Result<String> {
+    let mut bytes = [0_u8; TOKEN];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    if filled != TOKEN {
+        return Err(io::Error::other("failed to get random bytes from the kernel"));
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+struct Site {
+    pages: Pages,
+    token: String,
+    address: SocketAddr,
+}
+
+struct Answer {
+    status: StatusCode,
+    kind: &'static str,
+    body: Vec<u8>,
+    /// Its entity tag, which changes with the content.
+    tag: Option<HeaderValue>,
+}
+
+impl Answer {
+    fn of(status: StatusCode, body: &str) -> Self {
+        let kind = "text/plain; charset=utf-8";
+        Self { status, kind, body: body.as_bytes().to_owned(), tag: None }
+    }
+
+    /// Returns 304 if the client already has this content, so that an open page can poll cheaply.
+    fn unless(mut self, known: Option<&HeaderValue>) -> Self {
+        if self.status == StatusCode::OK {
+            let mut hasher = DefaultHasher::new();
+            self.body.hash(&mut hasher);
+            self.tag = HeaderValue::from_str(&format!("\"{:016x}\"", hasher.finish())).ok();
+            if known.is_some() && known == self.tag.as_ref() {
+                self.status = StatusCode::NOT_MODIFIED;
+                self.body.clear();
+            }
+        }
+        self
+    }
+
+    fn response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+        *response.status_mut() = self.status;
+        headers(response.headers_mut(), self.kind);
+        if let Some(tag) = self.tag {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
+        response
+    }
+}
+
+/// Restricts a page to its own content, the viewer's script and style sheet, and requests to this
+/// server.
+fn headers(map: &mut HeaderMap, kind: &'static str) {
+    let policy = HeaderValue::from_static(
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; \
+         form-action 'self'; frame-ancestors 'none'",
+    );
+    map.insert(header::CONTENT_SECURITY_POLICY, policy);
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ] {
+        map.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+impl Site {
+    fn answer(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> Answer {
+        // DNS rebinding: a page elsewhere whose name resolves to this server sends that name.
+        if !self.is_own(host) {
+            return Answer::of(StatusCode::FORBIDDEN, "unknown host name\n");
+        }
+        let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
+        if !same(parts.next().unwrap_or_default(), &self.token) {
+            return Answer::of(
+                StatusCode::FORBIDDEN,
+                "invalid token: open the URL that `proctor view` printed\n",
+            );
+        }
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Answer::of(StatusCode::METHOD_NOT_ALLOWED, "read only\n");
+        }
+        let root = format!("/{}/", self.token);
+        let (path, query) = (parts.next().unwrap_or_default(), uri.query().unwrap_or_default());
+        match self.pages.page(path, query, &root) {
+            Ok(Some(Page { kind, body })) => {
+                Answer { status: StatusCode::OK, kind, body, tag: None }
+            }
+            Ok(None) => Answer::of(StatusCode::NOT_FOUND, "page not found\n"),
+            Err(error) => {
+                let said = proctor_types::visible(&error.to_string()).into_owned();
+                Answer::of(StatusCode::INTERNAL_SERVER_ERROR, &format!("{said}\n"))
+            }
+        }
+    }
+
+    fn is_own(&self, host: Option<&HeaderValue>) -> bool {
+        let port = self.address.port();
+        let names = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{port}"));
+        host.and_then(|host| host.to_str().ok())
+            .is_some_and(|host| names.iter().any(|name| name == host))
+    }
+}
+
+/// Compares in constant time.
+fn same(a: &str, b: &str) -> bool {
+    let different = a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+    a.len() == b.len() && different == 0
+}

@@ -1,0 +1,113 @@
+//! One complete step of a trial.
+
+use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, between};
+use proctor_types::Event;
+
+use super::{
+    Index,
+    words::{arguments_text, pretty, reasoning},
+};
+use crate::html::{Call, Sent, Step, Url};
+
+/// Reads the lines of one step. `None`: the trial has no such step.
+pub fn step(index: &Index, blobs: &Blobs, number: u64) -> Option<Step> {
+    let row = index.rows.get(number.checked_sub(1)? as usize)?;
+    let mut step = Step { row: row.clone(), ..Step::default() };
+    for line in index.step(number) {
+        match line.and_then(|line| line.event()) {
+            Ok(event) => tell(&mut step, event.event),
+            Err(bad) => step.notes.push(bad.to_string()),
+        }
+    }
+    if let Some([before, after, first]) = index.trees(number) {
+        // A damaged tree does not affect the rest of the step.
+        let mut told = |diff: Result<String, RecordError>| {
+            diff.unwrap_or_else(|error| {
+                step.notes.push(error.to_string());
+                String::new()
+            })
+        };
+        let changed = told(diff(blobs, before, after));
+        let so_far = if first == before { String::new() } else { told(diff(blobs, first, after)) };
+        (step.diff, step.so_far) = (changed, so_far);
+    }
+    Some(step)
+}
+
+fn tell(step: &mut Step, event: Event) {
+    match event {
+        Event::ModelAnswered { answer } => {
+            step.reasoning = reasoning(&answer.extra);
+            let calls = answer.tool_calls.into_iter();
+            let call = |call: proctor_types::ToolCall| Call {
+                name: call.name,
+                arguments: pretty(&call.arguments),
+                ..Call::default()
+            };
+            step.calls = calls.map(call).collect();
+            step.message = answer.content;
+        }
+        Event::ToolCalled { name, arguments, .. } => {
+            let arguments = pretty(&arguments.to_string());
+            if !step.calls.iter().any(|call| call.name == name && call.arguments == arguments) {
+                step.calls.push(Call { name, arguments, ..Call::default() });
+            }
+        }
+        Event::ToolReturned { name, shown, full, exit_status, seconds, malformed, .. } => {
+            // Outputs arrive in the order of their calls.
+            let waiting =
+                step.calls.iter_mut().find(|call| call.shown.is_none() && call.name == name);
+            if let Some(call) = waiting {
+                call.shown = Some(shown);
+                call.full = full;
+                call.exit_status = exit_status;
+                call.seconds = Some(seconds);
+                call.malformed = malformed;
+            }
+        }
+        Event::UrlRequested(url) => step.urls.push(Url {
+            method: url.method,
+            url: url.url,
+            decision: serde_json::to_value(url.decision)
+                .map(|one| arguments_text(&one))
+                .unwrap_or_default(),
+            why: url.rule.or(url.error).unwrap_or_default(),
+        }),
+        Event::ModelAttempted {
+            attempt,
+            status,
+            error,
+            wait_seconds,
+            queued_seconds,
+            seconds,
+            request,
+            body,
+            ..
+        } => {
+            if let Some(error) = error {
+                step.notes.push(format!("attempt {attempt} failed: {error}"));
+            }
+            let waited_seconds = wait_seconds + queued_seconds;
+            step.sends.push(Sent { attempt, status, seconds, waited_seconds, request, body });
+        }
+        Event::TrialResumed { whole_steps, .. } if whole_steps < step.row.number => {
+            step.notes.push("interrupted during this step; its calls ran again".into());
+            step.calls.iter_mut().for_each(|call| call.shown = None);
+        }
+        Event::BudgetReached { budget, .. } => {
+            step.notes.push(format!("reached the limit on {budget}"))
+        }
+        Event::TryFailed { fault, .. } => step.notes.push(fault.to_string()),
+        _ => {}
+    }
+}
+
+fn diff(blobs: &Blobs, before: &str, after: &str) -> Result<String, RecordError> {
+    if before == after {
+        return Ok(String::new());
+    }
+    let policy = PatchPolicy::shipped()?;
+    let (before, after) = (Tree::load(blobs, before)?, Tree::load(blobs, after)?);
+    let found = between(&before, &after, blobs, policy)?;
+    Ok(String::from_utf8_lossy(&found.bytes).into_owned())
+}

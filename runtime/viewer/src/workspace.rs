@@ -1,0 +1,132 @@
+//! The work directory after a step, one directory at a time, and the content of a file.
+
+use std::collections::BTreeMap;
+
+use proctor_record::{Blobs, RecordError, Tree};
+
+use super::{
+    Index,
+    place::{Query, encoded},
+};
+use crate::html::{Entry, Folder, Opened};
+
+/// Maximum entries listed per directory, and maximum bytes shown per file.
+const LISTED: usize = 1_000;
+const SHOWN: usize = 256 << 10;
+
+/// One entry of a directory in the tree.
+#[derive(Default)]
+struct Below {
+    is_folder: bool,
+    /// Number of paths below it, and how many of them the step changed.
+    paths: u64,
+    changed: u64,
+    size: u64,
+    mark: &'static str,
+    /// The target of a link.
+    link: String,
+}
+
+/// The directory that `in` names and the file that `open` names. `None`: there is no snapshot yet.
+pub fn workspace(
+    index: &Index,
+    blobs: &Blobs,
+    number: u64,
+    query: &Query,
+) -> Result<Option<Folder>, RecordError> {
+    let Some([before, after, _]) = index.trees(number) else { return Ok(None) };
+    let tree = Tree::load(blobs, after)?;
+    let earlier = if before == after { tree.clone() } else { Tree::load(blobs, before)? };
+    let place = query.one("in").trim_matches('/').to_owned();
+    let inside = if place.is_empty() { String::new() } else { format!("{place}/") };
+    let mut names: BTreeMap<Vec<u8>, Below> = BTreeMap::new();
+    let gone = earlier.entries.iter().filter(|(path, _)| !tree.entries.contains_key(*path));
+    for (path, entry) in tree.entries.iter().chain(gone) {
+        let Some(rest) = path.as_bytes().strip_prefix(inside.as_bytes()) else { continue };
+        if rest.is_empty() {
+            continue;
+        }
+        let mut parts = rest.splitn(2, |byte| *byte == b'/');
+        let below = names.entry(parts.next().unwrap_or_default().to_vec()).or_default();
+        let mark = match (earlier.entries.get(path), tree.entries.get(path)) {
+            (None, _) => "new",
+            (_, None) => "gone",
+            (Some(then), Some(now)) if then != now => "changed",
+            _ => "",
+        };
+        if parts.next().is_some() {
+            below.is_folder = true;
+            below.paths += 1;
+            below.changed += u64::from(!mark.is_empty());
+        } else {
+            // An entry without content or target is a directory, or unreadable.
+            below.is_folder |= entry.hash.is_none() && entry.link.is_none();
+            (below.size, below.mark) = (entry.size, mark);
+            below.link = entry.link.as_ref().map(ToString::to_string).unwrap_or_default();
+        }
+    }
+    let left_out = names.len().saturating_sub(LISTED);
+    let opened = query.one("open");
+    let entry = |(name, below): (Vec<u8>, Below)| {
+        // A name that is not UTF-8 can be listed but not requested.
+        let href = match std::str::from_utf8(&name) {
+            Ok(_) if below.mark == "gone" && !below.is_folder => String::new(),
+            Ok(_) if !below.link.is_empty() => String::new(),
+            Ok(name) if below.is_folder => address(&format!("{inside}{name}"), ""),
+            Ok(name) => address(&place, &format!("{inside}{name}")),
+            Err(_) => String::new(),
+        };
+        let Below { is_folder, paths, changed, size, mark, link } = below;
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let is_open = !is_folder && format!("{inside}{name}") == opened;
+        Entry { name, href, is_folder, paths, changed, size, mark, link, is_open }
+    };
+    let (folders, files): (Vec<_>, Vec<_>) =
+        names.into_iter().take(LISTED).partition(|(_, below)| below.is_folder);
+    let entries = folders.into_iter().chain(files).map(entry).collect();
+    Ok(Some(Folder {
+        above: above(&place),
+        entries,
+        left_out,
+        paths: tree.entries.len(),
+        opened: open(&tree, blobs, opened)?,
+    }))
+}
+
+/// The directories from the top to this one, each with its address.
+fn above(place: &str) -> Vec<(String, String)> {
+    let mut all = vec![("/".to_owned(), address("", ""))];
+    let mut path = String::new();
+    for part in place.split('/').filter(|part| !part.is_empty()) {
+        path = if path.is_empty() { part.to_owned() } else { format!("{path}/{part}") };
+        all.push((part.to_owned(), address(&path, "")));
+    }
+    all
+}
+
+fn address(place: &str, file: &str) -> String {
+    let open = if file.is_empty() { String::new() } else { format!("&open={}", encoded(file)) };
+    format!("?in={}{open}#workspace", encoded(place))
+}
+
+fn open(tree: &Tree, blobs: &Blobs, path: &str) -> Result<Option<Opened>, RecordError> {
+    let found = tree.entries.iter().find(|(known, _)| known.as_bytes() == path.as_bytes());
+    let Some(hash) = found.and_then(|(_, entry)| entry.hash.clone()).filter(|_| !path.is_empty())
+    else {
+        return Ok(None);
+    };
+    let mut opened = Opened { path: path.to_owned(), hash, ..Opened::default() };
+    if !blobs.has(&opened.hash) {
+        opened.why_not = "Unchanged file of the environment: only its hash is recorded.".to_owned();
+        return Ok(Some(opened));
+    }
+    let bytes = blobs.get(&opened.hash)?;
+    let shown = &bytes[..bytes.len().min(SHOWN)];
+    match shown.contains(&0) {
+        true => opened.why_not = format!("Binary file: {} bytes.", bytes.len()),
+        false => opened.text = String::from_utf8_lossy(shown).into_owned(),
+    }
+    opened.is_cut = bytes.len() > SHOWN;
+    opened.is_kept = true;
+    Ok(Some(opened))
+}

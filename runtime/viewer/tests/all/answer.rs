@@ -1,0 +1,317 @@
+//! What the report's page says of known trials: the headline, charts, tasks and controls.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+use std::collections::BTreeMap;
+
+use proctor_report::{CURVE_SCHEMA, Cost, Curve, Point, TaskFacts, TrialResult, build, compare};
+use proctor_types::{
+    Arm, EarlierTries, Ending, Integrity, Outcome, Reason, Spent, TaskId, TestGroup, Verdict,
+};
+use proctor_viewer::html::{ReportPage, report};
+use roxmltree::{Document, Node, ParsingOptions};
+use serde_json::json;
+
+const TASKS: usize = 20;
+
+fn arm(name: &str) -> Arm {
+    let (scaffold, model) = match name {
+        "gold" | "noop" => (name, json!(null)),
+        _ => ("tools", json!({ "base_url": "https://model.example/v1", "name": name })),
+    };
+    let arm: Arm = serde_json::from_value(json!({
+        "id": "", "name": name, "scaffold": scaffold, "model": model, "budget": {},
+        "sandbox": { "kind": "native", "cpus": 1.0, "memory_mb": 512 }, "network": {},
+        "prompts": null, "settings": { "of": name },
+    }))
+    .unwrap();
+    arm.identified()
+}
+
+fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> TrialResult {
+    let id = TaskId::new(format!("task-{task:02}"));
+    let steps = if arm.is_control() { 0 } else { 10 + task as u64 };
+    let (input_tokens, output_tokens) = (steps * 1000, steps * 10);
+    let spent = Spent { steps, input_tokens, output_tokens, cost_usd, ..Spent::default() };
+    TrialResult {
+        arm: arm.id.clone(),
+        arm_name: arm.name.clone(),
+        control: arm.is_control(),
+        task: id.clone(),
+        attempt: 1,
+        outcome: Some(Outcome { spent, ..Outcome::unmeasured(1, Ending::Submitted) }),
+        earlier: EarlierTries::default(),
+        unasked: false,
+        verdict: resolved.map(|resolved| Verdict {
+            schema_version: 1,
+            task: id,
+            resolved,
+            counted: None,
+            passed_rate: if resolved { 1.0 } else { 0.25 },
+            rewards: Default::default(),
+            fail_to_pass: TestGroup::default(),
+            pass_to_pass: TestGroup::default(),
+            tests: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            integrity: Integrity::Clean,
+            evidence: vec![],
+            environment: None,
+            noise: Default::default(),
+            reason: (!resolved).then_some(Reason::Assertion),
+            exceptions: BTreeMap::new(),
+        }),
+        patch_bytes: Some(10),
+        damage: vec![],
+        single: None,
+        facts: TaskFacts::default(),
+    }
+}
+
+/// `a` resolves five tasks at 10 cents a trial, `b` fifteen at 13, and `c` four at 20, with one
+/// verdict missing. `gold` resolves all, `noop` none.
+fn page(curves: &[Curve]) -> String {
+    let arms = ["a", "b", "c", "gold", "noop"].map(arm);
+    let mut trials = Vec::new();
+    for task in 0..TASKS {
+        for arm in &arms {
+            let (solved, cost) = match arm.name.as_str() {
+                "a" => (task < 5, 0.10),
+                "b" => (task < 15, 0.13),
+                "c" => (task < 4, 0.20),
+                name => (name == "gold", 0.0),
+            };
+            let is_open = arm.name == "c" && task == TASKS - 1;
+            trials.push(trial(arm, task, (!is_open).then_some(solved), cost));
+        }
+    }
+    let comparison = compare(&trials, None);
+    let mut of = build(trials.clone());
+    for (told, arm) in of.arms.iter_mut().zip(&arms) {
+        told.describe(arm);
+    }
+    let page = ReportPage {
+        report: &of,
+        comparison: Some(&comparison),
+        trials: &trials,
+        runs: &[],
+        curves,
+    };
+    report(&page).unwrap()
+}
+
+fn tree(page: &str) -> Document<'_> {
+    let body = page.strip_prefix("<!doctype html>\n").unwrap();
+    Document::parse_with_options(body, ParsingOptions::default()).unwrap()
+}
+
+fn by_id<'a>(tree: &'a Document<'a>, id: &str) -> Node<'a, 'a> {
+    let found = tree.descendants().find(|node| node.attribute("id") == Some(id));
+    found.unwrap_or_else(|| panic!("nothing is called {id}"))
+}
+
+fn has_class(node: &Node<'_, '_>, class: &str) -> bool {
+    node.attribute("class").is_some_and(|all| all.split(' ').any(|one| one == class))
+}
+
+/// All text of a node, with single spaces.
+fn text(node: Node<'_, '_>) -> String {
+    let all: Vec<&str> =
+        node.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
+    all.concat().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn all_of<'a>(node: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
+    node.descendants().filter(|node| has_class(node, class)).collect()
+}
+
+/// The cells of each row of a table's body.
+fn rows(table: Node<'_, '_>) -> Vec<Vec<String>> {
+    let body = table.descendants().find(|node| node.has_tag_name("tbody")).unwrap();
+    let rows = body.children().filter(|node| node.has_tag_name("tr"));
+    rows.map(|row| row.children().filter(|node| node.is_element()).map(text).collect()).collect()
+}
+
+#[test]
+fn the_page_begins_with_the_answer() {
+    let page = page(&[]);
+    let tree = tree(&page);
+    let main = tree.descendants().find(|node| node.has_tag_name("main")).unwrap();
+    let first = main.children().find(|node| node.is_element()).unwrap();
+    assert_eq!(first.attribute("id"), Some("answer"));
+    let claims: Vec<String> = all_of(first, "claim").into_iter().map(text).collect();
+    assert_eq!(claims.len(), 3, "no pair with a control: {claims:?}");
+    let [one, other, last] = claims.as_slice() else { panic!("{claims:?}") };
+    assert!(one.starts_with("b resolves 57.9 points more than c (95 % "), "{one}");
+    assert!(one.ends_with(" at 0.65 times the cost."), "{one}");
+    assert!(other.starts_with("b resolves 50.0 points more than a (95 % "), "{other}");
+    assert!(other.ends_with(" at 1.3 times the cost."), "{other}");
+    assert!(last.starts_with("No clear difference: a resolves 5.3 points more than c"), "{last}");
+    let better = all_of(first, "better").len();
+    assert_eq!(better, 2, "only what is distinguishable is marked");
+
+    let said = text(first);
+    assert!(said.contains("75.0 % against 25.0 % of 20 shared tasks"), "{said}");
+    assert!(said.contains("Incomplete: some trials have no verdict"), "{said}");
+    assert!(said.contains("a: 15 of 20 trials: 15 assertion"), "{said}");
+    for check in [
+        "warning: 99 of 100 trials have a verdict",
+        "good: No verdict is suspect",
+        "good: Controls: gold resolves 20 of 20, noop resolves 0 of 20",
+        "good: No trial ended at a limit of its own",
+    ] {
+        assert!(said.contains(check), "{check}: {said}");
+    }
+    assert!(text(tree.root()).contains("3 arms and 2 controls, 20 tasks, 100 trials"));
+}
+
+#[test]
+fn controls_are_listed_apart() {
+    let page = page(&[]);
+    let tree = tree(&page);
+    for id in ["plot-resolved", "plot-passed", "plot-forest-resolved", "plot-each-cost"] {
+        let names: Vec<String> = all_of(by_id(&tree, id), "name").into_iter().map(text).collect();
+        assert_eq!(names.len(), 3, "{id}: {names:?}");
+        assert!(names.iter().all(|name| !name.contains("gold") && !name.contains("noop")));
+    }
+    let results = by_id(&tree, "results");
+    let tables: Vec<_> = results.descendants().filter(|node| node.has_tag_name("table")).collect();
+    let names = |table: Node<'_, '_>, column: usize| -> Vec<String> {
+        rows(table).into_iter().map(|row| row[column].clone()).collect()
+    };
+    assert_eq!(names(tables[0], 1), ["a", "b", "c"]);
+    assert_eq!(names(tables[1], 0), ["gold", "noop"]);
+    let resolved = &rows(tables[1])[0][1];
+    assert!(resolved.starts_with("100.0") && resolved.ends_with("20/20"), "{resolved}");
+}
+
+#[test]
+fn the_forest_plot_has_the_better_arm_first() {
+    let page = page(&[]);
+    let tree = tree(&page);
+    let plot = by_id(&tree, "plot-forest-resolved");
+    let names: Vec<String> = all_of(plot, "name").into_iter().map(text).collect();
+    assert_eq!(names, ["b minus a", "a minus c", "b minus c"]);
+    let values: Vec<String> = all_of(plot, "value").into_iter().map(text).collect();
+    assert!(values[0].starts_with("+50.0") && values[2].starts_with("+57.9"), "{values:?}");
+    // Each has a point between the ends of its interval; only one interval crosses 0.
+    let percent = |node: &Node<'_, '_>, of: &str| -> f64 {
+        node.attribute(of).unwrap().strip_suffix('%').unwrap().parse().unwrap()
+    };
+    let mut crossing = Vec::new();
+    for (row, name) in plot.children().filter(|node| node.is_element()).skip(1).zip(&names) {
+        let point = percent(&all_of(row, "point")[0], "cx");
+        let line = all_of(row, "range")[0];
+        let (from, to) = (percent(&line, "x1"), percent(&line, "x2"));
+        assert!(from < point && point < to && from >= 0.0 && to <= 100.0, "{name}");
+        if from < 50.0 {
+            crossing.push(name.as_str());
+        }
+    }
+    assert_eq!(crossing, ["a minus c"]);
+}
+
+#[test]
+fn the_pareto_front_has_what_no_arm_beats() {
+    let page = page(&[]);
+    let tree = tree(&page);
+    let cost = by_id(&tree, "cost");
+    // `c` costs more than `b` and resolves less.
+    let filled = |dot: &Node<'_, '_>| !has_class(dot, "hollow");
+    let plane = all_of(cost, "plane")[0];
+    let dots: Vec<bool> = all_of(plane, "point").iter().map(filled).collect();
+    assert_eq!(dots, [true, true, false]);
+    assert_eq!(all_of(plane, "front").len(), 1);
+    let table = cost.descendants().find(|node| node.has_tag_name("table")).unwrap();
+    let front: Vec<[String; 2]> =
+        rows(table).into_iter().map(|row| [row[1].clone(), row[6].clone()]).collect();
+    let expected = [["a", "yes"], ["b", "yes"], ["c", "no"]];
+    assert_eq!(front, expected.map(|row| row.map(str::to_owned)));
+    // 2 dollars for 5 tasks, 2.60 for 15, 4 for 4.
+    let each: Vec<String> = rows(table).into_iter().map(|row| row[5].clone()).collect();
+    assert_eq!(each, ["$0.40", "$0.17", "$1.00"]);
+}
+
+#[test]
+fn tasks_are_shown_by_arm_the_easiest_first() {
+    let page = page(&[]);
+    let tree = tree(&page);
+    let tasks = by_id(&tree, "tasks");
+    assert!(
+        text(tasks)
+            .contains("Of 20 tasks, 4 are resolved by every arm in every attempt and 4 by none")
+    );
+    let table = all_of(tasks, "heat")[0];
+    let shown = rows(table);
+    assert_eq!(shown.len(), TASKS);
+    assert_eq!(shown[0], ["task-00", "yes", "yes", "yes"]);
+    assert_eq!(shown[4], ["task-04", "yes", "yes", "no (25.0 % F2P)"]);
+    assert_eq!(shown[TASKS - 1], ["task-19", "no (25.0 % F2P)", "no (25.0 % F2P)", "not graded"]);
+    let count = |class: &str| {
+        let cells = table.descendants().filter(|node| node.has_tag_name("td"));
+        cells.filter(|cell| has_class(cell, class)).count()
+    };
+    assert_eq!([count("all"), count("none"), count("unknown")], [24, 35, 1]);
+    // A tile for each resolved task, and one for the missing verdict.
+    let strips = all_of(tasks, "tiles");
+    let tiles: Vec<usize> = strips.iter().map(|strip| all_of(*strip, "tile").len() - 1).collect();
+    assert_eq!(tiles, [5, 15, 5]);
+    assert_eq!(all_of(strips[2], "open").len(), 1);
+}
+
+#[test]
+fn curves_are_drawn_from_what_was_used_and_from_graded_snapshots() {
+    let a = arm("a");
+    let point = |at: f64, resolved: u64| Point {
+        arm: a.id.clone(),
+        name: "a".to_owned(),
+        budget: "steps".to_owned(),
+        at,
+        trials: 20,
+        graded: 20,
+        resolved,
+        resolved_rate: resolved as f64 / 20.0,
+        interval: Some([0.0, 0.5]),
+        passed_rate: 0.5,
+        passed_interval: None,
+        truncated: false,
+        bound: 3,
+    };
+    let curve = Curve {
+        schema_version: CURVE_SCHEMA,
+        points: vec![point(10.0, 1), point(20.0, 4)],
+        first_resolved: vec![],
+        checks: vec![],
+        cost: Cost::default(),
+    };
+    let page = page(&[curve]);
+    let tree = tree(&page);
+    // The first task took 10 steps, the fifth 14: five percent of trials each.
+    let figure =
+        by_id(&tree, "plot-within-steps").ancestors().find(|node| node.has_tag_name("figure"));
+    let figure = figure.unwrap();
+    assert_eq!(all_of(figure, "line").len(), 3, "a line for each arm");
+    let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
+    let last = rows(table).pop().unwrap();
+    assert_eq!(last[1..], ["25.0 %", "75.0 %", "20.0 %"]);
+    let figure = by_id(&tree, "plot-curve-1").ancestors().find(|node| node.has_tag_name("figure"));
+    let figure = figure.unwrap();
+    assert_eq!(all_of(figure, "point").len(), 2);
+    let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
+    let expected = [["10", "5.0 % (0.0 to 50.0)"], ["20", "20.0 % (0.0 to 50.0)"]];
+    assert_eq!(rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn reasons_of_failure_have_a_bar_for_each_arm() {
+    let page = page(&[]);
+    let tree = tree(&page);
+    let endings = by_id(&tree, "endings");
+    let table = all_of(endings, "bars")[0];
+    // The trial without a verdict has no reason of its own.
+    let expected = [["assertion", "15", "5", "15"], ["infrastructure", "", "", "1"]];
+    assert_eq!(rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
+    let bars: Vec<&str> =
+        all_of(table, "bar").iter().filter_map(|bar| bar.attribute("width")).collect();
+    assert_eq!(bars, ["100.0%", "33.33%", "100.0%", "6.67%"]);
+    assert!(text(endings).contains("No trial ended at a limit of its own."));
+}

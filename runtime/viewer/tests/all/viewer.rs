@@ -1,0 +1,213 @@
+//! The viewer's pages for a trial whose every text is hostile.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+
+use proctor_viewer::html::{
+    Call, Cap, CapKind, Cell, Choice, Choices, Entry, FILES, Filter, Folder, Hit, Links, Matrix,
+    Opened, Overview, Row, Said, Search, Sent, Side, Step, StepRow, TestLine, Trial, Url, beside,
+    matrix, search, step, trial, whole,
+};
+use roxmltree::Document;
+
+const TRICK: &str = "<script>alert(1)</script>\"' onload=x></pre></span></table>{{ 7*7 }}\u{1b}[2J\u{202e}\u{0}\n+<b>\n-<i>";
+
+fn all_pages() -> Vec<String> {
+    let text = TRICK.to_owned();
+    let row = StepRow {
+        number: 2,
+        did: vec![text.clone()],
+        failed: true,
+        denied: 1,
+        ..StepRow::default()
+    };
+    let told = Trial {
+        run: text.clone(),
+        task: text.clone(),
+        arm: text.clone(),
+        attempt: 1,
+        outcome: text.clone(),
+        resolved: Some(false),
+        reason: text.clone(),
+        why: vec![text.clone()],
+        integrity: text.clone(),
+        evidence: vec![(text.clone(), text.clone(), vec![2])],
+        steps: vec![StepRow { number: 1, ..StepRow::default() }, row.clone()],
+        limits: vec![text.clone()],
+        caps: vec![Cap { kind: CapKind::Steps, most: 4.0 }],
+        beside: "beside/a".into(),
+        tests: vec![TestLine {
+            kind: "F2P",
+            id: text.clone(),
+            status: text.clone(),
+            passed: false,
+            log: text.clone(),
+            speaks: "search?q=a".into(),
+        }],
+        damage: vec![text.clone()],
+        labels: vec![Said { step: Some(2), label: text.clone(), comment: text.clone() }],
+        files: vec![text.clone()],
+        ..Trial::default()
+    };
+    let whole = Step {
+        row,
+        message: text.clone(),
+        reasoning: text.clone(),
+        calls: vec![Call {
+            name: text.clone(),
+            arguments: text.clone(),
+            shown: Some(text.clone()),
+            full: Some("ab".into()),
+            ..Call::default()
+        }],
+        urls: vec![Url {
+            method: text.clone(),
+            url: text.clone(),
+            decision: text.clone(),
+            why: text.clone(),
+        }],
+        notes: vec![text.clone()],
+        diff: text.clone(),
+        so_far: text.clone(),
+        sends: vec![Sent { attempt: 1, request: Some("ab".into()), ..Sent::default() }],
+        labels: vec![Said { step: None, label: text.clone(), comment: text.clone() }],
+        workspace: Some(Folder {
+            above: vec![
+                ("/".into(), "?in=#workspace".into()),
+                (text.clone(), "?in=a#workspace".into()),
+            ],
+            entries: vec![Entry {
+                name: text.clone(),
+                href: "?in=a".into(),
+                link: text.clone(),
+                mark: "new",
+                ..Entry::default()
+            }],
+            left_out: 1,
+            paths: 2,
+            opened: Some(Opened {
+                path: text.clone(),
+                text: text.clone(),
+                is_kept: true,
+                ..Opened::default()
+            }),
+        }),
+    };
+    let cell = Cell {
+        href: "1/a/b/1".into(),
+        attempt: 1,
+        word: "resolved",
+        class: "no",
+        ending: text.clone(),
+        reason: text.clone(),
+        steps: text.clone(),
+    };
+    let run = Matrix {
+        run: text.clone(),
+        state: text.clone(),
+        going_on: vec![("1/a/b/1".into(), text.clone())],
+        arms: vec![(text.clone(), text.clone())],
+        rows: vec![Row {
+            task: text.clone(),
+            beside: String::new(),
+            cells: vec![vec![cell.clone()], vec![cell.clone(), cell]],
+        }],
+        findings: vec![text.clone()],
+    };
+    let choices = vec![(text.clone(), 1)];
+    let overview = Overview {
+        runs: vec![run],
+        filter: Filter { text: text.clone(), page: 1, ..Filter::default() },
+        choices: Choices { arms: choices.clone(), outcomes: choices.clone(), reasons: choices },
+        shown: 1,
+        of: 2,
+        pages: 2,
+        again: "?page=".into(),
+        live: true,
+    };
+    let side = Side {
+        name: text.clone(),
+        href: "1/a/b/1".into(),
+        word: "resolved",
+        class: "yes",
+        detail: text.clone(),
+        steps: told.steps.clone(),
+        at: Some(whole.clone()),
+    };
+    let other = Side { steps: vec![StepRow { act: 5, ..told.steps[1].clone() }], ..side.clone() };
+    let choice = Choice { value: text.clone(), name: text.clone(), shown: true };
+    let hit = Hit {
+        trial: text.clone(),
+        href: "1/a/b/1".into(),
+        step: 2,
+        place: text.clone(),
+        before: text.clone(),
+        found: text.clone(),
+        after: text.clone(),
+        more: 1,
+        fragment: "a%20b".into(),
+    };
+    let found = Search { text: text.clone(), hits: vec![hit], cut: true, ..Search::default() };
+    let links = Links { root: "/t/", here: "/t/1/a/b/1", served: true, ..Links::default() };
+    let rows = [1, 2, 3].map(|number| StepRow { number, ..StepRow::default() });
+    vec![
+        matrix(&overview, &links).unwrap(),
+        trial(&told, &links, &text, &text, true).unwrap(),
+        step(&whole, &text, &rows, &links, true).unwrap(),
+        beside(&text, &[side, other], &[choice], &links).unwrap(),
+        search(&found, &links).unwrap(),
+    ]
+}
+
+#[test]
+fn viewer_escapes_hostile_text() {
+    for page in all_pages() {
+        assert_eq!(proctor_types::visible(&page), page, "something on the page acts on its reader");
+        let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+        for node in tree.descendants().filter(|node| node.is_element()) {
+            let name = node.tag_name().name();
+            assert!(!["style", "b", "i", "img", "iframe", "object"].contains(&name), "{name}");
+            if name == "script" {
+                assert_eq!(node.attribute("src"), Some("/t/viewer.js"));
+                assert!(node.text().unwrap_or_default().is_empty(), "a script stands on the page");
+            }
+            for attribute in node.attributes() {
+                let (on, value) = (attribute.name(), attribute.value());
+                assert!(!on.starts_with("on") && on != "style", "{on}");
+                let inside = value.starts_with('#') || value.starts_with("/t/");
+                assert!(!["href", "src", "action"].contains(&on) || inside, "{value}");
+            }
+        }
+        let text: String = tree
+            .descendants()
+            .filter(|node| node.is_text())
+            .filter_map(|node| node.text())
+            .collect();
+        let seen = text.matches("<script>alert(1)</script>\"' onload=x></pre>").count();
+        assert!(seen >= 5 && text.contains("{{ 7*7 }}\\u{1b}[2J\\u{202e}\\u{0}"), "{seen}");
+    }
+}
+
+#[test]
+fn viewer_pages_link_to_each_other() {
+    let pages = all_pages();
+    let links = |page: &str| -> Vec<String> {
+        let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+        tree.descendants().filter_map(|node| node.attribute("href")).map(str::to_owned).collect()
+    };
+    assert!(links(&pages[0]).contains(&"/t/1/a/b/1".to_owned()));
+    assert!(links(&pages[0]).contains(&"/t/?page=2".to_owned()));
+    assert!(links(&pages[1]).contains(&"/t/beside/a".to_owned()));
+    assert!(links(&pages[1]).contains(&"/t/1/a/b/1/step/2".to_owned()));
+    assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/3".to_owned()));
+    assert!(links(&pages[2]).contains(&"/t/1/a/b/1/step/1".to_owned()));
+}
+
+#[test]
+fn viewer_assets_are_small_and_self_contained() {
+    let bytes: usize = FILES.iter().map(|(_, _, pieces)| whole(pieces).len()).sum();
+    assert!(bytes < 40_000, "{bytes}");
+    for (name, _, pieces) in &FILES {
+        let text = whole(pieces);
+        assert!(!text.contains("://") && !text.contains("innerHTML"), "{name}");
+    }
+}

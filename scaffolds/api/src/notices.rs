@@ -1,0 +1,189 @@
+//! What the conversation tells a model about its budget: `prompts/budget/`.
+
+use minijinja::{Environment, UndefinedBehavior, value::Serde};
+use proctor_types::{
+    Ask, Budget, BudgetEnding, BudgetKind, Disclosure, Fault, Layer, Message, Spent,
+};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+const COUNTDOWN: &str = include_str!("../../../prompts/budget/countdown.md.j2");
+const GRACE: &str = include_str!("../../../prompts/budget/grace.md.j2");
+
+/// The texts that a budget adds to a conversation: factors of the arm. Empty for a budget that is
+/// hidden, or announced once with a hard end.
+pub fn notices(budget: &Budget) -> Map<String, Value> {
+    let mut texts = Map::new();
+    if budget.disclosure == Disclosure::Countdown {
+        texts.insert("countdown".into(), COUNTDOWN.into());
+    }
+    if budget.ending == BudgetEnding::Grace {
+        texts.insert("grace".into(), GRACE.into());
+    }
+    texts
+}
+
+/// The remainder of one limit.
+#[derive(Debug, Serialize)]
+struct Left {
+    left: String,
+    limit: String,
+    unit: &'static str,
+}
+
+/// The remaining wall, working and tool time, in seconds. Absent: no limit.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TimeLeft {
+    /// Of the wall clock.
+    pub wall: Option<f64>,
+    /// Without waits for endpoints.
+    pub working: Option<f64>,
+    /// In tools.
+    pub tools: Option<f64>,
+}
+
+/// Returns the request with the remainder of every limit appended to its last message. Later
+/// requests omit the notice: an outdated remainder would mislead and costs tokens on every request.
+///
+/// # Errors
+/// The template is wrong.
+pub fn count_down(ask: Ask, budget: &Budget, spent: &Spent, time: TimeLeft) -> Result<Ask, Fault> {
+    let left = left(budget, spent, time);
+    if left.is_empty() {
+        return Ok(ask);
+    }
+    let notice = render(COUNTDOWN, json!({ "left": left }))?;
+    Ok(with(ask, &notice))
+}
+
+/// The request for the final response after the limit.
+///
+/// # Errors
+/// The template is wrong.
+pub fn last_words(ask: Ask, kind: BudgetKind) -> Result<Ask, Fault> {
+    let notice = render(GRACE, json!({ "unit": unit(kind) }))?;
+    Ok(with(ask, &notice))
+}
+
+/// Adds the notice to the last message rather than after it: some endpoints reject two consecutive
+/// messages with the same role.
+fn with(mut ask: Ask, notice: &str) -> Ask {
+    if let Some(last) = ask.messages.last_mut() {
+        let (Message::System { content }
+        | Message::User { content }
+        | Message::Tool { content, .. }
+        | Message::Assistant { content, .. }) = last;
+        let gap = if content.is_empty() { "" } else { "\n\n" };
+        content.push_str(gap);
+        content.push_str(notice.trim());
+    }
+    ask
+}
+
+fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<Left> {
+    let count = |limit: Option<u64>, spent: u64, kind| {
+        let limit = limit?;
+        let left = limit.saturating_sub(spent).to_string();
+        Some(Left { left, limit: limit.to_string(), unit: unit(kind) })
+    };
+    let seconds = |limit: Option<f64>, left: Option<f64>, kind| {
+        let (left, limit) = (format!("{:.0}", left?), format!("{:.0}", limit?));
+        Some(Left { left, limit, unit: unit(kind) })
+    };
+    let total = spent.input_tokens + spent.output_tokens;
+    let fresh = spent.uncached_input_tokens();
+    let money = budget.cost_usd.map(|limit| Left {
+        left: format!("{:.2}", (limit - spent.cost_usd).max(0.0)),
+        limit: format!("{limit:.2}"),
+        unit: unit(BudgetKind::Cost),
+    });
+    [
+        count(budget.steps, spent.steps, BudgetKind::Steps),
+        count(budget.main_steps, spent.main_steps(), BudgetKind::MainSteps),
+        count(budget.input_tokens, spent.input_tokens, BudgetKind::InputTokens),
+        count(budget.output_tokens, spent.output_tokens, BudgetKind::OutputTokens),
+        count(budget.total_tokens, total, BudgetKind::TotalTokens),
+        count(budget.uncached_input_tokens, fresh, BudgetKind::UncachedInputTokens),
+        money,
+        seconds(budget.wall_seconds, time.wall, BudgetKind::Wall),
+        seconds(budget.working_seconds, time.working, BudgetKind::Working),
+        seconds(budget.tool_seconds, time.tools, BudgetKind::Tools),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The name of a budget kind, as in the announced limits.
+fn unit(kind: BudgetKind) -> &'static str {
+    match kind {
+        BudgetKind::Steps => "answers",
+        BudgetKind::MainSteps => "answers of your own",
+        BudgetKind::InputTokens => "input tokens",
+        BudgetKind::OutputTokens => "output tokens",
+        BudgetKind::TotalTokens => "tokens",
+        BudgetKind::UncachedInputTokens => "uncached input tokens",
+        BudgetKind::Cost => "US dollars",
+        BudgetKind::Wall => "seconds",
+        BudgetKind::Working => "seconds of work",
+        BudgetKind::Tools => "seconds in tools",
+    }
+}
+
+fn render(template: &str, with: Value) -> Result<String, Fault> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment
+        .render_str(template, Serde(with))
+        .map_err(|error| Fault::new(Layer::Setup, format!("prompts/budget: {error:#}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{Ask, Budget, BudgetKind, Message, Spent};
+
+    use super::{TimeLeft, count_down, last_words};
+
+    fn said(ask: &Ask) -> &str {
+        match ask.messages.last() {
+            Some(Message::Tool { content, .. }) => content,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ask() -> Ask {
+        let last = Message::Tool { call_id: "c".into(), content: "ok".into() };
+        Ask { messages: vec![Message::System { content: "s".into() }, last], tools: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_left_stands_at_the_end_of_the_last_message() {
+        let budget = Budget {
+            steps: Some(50),
+            cost_usd: Some(2.0),
+            tool_seconds: Some(60.0),
+            ..Budget::default()
+        };
+        let spent = Spent { steps: 12, cost_usd: 0.5, ..Spent::default() };
+        let time = TimeLeft { tools: Some(12.4), ..TimeLeft::default() };
+        let told = count_down(ask(), &budget, &spent, time).expect("a sound template");
+        assert_eq!(
+            said(&told),
+            "ok\n\n[What is left: 38 of 50 answers, 1.50 of 2.00 US dollars, 12 of 60 seconds in \
+             tools. The files as they are when a limit is reached are judged.]"
+        );
+        assert_eq!(told.messages[0], ask().messages[0]);
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_told() {
+        let told = count_down(ask(), &Budget::default(), &Spent::default(), TimeLeft::default());
+        assert_eq!(told.expect("nothing to render"), ask());
+    }
+
+    #[test]
+    fn the_last_answer_is_asked_for_by_the_limit_that_is_reached() {
+        let told = last_words(ask(), BudgetKind::Steps).expect("a sound template");
+        assert!(said(&told).starts_with("ok\n\n[The limit on answers is reached."), "{told:?}");
+    }
+}

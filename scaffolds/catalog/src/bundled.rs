@@ -1,0 +1,168 @@
+//! The manifests of agents that run in the sandbox, as far as bundles need them.
+
+use std::path::{Path, PathBuf};
+
+use proctor_bundles::BundleRecipe;
+use proctor_external::{Loaded, Manifest, ManifestError};
+use proctor_types::UserError;
+
+/// One agent.
+pub struct Bundled {
+    /// The name that was requested.
+    pub asked: String,
+    pub name: String,
+    pub version: String,
+    /// Proctor's tests have not run this version.
+    pub untested: bool,
+    /// `None` if a task's image contains the program.
+    pub recipe: Option<BundleRecipe>,
+    /// The manifest.
+    pub text: String,
+    /// The directory of the files that the manifest names.
+    pub folder: PathBuf,
+}
+
+/// The directory of bundles below the cache.
+pub fn folder(cache: &Path) -> PathBuf {
+    cache.join("bundles")
+}
+
+/// The manifests of other versions, written by `proctor scaffold add NAME@VERSION`.
+fn others(cache: &Path) -> PathBuf {
+    folder(cache).join("manifests")
+}
+
+/// The manifest of another version of a built-in agent, if it was added.
+pub fn added(cache: &Path, asked: &str) -> Option<PathBuf> {
+    if !asked.contains('@') || asked.contains('/') {
+        return None;
+    }
+    let file = others(cache).join(format!("{asked}.toml"));
+    file.is_file().then_some(file)
+}
+
+/// Writes the manifest of another version. Returns its name in configurations.
+pub fn add(cache: &Path, name: &str, loaded: &Loaded) -> Result<String, UserError> {
+    let asked = format!("{name}@{}", loaded.manifest.version);
+    let folder = others(cache);
+    let file = folder.join(format!("{asked}.toml"));
+    let failed = |error: std::io::Error| UserError::new(format!("{}: {error}", file.display()));
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    let fresh = tempfile::NamedTempFile::new_in(&folder).map_err(failed)?;
+    std::fs::write(fresh.path(), &loaded.text).map_err(failed)?;
+    fresh.persist(&file).map_err(|error| failed(error.error))?;
+    Ok(asked)
+}
+
+/// Every other version that was added, except those that no longer load.
+pub fn all_added(cache: &Path) -> Vec<Bundled> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(others(cache))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .collect();
+    files.sort();
+    files.iter().filter_map(|file| of_file(file).ok()).collect()
+}
+
+fn of_file(path: &Path) -> Result<Bundled, UserError> {
+    let asked = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let loaded = proctor_external::load(path).map_err(wrong)?;
+    Ok(read(&asked, loaded, PathBuf::new()))
+}
+
+/// Every built-in agent.
+pub fn shipped() -> Result<Vec<Bundled>, UserError> {
+    let found = proctor_external::names().iter().map(|name| one(name));
+    Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+fn one(name: &str) -> Result<Option<Bundled>, UserError> {
+    let found = proctor_external::shipped(name).map_err(wrong)?;
+    Ok(found.map(|loaded| read(name, loaded, PathBuf::new())))
+}
+
+/// The agent with this name or manifest path. `@VERSION` is the manifest's own version or one that
+/// was added.
+pub fn find(cache: &Path, asked: &str) -> Result<Bundled, UserError> {
+    if let Some(file) = added(cache, asked) {
+        return of_file(&file);
+    }
+    let path = Path::new(asked);
+    if path.is_file() {
+        let loaded = proctor_external::load(path).map_err(wrong)?;
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
+        return Ok(read(asked, loaded, folder));
+    }
+    one(asked)?.ok_or_else(|| {
+        let known = proctor_external::names().join(", ");
+        UserError::new(format!("no agent or file is named `{asked}`"))
+            .hint(format!("agents: {known}; or give the path of a manifest (docs/external.md)"))
+    })
+}
+
+/// Converts an error about an unusable manifest.
+pub fn wrong(error: ManifestError) -> UserError {
+    UserError::new(error.to_string().trim_end().replace('\n', " ")).hint(error.hint)
+}
+
+fn read(asked: &str, loaded: Loaded, folder: PathBuf) -> Bundled {
+    let Loaded { manifest, text } = loaded;
+    let Manifest { name, version, untested, bundle: recipe, .. } = manifest;
+    Bundled { asked: asked.to_owned(), name, version, untested, recipe, text, folder }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_manifests_have_valid_recipes() {
+        for found in shipped().unwrap() {
+            assert_eq!(found.asked, found.name);
+            let recipe = found.recipe.unwrap();
+            // A checksum that cannot be verified is useless.
+            assert!(
+                !recipe.requirements.is_empty() || !recipe.packages.is_empty(),
+                "{}",
+                found.name
+            );
+        }
+    }
+
+    #[test]
+    fn find_accepts_names_versions_and_paths() {
+        let cache = tempfile::tempdir().unwrap();
+        let find = |asked: &str| find(cache.path(), asked);
+        assert_eq!(find("codex").unwrap().name, "codex");
+        let pinned = find("codex").unwrap().version;
+        assert_eq!(find(&format!("codex@{pinned}")).unwrap().version, pinned);
+        let error = find("codex@0.0.1").map(|_| ()).unwrap_err();
+        assert!(error.what.contains(&format!("pinned at {pinned}, not 0.0.1")), "{}", error.what);
+        let error = find("codecs").map(|_| ()).unwrap_err();
+        assert!(error.hint.unwrap().contains("claude-code, codex"));
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mine.toml");
+        let name = file.display().to_string();
+        let write = |text: &str| std::fs::write(&file, text).unwrap();
+        const MINE: &str = "name = 'mine'\nversion = '1'\n";
+        const REST: &str = "api = 'chat'\ncommand = { argv = ['/bin/x'] }\n";
+        write(&format!("{MINE}{REST}"));
+        assert!(find(&name).unwrap().recipe.is_none());
+        let bundle = |text: &str| format!("{MINE}{REST}[bundle]\n{text}");
+        for (text, says) in [
+            (REST.to_owned(), "name"),
+            ("name = 'mine\n".to_owned(), "line 1"),
+            (bundle("kind = 'apt'\n"), "unknown variant `apt`"),
+            (bundle("kind = 'npm'\nbin = {a = 'b'}\n"), "bundle.packages"),
+        ] {
+            write(&text);
+            let error = find(&name).map(|_| ()).unwrap_err();
+            assert!(error.what.starts_with(&name) && error.what.contains(says), "{}", error.what);
+        }
+    }
+}

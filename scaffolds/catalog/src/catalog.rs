@@ -1,0 +1,271 @@
+//! Scaffolds by name: in-process ones and command-line agents.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock},
+};
+
+use async_trait::async_trait;
+use proctor_bundles::{Bundle, Bundles};
+use proctor_external::{External, Loaded, Manifest};
+use proctor_host_scaffolds::{PROGRAM, PYTHON, Programs, restore_python};
+use proctor_scaffold_api::{Say, Scaffold, ScaffoldSource, Scaffolds, SourceError};
+use proctor_types::{Arm, RunRecord, UserError};
+use serde_json::Value;
+
+use crate::bundled;
+
+static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let mut names = proctor_scaffolds::names().to_vec();
+    names.extend_from_slice(proctor_external::names());
+    names.extend_from_slice(proctor_host_scaffolds::names());
+    names.sort_unstable();
+    names
+});
+
+/// Every scaffold of this program: built in, in the sandbox, and of users. Bundles and users' programs
+/// are stored below a cache.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    cache: PathBuf,
+}
+
+impl Catalog {
+    /// A catalog that stores bundles and programs below `cache`.
+    pub fn new(cache: impl Into<PathBuf>) -> Self {
+        Self { cache: cache.into() }
+    }
+}
+
+#[async_trait(?Send)]
+impl ScaffoldSource for Catalog {
+    fn names(&self) -> &[&'static str] {
+        &NAMES
+    }
+
+    fn is_host(&self, name: &str) -> bool {
+        is_host(name)
+    }
+
+    fn named(&self, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
+        named(&self.cache, name)
+    }
+
+    fn of_arms(&self, arms: &[Arm]) -> Result<Scaffolds, UserError> {
+        of_arms(&self.cache, arms)
+    }
+
+    async fn build(&self, names: &BTreeSet<&str>, say: Say<'_>) -> Result<bool, SourceError> {
+        build(&self.cache, names, say).await
+    }
+
+    async fn with_bundles(
+        &self,
+        record: &RunRecord,
+        say: Say<'_>,
+    ) -> Result<Scaffolds, SourceError> {
+        with_bundles(&self.cache, record, say).await
+    }
+}
+
+/// The scaffold of a name or a manifest file, with its bundle if that is built.
+fn named(cache: &Path, name: &str) -> Result<Option<Arc<dyn Scaffold>>, UserError> {
+    let builtin = proctor_scaffolds::builtin(name);
+    let builtin = builtin.map_err(|error| UserError::new(error.to_string()))?;
+    if builtin.is_some() {
+        return Ok(builtin);
+    }
+    if is_host(name) {
+        return proctor_host_scaffolds::scaffold(name, programs(cache)).map_err(UserError::new);
+    }
+    let Some(loaded) = manifest(cache, name)? else { return Ok(None) };
+    let Manifest { name: called, version, bundle, .. } = &loaded.manifest;
+    let bundle = match bundle {
+        Some(recipe) => {
+            let (bundles, folder) = (bundles(cache), folder_of(name));
+            // Otherwise a missing file would be reported only by the build, after the plan.
+            bundles
+                .check_files(called, version, recipe, &folder)
+                .map_err(|error| UserError { what: error.what, hint: error.hint })?;
+            bundles.built(called, version, recipe, &folder)
+        }
+        None => None,
+    };
+    Ok(Some(Arc::new(External::new(loaded, bundle))))
+}
+
+fn manifest(cache: &Path, name: &str) -> Result<Option<Loaded>, UserError> {
+    let loaded = match (bundled::added(cache, name), name.ends_with(".toml")) {
+        (Some(file), _) => Some(proctor_external::load(&file)),
+        (None, true) => Some(proctor_external::load(Path::new(name))),
+        (None, false) => proctor_external::shipped(name).transpose(),
+    };
+    let Some(loaded) = loaded.transpose().map_err(bundled::wrong)? else {
+        return Ok(None);
+    };
+    let called = loaded.manifest.name.as_str();
+    if proctor_scaffolds::names().contains(&called) || is_host(called) {
+        let taken = &loaded.manifest.name;
+        let what = format!(
+            "{name}: `name`: Proctor already has a scaffold `{taken}`; choose another name"
+        );
+        return Err(UserError::new(what));
+    }
+    Ok(Some(loaded))
+}
+
+/// Whether a scaffold's loop is a user's program in its own sandbox.
+fn is_host(name: &str) -> bool {
+    proctor_host_scaffolds::is_host(name)
+}
+
+/// Where users' programs are stored.
+fn programs(cache: &Path) -> Programs {
+    Programs::new(cache.join("programs"))
+}
+
+fn bundles(cache: &Path) -> Bundles {
+    Bundles::new(bundled::folder(cache))
+}
+
+/// The directory of the files that a manifest names.
+fn folder_of(name: &str) -> PathBuf {
+    let parent = Path::new(name).parent().filter(|_| name.ends_with(".toml"));
+    parent.map(Path::to_owned).unwrap_or_default()
+}
+
+/// Builds the missing bundles of these scaffolds, and reports it. Returns whether any was built,
+/// because their digests are factors of the arms.
+async fn build(cache: &Path, names: &BTreeSet<&str>, say: Say<'_>) -> Result<bool, SourceError> {
+    let bundles = bundles(cache);
+    let mut any = false;
+    for &name in names {
+        if proctor_scaffolds::names().contains(&name) || is_host(name) {
+            continue;
+        }
+        let Some(loaded) = manifest(cache, name)? else { continue };
+        let built = ensure(&bundles, &loaded.manifest, &folder_of(name), say).await?;
+        any |= built.is_some_and(|one| one.1);
+    }
+    Ok(any)
+}
+
+/// The bundle of an agent that has one, and whether it was built now.
+async fn ensure(
+    bundles: &Bundles,
+    manifest: &Manifest,
+    folder: &Path,
+    say: Say<'_>,
+) -> Result<Option<(Bundle, bool)>, SourceError> {
+    let Manifest { name, version, bundle, .. } = manifest;
+    let Some(recipe) = bundle else { return Ok(None) };
+    if let Some(bundle) = bundles.built(name, version, recipe, folder) {
+        return Ok(Some((bundle, false)));
+    }
+    let bundle = bundles.ensure(name, version, recipe, folder, say).await;
+    let bundle =
+        bundle.map_err(|error| SourceError::Build { what: error.what, hint: error.hint })?;
+    Ok(Some((bundle, true)))
+}
+
+/// The scaffolds of planned arms by name, without bundles. A command-line agent is the one that the
+/// arm was planned with, even if its manifest file has changed.
+fn of_arms(cache: &Path, arms: &[Arm]) -> Result<Scaffolds, UserError> {
+    let mut found = Scaffolds::new();
+    for arm in arms {
+        let problem = |error: UserError| UserError {
+            what: format!("arm {}: {}", arm.name, error.what),
+            hint: error.hint,
+        };
+        let recorded = External::recorded(&arm.prompts);
+        let recorded = recorded.map_err(|error| problem(bundled::wrong(error)))?;
+        let scaffold = match recorded {
+            Some(external) => Some(Arc::new(external) as Arc<dyn Scaffold>),
+            None => match proctor_scaffolds::recorded(&arm.scaffold, &arm.prompts) {
+                Ok(Some(builtin)) => Some(builtin),
+                Ok(None) => named(cache, &arm.scaffold).map_err(problem)?,
+                Err(error) => return Err(problem(UserError::new(error.to_string()))),
+            },
+        };
+        if let Some(scaffold) = scaffold {
+            found.insert(arm.id.to_string(), Arc::clone(&scaffold));
+            found.insert(arm.scaffold.clone(), scaffold);
+        }
+    }
+    Ok(found)
+}
+
+/// Like `of_arms`, with bundles, which are built if missing. A bundle that differs from the planned
+/// one is rejected, because it would be another arm.
+async fn with_bundles(
+    cache: &Path,
+    record: &RunRecord,
+    say: Say<'_>,
+) -> Result<Scaffolds, SourceError> {
+    let bundles = bundles(cache);
+    let mut found = of_arms(cache, &record.arms)?;
+    let written = record.config.get("arms").and_then(Value::as_array);
+    for arm in &record.arms {
+        if is_host(&arm.scaffold) {
+            program(cache, arm, written.into_iter().flatten())?;
+            continue;
+        }
+        let recorded = External::recorded(&arm.prompts)
+            .map_err(|error| UserError::new(format!("arm {}: {error}", arm.name)))?;
+        let Some(external) = recorded else { continue };
+        let path = written.into_iter().flatten().find(|one| one["name"] == arm.name.as_str());
+        let folder = folder_of(path.and_then(|one| one["scaffold"].as_str()).unwrap_or_default());
+        let built = ensure(&bundles, external.manifest(), &folder, say).await?;
+        let Some((bundle, _)) = built else {
+            continue;
+        };
+        if External::bundle_factor(&bundle) != arm.prompts["bundle"] {
+            let what = format!(
+                "arm {}: the bundle of {} has changed since the run was planned",
+                arm.name, arm.scaffold
+            );
+            let hint = "start a new run, because the agent itself has changed";
+            return Err(UserError::new(what).hint(hint).into());
+        }
+        let scaffold: Arc<dyn Scaffold> = Arc::new(external.bundled(bundle));
+        found.insert(arm.id.to_string(), Arc::clone(&scaffold));
+        found.insert(arm.scaffold.clone(), scaffold);
+    }
+    Ok(found)
+}
+
+/// Ensures that an arm's program is present as planned. If its copy is gone, the original file may
+/// still be the same.
+fn program<'a>(
+    cache: &Path,
+    arm: &Arm,
+    mut written: impl Iterator<Item = &'a Value>,
+) -> Result<(), UserError> {
+    let problem = |what: String| UserError::new(format!("arm {}: {what}", arm.name));
+    if arm.scaffold == PYTHON {
+        let written = written.find(|one| one["name"] == arm.name.as_str());
+        let restored = restore_python(
+            &programs(cache),
+            &arm.settings_table(),
+            written.unwrap_or(&Value::Null),
+        );
+        return restored.map_err(|what| {
+            problem(what).hint("restore the file and the environment, or start a new run")
+        });
+    }
+    let Some(digest) = arm.settings[PROGRAM].as_str() else { return Ok(()) };
+    let programs = programs(cache);
+    if programs.copy_of(digest).is_some() {
+        return Ok(());
+    }
+    let path = written.find(|one| one["name"] == arm.name.as_str());
+    let path = path.and_then(|one| one["settings"][PROGRAM].as_str()).unwrap_or_default();
+    let hint = "restore the program, or start a new run";
+    let kept =
+        programs.keep(Path::new(path)).map_err(|error| problem(error.to_string()).hint(hint))?;
+    match kept == digest {
+        true => Ok(()),
+        false => Err(problem(format!("{path} has changed since the run was planned")).hint(hint)),
+    }
+}
