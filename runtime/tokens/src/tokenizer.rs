@@ -215,7 +215,7 @@ mod tests {
         assert!(
             read(json!({"type": "Metaspace"}), json!(["a b"])).unwrap_err().contains("Metaspace")
         );
-        assert!(read(json!(null), json!(["a b"])).unwrap_err().contains("bytes"));
+        assert!(read(json!(null), json!(["a b"])).unwrap_err().contains("byte-level"));
         assert!(read(json!({"type": "ByteLevel"}), json!([])).unwrap_err().contains("merges"));
         assert!(Tokenizer::read(b"{}").unwrap_err().contains("tokenizer.json"));
     }

@@ -418,11 +418,11 @@ mod tests {
         fs::write(&file, "").unwrap();
         for (given, key, says) in [
             (json!({"interpreter": 3}), INTERPRETER, "not the path"),
-            (json!({"interpreter": "/no/python"}), INTERPRETER, "does not run"),
+            (json!({"interpreter": "/no/python"}), INTERPRETER, "cannot run"),
             (json!({"endpoint": "no"}), ENDPOINT, "true or false"),
             (json!({"idle_seconds": 0}), IDLE, "1 to 86400"),
             (json!({"program": "/usr/lib"}), PROGRAM, "does not contain"),
-            (json!({"idle_second": 3}), "idle_second", "nearly"),
+            (json!({"idle_second": 3}), "idle_second", "resembles"),
             (json!({"endpoint": false, "requests": {"default": "side"}}), REQUESTS, "no effect"),
         ] {
             let wrong = resolved(&file, &programs, given.clone()).unwrap_err();

@@ -147,9 +147,9 @@ mod tests {
             (json!({"retrieval": "bm52"}), "retrieval", "did you mean \"bm25\"?"),
             (json!({"format": 3}), "format", "docs/single-shot.md"),
             (json!({"context_tokens": 0}), "context_tokens", "27000"),
-            (json!({"retrieval": "none", "context_tokens": 9}), "context_tokens", "away"),
-            (json!({"format": "probe", "retrieval": "oracle"}), "retrieval", "away"),
-            (json!({"format": "patch", "matching": "exact"}), "matching", "away"),
+            (json!({"retrieval": "none", "context_tokens": 9}), "context_tokens", "remove"),
+            (json!({"format": "probe", "retrieval": "oracle"}), "retrieval", "remove"),
+            (json!({"format": "patch", "matching": "exact"}), "matching", "remove"),
         ] {
             let wrong = of(given.clone()).unwrap_err();
             assert_eq!(wrong.key, key, "{given}");
