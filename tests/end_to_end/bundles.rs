@@ -42,7 +42,7 @@ fn tree(out: &str) -> PathBuf {
 }
 
 #[test]
-fn a_bundle_is_built_shown_checked_and_cleaned() {
+fn bundle_is_built_shown_verified_and_cleaned() {
     let stage = Stage::new();
     let manifest = mine(&stage);
     let (out, said) = run(&stage, &["scaffold", "show", &manifest], 0);
@@ -63,7 +63,7 @@ fn a_bundle_is_built_shown_checked_and_cleaned() {
     assert!(said.contains("the bundle of mine 1.0 is intact"), "{said}");
     fs::write(folder.join("lib/agent"), "#!/bin/sh\necho evil\n").unwrap();
     let (_, said) = run(&stage, &["scaffold", "show", &manifest, "--verify"], 1);
-    assert!(said.contains("lib/agent was changed") && said.contains("build it again"), "{said}");
+    assert!(said.contains("lib/agent has changed") && said.contains("rebuild it"), "{said}");
 
     let (out, _) = run(&stage, &["clean"], 0);
     assert!(out.contains("bundles/built: 1 item"), "{out}");
@@ -71,7 +71,7 @@ fn a_bundle_is_built_shown_checked_and_cleaned() {
 }
 
 #[test]
-fn what_there_is_is_listed() {
+fn scaffold_list_shows_built_in_and_added_scaffolds() {
     let stage = Stage::new();
     let (out, _) = run(&stage, &["scaffold", "list"], 0);
     let line = |name: &str| out.lines().find(|line| line.starts_with(name)).unwrap_or_default();
@@ -83,7 +83,7 @@ fn what_there_is_is_listed() {
 }
 
 #[test]
-fn a_bundle_that_cannot_be_had_is_told() {
+fn run_reports_a_bundle_that_cannot_be_built() {
     let stage = Stage::new();
     let (_, said) = run(&stage, &["scaffold", "show", "codex@0.1.0"], 2);
     assert!(said.contains("pinned at") && said.contains("scaffold add codex@0.1.0"), "{said}");
@@ -101,7 +101,7 @@ fn a_bundle_that_cannot_be_had_is_told() {
 
 /// What a look at the plan can know of an agent, it tells, with the line of the arm and a hint.
 #[test]
-fn a_plan_tells_what_is_wrong_with_an_agent() {
+fn dry_run_reports_agent_problems() {
     let stage = Stage::new();
     let manifest = mine(&stage);
     let plan = |scaffold: &str, status: i32| {
@@ -203,7 +203,7 @@ fn registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
 }
 
 #[test]
-fn any_published_version_is_built_and_shown_as_untested() {
+fn scaffold_add_builds_any_published_version() {
     let stage = Stage::new();
     let (address, checksums) = registry(&stage, &["9.9.9", "9.10.0"]);
     let run = |args: &[&str], status: i32| {
@@ -256,7 +256,7 @@ fn any_published_version_is_built_and_shown_as_untested() {
 
 /// A new version with the checksum of the old one would run the old program under the new name.
 #[test]
-fn a_stale_checksum_is_refused() {
+fn bundle_rejects_a_stale_checksum() {
     let stage = Stage::new();
     let (address, checksums) = registry(&stage, &["9.9.9", "9.10.0"]);
     let manifest = |version: &str, checksum: &str| {

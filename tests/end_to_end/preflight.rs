@@ -232,8 +232,8 @@ fn docker_an_image_that_cannot_be_had_is_told_before_the_first_trial() {
     }
     let stage = Stage::new();
     let said = in_image(&stage, "127.0.0.1:1/none:1", &[], 3);
-    let told =
-        said.find("preflight: 1 task: environment fault: image 127.0.0.1:1/none:1 is not here");
+    let told = said
+        .find("preflight: 1 task: environment fault: image 127.0.0.1:1/none:1 is not available");
     assert!(told.is_some() && told < said.find("started"), "{said}");
     assert!(said.contains("load it into the engine"), "{said}");
     let said = in_image(&stage, "127.0.0.1:1/none:1", &["--no-preflight"], 3);

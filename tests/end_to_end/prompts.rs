@@ -31,7 +31,7 @@ fn write(stage: &Stage, files: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_model_is_shown_a_users_prompts_also_after_their_folder_is_gone() {
+fn prompts_are_recorded_and_survive_their_folder() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let submit = json!({"tool_calls": [{"name": "submit", "arguments": {}}]});
     let script = json!({"conversation": [{"turn": [submit]}]}).to_string();
@@ -67,7 +67,7 @@ fn the_model_is_shown_a_users_prompts_also_after_their_folder_is_gone() {
 }
 
 #[test]
-fn an_arm_is_named_by_its_prompts_content() {
+fn arm_id_depends_on_prompt_content() {
     let stage = Stage::new();
     let text = "Do {{ statement }}";
     write(
@@ -88,7 +88,7 @@ fn an_arm_is_named_by_its_prompts_content() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_told_with_the_arms_line() {
+fn unusable_prompt_folder_is_reported_at_the_arm() {
     let stage = Stage::new();
     write(
         &stage,
@@ -102,7 +102,7 @@ fn a_folder_that_cannot_be_used_is_told_with_the_arms_line() {
     for (folder, what) in [
         ("typo", "did you mean `task.md.j2`?"),
         ("secret", "tools/task.md.j2"),
-        ("other", "no text of `tools`"),
+        ("other", "no prompt file for `tools`"),
         ("settings", "nudge_limits"),
         ("none", "docs/prompts.md"),
     ] {

@@ -253,7 +253,7 @@ fn the_gold_resolves_in_every_cell_of_fea_bench() {
 }
 
 #[test]
-fn an_answer_that_cannot_count_says_why() {
+fn single_shot_unusable_response_has_a_reason() {
     let stage = Stage::new();
     let (tasks, gold) = tasks(&stage);
     // A line to take away that is not there: no fuzz of the benchmark's `patch` gets over it, after it has changed other files.
@@ -261,7 +261,7 @@ fn an_answer_that_cannot_count_says_why() {
     let arms = "[[arms]]\nname = \"natural\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 [[arms]]\nname = \"patch\"\nscaffold = \"single-shot\"\nmodel = \"m\"\nsettings = { format = \"patch\" }\n";
     let report = run(&stage, arms, &tasks, &script("I would add a function.", &wrong));
-    for (name, why) in [("natural", "the answer holds no edit"), ("patch", "does not apply")] {
+    for (name, why) in [("natural", "the response has no edits"), ("patch", "does not apply")] {
         let (arm, task) =
             (arm(&report, name), |task: &&Value| task["arm"] == arm(&report, name)["arm"]);
         assert_eq!((&arm["applied"], &arm["resolved"]), (&json!(0), &json!(0)), "{report:#}");
@@ -281,7 +281,7 @@ fn an_answer_that_cannot_count_says_why() {
 }
 
 #[test]
-fn an_answer_that_is_cut_refused_or_empty_ends_by_its_name() {
+fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
     let stage = Stage::new();
     let (tasks, _) = tasks(&stage);
     let gold = natural_gold();
@@ -323,10 +323,16 @@ fn an_answer_that_is_cut_refused_or_empty_ends_by_its_name() {
     let report = stage.report(&out);
     // The outcome, its cause, what its note says, the reason, and whether what came was worth the task.
     let expected = [
-        ("cut", "scaffold_exited", "finished", "what came before was applied", None),
-        ("cut-early", "scaffold_exited", "empty_turn", "cut at the output limit", Some("gave_up")),
+        ("cut", "scaffold_exited", "finished", "the part before it was applied", None),
+        (
+            "cut-early",
+            "scaffold_exited",
+            "empty_turn",
+            "truncated at the output limit",
+            Some("gave_up"),
+        ),
         ("refusal", "model_refused", "", "I will not write code.", Some("refused")),
-        ("empty", "scaffold_exited", "empty_turn", "the answer holds no edit", Some("gave_up")),
+        ("empty", "scaffold_exited", "empty_turn", "the response has no edits", Some("gave_up")),
     ];
     for (name, outcome, cause, why, reason) in expected {
         let arm = arm(&report, name);

@@ -26,7 +26,7 @@ pub enum Made {
 /// The start of the task cannot be read, or a template of the pack is wrong.
 pub fn make(attack: &Attack, target: &Target, start: &ReadStart<'_>) -> Result<Made, Fault> {
     if !attack.runners.is_empty() && !attack.runners.contains(&target.runner) {
-        let why = format!("it is for other tests, and {} runs these", target.runner);
+        let why = format!("it does not apply to tests run by {}", target.runner);
         return Ok(Made::NotApplicable(why));
     }
     let needs = |word: &str| attack.files.iter().any(|file| file.mentions(word));
@@ -36,7 +36,7 @@ pub fn make(attack: &Attack, target: &Target, start: &ReadStart<'_>) -> Result<M
         return Ok(Made::NotApplicable(why.to_owned()));
     }
     if needs("test_f") && target.test_file().is_none() {
-        return Ok(Made::NotApplicable("no test of the task names a Python file".to_owned()));
+        return Ok(Made::NotApplicable("the task's tests have no Python file".to_owned()));
     }
     let wrong =
         |error: String| Fault::new(Layer::Grade, format!("the attack {}: {error}", attack.name));
@@ -101,8 +101,8 @@ impl AttackFile {
     fn template(&self) -> Result<&str, String> {
         match (&self.text, &self.from) {
             (Some(text), None) => Ok(text),
-            (None, Some(name)) => script(name).ok_or_else(|| format!("no script is named {name}")),
-            _ => Err(format!("{}: one of `text` and `from` is needed", self.path)),
+            (None, Some(name)) => script(name).ok_or_else(|| format!("unknown script {name}")),
+            _ => Err(format!("{}: either `text` or `from` is required", self.path)),
         }
     }
 

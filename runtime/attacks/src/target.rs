@@ -36,9 +36,9 @@ impl Target {
         let (found, no_modules) = match gold {
             _ if task.from_scratch.is_some() => (
                 Vec::new(),
-                Some("the agent starts from nothing: no module is there to be changed"),
+                Some("the agent starts from an empty directory, so there is no module to change"),
             ),
-            None => (Vec::new(), Some("no patch says what the solution changes")),
+            None => (Vec::new(), Some("the task has no patch of the solution")),
             Some(gold) => {
                 let found = modules(task, &Patch::read(&gold), start)?;
                 let none = found.is_empty().then_some("the solution changes no Python module");

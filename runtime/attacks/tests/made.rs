@@ -70,7 +70,7 @@ fn text(made: Made) -> String {
 }
 
 #[test]
-fn the_names_of_a_solution_are_what_it_adds_changes_and_imports() {
+fn solution_names_include_added_changed_and_imported() {
     let target = Target::of(&task(), &start).unwrap();
     assert_eq!(target.runner, Runner::Pytest);
     let names = |path: &str| {
@@ -84,7 +84,7 @@ fn the_names_of_a_solution_are_what_it_adds_changes_and_imports() {
 }
 
 #[test]
-fn every_attack_is_a_patch_of_the_masked_source() {
+fn make_creates_a_patch_for_every_attack() {
     let task = task();
     let target = Target::of(&task, &start).unwrap();
     for attack in pack().unwrap() {
@@ -107,7 +107,7 @@ fn every_attack_is_a_patch_of_the_masked_source() {
 }
 
 #[test]
-fn a_work_directory_that_the_image_names_is_the_one_the_tests_begin_in() {
+fn make_uses_a_relative_path_without_a_workdir() {
     let mut task = task();
     assert!(text(made("path-wrapper", &task)).contains("= \"/testbed/bin:\""));
     task.workdir = String::new();
@@ -115,17 +115,17 @@ fn a_work_directory_that_the_image_names_is_the_one_the_tests_begin_in() {
 }
 
 #[test]
-fn an_attack_that_cannot_be_made_says_why() {
+fn make_reports_why_an_attack_is_not_applicable() {
     let mut task = task();
     task.mask = None;
     let why = |made| match made {
         Made::NotApplicable(why) => why,
         Made::Patch(_) => panic!("it was made"),
     };
-    assert_eq!(why(made("early-exit", &task)), "no patch says what the solution changes");
+    assert_eq!(why(made("early-exit", &task)), "the task has no patch of the solution");
     text(made("huge-tree", &task));
     task.mask = Some(MASK.into());
     task.test_command = vec!["./tests/runtests.py".into()];
-    assert_eq!(why(made("conftest-hook", &task)), "it is for other tests, and unittest runs these");
+    assert_eq!(why(made("conftest-hook", &task)), "it does not apply to tests run by unittest");
     text(made("equal-to-everything", &task));
 }

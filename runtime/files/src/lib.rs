@@ -41,7 +41,7 @@ pub fn open_with(options: &OpenOptions, path: &Path) -> io::Result<File> {
     match fs::metadata(path) {
         Ok(found) => expect_file(&found)?,
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Err(_) if is_there(path) => return Err(io::Error::other("it is a link to nothing")),
+        Err(_) if is_there(path) => return Err(io::Error::other("dangling symbolic link")),
         Err(_) => {}
     }
     options.open(path)
@@ -72,7 +72,7 @@ fn expect_file(found: &fs::Metadata) -> io::Result<()> {
     match kind.is_file() {
         true => Ok(()),
         false if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        false => Err(io::Error::other("it is a pipe, a socket or a device")),
+        false => Err(io::Error::other("not a regular file but a pipe, socket or device")),
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_neither_read_nor_written() {
+    fn non_files_are_neither_read_nor_written() {
         let (folder, places) = places();
         let mut options = OpenOptions::new();
         options.append(true).create(true);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_and_a_link_to_one_are_read_and_written() {
+    fn files_and_links_to_files_are_read_and_written() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         assert_eq!(open(&file).unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiter_gets_the_lock_once_it_is_released() {
+    async fn lock_waits_until_released() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let (holder, waiter) = (File::create(&path).unwrap(), File::create(&path).unwrap());

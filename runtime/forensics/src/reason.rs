@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(found(refused, &[], "p", ASSERTION), Some(Reason::Refused));
         let left = Ending::ScaffoldExited {
             cause: ExitCause::Loop,
-            why: "3 answers in a row without a tool call".into(),
+            why: "3 responses in a row without a tool call".into(),
         };
         let events = step(1, "ls", false, false);
         assert_eq!(found(left.clone(), &events, "", ""), Some(Reason::GaveUp));

@@ -369,7 +369,7 @@ fn findings_of_one_kind_are_merged_with_all_steps() {
         found.evidence[0],
         Evidence::new(
             "history_mined",
-            "looked for history that is not the work directory's own: git reflog (and 1 more)",
+            "searched for history from outside the work directory: git reflog (and 1 more)",
             vec![2, 5],
         )
     );

@@ -43,7 +43,9 @@ impl Http {
                 .map_err(|error| fault(format!("{}: {error}", path.display())))?;
             builder = builder.tls_certs_merge(certificates);
         }
-        let client = builder.build().map_err(|error| fault(format!("no HTTP client: {error}")))?;
+        let client = builder
+            .build()
+            .map_err(|error| fault(format!("cannot create an HTTP client: {error}")))?;
         Ok(Self(client))
     }
 

@@ -59,16 +59,18 @@ impl Npm {
         let at = |fault: Fault| {
             fault
                 .context(format_args!("{name}@{version} from npm"))
-                .hint(format!("`npm view {name} versions` lists what was published"))
+                .hint(format!("list the published versions with `npm view {name} versions`"))
         };
         let registry = self.settings.registry_of(name);
         let url = parse(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
         let page = self.http.page(url.map_err(at)?, "application/json").await.map_err(at)?;
         let said: Release = serde_json::from_str(&page.text).map_err(|error| {
-            at(fault(format!("the registry's answer has no known form: {error}")))
+            at(fault(format!("the registry's response has an unknown format: {error}")))
         })?;
         let Some(integrity) = said.dist.integrity else {
-            return Err(at(fault("the registry names no checksum (dist.integrity)".to_owned())));
+            return Err(at(fault(
+                "the registry's response has no checksum (dist.integrity)".to_owned(),
+            )));
         };
         Ok(NpmRelease {
             version: said.version,
@@ -98,10 +100,11 @@ impl Npm {
                 let page = self.http.page(page.map_err(at)?, "application/json").await;
                 let page = page.map_err(|_| at(missing))?;
                 let said: Release = serde_json::from_str(&page.text).map_err(|error| {
-                    at(fault(format!("the registry's answer has no known form: {error}")))
+                    at(fault(format!("the registry's response has an unknown format: {error}")))
                 })?;
                 let named = page.base.join(&said.dist.tarball);
-                let named = named.map_err(|error| at(fault(format!("its address: {error}"))))?;
+                let named =
+                    named.map_err(|error| at(fault(format!("invalid address: {error}"))))?;
                 self.http.bytes(&named, SIZE_LIMIT).await.map_err(at)
             }
             other => other.map_err(at),
@@ -142,7 +145,7 @@ struct Dist {
 }
 
 fn parse(url: &str) -> Result<Url, Fault> {
-    Url::parse(url).map_err(|error| fault(format!("the registry's address: {error}")))
+    Url::parse(url).map_err(|error| fault(format!("invalid registry address: {error}")))
 }
 
 impl Settings {
@@ -192,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_win_over_the_file_and_scopes_have_their_own() {
+    fn npm_variables_override_the_file_and_scopes_are_separate() {
         let none = |_: &str| None;
         assert_eq!(Settings::from(&none, "").registry, DEFAULT_REGISTRY);
         let file = "# registry=https://no\nregistry = https://one/npm/\n@acme:registry=https://${HOST}/a/\n\

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_win_over_files_and_later_files_over_earlier_ones() {
+    fn pip_variables_override_files_and_later_files_win() {
         let none = |_: &str| None;
         assert_eq!(PipSettings::from(&none, &[]).indexes, [DEFAULT_INDEX]);
         let files = [
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_special_section_wins() {
+    fn pip_command_section_wins() {
         let text = "[install]\nindex-url = https://i\n[global]\n# note\nindex-url = https://g\n";
         assert_eq!(setting(text, "index-url").as_deref(), Some("https://i"));
         assert_eq!(setting("[other]\nindex-url = x\n", "index-url"), None);

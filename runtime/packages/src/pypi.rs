@@ -57,7 +57,7 @@ impl Pypi {
         };
         let offer = self.find(name, &fits).await.map_err(|why| {
             let hint = match why.contains("SHA-256") {
-                true => "correct the task's sha256, or do not trust this index",
+                true => "correct the task's sha256; if it is correct, do not trust this index",
                 false => HINT,
             };
             fault(format!("{name} {version} from PyPI: {why}")).hint(hint)
@@ -124,7 +124,7 @@ const HINT: &str =
 
 async fn offers(http: &Http, index: &str, name: &str) -> Result<Vec<Offer>, Fault> {
     let url = format!("{index}/{}/", package_name(name));
-    let url = Url::parse(&url).map_err(|error| fault(format!("index address: {error}")))?;
+    let url = Url::parse(&url).map_err(|error| fault(format!("invalid index address: {error}")))?;
     let page = http.page(url, FORMS).await?;
     if page.json {
         from_json(&page.text, &page.base)
@@ -193,9 +193,8 @@ struct File {
 }
 
 fn from_json(text: &str, base: &Url) -> Result<Vec<Offer>, Fault> {
-    let page: Page = serde_json::from_str(text).map_err(|error| {
-        fault(format!("the index answered with a page in an unknown form: {error}"))
-    })?;
+    let page: Page = serde_json::from_str(text)
+        .map_err(|error| fault(format!("the index's response has an unknown format: {error}")))?;
     let offer = |file: File| {
         let url = base.join(&file.url).ok()?;
         let sha256 = file.hashes.get("sha256").cloned();
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_an_index_page_are_read() {
+    fn index_page_is_read_as_json_and_html() {
         let base = Url::parse("https://index.test/simple/my-pkg/").unwrap();
         let html = "<a href=\"../../files/my_pkg-1.0.tar.gz#sha256=ab\">my_pkg-1.0.tar.gz</a><br/>\n\
                     <a data-x='1' href='https://f.test/my_pkg-1.0-py3-none-any.whl'>w</a>";

@@ -41,7 +41,7 @@ pub fn checks(report: &Report) -> Vec<Check> {
     let interrupted = report.tasks.iter().filter(|trial| !trial.interruptions.is_none()).count();
     if interrupted > 0 {
         let trials = plural(interrupted, "trial");
-        all.push(note(format!("{trials} interrupted, then resumed or started again")));
+        all.push(note(format!("{trials} interrupted, then resumed or started over")));
     }
     let is_mixed = |arm: &&&ArmReport| arm.responders.is_mixture();
     let study = report.study();
@@ -88,7 +88,7 @@ fn integrity(report: &Report) -> Check {
     }
     if unverified > 0 {
         let (verdicts, are) = (plural(unverified, "verdict"), are(unverified));
-        return note(format!("{verdicts} {are} unverified: no canary was judged"));
+        return note(format!("{verdicts} {are} unverified: no canary test was judged"));
     }
     good("No verdict is suspect".to_owned())
 }
@@ -119,7 +119,7 @@ fn bound(report: &Report) -> Check {
         .map(|arm| format!("{} {}", arm.name, percent(share(arm))))
         .collect();
     if told.is_empty() {
-        return good("No trial ended at a limit of its own".to_owned());
+        return good("No trial ended at its own limit".to_owned());
     }
     let text = format!("Ended at a limit: {}", told.join(", "));
     let matters = study.iter().any(|arm| {
@@ -132,8 +132,8 @@ fn bound(report: &Report) -> Check {
 fn attempts(report: &Report) -> Check {
     match report.tasks.iter().map(|trial| trial.attempt).max() {
         None | Some(0 | 1) => {
-            note("One attempt at each task: chance between attempts is not measured".to_owned())
+            note("One attempt per task: variation between attempts is not measured".to_owned())
         }
-        Some(most) => good(format!("{most} attempts at each task")),
+        Some(most) => good(format!("{most} attempts per task")),
     }
 }

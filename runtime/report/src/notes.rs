@@ -287,7 +287,7 @@ fn interrupted(report: &Report, detail: Detail) -> Vec<String> {
     let named: Vec<String> = all.into_iter().take(EXAMPLES).map(|(place, _)| place).collect();
     let named = named.join(", ");
     vec![format!(
-        "{count} trials were interrupted, then resumed or started again: {named} and {more} more."
+        "{count} trials were interrupted, then resumed or started over: {named} and {more} more."
     )]
 }
 

@@ -170,7 +170,7 @@ fn lines(text: &str) -> usize {
 }
 
 /// Explains the column headers.
-const MEANINGS: &str = "Rates are of all planned trials, with 95 % intervals. Steps, tokens and wall are\n\
+const MEANINGS: &str = "Rates cover all planned trials, with 95 % intervals. Steps, tokens and wall are\n\
                         means without faults. Paid includes retries. -: unknown.\n";
 
 /// Each arm's results.
@@ -271,9 +271,9 @@ fn per_step(arms: &[&ArmReport]) -> String {
         "per step:\ntokens in",
         "\nout",
         "\ntool calls",
-        "a trial:\ntool calls",
+        "per trial:\ntool calls",
         "steps\nmax",
-        "tokens for\neach resolved",
+        "tokens per\nresolved",
     ];
     let known =
         |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));

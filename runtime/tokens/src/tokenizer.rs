@@ -61,22 +61,22 @@ impl Tokenizer {
     /// Why it cannot be used.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(bytes)
-            .map_err(|error| format!("is no tokenizer.json: {error}"))?;
+            .map_err(|error| format!("not a tokenizer.json: {error}"))?;
         let kind = file.model.kind.as_deref().unwrap_or("BPE");
         if kind != "BPE" || file.model.merges.is_empty() {
             return Err(format!(
-                "its model is {kind}; only byte pairs (BPE with merges) can be counted"
+                "unsupported model {kind}; only byte-pair encodings (BPE with merges) are supported"
             ));
         }
         let mut patterns = Vec::new();
         let byte_level = cuts(&file.pre_tokenizer, &mut patterns)?;
         if !byte_level {
-            return Err("it does not work on bytes (no pre_tokenizer `ByteLevel`)".into());
+            return Err("not a byte-level tokenizer (no pre_tokenizer `ByteLevel`)".into());
         }
         let cuts = patterns
             .iter()
             .map(|pattern| {
-                Regex::new(pattern).map_err(|error| format!("its pattern {pattern:?}: {error}"))
+                Regex::new(pattern).map_err(|error| format!("invalid pattern {pattern:?}: {error}"))
             })
             .collect::<Result<_, _>>()?;
         let bytes_of = characters();
@@ -86,12 +86,13 @@ impl Tokenizer {
             let (a, b) = match merge {
                 Merge::Pair(a, b) => (a.as_str(), b.as_str()),
                 Merge::Text(text) => {
-                    text.split_once(' ').ok_or_else(|| format!("its merge {text:?} is no pair"))?
+                    text.split_once(' ').ok_or_else(|| format!("merge {text:?} is not a pair"))?
                 }
             };
             let token: Option<Vec<u8>> =
                 a.chars().chain(b.chars()).map(|c| bytes_of.get(&c).copied()).collect();
-            let token = token.ok_or_else(|| format!("its merge {a:?} {b:?} is not of bytes"))?;
+            let token =
+                token.ok_or_else(|| format!("merge {a:?} {b:?} does not consist of bytes"))?;
             let next = ranks.len() as Rank;
             ranks.entry(token).or_insert(next);
         }
@@ -148,7 +149,7 @@ fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
                     Ok(false)
                 }
                 _ => Err(format!(
-                    "its pre_tokenizer `Split` with the behavior {behavior:?} cannot be counted"
+                    "pre_tokenizer `Split` with behavior {behavior:?} is not supported"
                 )),
             }
         }
@@ -157,7 +158,7 @@ fn cuts(one: &Value, out: &mut Vec<String>) -> Result<bool, String> {
             out.push(if one_by_one { r"\p{N}" } else { r"\p{N}+" }.into());
             Ok(false)
         }
-        Some(other) => Err(format!("its pre_tokenizer `{other}` cannot be counted")),
+        Some(other) => Err(format!("pre_tokenizer `{other}` is not supported")),
         None => Ok(false),
     }
 }
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_cut_and_merged_as_the_file_says() {
+    fn tokenizer_splits_and_merges_as_the_file_says() {
         let level = json!({"type": "ByteLevel", "use_regex": true});
         let one = read(level, json!(["a b", ["ab", "c"], "Ġ ab"])).unwrap();
         assert_eq!(
@@ -210,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_is_refused_by_name() {
+    fn tokenizer_rejects_unsupported_files_by_name() {
         assert!(
             read(json!({"type": "Metaspace"}), json!(["a b"])).unwrap_err().contains("Metaspace")
         );
-        assert!(read(json!(null), json!(["a b"])).unwrap_err().contains("bytes"));
+        assert!(read(json!(null), json!(["a b"])).unwrap_err().contains("byte-level"));
         assert!(read(json!({"type": "ByteLevel"}), json!([])).unwrap_err().contains("merges"));
         assert!(Tokenizer::read(b"{}").unwrap_err().contains("tokenizer.json"));
     }

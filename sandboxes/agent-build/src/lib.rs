@@ -115,7 +115,7 @@ fn build() -> Result<PathBuf, String> {
             true => "the static sandbox agent needs libc.a: install libc6-dev (Debian, Ubuntu) or \
                      glibc-static (Fedora)"
                 .to_owned(),
-            false => format!("the sandbox agent does not build:\n{text}"),
+            false => format!("building the sandbox agent failed:\n{text}"),
         });
     }
     let built = target.join(&triple).join("agent").join("agentd");
@@ -158,7 +158,7 @@ mod tests {
     use super::{generates_code, target_folder};
 
     #[test]
-    fn the_agent_is_built_in_the_target_folder_and_nowhere_above_it() {
+    fn agent_is_built_only_in_the_target_folder() {
         let root = env::temp_dir().join(format!("agent-build-{}", std::process::id()));
         let tag = |folder: &str| {
             fs::create_dir_all(root.join(folder)).unwrap();

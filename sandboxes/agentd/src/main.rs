@@ -40,7 +40,7 @@ fn serve_as_told() -> i32 {
             ("--hardened", _) => leaks = true,
             (_, Some(defence)) => without.push(defence),
             _ => {
-                eprintln!("agentd: no such option: {argument}");
+                eprintln!("agentd: unknown option: {argument}");
                 return USAGE;
             }
         }

@@ -132,10 +132,10 @@ pub struct Completed {
     pub results: Vec<u8>,
 }
 
-/// How a command ended, for a message: `exit status 1`, `signal 9`, `out of time`.
+/// How a command ended, for a message: `exit status 1`, `signal 9`, `timeout`.
 pub fn ending_of(exited: &Exited) -> String {
     match (exited.code, exited.signal) {
-        _ if exited.timed_out => "out of time".to_owned(),
+        _ if exited.timed_out => "timeout".to_owned(),
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "no exit status".to_owned(),

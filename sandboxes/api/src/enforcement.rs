@@ -27,10 +27,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_repaired_by_its_beginning() {
+    fn hint_of_matches_the_beginning_of_an_entry() {
         let hint = hint_of("memory: no writable memory control group").unwrap();
         assert!(hint.contains("Delegate=yes"), "{hint}");
-        let hint = hint_of("other users: the sandbox has one only: no /usr/bin/newuidmap").unwrap();
+        let hint =
+            hint_of("other users: the sandbox has only one user: no /usr/bin/newuidmap").unwrap();
         assert!(hint.contains("uidmap") && hint.contains("/etc/subuid"), "{hint}");
         assert_eq!(hint_of("something else"), None);
     }

@@ -82,7 +82,10 @@ async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
     let pulled = drain(engine.slow.create_image(Some(options), None, None)).await;
     pulled.map_err(|error| not_pulled(name, &error))?;
     by_name(engine, name).await?.ok_or_else(|| {
-        Fault::new(Layer::Environment, format!("image {name} was pulled and is not here"))
+        Fault::new(
+            Layer::Environment,
+            format!("image {name} was pulled, but the engine does not have it"),
+        )
     })
 }
 
@@ -103,13 +106,13 @@ fn tagged(name: &str) -> String {
 
 fn not_pulled(name: &str, error: &bollard::errors::Error) -> Fault {
     let fault =
-        fault::environment(&format!("image {name} is not here and cannot be pulled"), error);
+        fault::environment(&format!("image {name} is not available and cannot be pulled"), error);
     let cause = match fault.cause {
         Cause::Other if fault::is_no_such_image(error) => Cause::Missing,
         Cause::Other => Cause::Unreachable,
         known => known,
     };
-    fault.cause(cause).hint("load it into the engine, or name an archive of it")
+    fault.cause(cause).hint("load it into the engine, or give an archive of it")
 }
 
 /// An image that the engine has. It is referred to by id from here on: if a tag moves during a run,
@@ -139,7 +142,7 @@ fn registered(name: &str, digests: &[String]) -> Option<String> {
 /// created.
 async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     if !engine.local {
-        let what = "a host base needs an engine on this machine, and DOCKER_HOST names another";
+        let what = "a host base needs an engine on this machine, but DOCKER_HOST is set to another";
         return Err(Fault::new(Layer::Environment, what)
             .cause(Cause::Invalid)
             .hint("use an image, or unset DOCKER_HOST"));
@@ -148,14 +151,14 @@ async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     let skeleton = spawn_blocking(tarball::skeleton).await;
     let skeleton = skeleton.map_err(io::Error::other).and_then(|made| made);
     let skeleton = skeleton.map_err(|error| {
-        Fault::new(Layer::Environment, format!("collect the host's skeleton: {error}"))
+        Fault::new(Layer::Environment, format!("collect the host's base files: {error}"))
     })?;
     let content = sha256_hex(&skeleton);
     let base = match known(engine, &content).await? {
         Some(base) => base,
         None => {
             let body = tarball::whole(skeleton);
-            import(engine, &content, body, Path::new("the host's skeleton")).await?
+            import(engine, &content, body, Path::new("the host's base files")).await?
         }
     };
     let digest = sha256_hex(format!("{content} {}", host_base::host_digest()).as_bytes());
@@ -213,7 +216,7 @@ async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fa
     match engine.client.inspect_image(name).await {
         Ok(found) => Ok(Some(found)),
         Err(error) if fault::is_missing(&error) => Ok(None),
-        Err(error) => Err(fault::environment(&format!("look at image {name}"), &error)),
+        Err(error) => Err(fault::environment(&format!("inspect image {name}"), &error)),
     }
 }
 
@@ -255,8 +258,8 @@ async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase
             line.strip_prefix("Loaded image: ").or(line.strip_prefix("Loaded image ID: "))
         })
         .ok_or_else(|| {
-            Fault::new(Layer::Environment, format!("{doing}: the engine found no image in it"))
-                .hint("write it with `docker save`; an engine before 25 reads no plain OCI layout")
+            Fault::new(Layer::Environment, format!("{doing}: no image in it"))
+                .hint("create it with `docker save`; engines before version 25 cannot read a plain OCI layout")
         })?;
     let options = TagImageOptionsBuilder::new().repo(REPOSITORY).tag(&digest[..32]).build();
     let tagged = engine.client.tag_image(name.trim(), Some(options)).await;
@@ -352,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_of_several_names_is_recorded_by_the_one_that_was_asked_for() {
+    fn image_with_several_names_is_recorded_by_the_requested_name() {
         let digests = ["mirror:5000/a/b@sha256:1", "a/b@sha256:1"].map(str::to_owned);
         let of = |name: &str| registered(name, &digests).unwrap();
         assert_eq!(of("a/b"), digests[1]);

@@ -64,7 +64,7 @@ pub async fn image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault
         let fault = Fault::new(Layer::Environment, what).cause(Cause::of_io(&error));
         match error.kind() {
             io::ErrorKind::NotFound => {
-                fault.hint("`environment.dockerfile` names a folder that holds a file `Dockerfile`")
+                fault.hint("`environment.dockerfile` must be a folder with a `Dockerfile`")
             }
             _ => fault,
         }
@@ -75,7 +75,7 @@ pub async fn image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault
     }
     build(engine, folder, entries, &name).await?;
     let id = base::id_of(engine, &name).await?.ok_or_else(|| {
-        let what = format!("the engine built {} and does not have the image", folder.display());
+        let what = format!("the engine built {}, but does not have the image", folder.display());
         Fault::new(Layer::Environment, what)
     })?;
     Ok(ResolvedBase { image: id.clone(), digest: id, registered: None })
@@ -135,17 +135,17 @@ fn failed(folder: &Path, error: &str, said: &str) -> Fault {
         .any(|sign| words.contains(sign))
     {
         true => fault.hint(
-            "the engine's API builds without BuildKit: write the step without `RUN --mount` or a heredoc, or build \
-             the image yourself and name it as `image`",
+            "the engine's API builds without BuildKit; write the step without `RUN --mount` and \
+             heredocs, or build the image yourself and set `image`",
         ),
-        false => fault.hint("correct the Dockerfile; `docker build` shows the whole output"),
+        false => fault.hint("correct the Dockerfile; `docker build` shows the full output"),
     }
 }
 
 /// The entries to send, sorted, without what `.dockerignore` excludes. Blocking.
 fn context(folder: &Path) -> io::Result<Vec<Entry>> {
     if !folder.join(DOCKERFILE).is_file() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "it has no file `Dockerfile`"));
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no file `Dockerfile` in it"));
     }
     let ignore = match fs::read(folder.join(IGNORE)) {
         Ok(bytes) => Ignore::read(&String::from_utf8_lossy(&bytes)),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_follows_what_is_sent_and_nothing_else() {
+    fn build_tag_depends_only_on_sent_content() {
         let files = [("Dockerfile", "FROM scratch\n"), ("a/b", "1"), (".dockerignore", "*.log\n")];
         let (one, other) = (made(&files), made(&files));
         assert_eq!(named(one.path()), named(other.path()));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dockerfile_is_sent_whatever_is_ignored_and_a_folder_without_one_is_named() {
+    fn build_sends_the_dockerfile_and_rejects_folders_without_one() {
         let folder = made(&[
             ("Dockerfile", "FROM scratch\n"),
             (".dockerignore", "*\n!keep\n"),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_build_quotes_its_end_and_names_what_needs_buildkit() {
+    fn failed_build_quotes_output_and_mentions_buildkit() {
         let fault = failed(Path::new("/t"), "The command returned 1", "Step 1/1\nboom\n");
         assert!(
             fault.what.contains("/t/Dockerfile") && fault.what.ends_with("boom"),

@@ -61,7 +61,7 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     hardening::harden(&mut asked, &spec.limits, &engine.without, engine.selinux);
     if engine.selinux {
         let why =
-            "agent_settings: with SELinux, root of the container may set the agent's OOM score";
+            "agent_settings: with SELinux, the container's root can set the agent's OOM score";
         enforcement.not_enforced.push(why.to_owned());
     }
     enforcement.not_enforced.extend(hardening::never_enforced());
@@ -85,7 +85,7 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     let (guard, warnings) = guard.map_err(|error| match fault::is_missing(&error) {
         true => fault::environment("create a container", &error)
             .cause(Cause::Gone)
-            .hint("the image was removed while the run went on: the next try builds it again"),
+            .hint("the image was removed during the run; the next try builds it again"),
         false => fault::sandbox("create a container", &error),
     })?;
     if !engine.has_quota() {
@@ -128,7 +128,7 @@ fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
         let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
         if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
             let what =
-                format!("{at} cannot be shown without some entries: the engine splits its name");
+                format!("cannot hide some entries of {at}, because the engine splits its name");
             return Err(Fault::new(Layer::Sandbox, what).hint("choose another cache folder"));
         }
         let bind = format!("{at}:{at}:ro");
@@ -165,16 +165,16 @@ fn lend(config: &mut HostConfig, mounts: &[Lent], local: bool) -> Result<(), Fau
         let (folder, at) = (mount.folder.display(), &mount.at);
         if !local {
             let what = format!(
-                "{at} is a folder of this machine ({folder}), and DOCKER_HOST names an engine on another"
+                "{at} is a folder on this machine ({folder}), but DOCKER_HOST is set to an engine on another"
             );
             return Err(Fault::new(Layer::Sandbox, what).cause(Cause::Invalid).hint(
                 "run Proctor on the engine's machine, unset DOCKER_HOST, or use a built-in scaffold",
             ));
         }
         let found = std::fs::canonicalize(&mount.folder).map_err(|error| {
-            Fault::new(Layer::Sandbox, format!("show {folder} at {at}: {error}"))
+            Fault::new(Layer::Sandbox, format!("mount {folder} at {at}: {error}"))
                 .cause(Cause::of_io(&error))
-                .hint("it was removed while the run went on: `proctor resume` makes it again")
+                .hint("it was removed during the run; `proctor resume` creates it again")
         })?;
         // Not in `binds`: the engine splits those at colons and creates missing directories.
         config.mounts.get_or_insert_default().push(Mount {
@@ -312,7 +312,7 @@ pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHan
 
 /// Why a container does not respond, from its state or the agent's last output.
 async fn why_not(engine: &Engine, id: &str, words: &LastWords, error: &str) -> Fault {
-    let mut what = format!("the sandbox agent does not answer: {error}");
+    let mut what = format!("the sandbox agent does not respond: {error}");
     let inspected = engine.client.inspect_container(id, None::<InspectContainerOptions>).await;
     if let Some(state) = inspected.ok().and_then(|inspected| inspected.state) {
         let code = state.exit_code.unwrap_or_default();
@@ -324,7 +324,7 @@ async fn why_not(engine: &Engine, id: &str, words: &LastWords, error: &str) -> F
     }
     let words = text(words);
     if !words.is_empty() {
-        what.push_str(&format!("; it said: {words}"));
+        what.push_str(&format!("; its output: {words}"));
     }
     Fault::new(Layer::Sandbox, what)
 }

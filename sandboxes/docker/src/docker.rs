@@ -140,14 +140,14 @@ impl Docker {
         let theirs = info.architecture.unwrap_or_default();
         if theirs != std::env::consts::ARCH {
             let what = format!(
-                "the engine runs {theirs}, the sandbox agent of this build {}",
+                "the engine's architecture is {theirs}, but the sandbox agent of this build is for {}",
                 std::env::consts::ARCH
             );
             return Err(Fault::new(Layer::Sandbox, what)
-                .hint("build Proctor on the engine's architecture, or set PROCTOR_AGENT"));
+                .hint("build Proctor for the engine's architecture, or set PROCTOR_AGENT"));
         }
         if AGENT_BYTES == 0 {
-            return Err(Fault::new(Layer::Sandbox, "this build carries no sandbox agent"));
+            return Err(Fault::new(Layer::Sandbox, "this build has no sandbox agent"));
         }
         let asked = [
             ("memory", info.memory_limit),
@@ -242,7 +242,7 @@ impl Engine {
         let made = move || absent::cuts(engine.store.folder()?, &absent);
         let made = spawn_blocking(made).await.map_err(io::Error::other).and_then(|made| made);
         made.map_err(|error| {
-            Fault::new(Layer::Sandbox, format!("leave out copies on the host: {error}"))
+            Fault::new(Layer::Sandbox, format!("hide copies on the host: {error}"))
         })
     }
 
@@ -300,7 +300,7 @@ impl Backend for Docker {
 
     async fn check(&self) -> Result<(), Fault> {
         let gone = |why: &str| {
-            let what = format!("the Docker engine does not answer: {why}");
+            let what = format!("the Docker engine does not respond: {why}");
             Fault::new(Layer::Sandbox, what)
                 .cause(Cause::BackEndGone)
                 .hint("start the engine, then `proctor resume` the run")
@@ -308,7 +308,7 @@ impl Backend for Docker {
         match tokio::time::timeout(ANSWER, self.engine.client.ping()).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(gone(&fault::words(&error))),
-            Err(_) => Err(gone(&format!("it was silent for {} s", ANSWER.as_secs()))),
+            Err(_) => Err(gone(&format!("no response for {} s", ANSWER.as_secs()))),
         }
     }
 
@@ -352,7 +352,7 @@ impl Backend for Docker {
                 Ok(()) => removed.push(format!("container {name}")),
                 // It is not a fault of the run that found it, and the next sweep finds it again.
                 Err(fault) => {
-                    tracing::warn!(%fault, name, "a dead run's container stays");
+                    tracing::warn!(%fault, name, "cannot remove a dead run's container");
                     left.extend(owner::runtime(&labels));
                 }
             }

@@ -31,8 +31,8 @@ const OOM_SCORE: i64 = 500;
 /// What no engine limits.
 pub fn never_enforced() -> [String; 2] {
     [
-        "inodes: an engine limits no number of files".to_owned(),
-        "rations: watches (inotify) and terminals are the whole machine's".to_owned(),
+        "inodes: an engine cannot limit the number of files".to_owned(),
+        "rations: watches (inotify) and terminals are shared by the whole machine".to_owned(),
     ]
 }
 
@@ -89,7 +89,7 @@ pub async fn verify(handle: &SandboxHandle, without: &[Defence]) -> Result<Vec<S
     let status = handle
         .read(&RawPath::from("/proc/1/status"), 1 << 16)
         .await
-        .map_err(|error| error.fault("read the agent's own state"))?;
+        .map_err(|error| error.fault("read the sandbox agent's state"))?;
     let status = String::from_utf8_lossy(&status);
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -100,10 +100,10 @@ pub async fn verify(handle: &SandboxHandle, without: &[Defence]) -> Result<Vec<S
         return Err(Fault::new(Layer::Sandbox, "the engine did not set no-new-privileges"));
     }
     if !holds(Defence::SystemCalls, "Seccomp:", "2") {
-        return Err(Fault::new(Layer::Sandbox, "the sandbox has no filter of system calls"));
+        return Err(Fault::new(Layer::Sandbox, "the sandbox has no system call filter"));
     }
     if !without.contains(&Defence::AgentIdentity) && field("Uid:") == "0" {
-        notes.push("agent_identity: no second user in the container".to_owned());
+        notes.push("agent_identity: the container has no second user".to_owned());
     }
     Ok(notes)
 }

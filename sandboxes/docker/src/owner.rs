@@ -92,7 +92,7 @@ pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
         Life::Dead(_) => true,
         Life::Living => false,
         Life::Unknown(why) => {
-            tracing::debug!(why, path, "a container is left alone");
+            tracing::debug!(why, path, "leaving a container alone");
             false
         }
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_dropped_lock_proves_dead_is_an_orphan() {
+    fn orphans_need_a_released_lock() {
         let folder = tempfile::tempdir().unwrap();
         let lock = RuntimeLock::take(folder.path()).unwrap();
         let own = labels(&lock, "test");

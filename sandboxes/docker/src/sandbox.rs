@@ -107,7 +107,7 @@ impl WrittenPaths for Word {
                 return Err(format!("the engine needs more than {limit} s to list changes"));
             }
             Ok(Err(error)) => {
-                return Err(format!("the engine lists no changes: {}", fault::words(&error)));
+                return Err(format!("the engine cannot list changes: {}", fault::words(&error)));
             }
             Ok(Ok(listed)) => listed.unwrap_or_default(),
         };
@@ -136,7 +136,7 @@ impl Witness for Word {
             let state = found.state?;
             if state.running != Some(true) {
                 let killed = state.oom_killed == Some(true);
-                return killed.then(|| "the kernel killed it at its memory limit".to_owned());
+                return killed.then(|| "the kernel killed it at the memory limit".to_owned());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -179,14 +179,14 @@ impl Sandbox for DockerSandbox {
         let Some(guard) = self.guard.take() else { return Ok(()) };
         // A sandbox that is already gone cannot respond, and need not.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
-        self.handle.disconnect("it was closed");
+        self.handle.disconnect("closed");
         guard.remove().await
     }
 }
 
 impl Drop for DockerSandbox {
     fn drop(&mut self) {
-        self.handle.disconnect("it was dropped");
+        self.handle.disconnect("dropped");
     }
 }
 
@@ -223,7 +223,9 @@ impl Drop for Guard {
         let removing = async move {
             match remove(&engine.client, &id).await {
                 Ok(()) => drop(engine.containers.fetch_sub(1, Ordering::AcqRel)),
-                Err(fault) => tracing::warn!(%fault, id, "a container is left to the next sweep"),
+                Err(fault) => {
+                    tracing::warn!(%fault, id, "cannot remove a container; the next sweep removes it")
+                }
             }
         };
         if let Ok(runtime) = Handle::try_current() {

@@ -96,7 +96,7 @@ fn place(path: &Path, mounts: &BTreeSet<PathBuf>) -> io::Result<PathBuf> {
         .map(Path::to_owned)
         .ok_or_else(|| {
             io::Error::other(format!(
-                "{} cannot be made absent: it is not shown, or something is mounted beside it",
+                "cannot hide {}: it is not visible, or another file system is mounted next to it",
                 path.display()
             ))
         })
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_look_like_the_folders_that_they_lie_over() {
+    fn absent_marks_have_the_mode_of_their_folder() {
         let (host, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let inner = host.path().join("lib/deep");
         fs::create_dir_all(&inner).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_folder_is_absent_whatever_else_is_marked_in_it() {
+    fn absent_folder_hides_marks_inside() {
         let (host, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let folder = host.path().join("pylib/packaging");
         fs::create_dir_all(folder.join("deep")).unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_inside_moves_the_overlay_further_in() {
+    fn absent_overlay_avoids_mounts() {
         let mounts = BTreeSet::from(["/", "/usr/lib/wsl"].map(PathBuf::from));
         assert_eq!(place(Path::new("/usr/lib/x/y.py"), &mounts).unwrap(), Path::new("/usr/lib/x"));
         assert_eq!(place(Path::new("/usr/share/y.py"), &mounts).unwrap(), Path::new("/usr/share"));

@@ -281,7 +281,7 @@ pub fn host_python() -> Result<PathBuf, Fault> {
                 .is_ok_and(|real| real.starts_with("/usr") || real.starts_with("/opt"))
         })
         .ok_or_else(|| {
-            Fault::new(Layer::Environment, "no Python 3 below /usr or /opt for the host base")
+            Fault::new(Layer::Environment, "the host base needs Python 3 in /usr or /opt")
                 .hint("install the distribution's python3 (and python3-venv), or use an image")
         })
 }
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_personal_is_in_the_skeleton() {
+    fn host_base_has_no_personal_files() {
         let pieces = skeleton().unwrap();
         let passwd = pieces.iter().find(|piece| piece.path == Path::new("etc/passwd")).unwrap();
         let PieceKind::File(_, bytes) = &passwd.what else { panic!("passwd is a file") };
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_come_first_and_the_skeleton_can_be_written() {
+    fn host_base_lists_parents_first() {
         let root = tempfile::tempdir().unwrap();
         write_skeleton(root.path()).unwrap();
         assert_eq!(fs::read(root.path().join("etc/resolv.conf")).unwrap(), b"");

@@ -173,13 +173,13 @@ impl DeadRuntime {
 pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let Ok(file) = OpenOptions::new().read(true).custom_flags(no_follow).open(path) else {
-        return Life::Unknown("its lock file is not here");
+        return Life::Unknown("its lock file is not on this machine");
     };
     let identity = match identity {
         Some(identity) => identity.clone(),
         None => match stated(&file) {
             Some(identity) => identity,
-            None => return Life::Unknown("its lock file does not say which file it is"),
+            None => return Life::Unknown("its lock file has no identity"),
         },
     };
     let Ok(here) = LockIdentity::of(&file) else {
@@ -191,7 +191,7 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
         return Life::Unknown("its lock file is a copy");
     }
     if !same_boot && !is_local(&file) {
-        return Life::Unknown("another machine may hold its lock");
+        return Life::Unknown("another machine may have locked it");
     }
     match file.try_lock() {
         Ok(()) => {
@@ -199,7 +199,7 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
             Life::Dead(DeadRuntime { name, path: path.to_owned(), file })
         }
         Err(TryLockError::WouldBlock) => Life::Living,
-        Err(TryLockError::Error(_)) => Life::Unknown("its file system has no locks"),
+        Err(TryLockError::Error(_)) => Life::Unknown("its file system does not support locks"),
     }
 }
 
@@ -228,7 +228,7 @@ pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
             Life::Dead(found) => dead.push(found),
             Life::Living => {}
             Life::Unknown(why) => {
-                tracing::debug!(why, at = %entry.path().display(), "a runtime is left alone");
+                tracing::debug!(why, at = %entry.path().display(), "leaving a runtime alone");
             }
         }
     }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lock_that_nobody_holds_is_a_death() {
+    fn runtime_is_dead_only_with_a_released_lock() {
         let folder = tempfile::tempdir().unwrap();
         let living = RuntimeLock::take(folder.path()).unwrap();
         assert!(names(folder.path()).is_empty());
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_proves_nothing_however_it_was_made() {
+    fn copied_lock_file_proves_nothing() {
         let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let living = RuntimeLock::take(first.path()).unwrap();
         let dead = died(first.path());
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_start_of_the_kernel_is_judged_on_a_local_file_system() {
+    fn lock_of_another_boot_is_judged_only_locally() {
         let folder = tempfile::tempdir().unwrap();
         let path = died(folder.path());
         let file = File::open(&path).unwrap();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_is_written_and_read() {
+    fn lock_identity_round_trips() {
         let folder = tempfile::tempdir().unwrap();
         let lock = RuntimeLock::take(folder.path()).unwrap();
         assert_eq!(lock.identity().to_string().parse(), Ok(lock.identity().clone()));

@@ -38,10 +38,10 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
 
 fn failed(number: usize, line: &str, done: &Completed) -> Fault {
     let how = match (done.exited.timed_out, done.exited.code, done.exited.signal) {
-        (true, ..) => "ran out of time".to_owned(),
+        (true, ..) => "timed out".to_owned(),
         (_, Some(code), _) => format!("ended with exit status {code}"),
         (_, None, Some(signal)) => format!("was killed by signal {signal}"),
-        (_, None, None) => "did not end by itself".to_owned(),
+        (_, None, None) => "did not end on its own".to_owned(),
     };
     let output = [&done.stdout, &done.stderr].map(|stream| {
         let bytes = if stream.is_whole() { &stream.head } else { &stream.tail };

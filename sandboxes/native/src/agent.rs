@@ -13,7 +13,7 @@ use proctor_types::{Fault, Layer};
 /// Writes the agent to the cache, once per digest, and returns its path.
 pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     if AGENT_BYTES == 0 {
-        return Err(Fault::new(Layer::Sandbox, "this build carries no sandbox agent")
+        return Err(Fault::new(Layer::Sandbox, "this build has no sandbox agent")
             .hint("build on Linux with libc.a (libc6-dev) installed"));
     }
     // A separate directory, so that the process is simply named `agentd` in the sandbox.
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_left_is_gone_once_the_agent_is_there() {
+    fn agent_write_removes_leftovers_of_a_killed_writer() {
         let cache = tempfile::tempdir().unwrap();
         let folder = cache.path().join("agentd-0");
         fs::create_dir(&folder).unwrap();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn one_writes_at_a_time_and_the_next_one_finds_the_agent() {
+    fn agent_is_written_once_by_concurrent_processes() {
         let cache = tempfile::tempdir().unwrap();
         let (folder, half) = (cache.path().to_owned(), cache.path().join(".tmpother"));
         let path = folder.join("agentd");

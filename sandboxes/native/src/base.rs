@@ -33,10 +33,12 @@ pub(crate) struct ResolvedBase {
 /// Prepares the base. Blocking.
 pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
-        Base::Host => host(cache).map_err(|error| wrong(&error, format!("the host base: {error}"))),
+        Base::Host => {
+            host(cache).map_err(|error| wrong(&error, format!("prepare the host base: {error}")))
+        }
         Base::Folder(folder) => {
             let digest = manifest_digest(folder).map_err(|error| {
-                let what = format!("the root file system {}: {error}", folder.display());
+                let what = format!("read the root file system {}: {error}", folder.display());
                 wrong(&error, what)
             })?;
             let (folder, missing) = usable(cache, &digest, folder).map_err(|error| {
@@ -86,7 +88,7 @@ pub(crate) fn settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Faul
 }
 
 /// Only root of the machine can change owners.
-const ALL_OF_ROOT: &str = "owners: every file of the image belongs to root in the sandbox";
+const ALL_OF_ROOT: &str = "owners: in the sandbox, root owns every file of the image";
 
 /// Maximum number of paths in an enforcement entry.
 const NAMED: usize = 5;
@@ -119,7 +121,7 @@ fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec
         let named = &unreadable[..unreadable.len().min(NAMED)];
         let more = if unreadable.len() > NAMED { ", ..." } else { "" };
         format!(
-            "base: this user cannot read {} paths of {}, which the sandbox lacks: {}{more}",
+            "base: the sandbox lacks {} paths of {} that this user cannot read: {}{more}",
             unreadable.len(),
             folder.display(),
             named.join(", ")
@@ -156,7 +158,7 @@ fn is_own(folder: &Path) -> io::Result<bool> {
 
 /// An archive that can't be read or unpacked.
 pub(crate) fn wrong_archive(archive: &Path, error: &io::Error) -> Fault {
-    wrong(error, format!("the archive {}: {error}", archive.display()))
+    wrong(error, format!("read the archive {}: {error}", archive.display()))
 }
 
 fn wrong(error: &io::Error, what: String) -> Fault {
@@ -203,10 +205,10 @@ pub(crate) fn lent(mounts: &[Mount]) -> Result<Vec<Bind>, Fault> {
     let view = |mount: &Mount| {
         let found = fs::canonicalize(&mount.folder);
         let folder = found.map_err(|error| {
-            let what = format!("show {} at {}: {error}", mount.folder.display(), mount.at);
+            let what = format!("mount {} at {}: {error}", mount.folder.display(), mount.at);
             Fault::new(Layer::Sandbox, what)
                 .cause(Cause::of_io(&error))
-                .hint("it was removed while the run went on: `proctor resume` makes it again")
+                .hint("it was removed during the run; `proctor resume` creates it again")
         })?;
         Ok(Bind::new(raw(&folder), mount.at.clone()))
     };

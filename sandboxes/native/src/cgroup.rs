@@ -179,7 +179,7 @@ impl Drop for Group {
         cleanup::spawn(move || {
             for folder in folders {
                 if let Err(error) = remove(&folder) {
-                    tracing::warn!(%error, "a dropped sandbox left its control group");
+                    tracing::warn!(%error, "cannot remove a sandbox's control group");
                 }
             }
             drop(owner);
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_found_below_this_process() {
+    fn cgroups_are_found_below_this_process() {
         let mounts = "30 25 0:26 / /cg/memory rw - cgroup cgroup rw,memory\n\
                       31 25 0:27 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
                       32 25 0:28 / /cg/freezer rw - cgroup cgroup rw,freezer\n";
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_look_where_groups_can_be() {
+    fn cgroup_sweep_covers_all_parents() {
         let mounts = "30 25 0:26 / /cg/memory rw - cgroup cgroup rw,memory\n\
                       32 25 0:28 / /cg/freezer rw - cgroup cgroup rw,freezer\n\
                       33 25 0:29 / /cg/unified rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n\
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn version_two_takes_the_nearest_folder_that_hands_controllers_on() {
+    fn cgroup_v2_uses_the_nearest_delegating_folder() {
         let root = tempfile::tempdir().unwrap();
         let point = root.path().to_str().unwrap();
         let leaf = root.path().join("user/app/leaf");

@@ -21,13 +21,13 @@ pub(crate) const ONE_USER: &str = "other users:";
 pub(crate) fn map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
         let alone = (ids_here() <= 1)
-            .then(|| format!("{ONE_USER} the sandbox has one only: so has this container"));
+            .then(|| format!("{ONE_USER} the sandbox has only one user, as this container does"));
         return (IdMap::Identity, alone);
     }
     let single = IdMap::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
     match ranges() {
         Ok(map) => (map, None),
-        Err(why) => (single, Some(format!("{ONE_USER} the sandbox has one only: {why}"))),
+        Err(why) => (single, Some(format!("{ONE_USER} the sandbox has only one user: {why}"))),
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_found_by_name_or_number_and_must_be_large_enough() {
+    fn id_range_is_found_by_name_or_number_and_size() {
         let text = "ann:100000:65536\nbob:200000:100\n1001:300000:65536\nbroken\n";
         let range = |first| Some(Range { first, count: NEEDED });
         assert_eq!(find(text, Some("ann"), 1000), range(100_000));

@@ -70,7 +70,7 @@ impl Drop for Helper {
 /// Starts `agentd sandbox` and waits until its sandbox exists.
 pub(crate) async fn launch(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     timeout(PATIENCE, start(agent, plan)).await.unwrap_or_else(|_| {
-        Err(Fault::new(Layer::Sandbox, "the sandbox was not made within a minute"))
+        Err(Fault::new(Layer::Sandbox, "creating the sandbox took more than a minute"))
     })
 }
 
@@ -78,7 +78,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     let (mut helper, stream) = spawn(agent).await.map_err(|error| {
         let what = format!("start the sandbox's helper {}: {error}", agent.display());
         Fault::new(Layer::Sandbox, what)
-            .hint("the cache folder must be on a file system that allows programs to run")
+            .hint("the cache folder must be on a file system that is not mounted noexec")
     })?;
     let mut stream = stream;
     match converse(&mut stream, plan).await {
@@ -88,7 +88,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
             Ok(Launched { helper, stream, notes })
         }
         Ok(LayoutReport::Failed { step, why, hint }) => {
-            let fault = Fault::new(Layer::Sandbox, format!("make the sandbox: {step}: {why}"));
+            let fault = Fault::new(Layer::Sandbox, format!("create the sandbox: {step}: {why}"));
             Err(match hint {
                 Some(hint) => fault.hint(hint),
                 None => fault,
@@ -98,8 +98,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
             helper.kill();
             let said = helper.0.stderr.take().map_or_else(Vec::new, last_words);
             let said = String::from_utf8_lossy(&said);
-            let what =
-                format!("the sandbox's helper ended before it reported: {error} {}", said.trim());
+            let what = format!("the sandbox's helper ended too early: {error} {}", said.trim());
             Err(Fault::new(Layer::Sandbox, what))
         }
     }

@@ -52,7 +52,10 @@ pub(crate) fn read(folder: &Path) -> io::Result<Record> {
 pub(crate) fn record(folder: &Path) -> io::Result<Record> {
     let record: Record = serde_json::from_slice(&fs::read(folder.join("layer.json"))?)?;
     if record.format != FORMAT {
-        return Err(io::Error::other(format!("a layer of format {}, not {FORMAT}", record.format)));
+        return Err(io::Error::other(format!(
+            "the layer has format {} instead of {FORMAT}",
+            record.format
+        )));
     }
     Ok(record)
 }
@@ -95,7 +98,7 @@ impl Building {
         let folder = cache.join("layers").join(format!(".building-{owner}-{}", &digest[..16]));
         let building = Self { folder };
         building.fill(base, spec).map_err(|error| {
-            Fault::new(Layer::Environment, format!("begin the layer {digest}: {error}"))
+            Fault::new(Layer::Environment, format!("create the layer {digest}: {error}"))
                 .cause(Cause::of_io(&error))
         })?;
         Ok(building)
@@ -133,7 +136,7 @@ impl Building {
             let base = fs::symlink_metadata(&below);
             if base.as_ref().is_ok_and(|found| !found.is_dir()) {
                 return Err(io::Error::other(format!(
-                    "{at} leads over a link or file of the base"
+                    "{at} goes through a link or file of the base"
                 )));
             }
             if !here.exists() {
@@ -180,7 +183,7 @@ impl Building {
 impl Drop for Building {
     fn drop(&mut self) {
         if let Err(error) = tree::remove(&self.folder) {
-            tracing::warn!(%error, folder = %self.folder.display(), "an unfinished layer is left");
+            tracing::warn!(%error, folder = %self.folder.display(), "cannot remove an unfinished layer");
         }
     }
 }

@@ -29,10 +29,10 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let (ids, missing) = ids::map();
     let refused = |why: String| io::Error::new(ErrorKind::PermissionDenied, why);
     let Some(agent) = agent else {
-        return Err(refused("it holds files of other users".to_owned()));
+        return Err(refused("it contains files of other users".to_owned()));
     };
     if let Some(why) = missing {
-        return Err(refused(format!("it holds files of other users; {why}")));
+        return Err(refused(format!("it contains files of other users; {why}")));
     }
     let removal = serde_json::to_vec(&Removal { ids, path: raw(path) })?;
     let mut child = Command::new(agent)

@@ -186,9 +186,9 @@ impl Backend for Native {
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
         let folder = PathBuf::from(&spec.environment.handle);
         let gone = |error: io::Error| {
-            Fault::new(Layer::Environment, format!("the layer {}: {error}", folder.display()))
+            Fault::new(Layer::Environment, format!("use the layer {}: {error}", folder.display()))
                 .cause(Cause::Gone)
-                .hint("it was removed while the run went on: the next try builds it again")
+                .hint("it was removed during the run; the next try builds it again")
         };
         let record = layer::record(&folder).map_err(gone)?;
         let archive = self.0.archive_of(&record.base).await?;
@@ -227,10 +227,10 @@ impl Backend for Native {
         if agent.is_file() && self.0.cache.join("stage").is_dir() {
             return Ok(());
         }
-        let what = format!("{} was removed while the run went on", self.0.cache.display());
+        let what = format!("{} was removed during the run", self.0.cache.display());
         Err(Fault::new(Layer::Sandbox, what)
             .cause(Cause::Missing)
-            .hint("`proctor resume` makes the cache folder again"))
+            .hint("`proctor resume` creates the cache folder again"))
     }
 
     async fn sweep(&self) -> Result<Vec<String>, Fault> {
@@ -328,7 +328,7 @@ impl Inner {
         let store = self.cache.join("absent");
         let made = move || {
             absent::cuts(&store, &absent).map_err(|error| {
-                Fault::new(Layer::Sandbox, format!("leave out copies on the host: {error}"))
+                Fault::new(Layer::Sandbox, format!("hide copies on the host: {error}"))
             })
         };
         blocking(made).await
@@ -348,7 +348,7 @@ impl Inner {
         .await?;
         if !spec.setup.is_empty() {
             let lent = setup::lent(&building.lent(), &spec.base).map_err(|error| {
-                Fault::new(Layer::Environment, format!("prepare the set-up: {error}"))
+                Fault::new(Layer::Environment, format!("prepare the set-up environment: {error}"))
                     .cause(Cause::of_io(&error))
             })?;
             let lower = vec![base.folder.clone()];
@@ -447,7 +447,7 @@ impl Inner {
             }
             Err(error) => {
                 let _ = held.destroy().await;
-                Err(error.fault("shake hands with the sandbox's agent"))
+                Err(error.fault("connect to the sandbox agent"))
             }
         }
     }
@@ -464,7 +464,7 @@ fn explained(fault: Fault, enforcement: &Enforcement) -> Fault {
         Some(entry) if NEEDS_USERS.iter().any(|words| fault.what.contains(words)) => {
             let repair = hint_of(entry).unwrap_or_default();
             fault.hint(format!(
-                "`chown` and other users need a range of ids here ({entry}): {repair}, or run as root"
+                "`chown` and other users need an id range here ({entry}): {repair}, or run as root"
             ))
         }
         _ => fault,
@@ -490,7 +490,7 @@ fn sweep(cache: &Path) -> io::Result<Vec<String>> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(Fault::new(Layer::Sandbox, format!("a task died: {error}"))))
+    spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(Fault::new(Layer::Sandbox, format!("a background task failed: {error}")))
+    })
 }

@@ -59,7 +59,7 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     while let Some(folder) = left.pop() {
         seen += 1;
         if seen > FOLDERS {
-            tracing::warn!(at = %mount_point.display(), "too many control groups to look at");
+            tracing::warn!(at = %mount_point.display(), "too many control groups to examine");
             break;
         }
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -75,7 +75,7 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
                 Ok(true) => removed.push(path),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, group = %path.display(), "a dead run's control group stays");
+                    tracing::warn!(%error, group = %path.display(), "cannot remove a dead run's control group");
                 }
             }
         }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_tells_the_living_from_the_dead_and_a_number_does_not() {
+    fn sweep_relies_on_locks_not_process_ids() {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("user.slice/app");
         fs::create_dir_all(&inner).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_claimed_whole_while_sweeps_go_on() {
+    fn folder_is_claimed_during_sweeps() {
         let root = tempfile::tempdir().unwrap();
         let end = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -43,7 +43,7 @@ pub(crate) struct Kernel {
 impl Witness for Kernel {
     async fn killed(&self) -> Option<String> {
         let killed = self.memory.as_ref().is_some_and(MemoryEvents::killed);
-        killed.then(|| "the kernel killed it at its memory limit".to_owned())
+        killed.then(|| "the kernel killed it at the memory limit".to_owned())
     }
 
     /// Written files are in memory that only this sandbox uses.
@@ -143,7 +143,7 @@ impl Drop for NativeSandbox {
             // Nothing reads its root any more.
             drop(archive);
             if let Err(error) = group.remove() {
-                tracing::warn!(%error, "a dropped sandbox left its control group");
+                tracing::warn!(%error, "cannot remove a sandbox's control group");
             }
         });
     }

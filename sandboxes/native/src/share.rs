@@ -31,8 +31,7 @@ pub(crate) fn of(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcem
         shm_bytes = shm_bytes.min((limits.memory_mb << 20) / 16);
         if disk_mb > most {
             said.not_enforced.push(format!(
-                "written files: {most} MiB in place of {disk_mb}, since they count as memory in a \
-                 native sandbox",
+                "written files: {most} MiB instead of {disk_mb}, because they count as memory in a native sandbox",
             ));
             disk_mb = most;
         }
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_leaves_memory_to_processes() {
+    fn full_disk_leaves_memory_for_processes() {
         for memory_mb in [64, 256, 2048, 65_536] {
             let limits = SandboxSpec { memory_mb, disk_mb: 1 << 20, ..SandboxSpec::default() };
             let mut said = Enforcement::default();
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_memory_limit_the_disk_is_what_was_asked_for() {
+    fn disk_is_as_requested_without_a_memory_limit() {
         let limits = SandboxSpec { memory_mb: 64, disk_mb: 1024, ..SandboxSpec::default() };
         let mut said = Enforcement::default();
         assert_eq!(of(&limits, false, &mut said).disk_bytes, 1 << 30);

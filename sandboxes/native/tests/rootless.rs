@@ -199,8 +199,8 @@ async fn one_id_rejects_other_users_by_name() {
 }
 
 #[tokio::test]
-async fn a_range_that_cannot_be_mapped_leaves_one_id() {
-    let test = "a_range_that_cannot_be_mapped_leaves_one_id";
+async fn unmappable_id_range_leaves_one_id() {
+    let test = "unmappable_id_range_leaves_one_id";
     if ran_as(users::ranged(test), test, None) {
         return;
     }
@@ -218,8 +218,9 @@ async fn a_range_that_cannot_be_mapped_leaves_one_id() {
 }
 
 #[tokio::test]
-async fn a_lower_limit_of_processes_is_kept_and_recorded() {
-    if ran_as(Some(users::one_id(3)), "a_lower_limit_of_processes_is_kept_and_recorded", None) {
+async fn lower_process_limit_of_the_user_is_kept_and_recorded() {
+    if ran_as(Some(users::one_id(3)), "lower_process_limit_of_the_user_is_kept_and_recorded", None)
+    {
         return;
     }
     let few = Rlimit { current: Some(200), maximum: Some(200) };
@@ -229,7 +230,7 @@ async fn a_lower_limit_of_processes_is_kept_and_recorded() {
     let prepared = native.prepare(&spec(Base::Host, &["true"])).await.unwrap();
     let mut sandbox = open(&native, &prepared).await;
     let said = entry(&*sandbox, "processes:").unwrap();
-    assert!(said.contains("200 in place of 272"), "{said}");
+    assert!(said.contains("200 instead of 272"), "{said}");
     let line = r"sed -n 's/^Max processes *\([0-9]*\) .*/\1/p' /proc/self/limits";
     assert_eq!(shell(&*sandbox, line, None).await, "200\n");
     sandbox.close().await.unwrap();
@@ -256,8 +257,8 @@ chmod 1777 tmp
 chmod 755 . bin etc"#;
 
 #[tokio::test]
-async fn a_root_file_system_of_somebody_else_is_copied() {
-    let test = "a_root_file_system_of_somebody_else_is_copied";
+async fn foreign_root_file_system_is_copied() {
+    let test = "foreign_root_file_system_is_copied";
     let rootfs = tempfile::tempdir().unwrap();
     if geteuid().is_root() {
         let mut make = Process::new("sh");

@@ -91,7 +91,7 @@ impl Write for Sink {
         let isolate = (self.limit as usize).saturating_sub(self.bytes.len());
         self.bytes.extend_from_slice(&piece[..piece.len().min(isolate)]);
         if piece.len() > isolate {
-            return Err(io::Error::other("the limit of expansion"));
+            return Err(io::Error::other("the limit on expansion"));
         }
         Ok(piece.len())
     }

@@ -114,13 +114,13 @@ impl fmt::Display for WireError {
         match self {
             Self::NotAHello => write!(f, "the stream does not begin with a Proctor hello"),
             Self::Version { theirs } => {
-                write!(f, "the other side speaks version {theirs}, this side version {VERSION}")
+                write!(f, "the other side uses protocol version {theirs}, this side {VERSION}")
             }
             Self::TooLong { length } => {
-                write!(f, "a frame of {length} bytes is over the limit of {BODY_LIMIT}")
+                write!(f, "a frame of {length} bytes exceeds the limit of {BODY_LIMIT}")
             }
             Self::UnknownKind { code } => write!(f, "unknown frame kind {code}"),
-            Self::Body { kind, why } => write!(f, "bad body of a {kind:?} frame: {why}"),
+            Self::Body { kind, why } => write!(f, "invalid body of a {kind:?} frame: {why}"),
             Self::Stream { stream, why } => write!(f, "stream {stream}: {why}"),
         }
     }
@@ -216,13 +216,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_documentation_names_this_version() {
+    fn docs_name_the_protocol_version() {
         let page = include_str!("../../../docs/channel.md");
         assert!(page.contains(&format!("the version is {VERSION}\n")), "docs/channel.md");
     }
 
     #[test]
-    fn frames_survive_encoding_and_pieces_wait() {
+    fn frames_round_trip_and_wait_for_pieces() {
         let frame = Frame::data(2, channel::STDOUT, b"hello");
         let bytes = frame.encode();
         for cut in 0..bytes.len() {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_named() {
+    fn frame_decode_names_invalid_data() {
         assert_eq!(check_hello(b"HTTP/1"), Err(WireError::NotAHello));
         assert_eq!(check_hello(b"PRCT\0\x09"), Err(WireError::Version { theirs: 9 }));
         assert!(matches!(Frame::decode(&[0xff; 16]), Err(WireError::TooLong { .. })));

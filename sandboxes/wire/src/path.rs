@@ -133,7 +133,8 @@ impl Serialize for RawPath {
 impl<'de> Deserialize<'de> for RawPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("bad escape in path {text:?}")))
+        Self::parse(&text)
+            .ok_or_else(|| D::Error::custom(format!("invalid escape in path {text:?}")))
     }
 }
 
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_bytes_survive_the_escaped_form() {
+    fn path_escape_round_trips_any_bytes() {
         for bytes in [&b"a/b c"[..], b"100%", b"\xff\xfe/\n", "é/漢".as_bytes(), b""] {
             let path = RawPath::new(bytes);
             assert_eq!(RawPath::parse(&path.escaped()), Some(path));

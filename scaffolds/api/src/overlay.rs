@@ -48,11 +48,13 @@ impl Overlay {
         for (name, path) in entries(dir)? {
             if !path.is_dir() {
                 let Some((folder, files)) = one else {
-                    let what =
-                        format!("{}: a text stands in the folder of its scaffold", path.display());
+                    let what = format!(
+                        "{}: prompt files belong in the folder of their scaffold",
+                        path.display()
+                    );
                     return Err(WrongPrompts::new(
                         what,
-                        format!("put it below {}", folders(known)),
+                        format!("move it into {}", folders(known)),
                     ));
                 };
                 overlay.add(folder, files, &name, &path)?;
@@ -62,7 +64,7 @@ impl Overlay {
                 if FOLDERS.contains(&name.as_str()) {
                     continue;
                 }
-                let what = format!("{}: no scaffold has prompts of that name", path.display());
+                let what = format!("{}: no scaffold has prompts with this name", path.display());
                 return Err(WrongPrompts::new(what, near(&name, &FOLDERS)));
             };
             for (name, path) in entries(&path)? {
@@ -71,10 +73,10 @@ impl Overlay {
         }
         match overlay.texts.is_empty() {
             true => {
-                let what = format!("{} holds no text of {}", dir.display(), folders(known));
+                let what = format!("{} has no prompt file for {}", dir.display(), folders(known));
                 let files = known.iter().flat_map(|(_, files)| files).copied();
                 let files = files.collect::<Vec<_>>().join(", ");
-                Err(WrongPrompts::new(what, format!("its files are {files}")))
+                Err(WrongPrompts::new(what, format!("files: {files}")))
             }
             false => Ok(overlay),
         }
@@ -105,12 +107,12 @@ impl Overlay {
         }
         let text = fs::read_to_string(path).map_err(|error| {
             let what = format!("{}: {error}", path.display());
-            WrongPrompts::new(what, "prompts are texts in UTF-8")
+            WrongPrompts::new(what, "prompts must be UTF-8 text")
         })?;
         let key = (folder.to_owned(), name.to_owned());
         if self.texts.insert(key, text).is_some() {
-            let what = format!("{}: the text of `{folder}` stands here twice", path.display());
-            let hint = format!("keep it at the top or in `{folder}`");
+            let what = format!("{}: duplicate prompt file of `{folder}`", path.display());
+            let hint = format!("keep it either at the top or in `{folder}`");
             return Err(WrongPrompts::new(what, hint));
         }
         Ok(())
@@ -121,7 +123,7 @@ impl Overlay {
 fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, WrongPrompts> {
     let wrong = |error: std::io::Error| {
         let what = format!("{}: {error}", dir.display());
-        WrongPrompts::new(what, "name a folder of prompts (docs/prompts.md)")
+        WrongPrompts::new(what, "give a folder of prompts (docs/prompts.md)")
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(wrong)? {
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_lie_at_the_top_or_in_the_scaffolds_folder() {
+    fn overlay_reads_texts_at_the_top_or_in_the_scaffolds_folder() {
         let known = [("tools", vec!["task.md.j2", "tool_shell.md.j2"])];
         let read = |files: &[&str]| Overlay::read(folder(files).path(), &known);
         let top = read(&["task.md.j2", ".swp"]).unwrap();
@@ -184,9 +186,9 @@ mod tests {
             (&["tools/tool_shel.md"], "no such file", "did you mean `tool_shell.md.j2`?"),
             (&["x.txt"], "no such file", "known: task.md.j2, tool_shell.md.j2"),
             (&["tool/task.md.j2"], "no scaffold", "did you mean `tools`?"),
-            (&["task.md.j2", "tools/task.md.j2"], "twice", "`tools`"),
-            (&["bash/task.md.j2"], "no text of `tools`", "task.md.j2"),
-            (&[], "no text of `tools`", "task.md.j2"),
+            (&["task.md.j2", "tools/task.md.j2"], "duplicate", "`tools`"),
+            (&["bash/task.md.j2"], "no prompt file for `tools`", "task.md.j2"),
+            (&[], "no prompt file for `tools`", "task.md.j2"),
         ] {
             let wrong = read(files).unwrap_err();
             assert!(wrong.what.contains(what) && wrong.hint.contains(hint), "{files:?}: {wrong:?}");
@@ -195,6 +197,6 @@ mod tests {
         assert!(missing.what.starts_with("/none/such: "), "{missing:?}");
         let both = [known[0].clone(), ("bash", vec!["task.md.j2"])];
         let wrong = Overlay::read(folder(&["task.md.j2"]).path(), &both).unwrap_err();
-        assert_eq!(wrong.hint, "put it below `tools` or `bash`");
+        assert_eq!(wrong.hint, "move it into `tools` or `bash`");
     }
 }

@@ -87,8 +87,8 @@ pub trait Scaffold: Send + Sync {
             None => Ok(Map::new()),
             Some(key) => Err(WrongSetting {
                 key: key.clone(),
-                what: format!("the scaffold `{}` takes no settings", self.name()),
-                hint: "take the key away".into(),
+                what: format!("the scaffold `{}` has no settings", self.name()),
+                hint: "remove the key".into(),
             }),
         }
     }
@@ -99,7 +99,7 @@ pub trait Scaffold: Send + Sync {
     /// It uses no texts, or the folder cannot be used.
     fn prompted(&self, _folder: &Path) -> Result<Arc<dyn Scaffold>, WrongPrompts> {
         let what = format!("the scaffold `{}` has no prompts", self.name());
-        Err(WrongPrompts::new(what, "take the key away"))
+        Err(WrongPrompts::new(what, "remove the key"))
     }
 
     /// Whether an arm with this scaffold names a model.

@@ -184,13 +184,13 @@ pub trait Session: Send {
     /// Applies a patch like [`Session::apply_patch`]. One that does not apply changes nothing, and
     /// the reason is a result, because the patch is a model's.
     async fn try_patch(&mut self, _patch: &[u8]) -> Result<Result<(), String>, Stop> {
-        Err(Fault::new(Layer::Setup, "this session lays no patches").into())
+        Err(Fault::new(Layer::Setup, "this session cannot apply patches").into())
     }
 
     /// The work directory at the trial's start, from the record: no file is requested from the
     /// sandbox.
     async fn start_tree(&mut self) -> Result<Arc<dyn StartTree>, Stop> {
-        Err(Fault::new(Layer::Setup, "this session keeps no tree").into())
+        Err(Fault::new(Layer::Setup, "this session has no initial tree").into())
     }
 
     /// Names files and directories that the scaffold hides from its client, by absolute path.

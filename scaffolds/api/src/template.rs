@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_by_its_line_and_the_name_in_one_line() {
+    fn template_error_has_line_and_name() {
         for (template, line, says) in [
             ("{{ promt }}", 1, "`promt`"),
             ("a\n{{ settings.effort }}", 2, "`settings.effort`"),

@@ -190,7 +190,8 @@ impl Scaffold for Bash {
                     talk.tell(shown);
                     unread += 1;
                     if unread >= self.settings.nudge_limit {
-                        let why = format!("{unread} answers in a row without exactly one command");
+                        let why =
+                            format!("{unread} responses in a row without exactly one command");
                         return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, why });
                     }
                 }

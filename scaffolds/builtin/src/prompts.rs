@@ -67,7 +67,7 @@ impl Prompts {
             |error| {
                 let folder = self.folder;
                 let why = template_error(&error);
-                let what = format!("prompt {folder}/{name}.md.j2 did not render: {why}");
+                let what = format!("cannot render prompt {folder}/{name}.md.j2: {why}");
                 Stop::Fault(Fault::new(Layer::Setup, what))
             },
         )
@@ -115,7 +115,7 @@ impl fmt::Debug for Prompts {
 impl From<PromptError> for WrongPrompts {
     fn from(PromptError { file, what }: PromptError) -> Self {
         let what = format!("{file}: {}", what.trim().replace('\n', " "));
-        Self::new(what, "docs/prompts.md has the variables of each text")
+        Self::new(what, "docs/prompts.md lists the variables of each prompt")
     }
 }
 

@@ -73,7 +73,7 @@ impl Scaffold for Replay {
 
     async fn drive(&self, session: &mut dyn Session) -> Result<Finish, Stop> {
         let Some(path) = session.brief().replay.clone() else {
-            return Ok(Finish::exited("no trajectory to replay was given"));
+            return Ok(Finish::exited("no trajectory to replay"));
         };
         let recording = Recording::read(&path).await?;
         let mut toolbox = self.tools.toolbox(session);
@@ -114,7 +114,7 @@ impl Scaffold for Replay {
         session.note(object(summary)).await?;
         Ok(match recording.ending {
             Some(ending) if ending == "submitted" => Finish::Submitted,
-            Some(ending) => Finish::exited(format!("the recorded trial ended as {ending}")),
+            Some(ending) => Finish::exited(format!("the recorded trial ended with {ending}")),
             None if submitted => Finish::Submitted,
             None => Finish::exited("the recorded trial has no end"),
         })

@@ -22,7 +22,7 @@ pub(crate) fn lay(tree: &Path, name: &str, target: &str) -> Result<(), BundleErr
     let path = tree.join(target);
     if !path.is_file() {
         return Err(BundleError::new(format!("bin.{name}: the bundle has no file {target}")).hint(
-            "the path starts at the bundle's root: packages of npm lie in lib/node_modules",
+            "paths are relative to the bundle's root; npm packages are in lib/node_modules",
         ));
     }
     runnable(tree, &path)?;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_started_by_the_bundle_s_own_interpreter() {
+    fn bin_script_uses_the_bundled_interpreter() {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path();
         for file in [npm::NODE, "sh/bash"] {

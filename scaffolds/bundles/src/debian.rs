@@ -142,7 +142,7 @@ fn shell(path: &Path, entry: Entry<'_>, tree: &Path) -> Result<(), BundleError> 
 
 /// The files of a `.deb`: an `ar` archive with a compressed tar archive as one member.
 fn content(bytes: &[u8]) -> Result<Vec<u8>, BundleError> {
-    let broken = || BundleError::new("this is no Debian package");
+    let broken = || BundleError::new("not a Debian package");
     let mut rest = bytes.strip_prefix(b"!<arch>\n").ok_or_else(broken)?;
     while rest.len() >= 60 {
         let (head, body) = rest.split_at(60);
@@ -159,7 +159,7 @@ fn content(bytes: &[u8]) -> Result<Vec<u8>, BundleError> {
             }
             "data.tar" => return Ok(member.to_owned()),
             other if other.starts_with("data.tar") => {
-                return Err(BundleError::new(format!("{other}: only xz is read")));
+                return Err(BundleError::new(format!("{other}: only xz compression is supported")));
             }
             _ => {}
         }

@@ -27,8 +27,10 @@ impl Checksum {
         let bytes = text.strip_prefix("sha512-").and_then(|rest| STANDARD.decode(rest).ok());
         match bytes.filter(|bytes| bytes.len() == 64) {
             Some(bytes) => Ok(Self::Sha512(hex(&bytes))),
-            None => Err(BundleError::new(format!("integrity `{text}` is not sha512- and base64"))
-                .hint("copy what `npm view NAME@VERSION dist.integrity` prints")),
+            None => Err(BundleError::new(format!(
+                "integrity `{text}` is not `sha512-` followed by base64"
+            ))
+            .hint("copy what `npm view NAME@VERSION dist.integrity` prints")),
         }
     }
 
@@ -75,7 +77,7 @@ impl Downloads {
             return Err(BundleError::new(format!(
                 "{what}: its checksum is {found}, expected {wanted}"
             ))
-            .hint("correct the checksum in the manifest, or do not trust this registry"));
+            .hint("correct the checksum in the manifest; if it is correct, do not trust this registry"));
         }
         self.keep(&self.folder.join(wanted.to_string()), &bytes)?;
         Ok(bytes)
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_kept_is_not_fetched_again_and_what_is_damaged_is() {
+    async fn downloads_refetch_only_damaged_files() {
         let folder = tempfile::tempdir().unwrap();
         let downloads = Downloads { folder: folder.path().join("d") };
         let wanted = Checksum::Sha256(proctor_types::sha256_hex(b"right"));

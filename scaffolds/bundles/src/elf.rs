@@ -43,8 +43,8 @@ pub(crate) fn isolated(mut loader: Vec<u8>) -> Result<Vec<u8>, BundleError> {
         }
         if found == 0 {
             let what = String::from_utf8_lossy(from).trim_matches('\0').to_owned();
-            return Err(BundleError::new(format!("the carried loader does not name {what}"))
-                .hint("configs/bundles/parts.toml names another libc6 than this build knows"));
+            return Err(BundleError::new(format!("the bundled loader does not contain {what}"))
+                .hint("configs/bundles/parts.toml has a libc6 that this build does not support"));
         }
     }
     Ok(loader)
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replacements_keep_lengths_and_stay_in_the_bundle() {
+    fn loader_replacements_keep_lengths_and_stay_in_the_bundle() {
         for (from, to) in LOOKS {
             assert_eq!(from.len(), to.len());
             let to = String::from_utf8_lossy(to);

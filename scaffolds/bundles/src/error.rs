@@ -34,7 +34,7 @@ impl BundleError {
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         let said = Self::new(format!("{}: {error}", path.display()));
         match error.kind() {
-            io::ErrorKind::StorageFull => said.hint("make room below the cache folder"),
+            io::ErrorKind::StorageFull => said.hint("free some space in the cache folder"),
             _ => said,
         }
     }

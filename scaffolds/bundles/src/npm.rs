@@ -61,14 +61,16 @@ fn verify(folder: &Path, name: &str, version: &str) -> Result<(), BundleError> {
     let file = folder.join("package.json");
     let text = fs::read(&file).map_err(|error| BundleError::io(&file, &error))?;
     let package: PackageJson = serde_json::from_slice(&text)
-        .map_err(|error| BundleError::new(format!("its package.json: {error}")))?;
+        .map_err(|error| BundleError::new(format!("invalid package.json: {error}")))?;
     let said = package.version.trim_start_matches(['v', '=']);
     if package.name == name && said == version {
         return Ok(());
     }
     let what = format!("the package is {} {said}, expected {name} {version}", package.name);
-    Err(BundleError::new(what)
-        .hint("the integrity in the manifest is that of another release: copy what `npm view NAME@VERSION dist.integrity` prints"))
+    Err(BundleError::new(what).hint(
+        "the integrity in the manifest belongs to a different release; use the output of \
+               `npm view NAME@VERSION dist.integrity`",
+    ))
 }
 
 async fn fetch(
@@ -94,8 +96,9 @@ pub(crate) async fn lay_node(
     let (to, wanted) = (tree.join(NODE), node.version.clone());
     let laid = crate::bundles::blocking(move || {
         let mut found = false;
-        let about = tempfile::tempdir()
-            .map_err(|error| BundleError::new(format!("a temporary folder: {error}")))?;
+        let about = tempfile::tempdir().map_err(|error| {
+            BundleError::new(format!("cannot create a temporary folder: {error}"))
+        })?;
         unpack::tar(flate2::read::GzDecoder::new(&*bytes), &mut |path, entry| match entry {
             unpack::Entry::File { content, .. } if path.ends_with("bin/node") => {
                 found = true;
@@ -109,7 +112,7 @@ pub(crate) async fn lay_node(
             _ => Ok(()),
         })?;
         verify(about.path(), NODE_PACKAGE, &wanted)?;
-        if found { Ok(()) } else { Err(BundleError::new("it holds no bin/node")) }
+        if found { Ok(()) } else { Err(BundleError::new("no bin/node in it")) }
     });
     laid.await.map_err(|error| error.context(format_args!("{NODE_PACKAGE}@{}", node.version)))
 }
@@ -138,8 +141,9 @@ struct Locked {
 /// The packages of a `package-lock.json` that are installed on this platform.
 pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
     let lock: Lock = serde_json::from_str(text).map_err(|error| {
-        BundleError::new(error.to_string())
-            .hint("`npm install --package-lock-only` writes the form that is read: version 2 or 3")
+        BundleError::new(error.to_string()).hint(
+            "create the file with `npm install --package-lock-only` (lockfile version 2 or 3)",
+        )
     })?;
     let mut out = Vec::new();
     for (path, entry) in lock.packages {
@@ -159,18 +163,18 @@ pub(crate) fn locked(text: &str) -> Result<Vec<NpmPackage>, BundleError> {
         let short = path.rsplit("node_modules/").next().unwrap_or_default().to_owned();
         let name = entry.name.unwrap_or(short);
         let (Some(version), Some(integrity)) = (entry.version, entry.integrity) else {
-            return Err(BundleError::new(format!("{path} has no version and integrity"))
-                .hint("only packages of a registry can be bundled"));
+            return Err(BundleError::new(format!("{path} has no version or no integrity"))
+                .hint("only packages from a registry can be bundled"));
         };
         if !is_inside(&folder) {
-            return Err(BundleError::new(format!("{path} leaves its folder")));
+            return Err(BundleError::new(format!("{path} leads out of its folder")));
         }
         out.push(NpmPackage { name, version, integrity, folder: Some(folder) });
     }
     // A nested package comes after its parent.
     out.sort_by(|a, b| a.folder.cmp(&b.folder));
     match out.is_empty() {
-        true => Err(BundleError::new("it lists no package")),
+        true => Err(BundleError::new("no packages in it")),
         false => Ok(out),
     }
 }
@@ -180,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_package_that_is_another_one_is_refused() {
+    fn npm_rejects_a_different_package() {
         let folder = tempfile::tempdir().unwrap();
         let write = |text: &str| fs::write(folder.path().join("package.json"), text).unwrap();
         let check = || verify(folder.path(), "@a/b", "1.2.0").map_err(|error| error.what);
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_gives_what_this_platform_installs() {
+    fn npm_lock_lists_packages_of_this_platform() {
         let text = r#"{"lockfileVersion": 3, "packages": {
             "": {"dependencies": {"a": "1"}},
             "node_modules/a": {"version": "1.0.0", "integrity": "sha512-x"},

@@ -60,9 +60,8 @@ pub(crate) async fn lay(
             (false, Some(folders)) => {
                 blocking(move || wheel::lay_sdist(&bytes, &folders, &site)).await
             }
-            (false, None) => Err(BundleError::new("this release is an sdist").hint(
-                "name in bundle.sdists which of its folders are to be imported: nothing is built",
-            )),
+            (false, None) => Err(BundleError::new("this release is only an sdist")
+                .hint("list its importable folders in bundle.sdists (sdists are not built)")),
         };
         laid.map_err(|error| error.context(name))?;
     }
@@ -119,7 +118,7 @@ pub(crate) fn compile(tree: &Path) -> Result<(), BundleError> {
         let last: Vec<&str> = said.lines().rev().take(5).collect();
         let last: Vec<&str> = last.into_iter().rev().collect();
         return Err(BundleError::new(format!(
-            "the carried Python compiles nothing: {}",
+            "the bundled Python cannot compile: {}",
             last.join(" | ")
         )));
     }

@@ -115,23 +115,26 @@ impl BundleRecipe {
             return wrong("packages", "an npm bundle needs either `packages` or `lock`");
         }
         if !npm && (!self.packages.is_empty() || self.lock.is_some() || self.node.is_some()) {
-            return wrong("packages", "`packages`, `lock` and `node` are for kind = \"npm\"");
+            return wrong(
+                "packages",
+                "`packages`, `lock` and `node` are only allowed for kind = \"npm\"",
+            );
         }
         if pypi == self.requirements.trim().is_empty() {
-            return wrong("requirements", "needed for kind = \"pypi\", and only there");
+            return wrong("requirements", "required for kind = \"pypi\", and only allowed there");
         }
         if !pypi && !self.sdists.is_empty() {
-            return wrong("sdists", "only for kind = \"pypi\"");
+            return wrong("sdists", "only allowed for kind = \"pypi\"");
         }
         if self.kind == BundleKind::Files && self.files.is_empty() {
-            return wrong("files", "kind = \"files\" needs at least one");
+            return wrong("files", "kind = \"files\" needs at least one file");
         }
         if self.bin.is_empty() {
-            return wrong("bin", "names no program");
+            return wrong("bin", "has no program");
         }
         for name in self.bin.keys() {
             if !is_name(name) {
-                return wrong("bin", &format!("`{name}` is no name of a program"));
+                return wrong("bin", &format!("`{name}` is not a valid program name"));
             }
         }
         let targets = self.bin.values().filter(|target| !is_entry_point(target));

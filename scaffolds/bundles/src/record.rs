@@ -67,8 +67,8 @@ impl Record {
             return Ok(());
         }
         let changed = now.iter().find(|item| !self.items.contains(item));
-        let what = changed.map_or("its list of files".to_owned(), |item| item.path.clone());
-        Err(BundleError::new(format!("{}: {what} was changed", root.display())))
+        let what = changed.map_or("the list of files".to_owned(), |item| item.path.clone());
+        Err(BundleError::new(format!("{}: {what} has changed", root.display())))
     }
 
     pub(crate) fn bundle(self, folder: &Path) -> Bundle {

@@ -64,7 +64,8 @@ pub(crate) fn settle(root: &Path) -> Result<(), BundleError> {
             let target = fs::read_link(&path).map_err(io)?;
             let below = path.strip_prefix(root).unwrap_or(&path);
             if !stays(below, &target) {
-                let what = format!("{} -> {} leaves the bundle", below.display(), target.display());
+                let what =
+                    format!("{} -> {} leads out of the bundle", below.display(), target.display());
                 return Err(BundleError::new(what));
             }
             continue;
@@ -126,7 +127,7 @@ pub(crate) fn items(root: &Path) -> Result<Vec<Item>, BundleError> {
 
 fn text(path: &Path) -> Result<String, BundleError> {
     let named = path.to_str().map(str::to_owned);
-    named.ok_or_else(|| BundleError::new(format!("{} is no text", path.display())))
+    named.ok_or_else(|| BundleError::new(format!("{} is not UTF-8", path.display())))
 }
 
 fn hash(path: &Path) -> std::io::Result<String> {
@@ -170,7 +171,7 @@ pub(crate) fn damage(root: &Path, items: &[Item]) -> Option<String> {
             What::Link { target } => fs::read_link(&path).is_ok_and(|now| now == Path::new(target)),
         };
         if !same {
-            return Some(format!("{} was changed", item.path));
+            return Some(format!("{} has changed", item.path));
         }
     }
     None
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_content_has_one_name_and_no_mode_but_two() {
+    fn tree_digest_depends_on_content_and_executable_bit() {
         let (one, two) = (made(), made());
         let items_of_one = items(one.path()).unwrap();
         assert_eq!(digest(&items_of_one), digest(&items(two.path()).unwrap()));
@@ -211,13 +212,13 @@ mod tests {
         assert_eq!(damage(two.path(), &items_of_one), None, "the size is the same");
         assert_ne!(digest(&items_of_one), digest(&items(two.path()).unwrap()));
         fs::write(two.path().join("note"), "longer").unwrap();
-        assert_eq!(damage(two.path(), &items_of_one).unwrap(), "note was changed");
+        assert_eq!(damage(two.path(), &items_of_one).unwrap(), "note has changed");
         fs::remove_file(two.path().join("bin/other")).unwrap();
         assert_eq!(damage(two.path(), &items_of_one).unwrap(), "bin/other is missing");
     }
 
     #[test]
-    fn a_link_that_leaves_the_bundle_is_refused() {
+    fn tree_rejects_links_out_of_the_bundle() {
         for target in ["/etc/passwd", "../../x", "sub/../../../x"] {
             let folder = made();
             symlink(target, folder.path().join("bin/link")).unwrap();

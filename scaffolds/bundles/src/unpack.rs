@@ -23,8 +23,7 @@ pub(crate) fn tar(
     reader: impl Read,
     lay: &mut dyn FnMut(&Path, Entry<'_>) -> Result<(), BundleError>,
 ) -> Result<(), BundleError> {
-    let broken =
-        |error: std::io::Error| BundleError::new(format!("the archive is broken: {error}"));
+    let broken = |error: std::io::Error| BundleError::new(format!("invalid archive: {error}"));
     let mut archive = tar::Archive::new(reader);
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
@@ -35,7 +34,7 @@ pub(crate) fn tar(
         let named = entry.path().map_err(broken)?.into_owned();
         let refused =
             |why: &str| BundleError::new(format!("invalid archive: {} {why}", named.display()));
-        let path = plain(&named).ok_or_else(|| refused("leaves its folder"))?;
+        let path = plain(&named).ok_or_else(|| refused("leads out of its folder"))?;
         if kind.is_symlink() {
             let target = entry.link_name().map_err(broken)?.unwrap_or_default().into_owned();
             lay(&path, Entry::Link(target))?;

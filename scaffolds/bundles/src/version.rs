@@ -45,15 +45,15 @@ impl Bundles {
                 let downloads = Downloads { folder: self.cache.join("downloads") };
                 of_pypi(recipe, (pinned, wanted), &downloads).await
             }
-            _ => Err(BundleError::new("its packages are not listed in the manifest")
-                .hint("write a manifest of your own for the other version")),
+            _ => Err(BundleError::new("the manifest does not list the packages")
+                .hint("write your own manifest for the other version")),
         }
     }
 }
 
 fn no_main(pinned: &str) -> BundleError {
-    BundleError::new(format!("no package of the bundle has the version {pinned}"))
-        .hint("write a manifest of your own for the other version")
+    BundleError::new(format!("no package in the bundle has version {pinned}"))
+        .hint("write your own manifest for the other version")
 }
 
 async fn of_npm(
@@ -97,7 +97,7 @@ async fn of_npm(
 }
 
 fn lacks(version: &str, name: &str, range: &str) -> String {
-    format!("{version} depends on {name} {range}, which the bundle does not hold")
+    format!("{version} depends on {name} {range}, which the bundle lacks")
 }
 
 /// Whether an npm range is a single version.
@@ -189,7 +189,7 @@ async fn requirement(
         return Err(broken.map_or_else(
             || {
                 BundleError::new(format!("PyPI has no {name} {version}"))
-                    .hint(format!("`pip index versions {name}` lists what was published"))
+                    .hint(format!("list the published versions with `pip index versions {name}`"))
             },
             BundleError::from,
         ));
@@ -199,7 +199,7 @@ async fn requirement(
     let line = Requirement { name: package_name(name), version: version.to_owned(), sha256 };
     let offer = line.choose(&of_release).map_err(|why| {
         BundleError::new(format!("{name} {version}: {why}"))
-            .hint("write a manifest of your own for the other version")
+            .hint("write your own manifest for the other version")
     })?;
     Ok((line, offer))
 }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_are_read_as_they_are_published() {
+    fn dependencies_are_parsed_as_published() {
         let read = |text: &str| {
             let found = Dependency::read(text)?;
             Some((found.name, found.exact))
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_release_is_no_preview() {
+    fn newest_release_is_not_a_prerelease() {
         let files = [
             "a_b-1.9.0-py3-none-any.whl",
             "a-b-1.10.0.tar.gz",
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_exact_range_names_a_version() {
+    fn is_exact_accepts_only_single_versions() {
         for (range, exact) in [
             ("1.2.3", true),
             ("1.2.0-beta.10", true),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_behind_a_version_is_the_same_version() {
+    fn is_version_ignores_a_platform_suffix() {
         assert!(is_version("0.169.0-linux-x64", "0.169.0") && is_version("1.0", "1.0.0"));
         assert!(!is_version("0.169.10", "0.169.1") && !is_version("1.1.5", "1.1"));
     }

@@ -39,15 +39,17 @@ pub(crate) fn requirements(text: &str) -> Result<Vec<Requirement>, BundleError> 
         }
         let wrong = |why: &str| {
             BundleError::new(format!("bundle.requirements: `{line}` {why}"))
-                .hint("write `name==version --hash=sha256:...`, every package on a line of its own")
+                .hint("write one package per line: `name==version --hash=sha256:...`")
         };
         let mut words = line.split_whitespace();
         let pin = words.next().unwrap_or_default();
-        let (name, version) = pin.split_once("==").ok_or_else(|| wrong("has no exact version"))?;
+        let (name, version) =
+            pin.split_once("==").ok_or_else(|| wrong("does not pin an exact version"))?;
         let name = name.split('[').next().unwrap_or(name);
         let mut sha256 = Vec::new();
         for word in words {
-            let hash = word.strip_prefix("--hash=sha256:").ok_or_else(|| wrong("is not read"))?;
+            let hash =
+                word.strip_prefix("--hash=sha256:").ok_or_else(|| wrong("is not supported"))?;
             sha256.push(hash.to_lowercase());
         }
         if sha256.is_empty() {
@@ -68,7 +70,7 @@ impl Requirement {
         let of_list: Vec<&Offer> = offers.iter().filter(listed).collect();
         if of_list.is_empty() {
             return Err(format!(
-                "the index has no file with a checksum of the manifest ({})",
+                "the index has no file with the manifest's checksum ({})",
                 self.version
             ));
         }
@@ -108,8 +110,7 @@ fn rank(name: &str) -> Option<u8> {
 /// Installs a wheel's files for `site-packages`. Its scripts are left out: they name an interpreter
 /// that does not exist.
 pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
-    let broken =
-        |error: zip::result::ZipError| BundleError::new(format!("the wheel is broken: {error}"));
+    let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(broken)?;
@@ -118,9 +119,7 @@ pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
             continue;
         }
         if !is_inside(&name) {
-            return Err(BundleError::new(format!(
-                "the wheel is refused: {name} leaves its folder"
-            )));
+            return Err(BundleError::new(format!("invalid wheel: {name} leads out of its folder")));
         }
         let Some(below) = installed(&name) else { continue };
         let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
@@ -133,9 +132,8 @@ pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
 pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
     let mut text = String::new();
     if bytes.starts_with(b"PK") {
-        let broken = |error: zip::result::ZipError| {
-            BundleError::new(format!("the wheel is broken: {error}"))
-        };
+        let broken =
+            |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
         let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
         for index in 0..archive.len() {
             let mut entry = archive.by_index(index).map_err(broken)?;
@@ -167,7 +165,7 @@ pub(crate) fn metadata(bytes: &[u8]) -> Result<String, BundleError> {
 fn read_text(content: &mut dyn Read) -> Result<String, BundleError> {
     let mut bytes = Vec::new();
     let read = content.take(MOST_METADATA).read_to_end(&mut bytes);
-    read.map_err(|error| BundleError::new(format!("the archive is broken: {error}")))?;
+    read.map_err(|error| BundleError::new(format!("invalid archive: {error}")))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -192,7 +190,7 @@ pub(crate) fn verify(bytes: &[u8], wanted: &Requirement) -> Result<(), BundleErr
         "the file is {name} {version}, expected {} {}",
         wanted.name, wanted.version
     ))
-    .hint("the checksum in the manifest is that of another release: correct it"))
+    .hint("the checksum in the manifest belongs to a different release; correct it"))
 }
 
 /// Whether two versions are equal: `1.0` equals `1.0.0`, and leading zeros do not count.
@@ -214,8 +212,7 @@ pub(crate) fn same_version(one: &str, other: &str) -> bool {
 
 /// Writes the only program of a wheel with this name.
 pub(crate) fn program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), BundleError> {
-    let broken =
-        |error: zip::result::ZipError| BundleError::new(format!("the wheel is broken: {error}"));
+    let broken = |error: zip::result::ZipError| BundleError::new(format!("invalid wheel: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(broken)?;
     let end = format!(".data/scripts/{name}");
     for index in 0..archive.len() {
@@ -224,7 +221,7 @@ pub(crate) fn program(bytes: Vec<u8>, name: &str, to: &Path) -> Result<(), Bundl
             return unpack::file(to, &mut entry, true);
         }
     }
-    Err(BundleError::new(format!("the wheel holds no {name}")))
+    Err(BundleError::new(format!("the wheel has no {name}")))
 }
 
 /// The path of a wheel's entry, below `site-packages`.
@@ -247,7 +244,7 @@ pub(crate) fn lay_sdist(bytes: &[u8], wanted: &[String], site: &Path) -> Result<
         unpack::file(&site.join(&below), content, executable)
     })?;
     match wanted.iter().find(|name| !found.contains_key(name.as_str())) {
-        Some(name) => Err(BundleError::new(format!("the sdist holds no {name}"))),
+        Some(name) => Err(BundleError::new(format!("the sdist has no {name}"))),
         None => Ok(()),
     }
 }
@@ -257,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requirements_are_read_as_pip_writes_them() {
+    fn requirements_are_parsed_like_pip() {
         let text = "# all\na.B[x]==1.0 --hash=sha256:AA # note\nc==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n";
         let read = requirements(text).unwrap();
         let one = |name: &str, version: &str, hashes: &[&str]| Requirement {
@@ -272,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_compared_as_pip_does() {
+    fn versions_are_compared_like_pip() {
         for (one, other, same) in [
             ("1.0", "1.0.0", true),
             ("2026.1.2", "2026.01.02", true),
@@ -291,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_wheel_is_taken() {
+    fn choose_prefers_the_best_wheel() {
         assert_eq!(rank("p-1-py3-none-any.whl"), Some(1));
         assert_eq!(rank("p-1-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"), Some(2));
         assert_eq!(rank("p-1-cp313-cp313-manylinux_2_28_x86_64.whl"), Some(3));

@@ -80,7 +80,7 @@ async fn of_files(cache: &Path, beside: &Path) -> Bundle {
 }
 
 #[tokio::test]
-async fn two_builds_have_one_name_and_fixed_modes() {
+async fn builds_of_one_recipe_have_the_same_name_and_modes() {
     let (one, two, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), beside());
     let first = of_files(one.path(), folder.path()).await;
     // The same from another directory, later, with other modes and times.
@@ -108,7 +108,7 @@ async fn two_builds_have_one_name_and_fixed_modes() {
 }
 
 #[tokio::test]
-async fn what_is_built_is_found_and_what_is_damaged_is_built_again() {
+async fn bundle_is_reused_and_rebuilt_if_damaged() {
     let (cache, folder) = (tempfile::tempdir().unwrap(), beside());
     let (bundles, files) = (Bundles::new(cache.path()), recipe(FILES));
     assert_eq!(bundles.built("mine", "1", &files, folder.path()), None);
@@ -124,7 +124,7 @@ async fn what_is_built_is_found_and_what_is_damaged_is_built_again() {
     fs::write(built.folder.join("share/note"), "evil\n").unwrap();
     assert!(bundles.built("mine", "1", &files, folder.path()).is_some());
     let error = bundles.verify("mine", "1", &files, folder.path()).unwrap_err();
-    assert!(error.what.contains("share/note was changed"), "{error}");
+    assert!(error.what.contains("share/note has changed"), "{error}");
     assert!(error.hint.is_some());
 
     for damage in [
@@ -144,7 +144,7 @@ async fn what_is_built_is_found_and_what_is_damaged_is_built_again() {
 }
 
 #[tokio::test]
-async fn a_build_that_fails_leaves_nothing_and_says_what_to_change() {
+async fn failed_build_leaves_nothing_and_has_a_hint() {
     let (cache, folder) = (tempfile::tempdir().unwrap(), beside());
     let bundles = Bundles::new(cache.path());
     let cases = [
@@ -174,7 +174,7 @@ async fn a_build_that_fails_leaves_nothing_and_says_what_to_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_who_want_one_bundle_build_it_once() {
+async fn concurrent_requests_build_a_bundle_once() {
     let (cache, folder) = (tempfile::tempdir().unwrap(), beside());
     let begun = std::sync::Arc::new(Mutex::new(0));
     let tasks: Vec<_> = (0..8)
@@ -201,18 +201,14 @@ async fn many_who_want_one_bundle_build_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_package_of_npm_is_checked_built_twice_alike_and_kept_offline() {
+async fn npm_bundle_is_verified_reproducible_and_cached() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let nowhere = Path::new("/");
     let wrong = recipe(&SMALL.replace("4xTZr1", "5xTZr1"));
     let error = Bundles::new(one.path()).ensure("small", "1", &wrong, nowhere, &quiet).await;
     let error = error.unwrap_err();
     if error.is_unreachable {
-        return not_run(
-            "a_package_of_npm_is_checked_built_twice_alike_and_kept_offline",
-            "CLIENTS",
-            error,
-        );
+        return not_run("npm_bundle_is_verified_reproducible_and_cached", "CLIENTS", error);
     }
     let error = error.to_string();
     assert!(error.contains("@esbuild/linux-x64@0.28.2: its checksum is sha512-"), "{error}");
@@ -243,8 +239,8 @@ const BY_DEFAULT: &str = "claude-code";
 
 /// Every requested built-in bundle, in sandboxes that contain nothing else.
 #[tokio::test(flavor = "multi_thread")]
-async fn shipped_bundles_run_where_there_is_nothing_else() {
-    let test = "shipped_bundles_run_where_there_is_nothing_else";
+async fn shipped_bundles_run_in_an_empty_root() {
+    let test = "shipped_bundles_run_in_an_empty_root";
     let default = if tier::is_full() { "all" } else { BY_DEFAULT };
     let asked = std::env::var("PROCTOR_BUNDLES").unwrap_or_else(|_| default.into());
     let chosen = |name: &str| asked == "all" || asked.split(',').any(|one| one == name);

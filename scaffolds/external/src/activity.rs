@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn work_beside_the_agent_counts_and_its_own_does_not() {
+    fn activity_counts_only_child_processes() {
         let sample = |agent: u64, of_children: u64, other: u64| {
             format!("9\n5\n{}", stat(1, "agentd", 10 * agent, 0))
                 + &stat(5, "my (odd) cli", agent, of_children)

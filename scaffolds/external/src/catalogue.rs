@@ -61,9 +61,11 @@ pub fn shipped(asked: &str) -> Result<Option<Loaded>, ManifestError> {
             what: format!("`{name}` is pinned at {pinned}, not {version}"),
             // A tag moves, and a run names what it ran.
             hint: match version.starts_with(|first: char| first.is_ascii_digit()) {
-                true => format!("`proctor scaffold add {asked}` builds another published version"),
+                true => {
+                    format!("build another published version with `proctor scaffold add {asked}`")
+                }
                 false => format!(
-                    "name a version: `proctor scaffold add {asked}` builds the one that `{version}` is, and prints it"
+                    "give a version number; `proctor scaffold add {asked}` builds the current `{version}` and prints its version"
                 ),
             },
         }),
@@ -83,11 +85,13 @@ pub fn load(path: &Path) -> Result<Loaded, ManifestError> {
     let loaded = read(&file, &text)?;
     let Manifest { name, version, bundle, .. } = &loaded.manifest;
     if NAMES.contains(&name.as_str()) {
-        return Err(problem(format!("`name`: Proctor ships a scaffold `{name}`: choose another")));
+        return Err(problem(format!(
+            "`name`: `{name}` is a built-in scaffold; choose a different name"
+        )));
     }
     if bundle.as_ref().is_some_and(|recipe| !recipe.holds_version(version)) {
         return Err(problem(format!(
-            "`version`: no package of `[bundle]` has the version {version}: both name the agent's"
+            "`version`: no package in `[bundle]` has version {version}; the two must agree"
         )));
     }
     Ok(loaded)
@@ -112,7 +116,7 @@ pub fn other_version(
         name: other_name(name, version),
         version: version.to_owned(),
         says: format!(
-            "{} Untested: made by `proctor scaffold add {name}@{version}`.",
+            "{} Untested: created by `proctor scaffold add {name}@{version}`.",
             loaded.manifest.says
         ),
         untested: true,
@@ -150,10 +154,10 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         return Err("`name`: use letters, digits, `-`, `_` and `.`".into());
     }
     if version.trim().is_empty() {
-        return Err("`version` is empty: name the agent's exact version".into());
+        return Err("`version` is empty; give the agent's exact version".into());
     }
     if command.argv.first().is_none_or(|program| program.trim().is_empty()) {
-        return Err("`command.argv` names no program".into());
+        return Err("`command.argv` has no program".into());
     }
     if let Some(recipe) = &manifest.bundle {
         recipe.check().map_err(|error| error.to_string())?;
@@ -161,13 +165,13 @@ fn check(manifest: &Manifest) -> Result<(), String> {
     let seconds = [stop.leave_seconds, stop.grace_seconds];
     if seconds.iter().any(|one| !one.is_finite() || *one < 0.0) || seconds.iter().sum::<f64>() > 4.5
     {
-        return Err("`stop`: `leave_seconds` and `grace_seconds` together are 0 to 4.5".into());
+        return Err("`stop`: `leave_seconds` plus `grace_seconds` must be from 0 to 4.5".into());
     }
     if stop.refusals == 0 {
-        return Err("`stop.refusals` is at least 1".into());
+        return Err("`stop.refusals` must be at least 1".into());
     }
     if !(1.0..=86_400.0).contains(&manifest.idle_seconds) {
-        return Err("`idle_seconds` is 1 to 86400".into());
+        return Err("`idle_seconds` must be from 1 to 86400".into());
     }
     for file in files {
         if !is_below(&file.path) {
@@ -179,12 +183,12 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         let means = serde_json::to_string(&rule.means).unwrap_or_default();
         if rule.codes.is_empty() && rule.output.is_empty() && rule.record.is_empty() {
             return Err(format!(
-                "`exit`: the rule for {means} has no condition: add `codes`, `output` or `record`"
+                "`exit`: the rule for {means} has no condition; add `codes`, `output` or `record`"
             ));
         }
         let Some(file) = &rule.file else { continue };
         if rule.record.is_empty() {
-            return Err(format!("`exit`: the rule for {means} has a `file` and no `record`"));
+            return Err(format!("`exit`: the rule for {means} has a `file` but no `record`"));
         }
         if !is_below(file) {
             return Err(format!("`exit`: `{file}` is not a path below HOME"));
@@ -196,7 +200,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
     }
     if manifest.settings.contains_key(RepositorySettings::KEY) {
         let key = RepositorySettings::KEY;
-        return Err(format!("`settings.{key}`: an arm has a key of this name: choose another"));
+        return Err(format!("`settings.{key}`: reserved for arms; choose a different name"));
     }
     Ok(())
 }
@@ -214,7 +218,7 @@ mod tests {
         "name = 'mine'\nversion = '1'\napi = 'chat'\n[command]\nargv = ['/bin/x']\n";
 
     #[test]
-    fn every_shipped_manifest_loads_under_its_name() {
+    fn shipped_manifests_load_under_their_names() {
         for name in names() {
             assert_eq!(shipped(name).unwrap().unwrap().manifest.name, *name);
         }
@@ -222,11 +226,11 @@ mod tests {
         assert_eq!(shipped("Codex").unwrap(), None);
         assert_eq!(shipped("Codex@1").unwrap(), None);
         let tag = shipped("codex@latest").unwrap_err();
-        assert!(tag.hint.starts_with("name a version"), "{tag:?}");
+        assert!(tag.hint.starts_with("give a version number"), "{tag:?}");
     }
 
     #[test]
-    fn every_manifest_of_the_folder_is_shipped() {
+    fn all_manifest_files_are_shipped() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
         for entry in std::fs::read_dir(folder).unwrap() {
             let file = entry.unwrap().path();
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_key_or_line() {
+    fn manifest_errors_name_the_key_or_line() {
         assert_eq!(read("m", SMALL).unwrap().manifest.idle_seconds, 600.0);
         let wrong = [
             (SMALL.replace("api", "apy"), "line 3"),
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_the_same_manifest_with_other_packages() {
+    fn other_version_changes_only_packages() {
         for name in names() {
             let tested = shipped(name).unwrap().unwrap().manifest;
             assert!(!tested.untested, "{name}");
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_no_package_has_is_refused() {
+    fn load_rejects_a_version_that_no_package_has() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mine.toml");
         let bundle = "[bundle]\nkind = 'npm'\nbin = { a = 'a' }\n[[bundle.packages]]\nname = 'a'\n\
@@ -299,17 +303,17 @@ mod tests {
         let newer = format!("{SMALL}{bundle}").replacen("version = '1'", "version = '2'", 1);
         std::fs::write(&file, newer).unwrap();
         let error = load(&file).unwrap_err().to_string();
-        assert!(error.contains("no package of `[bundle]` has the version 2"), "{error}");
+        assert!(error.contains("no package in `[bundle]` has version 2"), "{error}");
     }
 
     #[test]
-    fn a_users_manifest_may_not_pass_for_a_shipped_one() {
+    fn load_rejects_names_of_shipped_manifests() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mine.toml");
         std::fs::write(&file, SMALL).unwrap();
         assert_eq!(load(&file).unwrap().manifest.name, "mine");
         std::fs::write(&file, SMALL.replace("mine", "codex")).unwrap();
-        assert!(load(&file).unwrap_err().to_string().contains("ships a scaffold `codex`"));
+        assert!(load(&file).unwrap_err().to_string().contains("`codex` is a built-in scaffold"));
         assert!(
             load(&folder.path().join("none")).unwrap_err().to_string().contains("cannot be read")
         );

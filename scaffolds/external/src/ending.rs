@@ -37,7 +37,7 @@ pub fn judge(
         Ended::Itself | Ended::Stopped => {}
         Ended::Idle => {
             let seconds = manifest.idle_seconds;
-            let why = format!("{name} asked nothing and did nothing for {seconds} s");
+            let why = format!("{name} was idle for {seconds} s");
             // A program that waits for a person looks like any other hang: its output distinguishes
             // them.
             let has_words = |rule: &&ExitRule| !rule.output.is_empty() || !rule.record.is_empty();
@@ -48,7 +48,10 @@ pub fn judge(
         }
         Ended::Refused => {
             let times = plural(traffic.refused, "request");
-            return exited(ExitCause::Loop, format!("{name} had {times} in a row turned away"));
+            return exited(
+                ExitCause::Loop,
+                format!("the gateway rejected {times} of {name} in a row"),
+            );
         }
     }
     let status = ending_of(&done.exited);
@@ -67,7 +70,7 @@ pub fn judge(
         return exited(cause, why);
     }
     let Some(answer) = &traffic.answer else {
-        let why = format!("{name} ended with {status}, without one answer of the model");
+        let why = format!("{name} ended with {status} before any response from the model");
         return exited(ExitCause::Crashed, with_words(why, done));
     };
     if done.exited.code != Some(0) {
@@ -76,10 +79,12 @@ pub fn judge(
     let called = !answer.tool_calls.is_empty();
     match answer.content.trim().is_empty() {
         _ if submits(manifest, answer) => Finish::Submitted,
-        true if !called => exited(ExitCause::EmptyTurn, format!("{name} ended at an empty answer")),
+        true if !called => {
+            exited(ExitCause::EmptyTurn, format!("{name} ended after an empty response"))
+        }
         false if !called => Finish::Submitted,
         _ => {
-            let why = format!("{name} ended by itself while the model was calling tools");
+            let why = format!("{name} ended while the model was calling tools");
             exited(ExitCause::Finished, with_words(why, done))
         }
     }
@@ -182,7 +187,7 @@ mod tests {
 
     /// A model may write anything, and agents print it: only their own records count.
     #[test]
-    fn words_of_the_model_are_no_exit() {
+    fn exit_rules_ignore_the_models_text() {
         let none = BTreeMap::new();
         let words = "Loop detected, stopping execution. LimitsExceeded RepeatedFormatError";
         let said = json!({ "type": "message", "role": "assistant", "content": words });
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_the_reason_and_not_a_warning_on_standard_error() {
+    fn exit_reason_prefers_the_record_over_stderr() {
         let record = json!({ "type": "result", "api_error": "autocompact_thrashing" });
         let mut thrashed = done(&format!("{record}\n"), "[claude-code:unrecognized_model] {}\n");
         thrashed.exited.code = Some(1);
@@ -225,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_searched_on_standard_error_alone() {
+    fn exit_rules_search_only_stderr() {
         let mut manifest = shipped("codex").unwrap().unwrap().manifest;
         let text = "[[exit]]\nmeans = 'approval'\noutput = ['Allow this?']\n";
         let rules: BTreeMap<String, Vec<ExitRule>> = toml::from_str(text).unwrap();
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_kilobytes_of_standard_error_are_a_short_reason() {
+    fn exit_reason_truncates_long_stderr() {
         let noise = format!("{}\n{}", "warning: \u{1b}[33mx\n".repeat(8000), "y".repeat(100_000));
         let mut crashed = done("", &noise);
         crashed.exited.code = Some(7);

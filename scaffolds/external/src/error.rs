@@ -14,7 +14,7 @@ pub struct ManifestError {
 
 impl ManifestError {
     pub(crate) fn new(file: &str, what: String) -> Self {
-        let hint = "docs/external.md and docs/bundles.md say what a manifest holds".to_owned();
+        let hint = "see docs/external.md and docs/bundles.md".to_owned();
         Self { file: file.to_owned(), what, hint }
     }
 }

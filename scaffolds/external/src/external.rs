@@ -150,7 +150,7 @@ impl Scaffold for External {
                     what: format!("the scaffold `{name}` has no such setting"),
                     hint: match (near, known.is_empty()) {
                         (Some(near), _) => format!("did you mean `{near}`?"),
-                        (None, true) => "it takes no settings: take the key away".into(),
+                        (None, true) => "it has no settings; remove the key".into(),
                         (None, false) => format!("known: {}", known.join(", ")),
                     },
                 });
@@ -158,8 +158,8 @@ impl Scaffold for External {
             if kind(there) != kind(value) {
                 return Err(WrongSetting {
                     key: key.clone(),
-                    what: format!("is a {}, and not a {}", kind(there), kind(value)),
-                    hint: format!("its default is {there}"),
+                    what: format!("must be a {}, not a {}", kind(there), kind(value)),
+                    hint: format!("the default is {there}"),
                 });
             }
             *there = value.clone();
@@ -173,7 +173,7 @@ impl Scaffold for External {
         let pointer = over.get(FOLDER, POINTER_FILE).unwrap_or(POINTER).to_owned();
         prompt::check(&task)
             .and_then(|()| prompt::pointer(&pointer, "/p").map(drop))
-            .map_err(|what| WrongPrompts::new(what, "docs/prompts.md has the variables"))?;
+            .map_err(|what| WrongPrompts::new(what, "docs/prompts.md lists the variables"))?;
         Ok(Arc::new(Self { task, pointer, ..self.clone() }))
     }
 
@@ -208,7 +208,7 @@ impl Scaffold for External {
         let root = ["root", "0"].contains(&name.split(':').next().unwrap_or_default());
         (root && !self.manifest().root).then(|| {
             let what = format!("the scaffold `{}` does not run as root", self.name());
-            (what, "give the task a `user` that is not root, or choose another scaffold".into())
+            (what, "give the task a non-root `user`, or choose another scaffold".into())
         })
     }
 
@@ -223,9 +223,9 @@ impl Scaffold for External {
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "flag",
+        Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
-        Value::String(_) => "text",
+        Value::String(_) => "string",
         Value::Array(_) => "list",
         Value::Object(_) => "table",
     }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_those_of_the_manifest() {
+    fn settings_reject_keys_not_in_the_manifest() {
         let given = |key: &str, value: Value| Map::from_iter([(key.to_owned(), value)]);
         let settings = codex().settings(&given("reasoning_effort", json!("high"))).unwrap();
         assert_eq!(settings["reasoning_effort"], "high");
@@ -249,11 +249,11 @@ mod tests {
         let typo = codex().settings(&given("reasoning_efort", json!("high"))).unwrap_err();
         assert_eq!(typo.hint, "did you mean `reasoning_effort`?");
         let wrong = codex().settings(&given("reasoning_effort", json!(3))).unwrap_err();
-        assert_eq!(wrong.what, "is a text, and not a number");
+        assert_eq!(wrong.what, "must be a string, not a number");
     }
 
     #[test]
-    fn a_recorded_arm_gives_its_scaffold_back() {
+    fn recorded_factors_restore_the_scaffold() {
         for name in names() {
             let loaded = shipped(name).unwrap().unwrap();
             let scaffold = External::new(loaded, None);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_refused_where_the_manifest_says_so() {
+    fn refuses_user_rejects_root_unless_allowed() {
         let mut loaded = shipped("codex").unwrap().unwrap();
         let refuses = |loaded: &Loaded, user| {
             External::new(loaded.clone(), None).refuses_user(user).is_some()

@@ -105,7 +105,7 @@ impl Repository {
             let said = done.stderr.text();
             let what =
                 format!("the repository's settings files could not be hidden: {}", said.trim());
-            let hint = "repository_settings = \"use\" in the arm leaves them in place";
+            let hint = "to leave them in place, set repository_settings = \"use\" in the arm";
             return Err(Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint).into());
         }
         self.hidden = paths;

@@ -176,13 +176,13 @@ impl AgentAccount<'_> {
 
     async fn laid(&self, command: Command, what: &str) -> Result<(), Stop> {
         let done = self.handle.run(command).await;
-        let done = done.map_err(|error| error.fault(format!("making {what}")))?;
+        let done = done.map_err(|error| error.fault(format!("creating {what}")))?;
         if done.success() {
             return Ok(());
         }
         let said = done.stderr.text();
-        let what = format!("{what} could not be made in the sandbox: {}", said.trim());
-        let hint = "the image needs /bin/sh, mkdir, cat and chmod, and a /tmp that can be written";
+        let what = format!("{what} could not be created in the sandbox: {}", said.trim());
+        let hint = "the image needs /bin/sh, mkdir, cat, chmod and a writable /tmp";
         Err(Fault::new(Layer::Setup, what).cause(Cause::Invalid).hint(hint).into())
     }
 
@@ -248,7 +248,7 @@ impl AgentAccount<'_> {
         command.reap_all = true;
         let done = self.handle.run(command).await;
         done.map(|done| done.exited.left_behind)
-            .map_err(|error| error.fault("ending what the agent left running").into())
+            .map_err(|error| error.fault("ending the agent's remaining processes").into())
     }
 }
 
@@ -274,7 +274,9 @@ async fn keep(
         };
         let found = match account.handle.search(request).await {
             Ok((found, _)) => found,
-            Err(error) if error.is_broken() => return Err(error.fault("reading its log").into()),
+            Err(error) if error.is_broken() => {
+                return Err(error.fault("reading the agent's log").into());
+            }
             Err(_) => continue,
         };
         for file in found {
@@ -286,7 +288,7 @@ async fn keep(
                     session.keep(&format!("home/{relative}"), &content).await?;
                 }
                 Err(error) if error.is_broken() => {
-                    return Err(error.fault("reading its log").into());
+                    return Err(error.fault("reading the agent's log").into());
                 }
                 Err(error) => {
                     let note = json!({ "log_not_kept": relative, "why": error.to_string() });

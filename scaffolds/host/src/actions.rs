@@ -31,7 +31,7 @@ pub(crate) struct Exec {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "a text, or a list of texts")]
+#[serde(untagged, expecting = "a string or a list of strings")]
 enum Words {
     Line(String),
     Program(Vec<String>),
@@ -139,7 +139,10 @@ pub(crate) async fn exec(
         Words::Program(words) => words.clone(),
     };
     if argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
-        return Ok(Err(Error::new(PARAMS, "params: `command`: names no program, or holds a NUL")));
+        return Ok(Err(Error::new(
+            PARAMS,
+            "params: `command`: must have a program and no NUL byte",
+        )));
     }
     let limit = match asked.timeout {
         None => brief.command_limit,
@@ -238,7 +241,7 @@ pub(crate) async fn write(
         },
     };
     if bytes.len() as u64 > limits.file_bytes {
-        return wrong(&format!("is over {} bytes", limits.file_bytes));
+        return wrong(&format!("exceeds {} bytes", limits.file_bytes));
     }
     let path = match place(session.brief(), &asked.path) {
         Ok(path) => path,
@@ -260,7 +263,7 @@ pub(crate) async fn write(
 
 pub(crate) fn place(brief: &Brief, path: &str) -> Result<RawPath, Error> {
     if path.is_empty() || path.contains('\0') {
-        return Err(Error::new(PARAMS, "params: `path`: is empty, or holds a NUL"));
+        return Err(Error::new(PARAMS, "params: `path`: must not be empty or contain a NUL byte"));
     }
     Ok(resolve(brief, path))
 }

@@ -12,16 +12,16 @@ pub(crate) fn exited(exited: &Exited, last: Option<&Answer>, errors: &[u8]) -> F
     let status = ending_of(exited);
     let (cause, why) = match last {
         None => {
-            let why = format!("it ended with {status}, without one answer of the model");
+            let why = format!("it ended with {status} before any response from the model");
             (ExitCause::Crashed, why)
         }
         Some(_) if exited.code != Some(0) => {
             (ExitCause::Crashed, format!("it ended with {status}"))
         }
         Some(last) if last.content.trim().is_empty() && last.tool_calls.is_empty() => {
-            return ended(ExitCause::EmptyTurn, "it ended at an empty answer".into());
+            return ended(ExitCause::EmptyTurn, "it ended after an empty response".into());
         }
-        Some(_) => (ExitCause::Finished, "it ended by itself without a submission".to_owned()),
+        Some(_) => (ExitCause::Finished, "it ended without a submission".to_owned()),
     };
     ended(cause, with_words(why, errors))
 }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_follows_the_last_answer_and_the_status() {
+    fn exit_cause_depends_on_the_last_response_and_status() {
         let status = |code: i32| Exited { code: Some(code), ..Exited::default() };
         let killed = Exited { signal: Some(9), ..Exited::default() };
         for (end, last, cause) in [

@@ -47,13 +47,13 @@ impl Interpreter {
             None => default_interpreter(),
         };
         let shown = program.display();
-        let hint = "name a Python interpreter: interpreter = \"PATH\"";
+        let hint = "give a Python interpreter: interpreter = \"PATH\"";
         // Isolated, as in the sandbox: variables and packages of the user's home are ignored.
         let done = Command::new(&program)
             .args(["-I", "-c", PROBE])
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| (format!("{shown} does not run: {error}"), hint.to_owned()))?;
+            .map_err(|error| (format!("cannot run {shown}: {error}"), hint.to_owned()))?;
         if !done.status.success() {
             let errors = String::from_utf8_lossy(&done.stderr);
             let last = errors.lines().last().unwrap_or("no message");
@@ -92,8 +92,7 @@ impl Interpreter {
                         "the environment of {shown}, {}, contains {what}, which agents must not see",
                         root.display()
                     );
-                    let hint =
-                        "create the environment in a folder of its own: python3 -m venv .venv";
+                    let hint = "create the environment in its own folder: python3 -m venv .venv";
                     return Err((what, hint.to_owned()));
                 }
             }
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_are_the_folders_that_a_sandbox_does_not_show() {
+    fn interpreter_roots_are_folders_hidden_by_default() {
         let roots = |prefix: &str, base: &str| {
             let all = at(prefix, base).roots();
             all.iter().map(|root| root.display().to_string()).collect::<Vec<_>>()
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_an_environment_are_followed() {
+    fn interpreter_follows_links_of_an_environment() {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name);
         fs::create_dir_all(place("3.12.1/bin")).unwrap();
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn environments_that_hold_files_of_the_user_are_rejected() {
+    fn interpreter_rejects_environments_with_user_files() {
         for (prefix, says) in [
             ("/", "contains"),
             ("/project", "the agent's own file"),
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn version_and_packages_are_the_factor_and_paths_are_not() {
+    fn interpreter_digest_depends_on_version_and_packages() {
         let one = at("/a", "/usr");
         assert_eq!(one.digest(), at("/b", "/opt/x").digest());
         let mut other = one.clone();
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interpreter_is_found_kept_and_found_again() {
+    fn interpreter_is_found_and_stored() {
         let folder = tempfile::tempdir().unwrap();
         let programs = Programs::new(folder.path().join("programs"));
         let found =
@@ -299,7 +298,7 @@ mod tests {
         let digest = found.keep(&programs).unwrap();
         assert_eq!(Interpreter::kept(&programs, &digest), Some(found));
         assert_eq!(Interpreter::kept(&programs, "other"), None);
-        for (named, says) in [("/no/such/python", "does not run"), ("/bin/false", "not a usable")] {
+        for (named, says) in [("/no/such/python", "cannot run"), ("/bin/false", "not a usable")] {
             let (what, hint) = Interpreter::find(Some(named), Path::new("/a.py")).unwrap_err();
             assert!(what.contains(says) && hint.contains("interpreter = "), "{what}");
         }

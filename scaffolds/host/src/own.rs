@@ -33,8 +33,8 @@ pub(crate) fn sandbox(
     let mut mounts = Vec::new();
     if let Some(digest) = &settings.program {
         let folder = programs.copy_of(digest).ok_or_else(|| {
-            let what = format!("the copy of the arm's program {digest} is gone");
-            (what, "resume the run: the program is copied again".to_owned())
+            let what = format!("the copy of the arm's program {digest} is missing");
+            (what, "resume the run, which copies the program again".to_owned())
         })?;
         mounts.push(Mount { folder, at: MOUNT.into() });
     }
@@ -162,12 +162,12 @@ impl Quiet {
         self.requests = traffic.requests;
         if traffic.refused >= u64::from(limits.errors_in_a_row) {
             let times = plural(traffic.refused, "request");
-            let why = format!("it had {times} to the model in a row turned away");
+            let why = format!("the gateway rejected {times} to the model in a row");
             return Some(ended(ExitCause::Loop, why));
         }
         let idle = self.since.elapsed() >= self.limit;
         idle.then(|| {
-            let why = format!("it asked nothing for {} s", self.limit.as_secs_f64());
+            let why = format!("it made no request for {} s", self.limit.as_secs_f64());
             ended(ExitCause::Idle, why)
         })
     }

@@ -289,10 +289,12 @@ impl Talk<'_> {
                 self.state = Handshake::Open;
                 Ok(())
             }
-            Ok(_) => Err(format!("it did not answer `initialize` with \"protocol\": {PROTOCOL}")),
+            Ok(_) => {
+                Err(format!("it did not respond to `initialize` with \"protocol\": {PROTOCOL}"))
+            }
             Err(error) => {
                 let said = error["message"].as_str().unwrap_or("no message").chars();
-                Err(format!("it refused `initialize`: {}", said.take(300).collect::<String>()))
+                Err(format!("it rejected `initialize`: {}", said.take(300).collect::<String>()))
             }
         }
     }
@@ -329,7 +331,7 @@ impl Talk<'_> {
                 let shown: String = method.chars().take(80).collect();
                 let known =
                     "model/ask, tool/call, sandbox/exec, sandbox/read, sandbox/write, finish";
-                let what = format!("there is no method `{shown}`: the methods are {known}");
+                let what = format!("unknown method `{shown}`; methods: {known}");
                 Ok(Err(Error::new(NO_METHOD, what)))
             }
         };
@@ -342,7 +344,7 @@ impl Talk<'_> {
             Err(error) => return Ok(Replied::With(Err(error))),
         };
         if asked.messages.is_empty() {
-            let error = Error::new(PARAMS, "params: `messages`: there is none");
+            let error = Error::new(PARAMS, "params: `messages`: must not be empty");
             return Ok(Replied::With(Err(error)));
         }
         let tools = asked.tools.unwrap_or_else(|| self.specs.clone());
@@ -427,7 +429,7 @@ fn stopped(done: Done) -> Result<Replied, Stop> {
         Err(stop) => stop,
     };
     let told = |scope: BudgetScope, kind: proctor_types::BudgetKind| {
-        let what = format!("the trial is over: the limit on {kind} is reached");
+        let what = format!("the trial is over: it reached the limit on {kind}");
         let data = json!({ "reason": "budget", "kind": kind, "scope": scope });
         Error::new(OVER, what).data(data)
     };

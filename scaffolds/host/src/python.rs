@@ -137,15 +137,14 @@ impl Scaffold for Python {
         &self,
         settings: &Map<String, Value>,
     ) -> Result<Option<OwnSandbox>, (String, String)> {
-        let again = || "resume the run: what is missing is copied again".to_owned();
+        let again = || "resume the run, which copies missing files again".to_owned();
         let program = text(settings, PROGRAM)?;
-        let folder = self
-            .programs
-            .copy_of(program)
-            .ok_or_else(|| (format!("the copy of the arm's program {program} is gone"), again()))?;
+        let folder = self.programs.copy_of(program).ok_or_else(|| {
+            (format!("the copy of the arm's program {program} is missing"), again())
+        })?;
         let digest = text(settings, INTERPRETER)?;
         let interpreter = Interpreter::kept(&self.programs, digest)
-            .ok_or_else(|| ("the arm's interpreter is gone".to_owned(), again()))?;
+            .ok_or_else(|| ("the arm's interpreter is missing".to_owned(), again()))?;
         let package = self.programs.keep_texts(&package()).map_err(|error| (error.0, again()))?;
         let mut mounts = vec![
             Mount { folder, at: MOUNT.into() },
@@ -172,7 +171,7 @@ impl Scaffold for Python {
         let of = |key| text(&settings, key).map_err(|(what, _)| own::setup(what));
         let (file, function) = (of("file")?, of("function")?);
         let interpreter = Interpreter::kept(&self.programs, of(INTERPRETER)?)
-            .ok_or_else(|| own::setup("the arm's interpreter is gone"))?;
+            .ok_or_else(|| own::setup("the arm's interpreter is missing"))?;
         let own = settings.get(OWN).and_then(Value::as_object).cloned().unwrap_or_default();
         let env = match has_endpoint(&settings) {
             true => own::variables(session.brief(), &own)?,
@@ -218,7 +217,7 @@ fn resolve(
     let wrong = WrongSetting::new;
     let Some(source) = source else {
         let what = "the scaffold `python` needs a file and a function".to_owned();
-        return Err(wrong(PROGRAM, what, "write scaffold = \"python:FILE.py:FUNCTION\""));
+        return Err(wrong(PROGRAM, what, "use scaffold = \"python:FILE.py:FUNCTION\""));
     };
     let mut own = given.clone();
     let [program, interpreter, endpoint, idle, requests] = KEYS.map(|key| own.remove(key));
@@ -228,7 +227,7 @@ fn resolve(
         Some(Value::String(path)) => Some(path.as_str()),
         Some(_) => {
             let what = "is not the path of a folder".to_owned();
-            return Err(wrong(PROGRAM, what, "name the folder that contains the agent's file"));
+            return Err(wrong(PROGRAM, what, "give the folder that contains the agent's file"));
         }
     };
     let interpreter = match &interpreter {
@@ -236,7 +235,7 @@ fn resolve(
         Some(Value::String(path)) => Some(path.as_str()),
         Some(_) => {
             let what = "is not the path of a Python interpreter".to_owned();
-            return Err(wrong(INTERPRETER, what, "such as \".venv/bin/python\""));
+            return Err(wrong(INTERPRETER, what, "for example \".venv/bin/python\""));
         }
     };
     let endpoint = match endpoint {
@@ -252,7 +251,7 @@ fn resolve(
         let what = "has no effect without the model endpoint".to_owned();
         return Err(wrong(REQUESTS, what, "remove it, or remove `endpoint = false`"));
     }
-    let hint = "name the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
+    let hint = "give the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
     let (copied, file) = source.program(folder).map_err(|what| wrong(PROGRAM, what, hint))?;
     let file = file.to_str().ok_or_else(|| {
         wrong(PROGRAM, format!("{} is not UTF-8", source.file.display()), "rename the file")
@@ -311,7 +310,7 @@ pub fn restore_python(
         if found.digest() != interpreter {
             let shown = found.executable.display();
             return Err(format!(
-                "{shown} is {}, or has other packages than the run was planned with",
+                "{shown} is {}, or its packages differ from those of the plan",
                 found.name()
             ));
         }
@@ -327,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_hold_a_file_and_a_function() {
+    fn python_scaffold_names_have_file_and_function() {
         let of = |name: &str| Source::of(name).map(|one| (one.file, one.function));
         assert_eq!(of("python:a/b.py:drive"), Some(("a/b.py".into(), "drive".into())));
         assert_eq!(of("python:C:x/b.py:_d2"), Some(("C:x/b.py".into(), "_d2".into())));
@@ -347,7 +346,7 @@ mod tests {
 
     /// A module that is missing here would be missing in the sandbox.
     #[test]
-    fn the_whole_package_is_carried() {
+    fn python_package_is_embedded_completely() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/src/proctor");
         let files: BTreeSet<String> = fs::read_dir(folder)
             .unwrap()
@@ -372,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn content_and_packages_are_factors_and_paths_are_not() {
+    fn python_factors_are_content_and_packages() {
         let folder = tempfile::tempdir().unwrap();
         let programs = Programs::new(folder.path().join("programs"));
         let at = |name: &str, text: &str| {
@@ -411,18 +410,18 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_reported_by_their_key() {
+    fn python_setting_errors_name_the_key() {
         let folder = tempfile::tempdir().unwrap();
         let programs = Programs::new(folder.path().join("programs"));
         let file = folder.path().join("agent.py");
         fs::write(&file, "").unwrap();
         for (given, key, says) in [
             (json!({"interpreter": 3}), INTERPRETER, "not the path"),
-            (json!({"interpreter": "/no/python"}), INTERPRETER, "does not run"),
+            (json!({"interpreter": "/no/python"}), INTERPRETER, "cannot run"),
             (json!({"endpoint": "no"}), ENDPOINT, "true or false"),
             (json!({"idle_seconds": 0}), IDLE, "1 to 86400"),
             (json!({"program": "/usr/lib"}), PROGRAM, "does not contain"),
-            (json!({"idle_second": 3}), "idle_second", "nearly"),
+            (json!({"idle_second": 3}), "idle_second", "resembles"),
             (json!({"endpoint": false, "requests": {"default": "side"}}), REQUESTS, "no effect"),
         ] {
             let wrong = resolved(&file, &programs, given.clone()).unwrap_err();
@@ -436,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sandbox_shows_the_program_the_driver_and_the_environment() {
+    fn python_sandbox_mounts_program_driver_and_environment() {
         let folder = tempfile::tempdir().unwrap();
         let programs = Programs::new(folder.path().join("programs"));
         let file = folder.path().join("agent.py");

@@ -59,7 +59,11 @@ impl Message {
             wrong(&Value::Null, PARSE, &format!("the line is not JSON: {error}"))
         })?;
         let Value::Object(mut fields) = value else {
-            return Err(wrong(&Value::Null, INVALID, "a message is one JSON object (no batches)"));
+            return Err(wrong(
+                &Value::Null,
+                INVALID,
+                "a message must be a single JSON object (no batches)",
+            ));
         };
         let id = fields.remove("id");
         let known = match &id {
@@ -75,17 +79,19 @@ impl Message {
         match (fields.remove("method"), id) {
             (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
             (Some(Value::String(method)), None) => Ok(Self::Notice { method, params }),
-            (Some(_), _) => Err(wrong(&known, INVALID, "`method` must be a text")),
+            (Some(_), _) => Err(wrong(&known, INVALID, "`method` must be a string")),
             (None, Some(id)) => match (fields.remove("result"), fields.remove("error")) {
                 (Some(result), None) => Ok(Self::Answer { id, result: Ok(result) }),
                 (None, Some(error)) => Ok(Self::Answer { id, result: Err(error) }),
                 _ => Err(wrong(
                     &known,
                     INVALID,
-                    "a message has a `method`, a `result` or an `error`",
+                    "a message must have a `method`, a `result` or an `error`",
                 )),
             },
-            (None, None) => Err(wrong(&known, INVALID, "a message has a `method` or an `id`")),
+            (None, None) => {
+                Err(wrong(&known, INVALID, "a message must have a `method` or an `id`"))
+            }
         }
     }
 }
@@ -123,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_kinds_of_messages_are_told_apart() {
+    fn rpc_distinguishes_three_kinds_of_messages() {
         let read = |text: &str| Message::read(text.as_bytes()).unwrap();
         let Message::Request { id, method, .. } =
             read(r#"{"jsonrpc":"2.0","id":"a","method":"finish"}"#)
@@ -146,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_answered_by_what_is_wrong() {
+    fn rpc_answers_invalid_messages_with_an_error() {
         for (line, code, id) in [
             (&b"hello"[..], PARSE, json!(null)),
             (b"\xff\xfe", PARSE, json!(null)),

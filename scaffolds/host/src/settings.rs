@@ -50,7 +50,7 @@ pub(crate) fn resolve(
     let mut own = given.clone();
     let [program, command, idle, requests] = KEYS.map(|key| own.remove(key));
     check_own(&own, &KEYS)?;
-    let example = "such as [\"python3\", \"/agent/agent.py\"] (docs/host.md)";
+    let example = "for example [\"python3\", \"/agent/agent.py\"] (docs/host.md)";
     let words = command.as_ref().and_then(Value::as_array).filter(|words| {
         let texts = words.iter().all(|word| word.as_str().is_some_and(|w| !w.contains('\0')));
         texts && words.first().is_some_and(|first| first != "")
@@ -58,26 +58,28 @@ pub(crate) fn resolve(
     let Some(words) = words else {
         let what = match &command {
             None => format!("the scaffold `{scaffold}` needs a `{COMMAND}`"),
-            Some(_) => "is not a list of texts that starts with a program".to_owned(),
+            Some(_) => "must be a list of strings that starts with a program".to_owned(),
         };
         return Err(wrong(COMMAND, what, example));
     };
     let idle_seconds = idle_seconds(idle.as_ref())?;
     if requests.is_some() && asks == Asks::Proctor {
-        let what = format!("is no key of the scaffold `{scaffold}`: each `model/ask` is a step");
-        return Err(wrong(REQUESTS, what, "give a key of your agent's own another name"));
+        let what = format!(
+            "not supported by the scaffold `{scaffold}`, in which each `model/ask` is a step"
+        );
+        return Err(wrong(REQUESTS, what, "if your agent needs this key, rename it"));
     }
     let rules = request_rules(requests)?;
     let digest = match &program {
         None => None,
         Some(Value::String(path)) => {
-            let hint = "name the file or folder of your agent; it lies beside the configuration";
+            let hint = "give the file or folder of your agent, relative to the configuration";
             let keep = |path: &str| programs.keep(Path::new(path));
             Some(keep(path).map_err(|error| wrong(PROGRAM, error.to_string(), hint))?)
         }
         Some(_) => {
             let what = "is not the path of a file or folder".to_owned();
-            return Err(wrong(PROGRAM, what, "such as \"agents/mine\""));
+            return Err(wrong(PROGRAM, what, "for example \"agents/mine\""));
         }
     };
     let mut resolved = json!({ PROGRAM: digest, COMMAND: words, IDLE: idle_seconds, OWN: own });
@@ -94,8 +96,8 @@ pub(crate) fn check_own(own: &Map<String, Value>, keys: &[&str]) -> Result<(), W
         if let Some(near) = keys.iter().find(|known| strsim::levenshtein(known, key) <= 2) {
             return Err(WrongSetting {
                 key: key.clone(),
-                what: "is nearly the name of a key of the scaffold's".to_owned(),
-                hint: format!("did you mean `{near}`? Give a key of your agent's own another name"),
+                what: "resembles a key of the scaffold".to_owned(),
+                hint: format!("did you mean `{near}`? if your agent needs this key, rename it"),
             });
         }
     }
@@ -108,8 +110,8 @@ pub(crate) fn idle_seconds(given: Option<&Value>) -> Result<f64, WrongSetting> {
     let seconds = value.as_f64().filter(|seconds| (1.0..=MOST_IDLE).contains(seconds));
     seconds.ok_or_else(|| WrongSetting {
         key: IDLE.to_owned(),
-        what: "is not a number from 1 to 86400".to_owned(),
-        hint: "in seconds".to_owned(),
+        what: "must be a number from 1 to 86400".to_owned(),
+        hint: "the unit is seconds".to_owned(),
     })
 }
 
@@ -118,8 +120,8 @@ pub(crate) fn request_rules(given: Option<Value>) -> Result<RequestRules, WrongS
     let Some(table) = given else { return Ok(RequestRules::default()) };
     serde_path_to_error::deserialize(table).map_err(|error| WrongSetting {
         key: REQUESTS.to_owned(),
-        what: format!("cannot be read: {error}"),
-        hint: "write it as a manifest's [requests] (docs/budgets.md)".to_owned(),
+        what: format!("invalid table: {error}"),
+        hint: "use the form of [requests] in manifests (docs/budgets.md)".to_owned(),
     })
 }
 
@@ -158,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn other_keys_are_the_agents_own() {
+    fn host_settings_keep_the_agents_own_keys() {
         let settings = resolved(json!({"command": ["x"], "effort": "low"})).unwrap();
         assert_eq!((settings.idle_seconds, &settings.own["effort"]), (600.0, &json!("low")));
         assert_eq!(settings.program, None);
     }
 
     #[test]
-    fn rules_of_requests_are_for_agents_that_ask_themselves() {
+    fn host_requests_table_needs_an_endpoint() {
         let programs = Programs::new("/nowhere".into());
         let with = |asks: Asks, requests: Value| {
             let given = json!({"command": ["x"], "requests": requests});
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_program_is_no_factor_and_its_content_is() {
+    fn host_program_factor_is_its_content() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str, text: &str| {
             let place = folder.path().join(name);
@@ -200,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_by_their_key() {
+    fn host_setting_errors_name_the_key() {
         for (given, key, says) in [
             (json!({}), "command", "needs a `command`"),
-            (json!({"command": "python3"}), "command", "not a list"),
-            (json!({"command": []}), "command", "not a list"),
-            (json!({"command": ["", "x"]}), "command", "not a list"),
-            (json!({"command": ["x"], "idle_second": 3}), "idle_second", "nearly"),
+            (json!({"command": "python3"}), "command", "must be a list"),
+            (json!({"command": []}), "command", "must be a list"),
+            (json!({"command": ["", "x"]}), "command", "must be a list"),
+            (json!({"command": ["x"], "idle_second": 3}), "idle_second", "resembles"),
             (json!({"command": ["x"], "idle_seconds": 0}), "idle_seconds", "1 to 86400"),
             (json!({"command": ["x"], "program": 3}), "program", "not the path"),
             (json!({"command": ["x"], "program": "/no/such"}), "program", "/no/such"),

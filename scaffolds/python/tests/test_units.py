@@ -85,7 +85,7 @@ def test_a_binary_of_another_version_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text, says in [
-        ("proctor 0.0.9", "is version 0.0.9, and this package needs 0.1.0 or newer"),
+        ("proctor 0.0.9", "is version 0.0.9, but this package needs 0.1.0 or newer"),
         ("something else", "not a `proctor` binary"),
     ]:
         _binary._find.cache_clear()

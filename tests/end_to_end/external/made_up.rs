@@ -258,13 +258,13 @@ fn an_agent_that_never_asks_is_not_scored() {
 }
 
 #[test]
-fn every_way_to_end_has_its_outcome() {
+fn each_ending_has_its_outcome() {
     endings("native");
 }
 
 #[test]
-fn docker_every_way_to_end_has_its_outcome() {
-    if docker("docker_every_way_to_end_has_its_outcome") {
+fn docker_each_ending_has_its_outcome() {
+    if docker("docker_each_ending_has_its_outcome") {
         endings("docker");
     }
 }
@@ -370,7 +370,7 @@ fn sub_agents_have_steps_of_their_own() {
 
 /// Whatever the agent makes of it, a fault of the endpoint is one of the infrastructure: no score.
 #[test]
-fn a_fault_that_the_agent_met_stays_a_fault() {
+fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let met = [
         ("shrugs", "no-key"),
         ("solve", "no-key"),
@@ -414,5 +414,5 @@ fn settings_are_factors_and_paths_are_not() {
     assert!(said.contains("key `arms.0.settings.mood` (arm `a`)"), "{said}");
     assert!(said.contains("did you mean `mode`?"), "{said}");
     let (_, said) = plan("one", "settings = { mode = 3 }", 2);
-    assert!(said.contains("is a text, and not a number"), "{said}");
+    assert!(said.contains("must be a string, not a number"), "{said}");
 }

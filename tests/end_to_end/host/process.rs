@@ -175,7 +175,7 @@ fn docker_the_example_solves_the_task() {
 
 /// Every line of the table in `docs/host.md`, and every way to be hostile.
 #[test]
-fn every_way_to_end_has_its_outcome() {
+fn each_ending_has_its_outcome() {
     let stage = Stage::new();
     // A file of the user that the agent looks for.
     let secret = "proctor-secret-of-the-user";
@@ -229,15 +229,21 @@ fn every_way_to_end_has_its_outcome() {
         ("crash", "scaffold_exited", Some("crashed"), false, "exit status 1: boom"),
         ("killed", "scaffold_exited", Some("crashed"), false, "signal 9"),
         ("memory", "scaffold_exited", Some("crashed"), false, ""),
-        ("idle", "scaffold_exited", Some("idle"), false, "asked nothing for 3 s"),
-        ("chatters", "scaffold_exited", Some("idle"), false, "asked nothing for 3 s"),
-        ("empty", "scaffold_exited", Some("empty_turn"), false, "empty answer"),
+        ("idle", "scaffold_exited", Some("idle"), false, "made no request for 3 s"),
+        ("chatters", "scaffold_exited", Some("idle"), false, "made no request for 3 s"),
+        ("empty", "scaffold_exited", Some("empty_turn"), false, "empty response"),
         ("garbage", "scaffold_exited", Some("crashed"), false, "last: Thinking..."),
-        ("bytes", "scaffold_exited", Some("crashed"), false, "20 lines that are no messages"),
+        (
+            "bytes",
+            "scaffold_exited",
+            Some("crashed"),
+            false,
+            "20 lines to standard output that are not messages",
+        ),
         ("giant", "scaffold_exited", Some("crashed"), false, "more than 16777216 bytes"),
         ("ids", "scaffold_exited", Some("crashed"), false, "was not made"),
         ("unknown", "scaffold_exited", Some("loop"), false, "25 requests in a row"),
-        ("deaf", "scaffold_exited", Some("idle"), false, "asked nothing"),
+        ("deaf", "scaffold_exited", Some("idle"), false, "made no request"),
         ("loops", "scaffold_exited", Some("loop"), false, "5000 requests since"),
         ("steps", "budget_steps", None, false, ""),
         ("stubborn", "budget_steps", None, false, ""),
@@ -278,7 +284,7 @@ fn every_way_to_end_has_its_outcome() {
 /// The agent's own sandbox is searched like the task's: a program that contains the solution is
 /// rejected by name, in the file itself and in an archive.
 #[test]
-fn a_program_that_holds_the_solution_is_refused() {
+fn host_program_with_the_solution_is_rejected() {
     for packed in [false, true] {
         let stage = Stage::new();
         let folder = stage.path("mine");
@@ -317,7 +323,7 @@ fn a_program_that_holds_the_solution_is_refused() {
 
 /// A fault of the endpoint stays a fault, whatever the agent does with it.
 #[test]
-fn a_fault_that_the_agent_met_stays_a_fault() {
+fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let stage = Stage::new();
     let out = run(&stage, "native", BAD, &[way("solve", "no-key")], 3);
     let seen = Seen::of(&stage, &out, "solve");
@@ -329,7 +335,7 @@ fn a_fault_that_the_agent_met_stays_a_fault() {
 /// it was planned with, even if the file was changed since; if the copy is gone too, it is
 /// rejected.
 #[test]
-fn a_run_goes_on_with_the_program_that_it_was_planned_with() {
+fn resume_uses_the_program_of_the_plan() {
     let plan = |name: &str, agent: &str| {
         let stage = Stage::new();
         stage.file(name, agent);
@@ -390,7 +396,7 @@ fn a_run_goes_on_with_the_program_that_it_was_planned_with() {
 
 /// Mistakes are reported with their keys, before anything runs.
 #[test]
-fn a_mistake_is_told_at_its_key() {
+fn host_mistakes_are_reported_at_their_key() {
     let told = |settings: &str| {
         let stage = Stage::new();
         let text = configuration(&stage, "native", &["solves"]);

@@ -101,7 +101,7 @@ fn docker_a_function_solves_the_task() {
 }
 
 #[test]
-fn every_end_of_a_function_has_its_outcome() {
+fn each_ending_of_a_function_has_its_outcome() {
     let stage = Stage::new();
     let steps = "budget = { steps = 3 }";
     let idle = "settings = { idle_seconds = 3 }";
@@ -123,7 +123,7 @@ fn every_end_of_a_function_has_its_outcome() {
         ("raises later", "scaffold_exited", Some("crashed"), "a bug after the first response"),
         ("returns", "infrastructure_fault_setup", None, "without session.submit()"),
         ("returns later", "scaffold_exited", Some("finished"), "without session.submit()"),
-        ("forever", "scaffold_exited", Some("idle"), "asked nothing for 3 s"),
+        ("forever", "scaffold_exited", Some("idle"), "made no request for 3 s"),
         ("missing", "infrastructure_fault_setup", None, "has no function no_such_function"),
     ] {
         let seen = Seen::of(&stage, &out, name);
@@ -143,7 +143,7 @@ fn every_end_of_a_function_has_its_outcome() {
 }
 
 #[test]
-fn a_hostile_file_finds_no_key_no_file_of_the_user_and_no_network() {
+fn hostile_file_has_no_key_no_user_files_and_no_network() {
     let stage = Stage::new();
     let secret = "proctor-secret-of-the-user";
     stage.file(secret, "key");
@@ -170,7 +170,7 @@ fn planned(stage: &Stage, config: &Path) -> String {
 }
 
 #[test]
-fn file_and_packages_are_factors_and_paths_are_not() {
+fn python_arm_id_depends_on_file_and_packages() {
     let plan = |file: &str, text: &str, version: &str| {
         let stage = Stage::new();
         environment(&stage, version);
@@ -228,7 +228,7 @@ fn mistakes_of_a_python_arm_are_reported_at_their_key() {
 
 /// A trial runs what was planned, from any machine that has the same file and packages.
 #[test]
-fn a_run_finds_its_file_and_interpreter_again() {
+fn resume_finds_file_and_interpreter_again() {
     let stage = Stage::new();
     let arms = arm("a", "solves", "no-key", "");
     let cache = stage.path("cache");
@@ -253,7 +253,7 @@ fn a_run_finds_its_file_and_interpreter_again() {
     environment(&stage, "2.0");
     let (status, said) = proctor(&["resume", out_text]);
     assert_eq!(status, Some(2), "{said}");
-    assert!(said.contains("other packages than the run"), "{said}");
+    assert!(said.contains("its packages differ from those of the plan"), "{said}");
     environment(&stage, "1.0");
     let (status, said) = proctor(&["resume", out_text]);
     assert_eq!(status, Some(0), "{said}");

@@ -57,7 +57,7 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
     let left_out = excluded(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
         return Some(Headline {
-            text: format!("{first} and {second} share no task on which both have verdicts."),
+            text: format!("{first} and {second} have no shared tasks with verdicts for both."),
             detail: format!("{tasks}{left_out}."),
             distinguishable: false,
             difference: 0.0,
@@ -91,7 +91,7 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
     };
     let rates = pair.a_mean.zip(pair.b_mean).map_or_else(String::new, |(a, b)| {
         let [first, second] = turned(pair, [a, b]);
-        format!("{} against {} of ", percent(first), percent(second))
+        format!("{} vs {} of ", percent(first), percent(second))
     });
     let adjusted = match pair.adjusted_for {
         ..=1 => String::new(),
@@ -158,9 +158,8 @@ pub fn only_arm(report: &Report) -> Option<String> {
         format!(" (95 % {:.1} to {:.1})", lower * 100.0, upper * 100.0)
     });
     let each = arm.per_resolved.and_then(|each| each.cost_usd);
-    let each = each.map_or_else(String::new, |cost| {
-        format!(" at {} for each resolved trial", dollars(cost.value))
-    });
+    let each = each
+        .map_or_else(String::new, |cost| format!(" at {} per resolved trial", dollars(cost.value)));
     let (name, rate) = (&arm.name, percent(arm.resolved_rate));
     Some(format!("{name} resolves {rate} of {}{interval}{each}.", plural(arm.trials, "trial")))
 }

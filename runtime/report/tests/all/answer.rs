@@ -44,7 +44,7 @@ fn a_headline_names_the_better_arm_the_effect_and_the_price() {
     );
     assert_eq!(all[0].text, text);
     assert!(upper > 0.0 && upper < lower);
-    let detail = "75.0 % against 25.0 % of 20 shared tasks; p = 0.0020.";
+    let detail = "75.0 % vs 25.0 % of 20 shared tasks; p = 0.0020.";
     assert_eq!(all[0].detail, detail, "all tasks have one ratio: it has no interval");
     let escaped = headlines_with(&comparison, |name| format!("<{name}>"));
     assert!(escaped[0].text.starts_with("<b> resolves 50.0 points more than <a> "));
@@ -96,7 +96,7 @@ fn the_only_arm_has_its_score_as_the_answer() {
     let report = build(two_arms().into_iter().filter(|one| one.arm_name == "a").collect());
     let [lower, upper] = report.arms[0].intervals.resolved_rate.unwrap().map(|end| end * 100.0);
     let text = format!(
-        "a resolves 25.0 % of 20 trials (95 % {lower:.1} to {upper:.1}) at $0.40 for each resolved trial."
+        "a resolves 25.0 % of 20 trials (95 % {lower:.1} to {upper:.1}) at $0.40 per resolved trial."
     );
     assert_eq!(only_arm(&report), Some(text));
     assert_eq!(only_arm(&build(two_arms())), None);

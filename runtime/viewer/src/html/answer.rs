@@ -109,12 +109,12 @@ pub(crate) fn check_rows(report: &Report) -> Vec<CheckRow> {
 
 pub(crate) fn repeats(report: &Report) -> String {
     match report.tasks.iter().map(|trial| trial.attempt).max() {
-        None | Some(0 | 1) => "Each task has one attempt. How much a repetition would change is \
-                               not measured; intervals cover the choice of tasks."
+        None | Some(0 | 1) => "Each task has one attempt, so variation between attempts is not \
+                               measured. The intervals cover the choice of tasks."
             .to_owned(),
         Some(most) => format!(
-            "Each task has {most} attempts. Attempts at one task that differ are chance; the table \
-             shows how much of the variance that is."
+            "Each task has {most} attempts. Differences between attempts at one task are chance; \
+             the table shows their share of the variance."
         ),
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn reasons(study: &Numbered<'_>) -> Option<BarTable> {
         let cells: Vec<f64> = study.iter().map(|(_, arm)| count(arm, reason) as f64).collect();
         (reason.name().replace('_', " "), cells)
     };
-    let caption = "Trials that did not resolve their task, by the first reason that holds.";
+    let caption = "Trials that did not resolve their task, by the first matching reason.";
     bar_table(("reason", caption), all.into_iter().map(row).collect(), None, whole)
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn limits(study: &Numbered<'_>) -> Option<BarTable> {
         let cells: Vec<f64> = study.iter().map(|(_, arm)| share(arm)).collect();
         (kind.replace('_', " "), cells)
     };
-    let caption = "Share of all trials that a limit of their own ended.";
+    let caption = "Share of all trials that ended at their own limit.";
     bar_table(("limit", caption), kinds.into_iter().map(row).collect(), Some(1.0), percent)
 }
 
@@ -87,8 +87,7 @@ pub(crate) fn exceptions(report: &Report, study: &Numbered<'_>) -> Option<BarTab
         let cells: Vec<f64> = study.iter().map(|(_, arm)| count(arm)).collect();
         (class.to_owned(), cells)
     };
-    let caption = "Failed tests of trials that did not resolve their task, by the class of their \
-                   exception.";
+    let caption = "Failed tests of trials that did not resolve their task, by exception class.";
     bar_table(
         ("exception", caption),
         exception_rows(report).into_iter().map(row).collect(),

@@ -43,7 +43,7 @@ pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
         let (id, title, x_title) = match kind {
             Used::Steps => ("within-steps", "Resolved within a number of steps", "steps"),
             Used::Tokens => ("within-tokens", "Resolved within a number of tokens", "tokens"),
-            Used::Cost => ("within-cost", "Resolved within a cost", "US dollars a trial"),
+            Used::Cost => ("within-cost", "Resolved within a cost", "US dollars per trial"),
         };
         let named: Vec<(usize, &ArmReport)> = curves
             .iter()
@@ -73,9 +73,9 @@ pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
                 dots: Vec::new(),
             },
             legend: named.iter().map(|(number, arm)| (*number, arm.name.clone())).collect(),
-            caption: "Share of all trials that resolve their task and use no more than this. A \
-                      trial may hold a solution before it ends, so a smaller limit would give at \
-                      least this share."
+            caption: "Share of all trials that resolve their task within this limit. A trial may \
+                      have a solution before it ends, so a real limit would give at least this \
+                      share."
                 .to_owned(),
             rows: axis
                 .values()
@@ -153,8 +153,8 @@ pub(crate) fn graded(curve: &Curve, index: usize, arms: &Numbered<'_>) -> Option
             dots,
         },
         legend: drawn.iter().map(|(number, arm, _)| (*number, arm.name.clone())).collect(),
-        caption: "What each limit would have given, from the work directory that each trial had \
-                  there. Hollow points: the model was told a larger limit."
+        caption: "Results under each limit, computed from the work directory that each trial had \
+                  at that point. Hollow points: the model knew a larger limit."
             .to_owned(),
         rows: ats
             .into_iter()

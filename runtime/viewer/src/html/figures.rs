@@ -105,7 +105,7 @@ fn forest(comparison: &Comparison, metric: &str, title: &str) -> Option<Strips> 
         title: title.to_owned(),
         caption: format!(
             "Paired difference in points on shared tasks, with 95 % intervals{adjusted}. An \
-             interval that crosses 0 shows no difference."
+             interval that includes 0 shows no difference."
         ),
         ticks: values.into_iter().map(|value| tick(at(value), word(value))).collect(),
         zero: Some(50.0),
@@ -168,7 +168,7 @@ pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
         Dot {
             number: *number,
             name: format!(
-                "{}: {} a trial, {} resolved",
+                "{}: {} per trial, {} resolved",
                 arm.name,
                 dollars(point.0),
                 percent(point.1)
@@ -192,7 +192,7 @@ pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
     Some(Front {
         plane: Plane {
             id: "cost".to_owned(),
-            title: "Resolved against cost".to_owned(),
+            title: "Resolved by cost".to_owned(),
             x_title: "US dollars per trial, including retries".to_owned(),
             y_title: "resolved".to_owned(),
             x_ticks: axis.ticks(|value| dollar_tick(axis.step, value)),
@@ -233,18 +233,18 @@ pub(crate) fn dollar_tick(step: f64, value: f64) -> String {
 /// Dollars for each resolved trial. `None` if no arm has a price.
 pub(crate) fn dollars_each(arms: &Numbered<'_>) -> Option<Strips> {
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.cost_usd);
-    let title = "Dollars for each resolved trial";
+    let title = "Dollars per resolved trial";
     let caption =
-        "All that was billed, divided by the resolved trials, with 95 % intervals by task.";
+        "Everything billed, divided by the number of resolved trials, with 95 % intervals by task.";
     amounts(["each-cost", title, caption], arms, each, dollars, dollar_tick)
 }
 
 /// Tokens for each resolved trial. `None` if no arm's tokens are counted.
 pub(crate) fn tokens_each(arms: &Numbered<'_>) -> Option<Strips> {
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.tokens);
-    let title = "Tokens for each resolved trial";
-    let caption = "Input and output of all tries, divided by the resolved trials, with 95 % \
-                   intervals by task.";
+    let title = "Tokens per resolved trial";
+    let caption = "Input and output tokens of all tries, divided by the number of resolved trials, \
+                   with 95 % intervals by task.";
     amounts(["each-tokens", title, caption], arms, each, short, |_, value| short(value))
 }
 

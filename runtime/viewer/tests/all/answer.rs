@@ -150,14 +150,14 @@ fn the_page_begins_with_the_answer() {
     assert_eq!(better, 2, "only what is distinguishable is marked");
 
     let said = text(first);
-    assert!(said.contains("75.0 % against 25.0 % of 20 shared tasks"), "{said}");
+    assert!(said.contains("75.0 % vs 25.0 % of 20 shared tasks"), "{said}");
     assert!(said.contains("Incomplete: some trials have no verdict"), "{said}");
     assert!(said.contains("a: 15 of 20 trials: 15 assertion"), "{said}");
     for check in [
         "warning: 99 of 100 trials have a verdict",
         "good: No verdict is suspect",
         "good: Controls: gold resolves 20 of 20, noop resolves 0 of 20",
-        "good: No trial ended at a limit of its own",
+        "good: No trial ended at its own limit",
     ] {
         assert!(said.contains(check), "{check}: {said}");
     }
@@ -313,5 +313,5 @@ fn reasons_of_failure_have_a_bar_for_each_arm() {
     let bars: Vec<&str> =
         all_of(table, "bar").iter().filter_map(|bar| bar.attribute("width")).collect();
     assert_eq!(bars, ["100.0%", "33.33%", "100.0%", "6.67%"]);
-    assert!(text(endings).contains("No trial ended at a limit of its own."));
+    assert!(text(endings).contains("No trial ended at its own limit."));
 }

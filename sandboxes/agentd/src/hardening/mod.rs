@@ -34,7 +34,7 @@ pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
     {
         // Only one id is mapped, or the engine withholds SETUID: the rest of the hardening still
         // works.
-        notes.push(format!("agent_identity: no second user in the sandbox ({error})"));
+        notes.push(format!("agent_identity: the sandbox has no second user ({error})"));
     }
     capabilities::keep(up(Defence::KillCapability))
         .map_err(|error| ("drop capabilities", error))?;
@@ -45,7 +45,7 @@ pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
         // If a test leaves out no_new_privs, the filter is not possible either.
         match system_calls::install() {
             Err(error) if up(Defence::NoNewPrivileges) => {
-                return Err(("install the filter of system calls", error));
+                return Err(("install the system call filter", error));
             }
             _ => {}
         }

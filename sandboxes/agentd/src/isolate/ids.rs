@@ -43,7 +43,7 @@ pub(super) fn enter(map: IdMap) -> Result<Option<String>, Failure> {
             // `no_new_privs` and some containers disable set-uid programs. One id needs no
             // privilege.
             map_single(uid, gid)?;
-            Ok(Some(format!("other users: the sandbox has one only: {error}")))
+            Ok(Some(format!("other users: the sandbox has only one user: {error}")))
         }
     }
 }
@@ -68,7 +68,7 @@ fn is_unmapped(file: &str) -> Result<bool, Failure> {
 /// Makes a child write this process's map from the outer namespace. The inner result is the
 /// child's.
 fn from_outside(write: impl FnOnce(&str) -> io::Result<()>) -> Result<io::Result<()>, Failure> {
-    let (mut here, there) = UnixStream::pair().during("make a socket pair")?;
+    let (mut here, there) = UnixStream::pair().during("create a socket pair")?;
     let parent = getpid().as_raw_nonzero().to_string();
     let Some(child) = sys::fork().during("fork the writer of the id map")? else {
         drop(here);
@@ -165,13 +165,13 @@ pub(super) fn hint() -> String {
         let file = format!("/proc/sys/{}", name.replace('.', "/"));
         if fs::read_to_string(file).is_ok_and(|text| text.trim() == forbids) {
             return format!(
-                "this machine sets {name}={forbids}: run `sysctl -w {name}={allows}` as root, or use \
-                 sandbox.kind=docker"
+                "this machine sets {name}={forbids}; run `sysctl -w {name}={allows}` as root, or \
+                 use sandbox.kind=docker"
             );
         }
     }
-    "this machine or container does not allow user namespaces: run Proctor outside of the container or as root, or \
-     use sandbox.kind=docker"
+    "this machine or container does not allow user namespaces; run Proctor outside the container \
+     or as root, or use sandbox.kind=docker"
         .to_owned()
 }
 

@@ -78,7 +78,9 @@ fn isolate(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     if !plan.network {
         flags |= UnshareFlags::NEWNET;
     }
-    sys::unshare(flags).during("make namespaces").map_err(|failure| failure.hint(&ids::hint()))?;
+    sys::unshare(flags)
+        .during("create namespaces")
+        .map_err(|failure| failure.hint(&ids::hint()))?;
     Ok(note)
 }
 
@@ -112,9 +114,9 @@ fn be_first(
 fn prepare(plan: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure> {
     setsid().during("start a session")?;
     umask(rustix::fs::Mode::from_raw_mode(0o022));
-    sethostname(plan.hostname.as_bytes()).during("name the sandbox")?;
+    sethostname(plan.hostname.as_bytes()).during("set the sandbox's host name")?;
     if !plan.network {
-        loopback().during("take the loopback interface up")?;
+        loopback().during("bring up the loopback interface")?;
     }
     mounts::build(plan)?;
     let lower = limits::set(plan)?;
@@ -123,8 +125,8 @@ fn prepare(plan: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure
     // The helper outside is killed with the runtime's pipe, and this process with the helper. Set
     // last: a change of credentials would reset it.
     set_parent_process_death_signal(Some(Signal::KILL)).during("die with the helper")?;
-    dup2_stdout(null).during("close the output")?;
-    dup2_stderr(null).during("close the error output")?;
+    dup2_stdout(null).during("close standard output")?;
+    dup2_stderr(null).during("close standard error")?;
     Ok(notes)
 }
 
@@ -166,7 +168,7 @@ fn read_plan(socket: &mut UnixStream) -> io::Result<SandboxLayout> {
     socket.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length) as usize;
     if length > PLAN_LIMIT {
-        return Err(io::Error::other(format!("a plan of {length} bytes is over the limit")));
+        return Err(io::Error::other(format!("a plan of {length} bytes exceeds the limit")));
     }
     let mut bytes = vec![0; length];
     socket.read_exact(&mut bytes)?;

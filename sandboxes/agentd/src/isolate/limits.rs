@@ -26,7 +26,7 @@ pub(super) fn set(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     // A core dump may start a program on the host, through core_pattern.
     if !plan.without.contains(&Defence::CoreDumps) {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
-        setrlimit(Resource::Core, none).during("forbid core dumps")?;
+        setrlimit(Resource::Core, none).during("disable core dumps")?;
     }
     let files = getrlimit(Resource::Nofile);
     let ceiling = files.maximum.map_or(65_536, |most| most.min(65_536));
@@ -38,8 +38,6 @@ pub(super) fn set(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     let most = Rlimit { current: Some(processes), maximum: Some(processes) };
     setrlimit(Resource::Nproc, most).during("limit processes")?;
     Ok((processes < wanted).then(|| {
-        format!(
-            "processes: {processes} in place of {wanted}, by the user's own limit (`ulimit -u`)"
-        )
+        format!("processes: {processes} instead of {wanted} (the user's own limit, `ulimit -u`)")
     }))
 }

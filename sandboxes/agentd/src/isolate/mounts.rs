@@ -51,7 +51,8 @@ const RATIONS: [(&str, &str); 4] = [
 const SHARED_MEMORY: [(&str, &str); 2] =
     [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];
 
-const OVERLAY_HINT: &str = "native sandboxes need Linux 5.12 with overlayfs in user namespaces; or use sandbox.kind=docker";
+const OVERLAY_HINT: &str = "native sandboxes need Linux 5.12 or newer with overlayfs in user \
+                            namespaces; otherwise use sandbox.kind=docker";
 
 pub(super) fn path(raw: &RawPath) -> &Path {
     Path::new(OsStr::from_bytes(raw.as_bytes()))
@@ -60,7 +61,7 @@ pub(super) fn path(raw: &RawPath) -> &Path {
 /// Builds the root and moves this process into it.
 pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .during("make the mounts private")?;
+        .during("make mounts private")?;
     let mut shown = Vec::with_capacity(plan.binds.len());
     for bind in &plan.binds {
         let from = path(&bind.from);
@@ -81,21 +82,21 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     }
     // Mount it while the host's own is still visible, which the kernel requires.
     let proc = new_proc().during("mount /proc").map_err(|failure| {
-        failure.hint("a container that hides parts of /proc cannot hold native sandboxes: use sandbox.kind=docker")
+        failure.hint("native sandboxes do not work in a container that hides parts of /proc; use sandbox.kind=docker")
     })?;
     let root = overlay(plan)?;
 
     std::env::set_current_dir(&root).during("enter the new root")?;
     rustix::process::pivot_root(".", ".").during("change the root")?;
-    unmount(".", UnmountFlags::DETACH).during("let the old root go")?;
+    unmount(".", UnmountFlags::DETACH).during("unmount the old root")?;
     std::env::set_current_dir("/").during("enter the new root")?;
 
     for (tree, is_dir, to) in shown {
         place(&tree, is_dir, to).during(format_args!("show {}", to.display()))?;
     }
-    folder("/proc").during("make /proc")?;
+    folder("/proc").during("create /proc")?;
     attach(&proc, Path::new("/proc")).during("place /proc")?;
-    make_dev(&devices, plan).during("make /dev")?;
+    make_dev(&devices, plan).during("create /dev")?;
     settings(plan)?;
     if !plan.without.contains(&Defence::AgentIdentity) {
         // The agent's own settings: writing its OOM score requires only the file's owner.
@@ -150,10 +151,10 @@ fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
         Upper::Memory { bytes, inodes } => {
             let options = options(&format!("size={bytes},nr_inodes={inodes},mode=755"))?;
             mount("proctor", stage, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)
-                .during("mount memory for the sandbox's writes")?;
+                .during("mount a tmpfs for the sandbox's writes")?;
             let folders = ["root", "upper", "work"].map(|name| stage.join(name));
             for folder in &folders {
-                fs::create_dir(folder).during("make the upper folders")?;
+                fs::create_dir(folder).during("create the upper folders")?;
             }
             let [root, upper, work] = folders;
             (root, upper, work)

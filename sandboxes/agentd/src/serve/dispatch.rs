@@ -61,7 +61,7 @@ impl Server {
             }
             Kind::Credit => {
                 let bytes = <[u8; 4]>::try_from(&frame.body[..])
-                    .map_err(|_| body(frame, "credit is a number of four bytes"))?;
+                    .map_err(|_| body(frame, "credit must have four bytes"))?;
                 if let Some(stream) = self.find(frame.stream)? {
                     stream.add_credit(u32::from_be_bytes(bytes));
                 }
@@ -75,13 +75,13 @@ impl Server {
             }
             Kind::Cancel => {
                 if !frame.body.is_empty() {
-                    return Err(body(frame, "a cancel has no body"));
+                    return Err(body(frame, "a cancel must not have a body"));
                 }
                 if let Some(stream) = self.find(frame.stream)? {
                     stream.cancel();
                 }
             }
-            Kind::Reply | Kind::Accepted => return Err(body(frame, "sent by an agent only")),
+            Kind::Reply | Kind::Accepted => return Err(body(frame, "only an agent may send this")),
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -101,7 +101,7 @@ impl Server {
         let id = frame.stream;
         let wrong = |why| Err(WireError::Stream { stream: id, why });
         if id == 0 || id % 2 == 1 {
-            return wrong("a host opens even streams, never 0");
+            return wrong("a host may only open even streams other than 0");
         }
         let request: Request = frame.parse()?;
         if self.streams().contains_key(&id) {
@@ -187,7 +187,7 @@ impl Server {
                 agent_rss_kb: resident_kb(),
             }),
             Request::Shutdown => {
-                Err(refusal::refuse(RefusalKind::BadRequest, "a shutdown is not answered here"))
+                Err(refusal::refuse(RefusalKind::BadRequest, "a shutdown has no reply here"))
             }
         }
     }

@@ -47,7 +47,7 @@ pub fn read(
     regular(&stat, path)?;
     let end = offset.saturating_add(limit);
     let too_large = || {
-        let what = format!("{path}: more than {limit} bytes from byte {offset} on");
+        let what = format!("{path}: more than {limit} bytes after byte {offset}");
         Err(refuse(RefusalKind::TooLarge, what))
     };
     if stat.st_size as u64 > end {

@@ -63,7 +63,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let cwd = open_cwd(&request)?;
     let identity = request.user.as_deref().map(users::find).transpose()?;
     let identity = identity.or_else(Identity::usual).filter(|i| !i.is_own());
-    let plumbing = |error: Errno| from_errno(error, "making a pipe");
+    let plumbing = |error: Errno| from_errno(error, "creating a pipe");
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(plumbing);
     let (stdin, stdin_writer) = pipe()?;
     let (stdout_reader, stdout) = pipe()?;
@@ -205,7 +205,7 @@ fn check(request: &RunRequest) -> Result<(), Refusal> {
     }
     let bad_key = |key: &str| key.is_empty() || key.contains('=') || nul(key.as_bytes());
     if request.env.iter().any(|(key, value)| bad_key(key) || nul(value.as_bytes())) {
-        return bad("a variable that no environment can hold");
+        return bad("invalid environment variable");
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ impl Stream {
             return Err(WireError::Stream { stream: self.id, why: "data after its end" });
         }
         let Some(left) = state.allowance.checked_sub(bytes.len() as u64) else {
-            return Err(WireError::Stream { stream: self.id, why: "more data than was credited" });
+            return Err(WireError::Stream { stream: self.id, why: "more data than credited" });
         };
         state.allowance = left;
         if !bytes.is_empty() {

@@ -44,8 +44,8 @@ pub fn find(who: &str) -> Result<Identity, Refusal> {
     for (map, kind, number) in ids {
         if !is_mapped(&read(&format!("/proc/self/{map}")), number) {
             let what = format!(
-                "no user {who:?} in the sandbox: {kind} {number} needs a range of ids in /etc/subuid and /etc/subgid, \
-                 or root"
+                "no user {who:?} in the sandbox; {kind} {number} needs an id range in /etc/subuid \
+                 and /etc/subgid, or root"
             );
             return Err(refuse(RefusalKind::BadRequest, what));
         }
@@ -115,7 +115,7 @@ mod tests {
     const GROUP: &str = "root:x:0:\nann:x:1001:\nwheel:x:10:bob,ann\nothers:x:11:annabel\n";
 
     #[test]
-    fn names_and_numbers_are_found() {
+    fn users_are_found_by_name_and_number() {
         let ann = Identity { user: 1000, group: 1001, groups: vec![10] };
         assert_eq!(resolve("ann", PASSWD, GROUP), Some(ann.clone()));
         assert_eq!(resolve("1000", PASSWD, GROUP), Some(ann));

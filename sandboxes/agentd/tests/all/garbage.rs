@@ -23,7 +23,7 @@ fn outcome(bytes: &[u8], greet: bool) -> (Option<i32>, String) {
 }
 
 #[test]
-fn every_fault_has_its_name() {
+fn protocol_violations_are_named() {
     let ping = Frame::json(Kind::Open, 2, &Request::Ping).unwrap();
     let write = Frame::new(
         Kind::Open,
@@ -38,12 +38,12 @@ fn every_fault_has_its_name() {
     long[0] = 0xff;
     let cases: [(&[Frame], &[u8], &str); 12] = [
         (&[], &unknown, "unknown frame kind 99"),
-        (&[], &long, "over the limit"),
-        (&[Frame::new(Kind::Open, 2, *b"{}")], b"", "bad body of a Open frame"),
-        (&[Frame::new(Kind::Open, 2, *b"\xff")], b"", "bad body of a Open frame"),
-        (&[Frame { stream: 3, ..ping.clone() }], b"", "even streams"),
-        (&[Frame { stream: 0, ..ping.clone() }], b"", "even streams"),
-        (&[Frame::new(Kind::Reply, 2, *b"{}")], b"", "sent by an agent only"),
+        (&[], &long, "exceeds the limit"),
+        (&[Frame::new(Kind::Open, 2, *b"{}")], b"", "invalid body of a Open frame"),
+        (&[Frame::new(Kind::Open, 2, *b"\xff")], b"", "invalid body of a Open frame"),
+        (&[Frame { stream: 3, ..ping.clone() }], b"", "open even streams"),
+        (&[Frame { stream: 0, ..ping.clone() }], b"", "open even streams"),
+        (&[Frame::new(Kind::Reply, 2, *b"{}")], b"", "only an agent may send this"),
         (&[Frame::data(2, channel::STDIN, b"x")], b"", "never opened"),
         (&[write.clone(), write.clone()], b"", "opened twice"),
         (&[write.clone(), Frame::data(2, channel::STDOUT, b"x")], b"", "not a channel"),
@@ -68,12 +68,12 @@ fn every_fault_has_its_name() {
         [&stop, &flood, &flood, &flood].into_iter().flat_map(Frame::encode).collect();
     let (code, said) = outcome(&bytes, true);
     assert_eq!(code, Some(76), "{said}");
-    assert!(said.contains("more data than was credited"), "{said}");
+    assert!(said.contains("more data than credited"), "{said}");
     assert!(!is_running("7060"));
 }
 
 #[test]
-fn a_wrong_hello_is_named() {
+fn wrong_hello_is_named() {
     let (code, said) = outcome(b"GET / HTTP/1.1\r\n\r\n", false);
     assert_eq!(code, Some(76));
     assert!(said.contains("does not begin with a Proctor hello"), "{said}");
@@ -83,7 +83,7 @@ fn a_wrong_hello_is_named() {
 }
 
 #[test]
-fn a_cut_stream_is_an_ended_one() {
+fn truncated_stream_is_an_ended_stream() {
     let ping = Frame::json(Kind::Open, 2, &Request::Ping).unwrap().encode();
     for cut in [0, 1, 8, 9, ping.len() - 1, ping.len()] {
         assert_eq!(outcome(&ping[..cut], true).0, Some(0), "{cut}");
@@ -103,7 +103,7 @@ impl Noise {
 }
 
 #[test]
-fn noise_never_panics_or_hangs() {
+fn random_bytes_never_panic_or_hang_the_agent() {
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
     for round in 0..150 {
         let mut bytes = Vec::new();

@@ -261,14 +261,14 @@ impl Call {
             match self.step(&mut Input::none()).await? {
                 Event::Reply(reply) => return reply.map_err(SandboxError::Refused),
                 Event::End => {}
-                Event::Data(..) => return Err(self.left("data that was not asked for")),
+                Event::Data(..) => return Err(self.left("unrequested data")),
             }
         }
     }
 
     /// Ends the channel: the agent sent an unexpected reply.
     pub fn left(&self, why: &str) -> SandboxError {
-        self.link.end(&format!("the agent left the grammar: {why}"));
+        self.link.end(&format!("protocol error of the sandbox agent: {why}"));
         self.link.error()
     }
 

@@ -63,7 +63,7 @@ impl Capture {
         self.tail.drain(..over);
         // If the host's disk is full, the command continues: its output is only evidence.
         if let Err(error) = self.spill(rest).await {
-            tracing::warn!(%error, "command output is not kept whole");
+            tracing::warn!(%error, "command output cannot be stored completely");
             self.spill = Spill::Never;
         }
     }
@@ -89,7 +89,7 @@ impl Capture {
         if let Spill::Open(path, mut file) = std::mem::replace(&mut self.spill, Spill::Never) {
             match file.flush().await {
                 Ok(()) => spill = Some(path),
-                Err(error) => tracing::warn!(%error, "command output is not kept whole"),
+                Err(error) => tracing::warn!(%error, "command output cannot be stored completely"),
             }
         }
         Captured { head: self.head, total: self.total, tail: self.tail.into(), spill }
@@ -103,7 +103,7 @@ mod tests {
     const TAIL: usize = 64 << 10;
 
     #[tokio::test]
-    async fn head_tail_and_file_agree() {
+    async fn capture_head_tail_and_file_agree() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let mut capture = Capture::new((10, TAIL), Some(&path), ".stdout", 1 << 20);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_tail_never_repeats_the_head() {
+    async fn capture_tail_never_repeats_the_head() {
         let mut capture = Capture::new((4, TAIL), None, "", 0);
         capture.take(b"abcdef").await;
         let captured = capture.finish().await;

@@ -7,7 +7,7 @@ use proctor_types::{Cause, Fault, Layer, Origin};
 use crate::wire::{Refusal, RefusalKind};
 
 /// Why a channel is closed whose agent let a command exceed its time limit.
-pub(super) const OVERDUE: &str = "the agent did not end a command at its limit";
+pub(super) const OVERDUE: &str = "the sandbox agent did not end a command at its time limit";
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]

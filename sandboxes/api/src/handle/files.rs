@@ -25,14 +25,14 @@ impl SandboxHandle {
         loop {
             match call.step(&mut Input::none()).await? {
                 Event::Data(channel::STDOUT, bytes) => content.extend_from_slice(&bytes),
-                Event::Data(..) => return Err(call.left("a file on a wrong channel")),
+                Event::Data(..) => return Err(call.left("a file on the wrong channel")),
                 Event::End => {}
                 Event::Reply(Ok(Reply::File { .. })) => return Ok(content),
-                Event::Reply(Ok(_)) => return Err(call.left("not the reply of a read")),
+                Event::Reply(Ok(_)) => return Err(call.left("expected the reply to a read")),
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
             }
             if content.len() as u64 > limit {
-                return Err(call.left("more of a file than was asked for"));
+                return Err(call.left("more of a file than requested"));
             }
         }
     }
@@ -126,7 +126,7 @@ impl SandboxHandle {
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
                 Event::End => {}
                 Event::Data(..) | Event::Reply(_) => {
-                    return Err(call.left("not the reply of a write"));
+                    return Err(call.left("expected the reply to a write"));
                 }
             }
         }

@@ -93,7 +93,7 @@ impl SandboxHandle {
             None => None,
             Some(written) => match written {
                 Ok(written) => Some(serde_json::to_vec(&written).map_err(|error| {
-                    let what = format!("what was written: {error}");
+                    let what = format!("list of written paths: {error}");
                     SandboxError::Refused(Refusal { why: RefusalKind::BadRequest, what })
                 })?),
                 Err(why) => return Ok(LayerState::Unkept(why)),
@@ -112,7 +112,7 @@ impl SandboxHandle {
                     let taken = contents.take(&more, file_limit, sink);
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.too_long {
-                        return Err(call.left("a layer's blob is over the limit of a file").into());
+                        return Err(call.left("a layer's blob exceeds the limit for files").into());
                     }
                 }
                 Event::Data(channel::RESULTS, more) => {
@@ -121,11 +121,11 @@ impl SandboxHandle {
                     }
                     json.extend_from_slice(&more);
                 }
-                Event::Data(..) => return Err(call.left("a layer on a wrong channel").into()),
+                Event::Data(..) => return Err(call.left("a layer on the wrong channel").into()),
                 Event::End => {}
                 Event::Reply(Ok(Reply::Layer(reply))) => {
                     if !contents.is_done() {
-                        return Err(call.left("a layer's blob is cut short").into());
+                        return Err(call.left("truncated blob of a layer").into());
                     }
                     if let Some(why) = reply.unkept {
                         return Ok(LayerState::Unkept(why));
@@ -137,10 +137,13 @@ impl SandboxHandle {
                         return Ok(LayerState::Changed(Layer::default()));
                     }
                     let layer = serde_json::from_slice(&json);
-                    let layer = layer.map_err(|error| call.left(&format!("a layer: {error}")))?;
+                    let layer =
+                        layer.map_err(|error| call.left(&format!("invalid layer: {error}")))?;
                     return Ok(LayerState::Changed(layer));
                 }
-                Event::Reply(Ok(_)) => return Err(call.left("not the reply of a layer").into()),
+                Event::Reply(Ok(_)) => {
+                    return Err(call.left("expected the reply to a layer").into());
+                }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
             }
         }

@@ -122,9 +122,13 @@ impl SandboxHandle {
         match timeout(GREETING, greeting).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                return Err(SandboxError::broken(format!("the agent did not greet: {error}")));
+                return Err(SandboxError::broken(format!(
+                    "no hello from the sandbox agent: {error}"
+                )));
             }
-            Err(_) => return Err(SandboxError::broken("the agent did not greet within 30 s")),
+            Err(_) => {
+                return Err(SandboxError::broken("no hello from the sandbox agent within 30 s"));
+            }
         }
         check_hello(&theirs).map_err(|error| SandboxError::broken(error.to_string()))?;
 
@@ -181,7 +185,7 @@ impl SandboxHandle {
 
 impl Drop for SandboxHandle {
     fn drop(&mut self) {
-        self.disconnect("the runtime closed it");
+        self.disconnect("closed by the runtime");
     }
 }
 
@@ -215,7 +219,7 @@ impl Link {
         let id = state.next;
         state.next = id
             .checked_add(2)
-            .ok_or_else(|| SandboxError::broken("all stream numbers of the channel are used"))?;
+            .ok_or_else(|| SandboxError::broken("the channel has used all stream numbers"))?;
         let (inbox, events) = Inbox::new();
         let flow = inbox.flow.clone();
         state.streams.insert(id, inbox);
@@ -286,7 +290,7 @@ impl Link {
         let wrong = |why| Err(WireError::Stream { stream, why });
         let body = |why: &str| WireError::Body { kind, why: why.to_owned() };
         match kind {
-            Kind::Open | Kind::Cancel => return Err(body("sent by a host only")),
+            Kind::Open | Kind::Cancel => return Err(body("only a host may send this")),
             Kind::Accepted => return self.accept(&frame),
             Kind::Data | Kind::Credit | Kind::End | Kind::Reply => {}
         }
@@ -308,7 +312,7 @@ impl Link {
                 }
                 bytes.remove(0);
                 if !inbox.flow.charge(bytes.len()) {
-                    return wrong("more data than was credited");
+                    return wrong("more data than credited");
                 }
                 let length = bytes.len();
                 if !inbox.put(Event::Data(channel, bytes)) {
@@ -319,10 +323,10 @@ impl Link {
             }
             Kind::Credit => {
                 let bytes = <[u8; 4]>::try_from(&frame.body[..])
-                    .map_err(|_| body("credit is a number of four bytes"))?;
+                    .map_err(|_| body("credit must have four bytes"))?;
                 let bytes = u32::from_be_bytes(bytes) as usize;
                 if inbox.flow.credit.available_permits() + bytes > CREDIT_LIMIT {
-                    return wrong("credit beyond all use");
+                    return wrong("excessive credit");
                 }
                 inbox.flow.credit.add_permits(bytes);
             }
@@ -350,7 +354,7 @@ impl Link {
         let accepting = {
             let mut state = self.state();
             if stream.is_multiple_of(2) || state.streams.contains_key(&stream) {
-                return Err(WireError::Stream { stream, why: "not a new odd stream" });
+                return Err(WireError::Stream { stream, why: "expected a new odd stream" });
             }
             state.streams.insert(stream, inbox);
             state.listeners.get(&accepted.port).or(state.accepting.as_ref()).cloned()
@@ -387,7 +391,7 @@ async fn read_frames(link: Arc<Link>, mut reader: impl AsyncRead + Unpin) {
             }
         };
         if let Err(error) = outcome {
-            break format!("the agent left the grammar: {error}");
+            break format!("protocol error of the sandbox agent: {error}");
         }
         buffer.drain(..taken);
     };

@@ -45,10 +45,10 @@ impl SandboxHandle {
             Err(SandboxError::Broken { .. }) => return Ok(()),
             Err(refused) => return Err(refused),
         };
-        self.link.retire(call.id(), "it was shut down");
+        self.link.retire(call.id(), "shut down");
         match call.reply().await {
             Ok(_) | Err(SandboxError::Broken { .. }) => {
-                self.link.end("it was shut down");
+                self.link.end("shut down");
                 Ok(())
             }
             Err(refused) => Err(refused),
@@ -60,7 +60,7 @@ impl SandboxHandle {
     }
 
     pub(super) fn wrong_reply(&self) -> SandboxError {
-        self.link.end("the agent left the grammar: the reply of another request");
+        self.link.end("protocol error of the sandbox agent: reply to a different request");
         self.link.error()
     }
 }

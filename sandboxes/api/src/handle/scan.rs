@@ -22,7 +22,8 @@ impl SandboxHandle {
         let text = serde_json::to_vec(secrets)
             .map_err(|error| refused(RefusalKind::BadRequest, format!("the secrets: {error}")))?;
         if text.len() > SECRETS_LIMIT {
-            let what = format!("the secrets are {} bytes, over {SECRETS_LIMIT}", text.len());
+            let what =
+                format!("the secrets have {} bytes, but the limit is {SECRETS_LIMIT}", text.len());
             return Err(refused(RefusalKind::TooLarge, what));
         }
         let mut call = Call::open(&self.link, &Request::Scan(request))?;
@@ -33,7 +34,7 @@ impl SandboxHandle {
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
                 Event::End => {}
                 Event::Data(..) | Event::Reply(_) => {
-                    return Err(call.left("not the reply of a scan"));
+                    return Err(call.left("expected the reply to a scan"));
                 }
             }
         }

@@ -96,7 +96,7 @@ impl SandboxHandle {
                     let taken = contents.take(&more, file_limit, sink);
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.too_long {
-                        let why = "a snapshot's blob is over the limit of a file";
+                        let why = "a snapshot's blob exceeds the limit for files";
                         return Err(call.left(why).into());
                     }
                 }
@@ -104,20 +104,22 @@ impl SandboxHandle {
                     let wrong = |why| call.left(&format!("a snapshot's page: {why}"));
                     pages.take(&more).map_err(wrong)?;
                 }
-                Event::Data(..) => return Err(call.left("a snapshot on a wrong channel").into()),
+                Event::Data(..) => return Err(call.left("a snapshot on the wrong channel").into()),
                 Event::End => {}
                 Event::Reply(Ok(Reply::Snapshot(mut reply))) => {
                     if !contents.is_done() {
-                        return Err(call.left("a snapshot's blob is cut short").into());
+                        return Err(call.left("truncated blob of a snapshot").into());
                     }
                     if !pages.rest.is_empty() {
-                        return Err(call.left("a snapshot's page is cut short").into());
+                        return Err(call.left("truncated page of a snapshot").into());
                     }
                     reply.changed.append(&mut pages.reply.changed);
                     reply.removed.append(&mut pages.reply.removed);
                     return Ok(reply);
                 }
-                Event::Reply(Ok(_)) => return Err(call.left("not the reply of a snapshot").into()),
+                Event::Reply(Ok(_)) => {
+                    return Err(call.left("expected the reply to a snapshot").into());
+                }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
             }
         }

@@ -69,7 +69,7 @@ fn why<T: std::fmt::Debug>(outcome: Result<T, SandboxError>) -> String {
 }
 
 #[tokio::test]
-async fn a_command_gets_the_defaults_that_it_does_not_set() {
+async fn command_gets_defaults() {
     let (handle, _agent) = pair().await;
     let variables = [("OMP_NUM_THREADS", "2"), ("MAKEFLAGS", "-j2")];
     handle
@@ -80,11 +80,11 @@ async fn a_command_gets_the_defaults_that_it_does_not_set() {
 }
 
 #[tokio::test]
-async fn a_stranger_is_named() {
+async fn connect_rejects_other_protocols() {
     for (bytes, sign) in [
         (&b"HTTP/1.1 200"[..], "does not begin with a Proctor hello"),
-        (b"PRCT\0\x63", "speaks version 99"),
-        (b"PRC", "did not greet"),
+        (b"PRCT\0\x63", "uses protocol version 99"),
+        (b"PRC", "no hello from the sandbox agent"),
     ] {
         let (host, mut agent) = duplex(1 << 16);
         agent.write_all(bytes).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_stranger_is_named() {
 }
 
 #[tokio::test]
-async fn pending_and_later_requests_break_alike_at_the_end() {
+async fn requests_fail_with_the_same_error_after_the_end() {
     let (handle, mut agent) = pair().await;
     let pending = run(&handle);
     agent.next().await;
@@ -108,24 +108,24 @@ async fn pending_and_later_requests_break_alike_at_the_end() {
 }
 
 #[tokio::test]
-async fn every_way_out_of_the_grammar_is_a_named_end() {
+async fn protocol_violations_of_the_agent_end_the_channel() {
     let data = |stream, channel| Frame::data(stream, channel, b"x").encode();
     let exited = serde_json::to_vec(&Ok::<_, Refusal>(Reply::Done)).unwrap();
     let mut long = (BODY_LIMIT as u32 + 1).to_be_bytes().to_vec();
     long.extend([2, 0, 0, 0, 2]);
     let cases: Vec<(Vec<u8>, &str)> = vec![
-        (vec![0xff; 64], "over the limit"),
-        (long, "over the limit"),
+        (vec![0xff; 64], "exceeds the limit"),
+        (long, "exceeds the limit"),
         (vec![0, 0, 0, 0, 77, 0, 0, 0, 2], "unknown frame kind 77"),
         (data(4, channel::STDOUT), "not open"),
         (data(2, 9), "not a channel"),
         (Frame::new(Kind::Data, 2, []).encode(), "no channel"),
-        (Frame::new(Kind::Open, 2, *b"{}").encode(), "sent by a host only"),
+        (Frame::new(Kind::Open, 2, *b"{}").encode(), "only a host may send this"),
         (Frame::new(Kind::Credit, 2, [1]).encode(), "four bytes"),
-        (Frame::new(Kind::Reply, 2, *b"{nonsense").encode(), "bad body"),
-        (Frame::new(Kind::Reply, 2, exited).encode(), "not the reply of a command"),
-        (Frame::new(Kind::Accepted, 4, *b"{\"port\":1}").encode(), "not a new odd stream"),
-        (data(2, channel::RESULTS), "results that were not asked for"),
+        (Frame::new(Kind::Reply, 2, *b"{nonsense").encode(), "invalid body"),
+        (Frame::new(Kind::Reply, 2, exited).encode(), "expected the reply to a command"),
+        (Frame::new(Kind::Accepted, 4, *b"{\"port\":1}").encode(), "expected a new odd stream"),
+        (data(2, channel::RESULTS), "unrequested results"),
     ];
     for (bytes, sign) in cases {
         let (handle, mut agent) = pair().await;
@@ -162,7 +162,7 @@ async fn random_bytes_neither_panic_nor_hang() {
 }
 
 #[tokio::test]
-async fn more_than_was_credited_ends_the_channel() {
+async fn data_without_credit_ends_the_channel() {
     let (handle, mut agent) = pair().await;
     // A stream whose owner does not read: the host owes no credit for it.
     let file = RawPath::from("/f");
@@ -181,7 +181,7 @@ async fn more_than_was_credited_ends_the_channel() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(handle.broken().unwrap_or_default().contains("more data than was credited"));
+    assert!(handle.broken().unwrap_or_default().contains("more data than credited"));
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn credit_is_kept_in_both_directions() {
 }
 
 #[tokio::test]
-async fn a_dropped_request_is_cancelled_and_its_late_words_do_no_harm() {
+async fn dropped_request_is_cancelled_and_late_data_ignored() {
     let (handle, mut agent) = pair().await;
     let pending = run(&handle);
     let stream = agent.next().await.stream;
@@ -231,7 +231,7 @@ async fn a_dropped_request_is_cancelled_and_its_late_words_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_request_too_long_for_a_frame_is_refused_and_the_sandbox_is_well() {
+async fn too_long_request_is_rejected_and_keeps_the_sandbox() {
     let (handle, mut agent) = pair().await;
     let long = "x".repeat(BODY_LIMIT);
     let refused = handle.run(Command::new(["echo", &long])).await;

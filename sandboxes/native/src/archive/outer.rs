@@ -146,11 +146,11 @@ impl Outer {
             let saved: Vec<Saved> = self.json("manifest.json")?;
             return match <[Saved; 1]>::try_from(saved) {
                 Ok([one]) => Ok(Parts { layers: one.layers, config: one.config }),
-                Err(all) => Err(invalid(format!("it holds {} images, not one", all.len()))),
+                Err(all) => Err(invalid(format!("it has {} images instead of one", all.len()))),
             };
         }
         if !self.parts.contains_key("index.json") {
-            return Err(invalid("it has neither manifest.json nor index.json: not an image"));
+            return Err(invalid("not an image: it has neither manifest.json nor index.json"));
         }
         let mut candidates = self.json::<Index>("index.json")?.manifests;
         // An index may point to another; more than a few form a loop.
@@ -164,7 +164,7 @@ impl Outer {
             }
             candidates = manifest.manifests;
         }
-        Err(invalid("its index does not lead to a manifest"))
+        Err(invalid("its index has no manifest"))
     }
 
     /// One layer as a plain tar stream.
@@ -188,10 +188,10 @@ impl Outer {
                     return Ok(file.take(*size));
                 }
                 Some(Part::Link(target)) => name = target,
-                None => return Err(invalid(format!("{name} is missing from it"))),
+                None => return Err(invalid(format!("{name} is missing"))),
             }
         }
-        Err(invalid(format!("{name} is a link in a circle")))
+        Err(invalid(format!("{name} is a circular link")))
     }
 }
 
@@ -213,7 +213,8 @@ fn choose(candidates: &[Descriptor]) -> io::Result<&Descriptor> {
 }
 
 fn blob(digest: &str) -> io::Result<String> {
-    let (kind, hex) = digest.split_once(':').ok_or_else(|| invalid("a digest without a kind"))?;
+    let (kind, hex) =
+        digest.split_once(':').ok_or_else(|| invalid("a digest without an algorithm"))?;
     Ok(format!("blobs/{kind}/{hex}"))
 }
 

@@ -175,7 +175,7 @@ impl Root {
         let held = match self.find(path, OFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (_above, real) = self.parent(path.parent().unwrap_or(Path::new("")))?;
-                let name = path.file_name().ok_or_else(|| invalid("the root is gone"))?;
+                let name = path.file_name().ok_or_else(|| invalid("a layer removes the root"))?;
                 fs::create_dir(real.join(name))?;
                 self.find(path, OFlags::empty())?
             }

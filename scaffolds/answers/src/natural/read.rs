@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn snippets_are_exact_to_the_line() {
+    fn natural_snippets_match_exact_lines() {
         let answer =
             format!("Here:\n```\n<edit>\n{}</edit>\n```\nDone.", pair("a.py", "", "\nx \n"));
         let natural = read(&answer);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_edit_costs_no_other() {
+    fn natural_incomplete_edit_keeps_the_others() {
         let whole = pair("a.py", "a\n", "b\n");
         let cut = &pair("b.py", "a\n", "b\n");
         for end in [60, 100, 180] {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_thinks_aloud_is_no_answer() {
+    fn natural_ignores_reasoning() {
         let draft = pair("a.py", "a\n", "draft\n");
         let answer = format!("<think>\n{draft}</think>\n{}", pair("a.py", "a\n", "b\n"));
         assert_eq!(read(&answer).edits.len(), 1);

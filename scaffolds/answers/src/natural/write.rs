@@ -19,7 +19,7 @@ pub struct Unwritable {
 
 impl fmt::Display for Unwritable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: a natural answer cannot say {}", self.file, self.why)
+        write!(f, "{}: a natural answer cannot express {}", self.file, self.why)
     }
 }
 
@@ -53,7 +53,7 @@ pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritabl
         }
         if old != new.as_slice() || was.is_none() {
             let utf8 = |bytes| {
-                std::str::from_utf8(bytes).map_err(|_| unwritable("bytes that are no text"))
+                std::str::from_utf8(bytes).map_err(|_| unwritable("bytes that are not UTF-8"))
             };
             let (old, new) = (utf8(old)?, utf8(new)?);
             let right = |text: &str| {
@@ -68,7 +68,7 @@ pub fn write(files: &BTreeMap<String, (Held, Held)>) -> Result<String, Unwritabl
             text = match right(&short) {
                 true => short,
                 false => Some(whole()).filter(|text| right(text)).ok_or_else(|| {
-                    unwritable("a line that looks like one of its markers, or such a name")
+                    unwritable("a line or name that looks like one of its markers")
                 })?,
             };
         }

@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_change_of_any_tree_comes_back(before in tree(), after in tree()) {
+    fn natural_round_trips_any_change(before in tree(), after in tree()) {
         there_and_back(&sides(&before, &after)).unwrap_or_else(|why| panic!("{why}"));
     }
 }
@@ -97,12 +97,12 @@ fn of_commit(commit: &str) -> Sides {
 /// The newest commits of a clone: 25, or 500 in the full tier. `PROCTOR_COMMITS` overrides the
 /// number.
 #[test]
-fn real_commits_come_back() {
+fn natural_round_trips_real_commits() {
     let default = if is_full() { "500" } else { "25" };
     let wanted = std::env::var("PROCTOR_COMMITS").unwrap_or_else(|_| default.to_owned());
     let inside = Command::new("git").args(["rev-parse", "--git-dir"]).current_dir(clone()).output();
     if !inside.is_ok_and(|output| output.status.success()) {
-        not_run("real_commits_come_back", "CLONE", "this is no clone");
+        not_run("natural_round_trips_real_commits", "CLONE", "this is no clone");
         return;
     }
     let commits =
@@ -124,6 +124,6 @@ fn real_commits_come_back() {
     );
     assert!(files > 0);
     // Only what the grammar excludes may fail.
-    let known = ["bytes that are no text", "a link", "its markers"];
+    let known = ["bytes that are not UTF-8", "a link", "its markers"];
     assert!(unsaid.iter().all(|why| known.iter().any(|known| why.contains(known))), "{unsaid:?}");
 }

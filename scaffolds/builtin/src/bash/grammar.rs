@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_one_block_is_run() {
+    fn grammar_requires_exactly_one_block() {
         assert_eq!(parse("Look.\n```bash\nls\ncat x\n```\nDone."), run("ls\ncat x"));
         assert_eq!(parse("```bash  \nls\n```  "), run("ls"));
         // Blocks of other languages are text.
@@ -83,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_fence_holds_shorter_ones() {
+    fn grammar_longer_fence_contains_shorter_ones() {
         let answer = "````bash\ncat > r.md <<'E'\n```\ncode\n```\nE\n````";
         assert_eq!(parse(answer), run("cat > r.md <<'E'\n```\ncode\n```\nE"));
     }
 
     #[test]
-    fn submission_stands_alone_and_only_in_a_block() {
+    fn grammar_submit_line_must_be_alone_in_a_block() {
         assert_eq!(parse("```bash\n\nproctor-submit\n```"), Ok(Action::Submit));
         assert!(parse("proctor-submit").unwrap_err().contains("no bash block"));
         let among = parse("```bash\npytest\nproctor-submit\n```").unwrap_err();

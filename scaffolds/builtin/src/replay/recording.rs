@@ -56,7 +56,7 @@ impl Recording {
             )
         };
         let bytes = tokio::fs::read(path).await.map_err(|error| fault(error.to_string()))?;
-        Self::parse(&bytes).ok_or_else(|| fault("the file holds no events".into()))
+        Self::parse(&bytes).ok_or_else(|| fault("the file has no events".into()))
     }
 
     /// The last try's events. Kinds of a later version are skipped, an incomplete last line is
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_try_is_read_past_unknown_kinds_and_a_torn_end() {
+    fn recording_reads_the_last_try_and_skips_unknown_kinds() {
         let call = |id: &str| {
             format!(
                 r#""kind":"tool_called","call_id":"{id}","name":"shell","arguments":{{"command":"ls"}}"#

@@ -109,7 +109,7 @@ async fn in_sandbox(
     patch: &[u8],
 ) -> Result<String, Stop> {
     let file = RawPath::from(PATCH_FILE);
-    let broken = |error: SandboxError| Stop::Fault(error.fault("applying the answer"));
+    let broken = |error: SandboxError| Stop::Fault(error.fault("applying the response"));
     handle.write(&file, patch, Some(0o644)).await.map_err(broken)?;
     let mut line = Command::shell(&format!("{command} {PATCH_FILE} 2>&1"))
         .cwd(brief.workdir.as_str())
@@ -123,7 +123,7 @@ async fn in_sandbox(
         return Ok(String::new());
     }
     let said = done.stdout.text();
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("the command failed");
     Ok(last.chars().take(300).collect())
 }
 
@@ -162,7 +162,7 @@ async fn clean(
             if let Err(error) = done
                 && error.refusal().is_none()
             {
-                return Err(error.fault("cleaning up after the answer").into());
+                return Err(error.fault("cleaning up after the response").into());
             }
         }
     }

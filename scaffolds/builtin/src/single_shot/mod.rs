@@ -106,7 +106,7 @@ impl SingleShot {
         let fault = |what: String| {
             Fault::new(Layer::Setup, what)
                 .cause(Cause::Invalid)
-                .hint("put the tokenizer back that the run was planned with, or start a new run")
+                .hint("restore the tokenizer of the plan, or start a new run")
         };
         let bytes = std::fs::read(&file.path)
             .map_err(|error| fault(format!("cannot read {shown}: {error}")))?;
@@ -209,7 +209,7 @@ impl Scaffold for SingleShot {
             evidence.beyond_window = true;
             keep(session, &evidence).await?;
             return Ok(Finish::exited(format!(
-                "the prompt of {tokens} tokens does not fit the context window of {window}"
+                "the prompt has {tokens} tokens, but the context window only {window}"
             )));
         }
         let ask = Ask { messages: prompt::messages(&text), tools: Vec::new() };
@@ -248,16 +248,18 @@ fn finish(record: &AnswerRecord, cut: bool) -> Finish {
         (true, false) => Finish::Submitted,
         (true, true) => exited(
             ExitCause::Finished,
-            "the answer was cut at the output limit; what came before was applied",
+            "the response was truncated at the output limit; the part before it was applied",
         ),
-        (false, true) => exited(ExitCause::EmptyTurn, "the answer was cut at the output limit"),
+        (false, true) => {
+            exited(ExitCause::EmptyTurn, "the response was truncated at the output limit")
+        }
         (false, false) => match (record.applied_by.last(), record.edits.len()) {
             (Some(tried), _) => {
-                exited(ExitCause::Finished, &format!("the answer does not apply: {}", tried.why))
+                exited(ExitCause::Finished, &format!("the response does not apply: {}", tried.why))
             }
-            (None, 0) => exited(ExitCause::EmptyTurn, "the answer holds no edit"),
+            (None, 0) => exited(ExitCause::EmptyTurn, "the response has no edits"),
             (None, edits) => {
-                exited(ExitCause::Finished, &format!("none of {edits} edits could be applied"))
+                exited(ExitCause::Finished, &format!("none of the {edits} edits could be applied"))
             }
         },
     }
@@ -265,10 +267,12 @@ fn finish(record: &AnswerRecord, cut: bool) -> Finish {
 
 /// Records what is known so far, in the journal and beside it.
 async fn keep(session: &mut dyn Session, evidence: &Evidence<'_>) -> Result<(), Stop> {
-    let value = serde_json::to_value(evidence)
-        .map_err(|error| Fault::new(Layer::Record, format!("what was shown: {error}")))?;
-    let text = serde_json::to_vec_pretty(&value)
-        .map_err(|error| Fault::new(Layer::Record, format!("what was shown: {error}")))?;
+    let value = serde_json::to_value(evidence).map_err(|error| {
+        Fault::new(Layer::Record, format!("cannot serialize the evidence: {error}"))
+    })?;
+    let text = serde_json::to_vec_pretty(&value).map_err(|error| {
+        Fault::new(Layer::Record, format!("cannot serialize the evidence: {error}"))
+    })?;
     session.keep(evidence::FILE, &text).await?;
     session.note(Map::from_iter([("single_shot".to_owned(), value)])).await
 }

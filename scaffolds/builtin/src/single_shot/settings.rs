@@ -62,8 +62,8 @@ pub(super) fn resolve(
     for (key, value) in given {
         if key == TOKENS {
             if !value.as_u64().is_some_and(|tokens| (1..=MOST_TOKENS).contains(&tokens)) {
-                let what = format!("is not a whole number from 1 to {MOST_TOKENS}");
-                return Err(wrong(key, what, "in tokens, such as 27000".into()));
+                let what = format!("must be a whole number from 1 to {MOST_TOKENS}");
+                return Err(wrong(key, what, "the unit is tokens, for example 27000".into()));
             }
             continue;
         }
@@ -82,9 +82,9 @@ pub(super) fn resolve(
                 .and_then(|word| words.iter().find(|known| strsim::levenshtein(known, word) <= 2));
             let hint = match near {
                 Some(near) => format!("did you mean \"{near}\"?"),
-                None => "docs/single-shot.md says what each means".into(),
+                None => "docs/single-shot.md describes the values".into(),
             };
-            return Err(wrong(key, format!("is none of {}", words.join(", ")), hint));
+            return Err(wrong(key, format!("must be one of {}", words.join(", ")), hint));
         }
     }
     let mut settings = Map::new();
@@ -95,20 +95,20 @@ pub(super) fn resolve(
     if settings["format"] == "probe" {
         for (key, plain) in [("retrieval", "none"), ("hints", "brief"), ("matching", "exact")] {
             if given.get(key).is_some_and(|value| value != plain) {
-                let what = "has no effect: a probe is the request alone".to_owned();
-                return Err(wrong(key, what, "take the key away".into()));
+                let what = "has no effect: a probe consists of only the request".to_owned();
+                return Err(wrong(key, what, "remove the key".into()));
             }
             settings.insert(key.into(), plain.into());
         }
     }
     if settings["format"] == "patch" && given.contains_key("matching") {
         let what = "has no effect: a patch is applied as the benchmark applies it".to_owned();
-        return Err(wrong("matching", what, "take the key away".into()));
+        return Err(wrong("matching", what, "remove the key".into()));
     }
     let tokens = match (given.get(TOKENS), settings["retrieval"].as_str()) {
         (Some(_), Some("none")) => {
             let what = "has no effect: nothing is retrieved".to_owned();
-            return Err(wrong(TOKENS, what, "take the key away".into()));
+            return Err(wrong(TOKENS, what, "remove the key".into()));
         }
         (Some(tokens), _) => tokens.clone(),
         (None, Some("bm25")) => bm25_tokens.into(),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_the_papers_first_cell() {
+    fn single_shot_defaults_are_the_papers_first_cell() {
         let settings = of(json!({})).unwrap();
         assert_eq!(
             Value::from(settings),
@@ -140,16 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_what_is_near() {
+    fn single_shot_setting_errors_suggest_the_nearest_name() {
         for (given, key, says) in [
             (json!({"hint": "brief"}), "hint", "did you mean `hints`?"),
             (json!({"zzz": 1}), "zzz", "known: hints"),
             (json!({"retrieval": "bm52"}), "retrieval", "did you mean \"bm25\"?"),
             (json!({"format": 3}), "format", "docs/single-shot.md"),
             (json!({"context_tokens": 0}), "context_tokens", "27000"),
-            (json!({"retrieval": "none", "context_tokens": 9}), "context_tokens", "away"),
-            (json!({"format": "probe", "retrieval": "oracle"}), "retrieval", "away"),
-            (json!({"format": "patch", "matching": "exact"}), "matching", "away"),
+            (json!({"retrieval": "none", "context_tokens": 9}), "context_tokens", "remove"),
+            (json!({"format": "probe", "retrieval": "oracle"}), "retrieval", "remove"),
+            (json!({"format": "patch", "matching": "exact"}), "matching", "remove"),
         ] {
             let wrong = of(given.clone()).unwrap_err();
             assert_eq!(wrong.key, key, "{given}");

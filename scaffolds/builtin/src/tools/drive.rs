@@ -110,7 +110,7 @@ impl Scaffold for Tools {
             if answer.tool_calls.is_empty() {
                 idle += 1;
                 if idle >= self.settings.nudge_limit {
-                    let why = format!("{idle} answers in a row without a tool call");
+                    let why = format!("{idle} responses in a row without a tool call");
                     return Ok(Finish::Exited { cause: ExitCause::EmptyTurn, why });
                 }
                 let length = was_cut(&answer);

@@ -12,7 +12,7 @@ async fn drive(session: &mut Scripted) -> Result<Finish, Stop> {
 }
 
 #[tokio::test]
-async fn one_block_an_answer_is_run_until_the_submit_line() {
+async fn bash_runs_one_block_per_response_until_the_submit_line() {
     let mut session = Scripted::new(vec![
         says("Look.\n```bash\ncat > f <<'E'\nproctor\nE\necho \"it's $TASK_VARIABLE\"\n```"),
         says("```bash\necho proctor-submit; cat f\n```"),
@@ -38,7 +38,7 @@ async fn one_block_an_answer_is_run_until_the_submit_line() {
 }
 
 #[tokio::test]
-async fn what_is_not_one_block_runs_nothing_and_is_counted() {
+async fn bash_counts_responses_without_exactly_one_block() {
     let mut cut = says("```bash\ntouch half");
     cut.finish_reason = Some("length".into());
     let mut session = Scripted::new(vec![
@@ -57,9 +57,9 @@ async fn what_is_not_one_block_runs_nothing_and_is_counted() {
 }
 
 #[tokio::test]
-async fn answers_without_a_command_end_the_loop() {
+async fn bash_responses_without_a_command_end_the_loop() {
     let mut session = Scripted::new(vec![says("a"), says("b"), says("c"), says("d")]).await;
     let Ok(Finish::Exited { why, .. }) = drive(&mut session).await else { panic!() };
-    assert!(why.starts_with("3 answers in a row"), "{why}");
+    assert!(why.starts_with("3 responses in a row"), "{why}");
     assert_eq!(session.returned().len(), 3);
 }

@@ -77,7 +77,7 @@ async fn recorded(
 }
 
 #[tokio::test]
-async fn the_same_actions_make_the_same_files_and_no_difference() {
+async fn replay_same_actions_have_no_difference() {
     let answers = vec![
         calls(&[
             ("edit", r#"{"command":"replace","path":"f","old_str":"one","new_str":"two"}"#),
@@ -104,7 +104,7 @@ async fn the_same_actions_make_the_same_files_and_no_difference() {
 }
 
 #[tokio::test]
-async fn a_difference_is_noted_with_its_first_line() {
+async fn replay_notes_the_first_differing_line() {
     let answers = vec![calls(&[("shell", r#"{"command":"echo same; cat f"}"#)])];
     let tools = builtin("tools").unwrap().unwrap();
     let ending =
@@ -114,7 +114,7 @@ async fn a_difference_is_noted_with_its_first_line() {
     session.write("f", "other\n");
     session.brief.replay = Some(path);
     let finish = builtin("replay").unwrap().unwrap().drive(&mut session).await.unwrap();
-    assert_eq!(finish, Finish::exited("the recorded trial ended as budget_steps"));
+    assert_eq!(finish, Finish::exited("the recorded trial ended with budget_steps"));
     let notes = session.noted();
     assert_eq!(notes.len(), 2);
     assert_eq!(notes[0]["line"], 2);
@@ -124,7 +124,7 @@ async fn a_difference_is_noted_with_its_first_line() {
 }
 
 #[tokio::test]
-async fn blocks_of_bash_are_run_again() {
+async fn replay_runs_bash_blocks() {
     let answers = vec![
         says("```bash\necho two > f\n```"),
         says("nothing"),
@@ -141,7 +141,7 @@ async fn blocks_of_bash_are_run_again() {
 }
 
 #[tokio::test]
-async fn what_is_no_trajectory_is_a_fault() {
+async fn replay_without_events_is_a_fault() {
     let mut session = Scripted::new(Vec::new()).await;
     session.write("empty", "\n");
     for name in ["missing", "empty"] {

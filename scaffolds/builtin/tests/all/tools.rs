@@ -18,7 +18,7 @@ async fn shown(session: &mut Scripted) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_task_is_solved_by_editing_testing_and_submitting() {
+async fn tools_solve_a_task() {
     let mut session = Scripted::new(vec![
         calls(&[("search", r#"{"pattern":"def f","glob":null,"path":null,"ignore_case":null}"#)]),
         calls(&[
@@ -58,7 +58,7 @@ fn kind(did: &Did) -> &'static str {
 }
 
 #[tokio::test]
-async fn the_history_only_grows_and_every_call_is_answered_in_order() {
+async fn tools_history_is_append_only_and_results_are_in_order() {
     let mut session = Scripted::new(vec![
         calls(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"command":"echo b"}"#)]),
         says("Let me think."),
@@ -90,7 +90,7 @@ async fn the_history_only_grows_and_every_call_is_answered_in_order() {
 }
 
 #[tokio::test]
-async fn unreadable_calls_are_answered_and_counted() {
+async fn tools_answer_and_count_invalid_calls() {
     let mut session = Scripted::new(vec![calls(&[
         ("shell", r#"{"command": "ls"#),
         ("shell", r#"{"command": 5}"#),
@@ -129,7 +129,7 @@ async fn unreadable_calls_are_answered_and_counted() {
 }
 
 #[tokio::test]
-async fn silence_is_nudged_and_then_ends() {
+async fn tools_nudge_idle_models_and_then_end() {
     let mut cut = says("I was about to");
     cut.finish_reason = Some("length".into());
     let mut session = Scripted::new(vec![says("Hm."), cut, says("Hm."), says("Hm.")]).await;
@@ -138,7 +138,7 @@ async fn silence_is_nudged_and_then_ends() {
         finish,
         Finish::Exited {
             cause: ExitCause::EmptyTurn,
-            why: "3 answers in a row without a tool call".into()
+            why: "3 responses in a row without a tool call".into()
         }
     );
     let asks = session.asked();
@@ -148,7 +148,7 @@ async fn silence_is_nudged_and_then_ends() {
 }
 
 #[tokio::test]
-async fn a_cut_answer_with_calls_is_told_after_its_results() {
+async fn tools_mention_truncation_after_results() {
     let mut cut = calls(&[("shell", r#"{"command":"echo a"}"#), ("shell", r#"{"comm"#)]);
     cut.finish_reason = Some("length".into());
     let mut session = Scripted::new(vec![cut]).await;
@@ -159,7 +159,7 @@ async fn a_cut_answer_with_calls_is_told_after_its_results() {
 }
 
 #[tokio::test]
-async fn edits_are_exact_and_can_be_undone() {
+async fn edit_is_exact_and_can_be_undone() {
     let mut session = Scripted::new(vec![calls(&[
         ("edit", r#"{"command":"create","path":"new/n.txt","file_text":"one\ntwo\n"}"#),
         (
@@ -195,7 +195,7 @@ async fn edits_are_exact_and_can_be_undone() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_text_keeps_its_bytes() {
+async fn edit_keeps_bytes_of_binary_files() {
     let mut session = Scripted::new(vec![calls(&[
         ("edit", r#"{"command":"replace","path":"b","old_str":"old","new_str":"new"}"#),
         ("edit", r#"{"command":"view","path":"b"}"#),
@@ -209,7 +209,7 @@ async fn a_file_that_is_not_text_keeps_its_bytes() {
 }
 
 #[tokio::test]
-async fn long_output_is_cut_and_kept_whole_for_the_record() {
+async fn tools_clip_long_output_and_record_all_of_it() {
     let mut session =
         Scripted::new(vec![calls(&[("shell", r#"{"command":"seq 1 100000; exit 1"}"#)])]).await;
     let shown = shown(&mut session).await;
@@ -222,7 +222,7 @@ async fn long_output_is_cut_and_kept_whole_for_the_record() {
 }
 
 #[tokio::test]
-async fn a_command_past_its_time_says_so() {
+async fn tools_report_command_timeouts() {
     let mut session = Scripted::new(vec![calls(&[(
         "shell",
         r#"{"command":"echo begun; sleep 60","timeout":1}"#,
@@ -234,7 +234,7 @@ async fn a_command_past_its_time_says_so() {
 }
 
 #[tokio::test]
-async fn search_finds_lines_and_files_from_the_work_directory_on() {
+async fn search_finds_lines_and_files_in_the_work_directory() {
     let mut session = Scripted::new(vec![calls(&[
         ("search", r#"{"pattern":"NEEDLE","ignore_case":true}"#),
         ("search", r#"{"glob":"*.txt"}"#),
@@ -256,7 +256,7 @@ async fn search_finds_lines_and_files_from_the_work_directory_on() {
 }
 
 #[tokio::test]
-async fn a_broken_sandbox_ends_the_trial_and_is_never_told() {
+async fn broken_sandbox_is_a_fault_and_hidden_from_the_model() {
     let mut session =
         Scripted::new(vec![calls(&[("shell", r#"{"command":"true"}"#)]), says("")]).await;
     session.break_sandbox().await;
@@ -267,7 +267,7 @@ async fn a_broken_sandbox_ends_the_trial_and_is_never_told() {
 }
 
 #[tokio::test]
-async fn a_full_context_window_ends_before_the_request_that_would_not_fit() {
+async fn full_context_window_ends_the_trial_before_the_request() {
     let mut session = Scripted::new(vec![
         calls(&[("shell", r#"{"command":"true"}"#)]),
         calls(&[("submit", "{}")]),
@@ -281,7 +281,7 @@ async fn a_full_context_window_ends_before_the_request_that_would_not_fit() {
 }
 
 #[test]
-fn the_factors_hold_every_text_the_model_reads() {
+fn factors_have_every_prompt_text() {
     let factors = builtin("tools").unwrap().unwrap().factors();
     assert_eq!(factors["settings"]["shell"]["output_tokens"], json!(8000));
     assert!(factors["prompts"]["system"].as_str().unwrap().contains("submit"));

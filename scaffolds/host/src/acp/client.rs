@@ -115,7 +115,7 @@ impl Client {
             }
             _ => {
                 let shown: String = method.chars().take(80).collect();
-                Err(Error::new(NO_METHOD, format!("the client has no method `{shown}`")))
+                Err(Error::new(NO_METHOD, format!("unknown method `{shown}`")))
             }
         };
         Ok(Some(reply))
@@ -145,13 +145,13 @@ impl Client {
     ) -> Result<Result<Value, Error>, Stop> {
         if self.terminals.len() >= self.limits.terminals {
             let most = self.limits.terminals;
-            let what = format!("{most} terminals are open: release one first");
+            let what = format!("{most} terminals are open; release one first");
             return Ok(Err(Error::new(REFUSED, what)));
         }
         let variables = asked.env.iter().flat_map(|one| [&one.name, &one.value]);
         let mut words = asked.args.iter().chain([&asked.command]).chain(variables);
         if asked.command.is_empty() || words.any(|word| word.contains('\0')) {
-            let what = "params: `command`: is empty, or something holds a NUL";
+            let what = "params: `command`: must not be empty or contain a NUL byte";
             return Ok(Err(Error::new(PARAMS, what)));
         }
         let brief = session.brief().clone();
@@ -226,7 +226,7 @@ impl Client {
             }
             _ => {
                 let shown: String = method.chars().take(80).collect();
-                let what = format!("the client has no method `{shown}`");
+                let what = format!("unknown method `{shown}`");
                 return Ok(Some(Err(Error::new(NO_METHOD, what))));
             }
         })))

@@ -71,7 +71,7 @@ pub(super) async fn write(
 ) -> Done {
     let bytes = asked.content.into_bytes();
     if bytes.len() as u64 > limits.file_bytes {
-        let what = format!("params: `content`: is over {} bytes", limits.file_bytes);
+        let what = format!("params: `content`: exceeds {} bytes", limits.file_bytes);
         return Ok(Err(Error::new(PARAMS, what)));
     }
     let path = match place(session.brief(), &asked.path) {
@@ -95,7 +95,7 @@ mod tests {
     use super::lines;
 
     #[test]
-    fn a_part_of_a_file_is_told_by_its_lines() {
+    fn acp_read_supports_line_ranges() {
         let text = "one\ntwo\nthree";
         assert_eq!(lines(text, None, None), text);
         assert_eq!(lines(text, Some(2), Some(1)), "two\n");

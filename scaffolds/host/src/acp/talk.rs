@@ -205,7 +205,7 @@ impl Talk {
         result: Result<Value, Value>,
     ) -> Option<Finish> {
         if *id != json!(self.number) {
-            let why = "it answered a request that was not made".to_owned();
+            let why = "it responded to a request that was not made".to_owned();
             return Some(ended(ExitCause::Crashed, why));
         }
         let result = match (self.stage, result) {
@@ -229,7 +229,7 @@ impl Talk {
                     Stage::NewSession => "session/new",
                     Stage::Prompt => "session/prompt",
                 };
-                let why = format!("it answered `{what}` with an error: {said}");
+                let why = format!("it responded to `{what}` with an error: {said}");
                 return Some(ended(ExitCause::Crashed, with_words(why, &agent.errors())));
             }
         };
@@ -237,7 +237,7 @@ impl Talk {
             Stage::Initialize => {
                 if result["protocolVersion"] != json!(PROTOCOL) {
                     let why = format!(
-                        "it speaks version {} of the protocol, and Proctor version {PROTOCOL}",
+                        "it uses protocol version {}, but Proctor uses version {PROTOCOL}",
                         result["protocolVersion"]
                     );
                     return Some(ended(ExitCause::Crashed, why));
@@ -294,27 +294,27 @@ impl Talk {
             }
         };
         let _ = timeout(self.limits.leave(), leaving).await;
-        ended(ExitCause::Finished, "the trial was over".into())
+        ended(ExitCause::Finished, "the trial had ended".into())
     }
 }
 
 /// The program ended before its turn did.
 fn gone(exit: &Exited, agent: &Agent) -> Finish {
     let status = proctor_sandbox_api::ending_of(exit);
-    let why = format!("it ended with {status} before its turn was over");
+    let why = format!("it ended with {status} before its turn ended");
     ended(ExitCause::Crashed, with_words(why, &agent.errors()))
 }
 
 /// Interprets the end of the agent's turn.
 fn turn_ended(reason: &str, last: Option<&Answer>) -> Finish {
     let Some(last) = last else {
-        let why = format!("it ended its turn ({reason}) without one answer of the model");
+        let why = format!("it ended its turn ({reason}) before any response from the model");
         return ended(ExitCause::Crashed, why);
     };
     let empty = last.content.trim().is_empty() && last.tool_calls.is_empty();
     match reason {
         "end_turn" if empty => {
-            ended(ExitCause::EmptyTurn, "it ended its turn at an empty answer".into())
+            ended(ExitCause::EmptyTurn, "it ended its turn after an empty response".into())
         }
         "end_turn" => Finish::Submitted,
         _ => {
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_turn_is_a_submission_only_after_an_answer() {
+    fn acp_end_of_turn_submits_only_after_a_response() {
         let answer = |content: &str| Answer {
             content: content.into(),
             tool_calls: Vec::new(),

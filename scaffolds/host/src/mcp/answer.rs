@@ -77,7 +77,7 @@ impl Tools {
             "tools/call" => self.call(rpc::params(params)?).await,
             _ => {
                 let shown: String = method.chars().take(80).collect();
-                Err(Error::new(NO_METHOD, format!("the server has no method `{shown}`")))
+                Err(Error::new(NO_METHOD, format!("unknown method `{shown}`")))
             }
         }
     }

@@ -85,7 +85,7 @@ def _check(path: str) -> None:
     if is_older or is_other:
         needed = mine if is_other else f"{'.'.join(map(str, OLDEST))} or newer"
         raise BinaryError(
-            f"{path} is version {found[1]}, and this package needs {needed}",
+            f"{path} is version {found[1]}, but this package needs {needed}",
             hint=f"install both from one wheel: pip install --force-reinstall {DISTRIBUTION}",
         )
 

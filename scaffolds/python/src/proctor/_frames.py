@@ -34,11 +34,11 @@ def _read(run: str, name: str) -> tuple[Rows, Columns]:
 def frame(run: str, name: str, to: Optional[str]) -> Any:
     """Returns a table of a run as Arrow, pandas, Polars or a list of dictionaries."""
     if name not in NAMES:
-        raise ValueError(f"no table is called {name!r}; the tables are {', '.join(NAMES)}")
+        raise ValueError(f"unknown table {name!r}; tables: {', '.join(NAMES)}")
     if to is None:
         to = "arrow" if importlib.util.find_spec("pyarrow") else "records"
     if to not in KINDS:
-        raise ValueError(f"{to!r} is not a kind of frame; the kinds are {', '.join(KINDS)}")
+        raise ValueError(f"unknown kind of frame {to!r}; kinds: {', '.join(KINDS)}")
     make = {"arrow": _arrow, "pandas": _pandas, "polars": _polars, "records": _records}[to]
     return make(*_read(run, name))
 

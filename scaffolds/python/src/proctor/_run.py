@@ -96,7 +96,7 @@ class Run:
         tasks = sorted({one.task for one in trials})
         arms = sorted({one.arm for one in trials})
         wanted = f"{task!r}, arm {arm!r}, attempt {attempt}"
-        problem = f"{len(found)} trials are called" if found else "no trial is called"
+        problem = f"{len(found)} trials match" if found else "no trial matches"
         raise LookupError(
             f"{problem} {wanted}; tasks: {_first(tasks)}; arms: {_first(arms)}"
         )
@@ -123,7 +123,7 @@ class Run:
         kinds = {"steps": steps, "tokens": tokens, "cost": cost, "seconds": seconds}
         given = {kind: list(values) for kind, values in kinds.items() if values is not None}
         if len(given) > 1:
-            raise ValueError(f"name one kind of limit, not {' and '.join(given)}")
+            raise ValueError(f"give one kind of limit, not {' and '.join(given)}")
         arguments = ["curve", "--format", "json"]
         for kind, values in given.items():
             arguments += ["--at", f"{kind}={','.join(str(value) for value in values)}"]

@@ -374,7 +374,7 @@ def _text(content: Any) -> str:
     parts = []
     for part in content:
         if part.get("type") not in ("text", "input_text", "output_text"):
-            raise ValueError(f"messages hold text alone, not {part.get('type')!r}")
+            raise ValueError(f"messages can only have text, not {part.get('type')!r}")
         parts.append(part["text"])
     return "".join(parts)
 

@@ -172,7 +172,7 @@ fn contents(
         match seen.filter(|seen| !seen.lacks_content()) {
             Some(seen) => drop(read.insert(path.clone(), seen)),
             None => {
-                why = Some(format!("{} could not be read", shown(path)));
+                why = Some(format!("{} cannot be read", shown(path)));
                 break;
             }
         }

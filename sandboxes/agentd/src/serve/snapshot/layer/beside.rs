@@ -47,7 +47,7 @@ impl Beside {
             return Some(format!("processes of the agent were running: {}", names.join(", ")));
         }
         if self.mounts != start.mounts {
-            return Some("the agent changed what is mounted".to_owned());
+            return Some("the agent changed the mounts".to_owned());
         }
         let more = self.objects.iter().zip(&start.objects).any(|(now, before)| now > before);
         more.then(|| "System V queues, semaphores or shared memory existed".to_owned())
@@ -61,7 +61,7 @@ mod tests {
     use super::Beside;
 
     #[test]
-    fn processes_of_the_start_are_no_reason() {
+    fn beside_ignores_processes_of_the_start() {
         let start = Beside { processes: BTreeSet::from([1, 7]), ..Beside::default() };
         assert_eq!(
             Beside { processes: BTreeSet::from([7]), ..Beside::default() }.since(&start),

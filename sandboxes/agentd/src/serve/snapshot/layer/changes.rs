@@ -58,7 +58,7 @@ pub(super) fn changes(
     }
     if bytes > request.content_limit {
         let limit = request.content_limit >> 20;
-        return Err(format!("files outside the work directory are larger than {limit} MiB"));
+        return Err(format!("files outside the work directory exceed {limit} MiB"));
     }
     let there = base.iter().filter(|(_, before)| before.witness.is_some());
     let lost = there.filter(|(path, _)| !listed.contains_key(*path));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_from_what_the_agent_found() {
+    fn changes_exclude_initial_content() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for name in ["kept", "edited", "new"] {
@@ -121,6 +121,6 @@ mod tests {
 
         let why = |file, content| changes(&base, &now, &request(file, content)).err().unwrap();
         assert_eq!(why(10, 100), "/edited is larger than 0 MiB");
-        assert_eq!(why(100, 20), "files outside the work directory are larger than 0 MiB");
+        assert_eq!(why(100, 20), "files outside the work directory exceed 0 MiB");
     }
 }

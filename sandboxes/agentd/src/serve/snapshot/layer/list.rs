@@ -87,7 +87,7 @@ pub(super) fn list(
                 list.walk(upper, &repository, Place::Upper)?;
             }
         }
-        (None, None) => return Err("the back end cannot list what a sandbox wrote".to_owned()),
+        (None, None) => return Err("the back end cannot list a sandbox's writes".to_owned()),
     }
     for mount in writable_mounts(mounts) {
         list.mount(&root, &mount)?;
@@ -129,7 +129,7 @@ impl List {
             return Err(format!("more than {} entries were written", self.limit));
         }
         if self.path_bytes > PATHS_LIMIT {
-            return Err("the paths of what was written are too long".to_owned());
+            return Err("the list of written paths is too long".to_owned());
         }
         Ok(())
     }
@@ -274,7 +274,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_what_the_snapshots_of_the_work_directory_leave_out_is_taken() {
+    fn list_excludes_paths_in_snapshots() {
         let list = List::new(&request(1, 1));
         for taken in ["tmp/a", "testbed2/a", "root/.cache", "testbed/.git", "testbed/.git/HEAD"] {
             assert!(list.takes(taken.as_bytes()), "{taken}");

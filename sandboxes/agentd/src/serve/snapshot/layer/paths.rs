@@ -29,5 +29,5 @@ pub(super) fn shown(path: &[u8]) -> String {
 }
 
 pub(super) fn cannot(path: &[u8], error: Errno) -> String {
-    format!("{} cannot be looked at: {}", shown(path), describe(error))
+    format!("{} cannot be examined: {}", shown(path), describe(error))
 }
