@@ -88,7 +88,7 @@ fn a_bundle_that_cannot_be_had_is_told() {
     let (_, said) = run(&stage, &["scaffold", "show", "codex@0.1.0"], 2);
     assert!(said.contains("pinned at") && said.contains("scaffold add codex@0.1.0"), "{said}");
     let (_, said) = run(&stage, &["scaffold", "add", "codecs"], 2);
-    assert!(said.contains("codecs") && said.contains("known: claude-code"), "{said}");
+    assert!(said.contains("codecs") && said.contains("agents: claude-code"), "{said}");
     let manifest = mine(&stage);
     fs::remove_file(stage.path("agent.sh")).unwrap();
     let (_, said) = run(&stage, &["scaffold", "add", &manifest], 1);

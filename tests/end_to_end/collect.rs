@@ -321,7 +321,7 @@ content = '{"tested_object_ids": []}'
     // Nothing is requested twice.
     let (said, again, report_again, _) = collect("second");
     assert_eq!(fake.requests().len(), asked, "{said}");
-    assert!(said.contains(&format!("{name}: not asked")), "{said}");
+    assert!(said.contains(&format!("{name}: no requests")), "{said}");
     assert_eq!((again, report_again), (tops, report));
     // It says what the feature is, too, where a task is made.
     let out = stage.path("whole");

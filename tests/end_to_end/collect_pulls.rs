@@ -141,9 +141,9 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
         })
         .collect();
     let expected = [
-        (6, "run: with it tests/test_coins.py::test_wrong fails"),
-        (5, "intent: its title says \\Fix\\"),
-        (4, "tests: it changes no test"),
+        (6, "run: after it, tests/test_coins.py::test_wrong fails"),
+        (5, "intent: its title contains \\Fix\\"),
+        (4, "tests: it changes no tests"),
     ];
     for (number, why) in expected {
         assert!(ended.iter().any(|(other, said)| *other == number && said == why), "{ended:?}");
@@ -258,12 +258,12 @@ content = '{"new_feature": true, "reasoning": "it is new"}'
     assert_eq!(read("candidates.jsonl").lines().count(), 2, "{said}");
     assert!(read("candidates.jsonl").contains("\"acme__coins-5\""), "{said}");
     let rejects = read("rejects.jsonl");
-    let of_model = format!("{name} says: nobody asked");
+    let of_model = format!("{name} decided: nobody asked");
     assert!(rejects.contains(&of_model) && rejects.contains("\"intent\""), "{rejects}");
     assert_eq!(fake.requests().len(), 3);
     assert!(said.contains(&format!("{name}: 3 questions answered, ")), "{said}");
     let (_, said) = collect("second");
-    assert!(fake.requests().len() == 3 && said.contains("not asked"), "{said}");
+    assert!(fake.requests().len() == 3 && said.contains("no requests"), "{said}");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn controls_are_compared_apart_and_gates_have_exit_codes() {
     fs::remove_dir_all(verdict.parent().unwrap()).unwrap();
     let found = json(&["--gate", "gold >= noop - 2", "--gate", "noop >= gold - 2"], 3);
     assert_eq!(found["gates"][0]["result"], "incomplete");
-    assert!(found["gates"][0]["sentence"].as_str().unwrap().contains("1 of 6 trials of noop"));
+    assert!(found["gates"][0]["sentence"].as_str().unwrap().contains("1 of 6 trials in noop"));
 }
 
 #[test]

@@ -144,7 +144,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let mut value = read(&first);
     value["steps"][2]["step_id"] = json!(7);
     let gap = stage.file("gap.json", &value.to_string());
-    assert!(refused(stage, &gap, &[]).contains("gap.json: steps[2].step_id: is 7"));
+    assert!(refused(stage, &gap, &[]).contains("gap.json: steps[2].step_id: expected 3, found 7"));
     value["steps"][2]["step_id"] = json!(3);
     value["extra"]["proctor"]["attempt"] = json!(1_000_000);
     let far = stage.file("far.json", &value.to_string());

@@ -114,7 +114,7 @@ fn a_replay_of_nothing_is_told() {
     let replay = NOOP.replace("scaffold = \"noop\"", "scaffold = \"replay\"");
     assert!(mistake(&replay, &[]).contains("nothing to replay"));
     let said = mistake(&replay, &["--set", "arms.0.replay=nowhere.jsonl"]);
-    assert!(said.contains("no file nowhere.jsonl"), "{said}");
+    assert!(said.contains("no such file: nowhere.jsonl"), "{said}");
 }
 
 #[test]

@@ -163,9 +163,7 @@ fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
         "::",
         "struct ",
         "enum ",
-        "expected ",
         "invalid type",
-        "invalid value",
         "variant",
         "u32",
         "u64",
@@ -252,7 +250,7 @@ fn a_key_is_named_where_it_was_written() {
         told(&stage, &with("[arms.network]", "ca_file = 'no.pem'\nmode = 'open_except'"), &[]);
     assert!(said.contains("key `arms.0.network.ca_file` (arm `a`)"), "{said}");
     let said = told(&stage, &with("", ""), &["--set", "budget.steps=many"]);
-    assert!(said.contains("--set: key `budget.steps`: is text"), "{said}");
+    assert!(said.contains("--set: key `budget.steps`: expected a whole number, found text"), "{said}");
     let said = told(&stage, &with("", ""), &["--set", "arms.0.budget.cost_usd=-1"]);
     assert!(said.contains("--set: key `arms.0.budget.cost_usd` (arm `a`): -1 is out"), "{said}");
     let said = told(&stage, &with("[grading]", "certificate = 'no.json'"), &[]);

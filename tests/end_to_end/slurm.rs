@@ -255,7 +255,7 @@ fn a_job_near_its_time_limit_is_drained_and_requeued() {
     submit(&cluster, &slurm, path, &[&["--workers", "2"][..], &limits].concat(), 0);
     let job = job(&out);
     wait_for("the first drained worker", || {
-        logs(&out).contains("the job's time is almost over").then_some(())
+        logs(&out).contains("the job is close to its time limit").then_some(())
     });
     wait_for("all verdicts", || (verdicts(&out) == trials).then_some(()));
     wait_for("the workers' end", || workers(&out).is_empty().then_some(()));

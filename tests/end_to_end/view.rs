@@ -234,7 +234,7 @@ fn a_run_can_be_looked_at() {
     let files = stage.path("pages");
     let told = said(&["view", &run, "--static", files.to_str().unwrap()]);
     let pages = below(&files);
-    assert!(told.starts_with(&format!("{} files", pages.len())), "{told}");
+    assert!(told.starts_with(&format!("wrote {} files to ", pages.len())), "{told}");
     assert!(pages.len() > 7 && files.join("index.html").exists(), "{pages:?}");
     for page in pages.iter().filter(|page| page.extension().is_some_and(|end| end == "html")) {
         let text = std::fs::read_to_string(page).unwrap().replace("&#x2f;", "/");

@@ -258,9 +258,10 @@ fn watch_names_the_straggler_and_its_deadline() {
     });
     watch.kill().unwrap();
     watch.wait().unwrap();
-    // 900 s for the agent, 300 s for the tests, 120 s for the rest, and ten minutes have passed.
-    assert!(line.contains("longest: demo__roman-1 asks for 10:"), "{line}");
-    assert!(line.contains("its limits end it within 11:"), "{line}");
+    // 900 s for the agent, 300 s for the tests, 120 s for the rest, and ten minutes have passed, give or take a second.
+    let is_one_of = |shown: [&str; 2]| shown.iter().any(|one| line.contains(one));
+    assert!(is_one_of(["longest: demo__roman-1 asks for 10:", "asks for 9:59, "]), "{line}");
+    assert!(is_one_of(["ends in at most 11:", "ends in at most 12:0"]), "{line}");
 }
 
 /// USR1 lets a step end, hands the trial back and says by the status that there is more to do.

@@ -391,6 +391,9 @@ class Sight:
         # Whether tests started a program, one that may read tests, or one of these before any test was called.
         self._started = self._may_read = self._serves = False
         self._finding, self._environ = {}, os.environ
+        self._initial = dict(os.environ)
+        if order["pythonpath"] is not None:
+            self._initial["PYTHONPATH"] = order["pythonpath"]
         # Data of tests that tests read, and that code under test read by itself.
         self._data_of_tests, self._data_taken = set(), {}
         self._naming = {}
@@ -996,16 +999,31 @@ class Sight:
             return
         reader = self._reader(frame)
         if reader in (None, "a callback", "a thread"):
-            self._data_of_tests.add(name)
+            if self._is_read_by_test(frame):
+                self._data_of_tests.add(name)
         elif not self._is_handed_over(name, identity, frame):
             self._data_taken[name] = reader
         if name in self._data_taken and name in self._data_of_tests:
             self._tell("readers", name, [self._data_taken[name]])
 
+    def _is_read_by_test(self, frame):
+        """Whether a test's own code reads a file, by a library at most. An import or a traceback is no reading."""
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename[:1] != "/" or any(code is one for one in LINES):
+                return False
+            if not self._is_standard(code.co_filename) and "-packages" + os.sep not in code.co_filename:
+                return self._is_code_of_tests(code.co_filename)
+            frame = frame.f_back
+        return False
+
+    def _is_code_of_tests(self, file):
+        return file in self._watch and file.endswith(".py")
+
     def _is_handed_over(self, name, identity, frame):
         """Whether the code under test that a test calls was given a file, its name or a folder that it is in."""
         entered = None
-        while frame is not None and frame.f_code.co_filename not in self._watch:
+        while frame is not None and not self._is_code_of_tests(frame.f_code.co_filename):
             if self._is_code_under_test(frame.f_code.co_filename):
                 entered = frame
             frame = frame.f_back
@@ -1036,7 +1054,12 @@ class Sight:
     def _sets_variable(self, name, value, frame):
         """Code under test that says where programs are found. It matters if a test starts one."""
         try:
-            who = self._reader(frame) if name in FINDING and value else None
+            if name not in FINDING:
+                return
+            if value == self._initial.get(name):
+                self._finding.pop(name, None)
+                return
+            who = self._reader(frame) if value else None
             if who not in (None, "a callback", "a thread"):
                 self._finding[name] = value, os.path.join(self._root, who)
         except Exception as error:

@@ -399,6 +399,8 @@ pub(crate) fn range(interval: Option<[f64; 2]>) -> String {
 
 /// `100 %`, `41.7 %`. A rate below 100 % never reads as 100 %, and one above 0 never reads as 0.
 pub fn percent(rate: f64) -> String {
+    // A sum of nothing is -0.0.
+    let rate = rate + 0.0;
     let tenths = (rate * 1000.0).round() / 10.0;
     if rate <= 0.0 || rate >= 1.0 {
         format!("{:.0} %", rate * 100.0)

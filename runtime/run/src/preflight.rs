@@ -142,7 +142,7 @@ async fn ask(
     match tokio::time::timeout(limit, line.ask(&question)).await {
         Ok(Ok(_)) => {
             let bill = billed(&line.meter().spent());
-            Some(Preflight::Note(format!("`{name}` answers; {bill}")))
+            Some(Preflight::Note(format!("`{name}` responds; {bill}")))
         }
         Ok(Err(AskError::Fault(fault))) => failed(fault),
         // Specific to this request, as far as can be known.
@@ -150,7 +150,7 @@ async fn ask(
         Err(_) => {
             let seconds = table.seconds;
             Some(Preflight::Note(format!(
-                "`{name}` has not answered within {seconds} s; the run goes on"
+                "`{name}` did not respond within {seconds} s; continuing"
             )))
         }
     }

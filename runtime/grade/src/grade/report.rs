@@ -504,8 +504,7 @@ impl ReportGrading<'_> {
     /// Evidence that no canary tried the report.
     fn untried(&self) -> Evidence {
         let format = self.results.format;
-        let what =
-            format!("the {format} results are written by the process that runs the graded code");
+        let what = format!("the process that runs the graded code writes the {format} results");
         note(evidence::READ_FROM_REPORT, what)
     }
 }
