@@ -4,9 +4,13 @@
 //! key's owner, or marks the key as free. Creating the next file of a chain is one `link`, which
 //! succeeds for one worker only. No file of a chain is removed while workers live, so an old state
 //! cannot be mistaken for a new one.
+//!
+//! `claims/ended/<digit>/<key>` marks a key that a worker finished. Whoever lists that folder need
+//! not read the chains of all finished keys.
 
 use std::{
-    io,
+    collections::HashSet,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -16,6 +20,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::{CLAIMS, Membership, disk, files};
+
+/// The folder of marks of finished keys, in [`CLAIMS`].
+pub(crate) const ENDED: &str = "ended";
 
 /// Attempts to create the next file of a chain while others create it first.
 const ATTEMPTS: usize = 3;
@@ -74,7 +81,7 @@ impl Claims {
                 "this worker's heartbeat is late, so other workers may have taken over its trials";
             return Err(io::Error::other(lost));
         }
-        let chain = Chain::of(&self.folder, key)?;
+        let chain = Chain::of(&self.folder, key);
         let own = &self.membership.member().id;
         for _ in 0..ATTEMPTS {
             let top = chain.top()?;
@@ -93,7 +100,7 @@ impl Claims {
             }
             let generation = top.map_or(1, |top| top.generation.saturating_add(1));
             let token = Token { worker: own.clone(), status: Status::Held };
-            if files::publish(&chain.path(generation), &token)? {
+            if chain.publish(generation, &token)? {
                 let (chain, lost) = (chain.clone(), watch::Sender::new(false));
                 let held = Arc::new(Held { chain, generation, worker: own.clone(), lost });
                 self.membership.hold(&held);
@@ -103,6 +110,31 @@ impl Claims {
         // Other workers are faster.
         Ok(Taken::Held(String::new()))
     }
+
+    /// The keys that are marked as finished, and that [`Claims::take`] would not give to anybody. Some may be missing.
+    ///
+    /// # Errors
+    /// The directory can't be read.
+    pub fn ended(&self) -> io::Result<HashSet<String>> {
+        let mut keys = HashSet::new();
+        for folder in names(&self.folder.join(ENDED))? {
+            keys.extend(names(&self.folder.join(ENDED).join(folder))?);
+        }
+        Ok(keys)
+    }
+}
+
+/// The names in a folder. A missing folder has none.
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match disk::list(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(files::at(folder, error)),
+    };
+    let name = |entry: io::Result<std::fs::DirEntry>| entry.map(|it| it.file_name().into_string());
+    let names: Vec<_> = entries.map(name).collect::<io::Result<_>>()?;
+    // Keys are ASCII.
+    Ok(names.into_iter().flatten().collect())
 }
 
 /// A key that this worker has claimed. Dropping it frees the key.
@@ -148,8 +180,12 @@ impl Drop for Claim {
         }
         let status = if self.ended { Status::Ended } else { Status::Free };
         let token = Token { worker: held.worker.clone(), status };
+        let path = held.chain.path(held.generation);
         // If this fails, the key is freed once the worker has left.
-        let _ = files::replace(&held.chain.path(held.generation), &token);
+        if files::replace(&path, &token).is_ok() && self.ended {
+            // Without the mark, others read the chain.
+            let _ = held.chain.mark(&path);
+        }
     }
 }
 
@@ -184,11 +220,20 @@ struct Chain {
 }
 
 impl Chain {
-    fn of(claims: &Path, key: &str) -> io::Result<Self> {
+    fn of(claims: &Path, key: &str) -> Self {
         // A directory with ten thousand names is slow on file servers.
-        let folder = claims.join(key.get(..2).unwrap_or("_"));
-        disk::create_folder(&folder).map_err(|error| files::at(&folder, error))?;
-        Ok(Self { folder, key: key.to_owned() })
+        Self { folder: claims.join(key.get(..2).unwrap_or("_")), key: key.to_owned() }
+    }
+
+    /// Creates the next file of the chain. `false`: another worker was faster.
+    fn publish(&self, generation: u32, token: &Token) -> io::Result<bool> {
+        in_folder(&self.folder, || files::publish(&self.path(generation), token))
+    }
+
+    /// Marks the key as finished with another name of a file of its chain.
+    fn mark(&self, file: &Path) -> io::Result<()> {
+        let folder = self.folder.with_file_name(ENDED).join(self.key.get(..1).unwrap_or("_"));
+        in_folder(&folder, || disk::link(file, &folder.join(&self.key)))
     }
 
     fn path(&self, generation: u32) -> PathBuf {
@@ -220,9 +265,20 @@ impl Chain {
     }
 }
 
+/// Writes into a folder, which is created if it is missing.
+fn in_folder<T>(folder: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match write() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            disk::create_folder(folder).map_err(|error| files::at(folder, error))?;
+            write()
+        }
+        written => written,
+    }
+}
+
 /// JSON errors map to these: truncated, or invalid.
-fn is_unreadable(kind: io::ErrorKind) -> bool {
-    matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+fn is_unreadable(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }
 
 #[cfg(test)]
@@ -256,9 +312,11 @@ mod tests {
         drop(claim);
         let mut claim = mine(other.take("ab12"));
         assert_eq!((claim.generation(), claim.dead()), (2, None));
+        assert!(one.ended().unwrap().is_empty());
         claim.end();
         drop(claim);
         assert!(matches!(one.take("ab12").unwrap(), Taken::Ended));
+        assert_eq!(one.ended().unwrap(), HashSet::from(["ab12".to_owned()]));
         let (late, claims) = worker(run.path());
         assert!(matches!(claims.take("ab12").unwrap(), Taken::Ended), "the others were there");
         drop((a, one, b, other, late, claims));
@@ -279,6 +337,22 @@ mod tests {
         File::options().write(true).open(since).unwrap().set_modified(begun).unwrap();
         let (_b, other) = worker(run.path());
         assert_eq!(mine(other.take("ab12")).generation(), 2);
+    }
+
+    #[test]
+    fn marks_of_finished_work_are_removed_by_the_first_worker() {
+        let run = tempfile::tempdir().unwrap();
+        // As after a power failure.
+        let marks = run.path().join(CLAIMS).join(ENDED).join("a");
+        std::fs::create_dir_all(&marks).unwrap();
+        std::fs::write(marks.join("ab12"), "").unwrap();
+        let (_a, one) = worker(run.path());
+        assert!(one.ended().unwrap().is_empty());
+        let mut claim = mine(one.take("ab12"));
+        claim.end();
+        drop(claim);
+        let (_b, other) = worker(run.path());
+        assert_eq!(other.ended().unwrap().len(), 1, "workers that come later keep them");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CLAIMS, SHARES, WORKERS,
-    claims::Held,
+    claims::{ENDED, Held},
     clock::{self, Clock},
     disk, files,
     process::Process,
@@ -202,6 +202,8 @@ impl Membership {
                 // Shared limits of earlier workers, all of which have ended: their spending is in
                 // the journals by now.
                 files::remove_folder(&run.join(SHARES));
+                // What earlier workers finished may be done again.
+                files::remove_folder(&run.join(CLAIMS).join(ENDED));
                 files::replace(&beginning, &()).and_then(|()| disk::touch(&beginning))?
             }
             false => disk::metadata(&beginning).and_then(|it| it.modified()).unwrap_or(joined),

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -21,8 +21,10 @@ use crate::{disk, files};
 const KEPT: u64 = 64;
 /// And at least this long after they were written: a worker may still be using one.
 const KEPT_FOR: Duration = Duration::from_secs(120);
-/// The longest wait after losing a race.
+/// The longest wait after losing a race, for a fast file system.
 const LONGEST_WAIT_MS: u64 = 100;
+/// On a slow one, a loser waits for at most so many attempts of its own.
+const WAITED_ATTEMPTS: u64 = 16;
 /// How many races may be lost before it is an error.
 const ATTEMPTS: u64 = 200;
 
@@ -107,6 +109,7 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
         mut change: impl FnMut(&mut S) -> R,
     ) -> io::Result<R> {
         for attempt in 0..ATTEMPTS {
+            let began = Instant::now();
             let Some((number, state)) = self.find()? else {
                 self.begin(first)?;
                 continue;
@@ -128,9 +131,13 @@ impl<S: Serialize + DeserializeOwned + Clone + PartialEq> Register<S> {
                     return Ok(result);
                 }
                 let _ = disk::remove(&path);
+            } else {
+                // Another worker wrote it: the next attempt begins there.
+                self.known.store(number + 1, Ordering::Relaxed);
             }
-            let most = (attempt + 2).min(LONGEST_WAIT_MS);
-            thread::sleep(Duration::from_millis(fastrand::u64(1..=most)));
+            let slow = began.elapsed().mul_f64((attempt + 1).min(WAITED_ATTEMPTS) as f64);
+            let most = Duration::from_millis((attempt + 2).min(LONGEST_WAIT_MS)).max(slow);
+            thread::sleep(most.mul_f64(fastrand::f64()));
         }
         let busy = io::Error::new(
             io::ErrorKind::ResourceBusy,

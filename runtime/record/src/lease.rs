@@ -1,7 +1,7 @@
 //! Assigns trials to one of several workers, and handles the directories of dead workers.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     fs::{self, File},
     io,
@@ -28,6 +28,17 @@ pub enum Leased {
     Elsewhere,
     /// Another worker has finished it, and there have been workers ever since.
     Ended,
+}
+
+/// Trials that workers have finished.
+#[derive(Debug, Default)]
+pub struct EndedTrials(HashSet<String>);
+
+impl EndedTrials {
+    pub fn contains(&self, id: &TrialId) -> bool {
+        // Hashing ten thousand ids for an empty list would be wasteful.
+        !self.0.is_empty() && self.0.contains(&key(id))
+    }
 }
 
 /// A trial that this worker holds. Dropping it releases the trial.
@@ -159,6 +170,20 @@ impl RunDir {
     pub fn has_other_workers(&self) -> bool {
         let Some(own) = self.shares.then(|| self.membership().ok()).flatten() else { return false };
         any_live(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
+    }
+
+    /// The trials that workers of a shared run have finished, while there have been workers. One list replaces a look at each
+    /// trial. It may lack some.
+    ///
+    /// # Errors
+    /// The run directory can't be read.
+    pub fn ended(&self) -> Result<EndedTrials, RecordError> {
+        if !self.shares {
+            return Ok(EndedTrials::default());
+        }
+        let listing =
+            |error| RecordError::io(self.path(), "finished trials can't be listed")(error);
+        Claims::of(&self.membership()?).ended().map(EndedTrials).map_err(listing)
     }
 
     /// Other workers may have taken over this worker's trials, because its heartbeat was late.

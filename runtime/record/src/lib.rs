@@ -31,7 +31,7 @@ pub use error::RecordError;
 pub use events::{EventLine, Events};
 pub use journal::Journal;
 pub use labels::Labels;
-pub use lease::{Lease, Leased};
+pub use lease::{EndedTrials, Lease, Leased};
 pub use now::now;
 pub use on_all_cores::on_all_cores;
 pub use reading::{BadLine, Reading, read_journal};

@@ -1,9 +1,12 @@
 //! Runs a plan with `jobs` concurrent trials, one task per trial. Workers on other machines may run
 //! the same plan.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use proctor_record::{Checked, Lease, Leased};
+use proctor_record::{Checked, EndedTrials, Lease, Leased};
 use proctor_types::{Arm, Fault, TrialId};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -15,6 +18,10 @@ use crate::{Plan, PlannedTask, Progress, RunContext, TrialEnd, Until, run_trial}
 /// Initial and maximum interval between two checks of the trials that other workers hold.
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
+/// Trials of other workers in one such check, at random. Together, idle workers check all of them.
+const CHECKED: usize = 64;
+/// Age at which the list of finished trials is read again.
+const LISTED: Duration = Duration::from_secs(30);
 
 /// One trial of the plan and how it ended. `Err` if not even a fault could be recorded.
 pub struct Dispatched {
@@ -57,10 +64,10 @@ impl Before {
     }
 }
 
-/// Runs every unfinished trial in plan order, or, next to other workers, from a random task on. Trials that ended in a fault in an earlier call come
-/// last, so that whatever halted that call does not hold up the others again. Trials that other
-/// workers hold come after those: most have ended by then, and trials of dead workers are taken
-/// over.
+/// Runs every unfinished trial in plan order, or, next to other workers, from a random task on.
+/// Trials that ended in a fault in an earlier call come last, so that whatever halted that call does
+/// not hold up the others again. Trials that other workers hold come after those: most have ended by
+/// then, and trials of dead workers are taken over.
 ///
 /// `before` has one entry per chosen trial. The caller has already read the record, and reading it
 /// again takes about a second for ten thousand trials.
@@ -95,7 +102,8 @@ pub async fn dispatch(
     others.append(&mut faulted);
     let permits = Arc::new(Semaphore::new(jobs.max(1)));
     let (running, until) = (JoinSet::new(), plan.until);
-    let mut work = Work { context, permits, running, ends, until };
+    let ended = (EndedTrials::default(), None);
+    let mut work = Work { context, permits, running, ends, until, ended };
     let mut elsewhere = work.look(others, true).await;
     let mut wait = SHORTEST;
     while !elsewhere.is_empty() && !work.context.cancel.winds_down() {
@@ -104,7 +112,7 @@ pub async fn dispatch(
             () = work.context.cancel.winding_down() => break,
         }
         wait = (wait * 2).min(LONGEST);
-        elsewhere = work.look(elsewhere, false).await;
+        elsewhere = work.look_again(elsewhere).await;
     }
     let Work { mut running, mut ends, .. } = work;
     while let Some(joined) = running.join_next().await {
@@ -136,13 +144,52 @@ struct Work {
     running: JoinSet<(usize, Dispatched)>,
     ends: Vec<(usize, Dispatched)>,
     until: Option<Until>,
+    /// The trials that workers have finished, and when they were listed.
+    ended: (EndedTrials, Option<Instant>),
 }
 
 impl Work {
+    /// Checks some of the trials that other workers held, and returns those that they still hold.
+    async fn look_again(&mut self, trials: Vec<Planned>) -> Vec<Planned> {
+        self.ended.1 = None;
+        let mut open = Vec::new();
+        for (index, trial) in trials {
+            match self.has_ended(&trial.0) {
+                true => self.end_elsewhere(index, &trial),
+                false => open.push((index, trial)),
+            }
+        }
+        fastrand::shuffle(&mut open);
+        let unchecked = open.split_off(open.len().min(CHECKED));
+        let mut elsewhere = self.look(open, false).await;
+        elsewhere.extend(unchecked);
+        elsewhere
+    }
+
+    /// Whether a worker has finished the trial, by a list that is read from time to time.
+    fn has_ended(&mut self, id: &TrialId) -> bool {
+        if self.ended.1.is_none_or(|listed| listed.elapsed() > LISTED) {
+            // An unreadable list is empty: the trials' own claims count.
+            let ended = self.context.run.ended().unwrap_or_default();
+            self.ended = (ended, Some(Instant::now()));
+        }
+        self.ended.0.contains(id)
+    }
+
+    fn end_elsewhere(&mut self, index: usize, (id, _, arm): &(TrialId, PlannedTask, Arc<Arm>)) {
+        let (trial, arm) = (id.clone(), arm.name.clone());
+        self.context.tell(Progress::EndedElsewhere { trial, arm });
+        self.ends.push((index, Dispatched { trial: id.clone(), end: Ok(End::Recorded) }));
+    }
+
     /// Starts each trial that no worker holds, and returns those that other workers hold.
     async fn look(&mut self, trials: Vec<Planned>, first: bool) -> Vec<Planned> {
         let mut elsewhere = Vec::new();
         for (index, trial) in trials {
+            if self.has_ended(&trial.0) {
+                self.end_elsewhere(index, &trial);
+                continue;
+            }
             // Take the permit before spawning the task: spawned tasks would take permits in any
             // order.
             let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { break };
@@ -162,10 +209,7 @@ impl Work {
             let lease = match self.context.run.lease(id) {
                 Ok(Leased::Mine(lease)) => Some(lease),
                 Ok(Leased::Ended) => {
-                    let (trial, arm) = (id.clone(), arm.name.clone());
-                    self.context.tell(Progress::EndedElsewhere { trial, arm });
-                    let end = Dispatched { trial: id.clone(), end: Ok(End::Recorded) };
-                    self.ends.push((index, end));
+                    self.end_elsewhere(index, &trial);
                     continue;
                 }
                 Ok(Leased::Elsewhere) => {

@@ -30,6 +30,7 @@ mod process;
 mod register;
 
 use std::{
+    collections::HashSet,
     hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
     path::Path,
     sync::{
@@ -53,6 +54,9 @@ const LEASE: Duration = Duration::from_secs(90);
 /// As in the dispatcher: the interval between two looks at the trials of other workers.
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
+/// As in the dispatcher: trials in one look, and the age of the list of finished trials.
+const CHECKED: usize = 64;
+const LISTED: Duration = Duration::from_secs(30);
 /// How long shares of one limit are taken.
 const LIMITED: Duration = Duration::from_secs(20);
 
@@ -167,11 +171,16 @@ impl<'a> Simulation<'a> {
         };
         let mut left: Vec<usize> = (0..trials).map(|at| (start + at) % trials).collect();
         let (mut wait, mut is_first) = (SHORTEST, true);
+        let mut ended = Listed { claims: &claims, keys: HashSet::new(), at: None };
+        let mut unchecked = Vec::new();
         while !left.is_empty() {
-            let mut elsewhere = Vec::new();
+            let mut elsewhere = unchecked;
             for trial in left {
                 if self.stop.load(Ordering::Relaxed) {
                     return;
+                }
+                if ended.contains(trial) {
+                    continue;
                 }
                 match claims.take(&key(trial)) {
                     Ok(Taken::Mine(mut claim)) => {
@@ -192,11 +201,15 @@ impl<'a> Simulation<'a> {
                     }
                 }
             }
-            left = elsewhere;
-            if !left.is_empty() {
+            if !elsewhere.is_empty() {
                 thread::sleep(wait);
                 wait = (wait * 2).min(LONGEST);
             }
+            ended.at = None;
+            elsewhere.retain(|trial| !ended.contains(*trial));
+            fastrand::shuffle(&mut elsewhere);
+            unchecked = elsewhere.split_off(elsewhere.len().min(CHECKED));
+            left = elsewhere;
         }
     }
 
@@ -244,6 +257,23 @@ impl<'a> Simulation<'a> {
             "  trials with two owners: {twice}; workers that lost their folder: {}",
             self.failed.load(Ordering::Relaxed)
         );
+    }
+}
+
+/// The dispatcher's list of finished trials.
+struct Listed<'a> {
+    claims: &'a Claims,
+    keys: HashSet<String>,
+    at: Option<Instant>,
+}
+
+impl Listed<'_> {
+    fn contains(&mut self, trial: usize) -> bool {
+        if self.at.is_none_or(|at| at.elapsed() > LISTED) {
+            self.keys = self.claims.ended().unwrap_or_default();
+            self.at = Some(Instant::now());
+        }
+        self.keys.contains(&key(trial))
     }
 }
 
