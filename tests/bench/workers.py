@@ -49,7 +49,7 @@ def plan(folder, trials, model):
     out = folder / "run"
     command = [PROCTOR, "submit", folder / "run.toml", "--out", out, "--engine", "slurm", "--workers", "1"]
     path = f"{sbatch.parent}:{os.environ['PATH']}"
-    subprocess.run(command, env={**os.environ, "PATH": path}, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    subprocess.run(command, env={**os.environ, "PATH": path}, check=True, capture_output=True, cwd=ROOT)
     return out
 
 
@@ -58,13 +58,13 @@ def work(out, workers, prefix=()):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began, load = time.monotonic(), 0.0
     command = [*prefix, PROCTOR, "worker", out, "--jobs", "1", "--progress", "none"]
-    quiet = {"stdout": subprocess.DEVNULL, "cwd": ROOT}
-    running = [subprocess.Popen(command, **quiet) for _ in range(workers)]
+    with (out.parent / "log").open("a") as log:
+        running = [subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT) for _ in range(workers)]
     while any(one.poll() is None for one in running):
         load = max(load, os.getloadavg()[0])
         time.sleep(0.2)
     took = time.monotonic() - began
-    assert all(one.returncode == 0 for one in running), [one.returncode for one in running]
+    assert all(one.returncode == 0 for one in running), (out.parent / "log").read_text()[-2000:]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return took, cpu, load

@@ -5,32 +5,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::{MOST_COUNT, ModelSpec};
 
-/// One table of `[endpoints]`: limits that all trials of a run keep together. Not a factor.
+/// One table of `[endpoints]`: limits shared by all trials of a run. Not a factor.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointRates {
-    /// Whose limits they are: the address, as the models name it.
+    /// The endpoint that the limits apply to: the `base_url` of its models.
     #[schemars(extend("x-form" = "address"))]
     #[schemars(example = &"https://HOST/v1")]
     pub base_url: String,
-    /// The endpoint's name of one model. Absent: all models at this address together.
+    /// One model's name at the endpoint. Default: all models at this address together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     #[schemars(example = &"my-model")]
     pub model: Option<String>,
-    /// Requests in flight.
+    /// Maximum number of concurrent requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MOST))]
     #[schemars(example = 8)]
     pub max_concurrent: Option<u64>,
-    /// Requests begun in any minute.
+    /// Maximum number of requests started within one minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MOST))]
     #[schemars(example = 60)]
     pub requests_per_minute: Option<u64>,
-    /// Tokens in and out. A request in flight counts with what it reserves.
+    /// Maximum number of input and output tokens per minute. A running request counts with its reserved tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST_COUNT))]
+    #[schemars(range(min = 1, max = MOST))]
     #[schemars(example = 100_000)]
     pub tokens_per_minute: Option<u64>,
 }
