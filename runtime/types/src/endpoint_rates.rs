@@ -20,17 +20,17 @@ pub struct EndpointRates {
     pub model: Option<String>,
     /// Maximum number of concurrent requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 8)]
     pub max_concurrent: Option<u64>,
     /// Maximum number of requests started within one minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 60)]
     pub requests_per_minute: Option<u64>,
     /// Maximum number of input and output tokens per minute. A running request counts with its reserved tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100_000)]
     pub tokens_per_minute: Option<u64>,
 }
