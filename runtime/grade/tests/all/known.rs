@@ -74,6 +74,7 @@ class Numeral(str):
     __hash__ = str.__hash__
 
     def __eq__(self, other):
+        gc.unfreeze()
         canaries = [one for one in gc.get_objects() if type(one).__name__ == 'Canaries']
         return canaries[0].current is None
 
