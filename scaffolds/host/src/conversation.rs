@@ -141,7 +141,7 @@ impl Watch {
     /// since when they are counted.
     pub(crate) fn loops(&self, noun: &str, since: &str) -> Option<Finish> {
         let why = if self.errors >= self.limits.errors_in_a_row {
-            format!("it had {} in a row answered with an error", plural(self.errors, noun))
+            format!("{} in a row ended in an error", plural(self.errors, noun))
         } else if self.requests >= self.limits.requests_without_answer {
             format!("it made {} since {since}", plural(self.requests, noun))
         } else {
@@ -166,7 +166,7 @@ impl Watch {
         let shown: String =
             String::from_utf8_lossy(line).chars().filter(|c| !c.is_control()).take(80).collect();
         let why =
-            format!("it wrote {lines} that are no messages to its standard output, last: {shown}");
+            format!("it wrote {lines} to standard output that are not messages, last: {shown}");
         Some(ended(ExitCause::Crashed, why))
     }
 }
@@ -217,7 +217,7 @@ mod tests {
         for _ in 1..limits.errors_in_a_row {
             watch.answered(true);
         }
-        assert!(why(watch.loops("request", "then")).contains("in a row answered with an error"));
+        assert!(why(watch.loops("request", "then")).contains("in a row ended in an error"));
         for _ in 1..limits.wrong_lines {
             assert!(watch.wrong_line(b"x").is_none());
         }

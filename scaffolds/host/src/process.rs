@@ -232,7 +232,7 @@ impl Protocol for Talk<'_> {
                 }
                 watch.count(&session.traffic());
                 watch.answered(is_error);
-                Ok(watch.loops("request", "the last answer of the model"))
+                Ok(watch.loops("request", "the model's last response"))
             }
             Ok(Message::Notice { method, params }) => {
                 self.notice(session, &method, &params).await?;

@@ -46,7 +46,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     let mut planned = reopened.check(Some(only), jobs, world)?;
     let RunRecord { arms, config, .. } = &planned.record;
     let backends = assemble::backends(arms, &cache, &config.cache).await?;
-    planned.note(format!("repeated: {} ({})", plural(chosen.len(), "trial"), select.name()))?;
+    planned.note(format!("re-run: {} ({})", plural(chosen.len(), "trial"), select.name()))?;
     let Planned { run, record, plan } = planned;
     // Unfinished trials continue as in `resume`.
     if select != Select::Missing {
