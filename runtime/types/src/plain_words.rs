@@ -79,10 +79,10 @@ pub fn of_io(error: &io::Error) -> String {
     let plain = match (code, error.kind()) {
         (ENFILE, _) => MACHINE_HAS_NO_FILES,
         (EMFILE, _) => PROCESS_HAS_NO_FILES,
-        (_, ErrorKind::ConnectionRefused) => "the connection was refused: nothing listens there",
-        (_, ErrorKind::ConnectionReset) => "the other side broke the connection off",
+        (_, ErrorKind::ConnectionRefused) => "connection refused: no server is listening there",
+        (_, ErrorKind::ConnectionReset) => "the other side closed the connection",
         (_, ErrorKind::BrokenPipe) => "the other side closed it",
-        (_, ErrorKind::TimedOut) => "no answer in time",
+        (_, ErrorKind::TimedOut) => "no response in time",
         _ => return without_numbers(&error.to_string()),
     };
     plain.to_owned()
