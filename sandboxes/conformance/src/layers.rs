@@ -117,7 +117,7 @@ async fn layer_names_what_cannot_be_restored(fixture: &Fixture<'_>) -> Outcome {
         (
             "for n in 1 2 3; do head -c 1000000 /dev/zero > /tmp/$n; done",
             "rm /tmp/[123]",
-            "files outside the work directory are larger than 2 MiB",
+            "files outside the work directory exceed 2 MiB",
         ),
         ("setsid sleep 77 > /dev/null 2>&1 & sleep 0.5", "", "processes of the agent were running"),
     ] {
