@@ -520,10 +520,15 @@ class Sight:
             self.failed("a module of tests", error)
 
     def _tell_asker(self, what, frame):
-        """Records the code under test that asks for something of the tests. Callbacks and threads may be the engine's own."""
+        """Records the code under test that asks for something of the tests."""
+        asker = self._asker(frame)
+        if asker is not None:
+            self._tell("readers", what, [asker])
+
+    def _asker(self, frame):
+        """As `_reader`. Callbacks and threads may be the engine's own."""
         reader = self._reader(frame)
-        if reader not in (None, "a callback", "a thread"):
-            self._tell("readers", what, [reader])
+        return None if reader in ("a callback", "a thread") else reader
 
     def _is_elsewhere(self, file):
         """Whether code is of neither the environment nor the work directory, such as a module that code under test wrote."""
@@ -1027,12 +1032,12 @@ class Sight:
         name = None if path is None else data.get(identity(path))
         if name is None or (type(mode) is str and not WRITING.isdisjoint(mode)):
             return
-        reader = self._reader(frame)
-        if reader in (None, "a callback", "a thread"):
+        asker = self._asker(frame)
+        if asker is None:
             if self._is_read_by_test(frame):
                 self._data_of_tests.add(name)
         elif not self._is_handed_over(name, identity, frame):
-            self._data_taken[name] = reader
+            self._data_taken[name] = asker
         if name in self._data_taken and name in self._data_of_tests:
             self._tell("readers", name, [self._data_taken[name]])
 
@@ -1089,9 +1094,9 @@ class Sight:
             if value == self._initial.get(name):
                 self._finding.pop(name, None)
                 return
-            who = self._reader(frame) if value else None
-            if who not in (None, "a callback", "a thread"):
-                self._finding[name] = value, os.path.join(self._root, who)
+            asker = self._asker(frame) if value else None
+            if asker is not None:
+                self._finding[name] = value, os.path.join(self._root, asker)
         except Exception as error:
             self.failed("the variables of programs", error)
 

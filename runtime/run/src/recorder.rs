@@ -376,11 +376,13 @@ impl Recorder {
         };
         let mut outside = looked?.unwrap_or_default();
         bytes += outside.bytes;
-        let now = self.outside_request(workdir, fresh).await;
-        if let Some(now) = now.filter(|now| asked.as_ref() != Some(now)) {
-            // The first scan, or the snapshot found repositories that were not asked about.
-            outside = self.look_outside(handle, now).await?;
-            bytes += outside.bytes;
+        // The first scan, or the snapshot may have found repositories that were not asked about.
+        if fresh || changed + removed > 0 {
+            let now = self.outside_request(workdir, fresh).await;
+            if let Some(now) = now.filter(|now| asked.as_ref() != Some(now)) {
+                outside = self.look_outside(handle, now).await?;
+                bytes += outside.bytes;
+            }
         }
         let outside = outside.state;
         let ms = begun.elapsed().as_secs_f64() * 1e3;

@@ -59,7 +59,7 @@ struct Running<'a> {
 }
 
 pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result<Reply, Refusal> {
-    check(&request)?;
+    let first = check(&request)?;
     let cwd = open_cwd(&request)?;
     let identity = request.user.as_deref().map(users::find).transpose()?;
     let identity = identity.or_else(Identity::usual).filter(|i| !i.is_own());
@@ -89,7 +89,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let started = Instant::now();
     let ended = Arc::new(Mutex::new(None));
     let (argv, env, powers) = (&request.argv, &request.env, hardening::of_commands());
-    let program = program(&request, &cwd)?;
+    let program = program(first, &request, &cwd);
     let command = prepare(Launch {
         program,
         argv,
@@ -194,11 +194,12 @@ fn start(
     }
 }
 
-fn check(request: &RunRequest) -> Result<(), Refusal> {
+/// Returns the program that is asked for.
+fn check(request: &RunRequest) -> Result<&RawPath, Refusal> {
     let bad = |what: &str| Err(refuse(RefusalKind::BadRequest, what));
-    if request.argv.first().is_none_or(|program| program.as_bytes().is_empty()) {
+    let Some(first) = request.argv.first().filter(|program| !program.as_bytes().is_empty()) else {
         return bad("no program to run");
-    }
+    };
     let nul = |bytes: &[u8]| bytes.contains(&0);
     if request.argv.iter().any(|arg| nul(arg.as_bytes())) {
         return bad("an argument holds a NUL byte");
@@ -207,14 +208,12 @@ fn check(request: &RunRequest) -> Result<(), Refusal> {
     if request.env.iter().any(|(key, value)| bad_key(key) || nul(value.as_bytes())) {
         return bad("invalid environment variable");
     }
-    Ok(())
+    Ok(first)
 }
 
 /// The program to execute. `PATH` is searched here only if there is a choice: otherwise `exec` does.
-fn program<'a>(request: &'a RunRequest, cwd: &OwnedFd) -> Result<&'a RawPath, Refusal> {
-    let first = request.argv.first();
-    let first = first.ok_or_else(|| refuse(RefusalKind::BadRequest, "no program to run"))?;
-    let Some(fallback) = &request.fallback else { return Ok(first) };
+fn program<'a>(first: &'a RawPath, request: &'a RunRequest, cwd: &OwnedFd) -> &'a RawPath {
+    let Some(fallback) = &request.fallback else { return first };
     let exists = |path: &[u8]| accessat(cwd, path, Access::EXEC_OK, AtFlags::empty()).is_ok();
     let name = first.as_bytes();
     let is_there = match (name.contains(&b'/'), request.env.get("PATH")) {
@@ -224,7 +223,7 @@ fn program<'a>(request: &'a RunRequest, cwd: &OwnedFd) -> Result<&'a RawPath, Re
             .any(|folder| exists(&[folder, b"/", name].concat())),
         _ => exists(name),
     };
-    Ok(if is_there { first } else { fallback })
+    if is_there { first } else { fallback }
 }
 
 fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
