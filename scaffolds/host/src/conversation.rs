@@ -36,7 +36,7 @@ pub(crate) trait Protocol: Send {
 
     /// The trial is over: tells the program, and gives it time to exit.
     async fn leave(&mut self) -> Finish {
-        ended(ExitCause::Finished, "the trial was over".into())
+        ended(ExitCause::Finished, "the trial had ended".into())
     }
 
     /// Whether something runs that the program started, so that its silence is no idleness.

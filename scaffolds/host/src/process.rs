@@ -282,7 +282,7 @@ impl Talk<'_> {
     /// Handles the response to `initialize`.
     fn greeted(&mut self, id: &Value, result: Result<Value, Value>) -> Result<(), String> {
         if self.state != Handshake::Greeting || *id != json!(FIRST) {
-            return Err("it answered a request that was not made".into());
+            return Err("it responded to a request that was not made".into());
         }
         match result {
             Ok(result) if result["protocol"] == json!(PROTOCOL) => {
@@ -306,7 +306,7 @@ impl Talk<'_> {
         params: Value,
     ) -> Result<Replied, Stop> {
         if self.state == Handshake::Greeting {
-            let what = "answer `initialize` first: {\"result\": {\"protocol\": 1}}";
+            let what = "respond to `initialize` first: {\"result\": {\"protocol\": 1}}";
             return Ok(Replied::With(Err(Error::new(INVALID, what))));
         }
         self.calls += 1;

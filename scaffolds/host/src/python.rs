@@ -296,7 +296,7 @@ pub fn restore_python(
     let source = Source::of(&written.scaffold);
     let file = source.as_ref().map(|source| source.file.clone()).unwrap_or_default();
     if programs.copy_of(program).is_none() {
-        let source = source.as_ref().ok_or("the configuration names no file")?;
+        let source = source.as_ref().ok_or("the configuration has no file")?;
         let (copied, _) = source.program(written.settings.get(PROGRAM).and_then(Value::as_str))?;
         let kept = programs.keep(&copied).map_err(|error| error.0)?;
         if kept != program {

@@ -203,7 +203,7 @@ impl Protocol for Peer<'_> {
         while self.calls.try_recv().is_ok() {}
         let done = timeout(self.limits.leave(), self.running.as_mut()).await;
         self.done = done.ok().and_then(Result::ok);
-        ended(ExitCause::Finished, "the trial was over".into())
+        ended(ExitCause::Finished, "the trial had ended".into())
     }
 
     /// Its standard error is known only once it has exited.
