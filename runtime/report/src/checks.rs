@@ -2,7 +2,7 @@
 
 use proctor_types::plural;
 
-use crate::{ArmReport, Report, limits, text::percent};
+use crate::{ArmReport, Report, limits, notes::unverified_reasons, text::percent};
 
 /// The scaffolds that must resolve all tasks, and none.
 const GOLD: &str = "gold";
@@ -88,7 +88,8 @@ fn integrity(report: &Report) -> Check {
     }
     if unverified > 0 {
         let (verdicts, are) = (plural(unverified, "verdict"), are(unverified));
-        return note(format!("{verdicts} {are} unverified: no canary test was judged"));
+        let why = unverified_reasons(report, None);
+        return note(format!("{verdicts} {are} unverified: {why}"));
     }
     good("No verdict is suspect".to_owned())
 }

@@ -1,6 +1,6 @@
 //! What a table of numbers cannot show: what is missing, broken, doubtful, or counted separately.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use proctor_types::{ArmId, Integrity, Reason, Responders, noun_of, plural};
 
@@ -195,8 +195,9 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         let count = arm.integrity.unverified;
         let (verdicts, are) = if count == 1 { ("verdict", "is") } else { ("verdicts", "are") };
         let text = format!(
-            "{}: {count} {verdicts} {are} unverified: no canary test was judged.",
-            arm.name
+            "{}: {count} {verdicts} {are} unverified: {}.",
+            arm.name,
+            unverified_reasons(report, Some(&arm.arm))
         );
         add(Rank::Known, text);
     }
@@ -273,6 +274,22 @@ fn doubtful(report: &Report) -> Vec<(String, String)> {
     report.tasks.iter().filter_map(line).collect()
 }
 
+/// Why the verdicts of an arm, or of all arms, are unverified, the most frequent reason first. If there are several reasons,
+/// each has its number of verdicts.
+pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for trial in report.tasks.iter().filter(|trial| arm.is_none_or(|arm| trial.arm == *arm)) {
+        trial.unverified.iter().for_each(|reason| *counts.entry(reason).or_default() += 1);
+    }
+    let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    match &counts[..] {
+        [] => "verdict.json has the reason".to_owned(),
+        [(reason, _)] => (*reason).to_owned(),
+        _ => counts.iter().map(|(reason, count)| format!("{reason} ({count})")).collect::<Vec<_>>().join(", "),
+    }
+}
+
 /// Trials that were interrupted. Where each was resumed is only listed for a few of them, since the
 /// steps differ from trial to trial.
 fn interrupted(report: &Report, detail: Detail) -> Vec<String> {
@@ -338,6 +355,6 @@ fn name<'a>(report: &'a Report, id: &'a ArmId) -> &'a str {
 /// The most frequent first.
 fn by_count(reasons: &BTreeMap<Reason, u64>) -> Vec<(Reason, u64)> {
     let mut counts: Vec<_> = reasons.iter().map(|(reason, count)| (*reason, *count)).collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.sort_by_key(|(_, count)| Reverse(*count));
     counts
 }

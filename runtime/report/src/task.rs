@@ -30,6 +30,9 @@ pub struct TaskReport {
     /// The classes of evidence against a suspect or worse verdict.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub evidence_classes: BTreeSet<EvidenceClass>,
+    /// Why its verdict is unverified, in the words of `configs/evidence.toml`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unverified: BTreeSet<String>,
     /// The quality file's marks of its task, if one was given.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub marks: BTreeSet<QualityMark>,
@@ -161,6 +164,7 @@ impl TaskReport {
             integrity: verdict.map(|verdict| verdict.integrity),
             marks: BTreeSet::new(),
             evidence_classes: verdict.map(Verdict::classes).unwrap_or_default(),
+            unverified: verdict.into_iter().flat_map(Verdict::unverified_reasons).map(str::to_owned).collect(),
             labels: BTreeSet::new(),
             score_valid: verdict.is_some(),
             reason: Reason::of(outcome, verdict, trial.patch_bytes, trial.unasked),

@@ -40,6 +40,7 @@ pub enum EvidenceClass {
 struct Table {
     classes: BTreeMap<EvidenceClass, BTreeSet<String>>,
     none: Unclassed,
+    unverified: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -76,6 +77,11 @@ impl EvidenceClass {
     /// Whether `configs/evidence.toml` lists a kind: every kind that is written must be there.
     pub fn knows(kind: &str) -> bool {
         Self::of(kind).is_some() || TABLE.get().is_ok_and(|table| table.none.kinds.contains(kind))
+    }
+
+    /// Why evidence of this kind makes a verdict unverified, in words. `None` for a kind that does not.
+    pub fn unverified_reason(kind: &str) -> Option<&'static str> {
+        TABLE.get().ok()?.unverified.get(kind).map(String::as_str)
     }
 
     /// The name as written.

@@ -69,6 +69,13 @@ impl Verdict {
         // Verdicts from before there were classes have kinds.
         evidence.filter_map(|one| one.class.or_else(|| EvidenceClass::of(&one.kind))).collect()
     }
+
+    /// Why the verdict is unverified, each reason once, in words; empty for other verdicts.
+    pub fn unverified_reasons(&self) -> BTreeSet<&'static str> {
+        let unverified = self.integrity == Integrity::Unverified;
+        let evidence = self.evidence.iter().filter(|_| unverified);
+        evidence.filter_map(|one| EvidenceClass::unverified_reason(&one.kind)).collect()
+    }
 }
 
 impl std::fmt::Display for Integrity {

@@ -310,13 +310,16 @@ fn report_names_suspect_and_contaminated_verdicts() {
 /// number of these.
 #[test]
 fn report_counts_unverified_verdicts_separately() {
-    let unverified = |task: &str| {
+    let unverified = |task: &str, kinds: &[&str]| {
         let mut trial = trial("tools", task, submitted(), Some(1.0));
-        trial.verdict.as_mut().unwrap().integrity = Integrity::Unverified;
+        let verdict = trial.verdict.as_mut().unwrap();
+        verdict.integrity = Integrity::Unverified;
+        verdict.evidence = kinds.iter().map(|kind| Evidence::new(*kind, "", vec![])).collect();
         trial
     };
+    let no_canary = |task: &str| unverified(task, &["no_canary", "test_restored"]);
     let clean = trial("tools", "t3", submitted(), Some(1.0));
-    let report = build(vec![unverified("t1"), unverified("t2"), clean]);
+    let report = build(vec![no_canary("t1"), no_canary("t2"), clean]);
     let arm = &report.arms[0];
     assert_eq!((arm.resolved, arm.resolved_clean), (3, 1));
     assert_eq!((arm.integrity.clean, arm.integrity.unverified, arm.integrity.suspect), (1, 2, 0));
@@ -330,6 +333,11 @@ fn report_counts_unverified_verdicts_separately() {
         assert!(text.contains(line), "{text}");
     }
     assert!(!text.contains("verdict.json"), "one line for all of them: {text}");
+
+    let skipped = unverified("t4", &["patch_incomplete"]);
+    let text = self::text(&build(vec![no_canary("t1"), no_canary("t2"), skipped]));
+    let reasons = "no canary test was judged (2), a part of the patch was skipped or repaired (1).";
+    assert!(text.contains(&format!("tools: 3 verdicts are unverified: {reasons}\n")), "{text}");
 }
 
 #[test]
