@@ -35,6 +35,10 @@ use tokio::{
     task::JoinSet,
 };
 
+/// As in `proctor`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Simultaneous streams.
 const STREAMS: usize = 200;
 

@@ -104,7 +104,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         if dropped:
             items[:] = [item for item in items if keeps(item.nodeid)]
             config.hook.pytest_deselected(items=dropped)
-        guarded("the tests before their canaries", sight.before_canaries, items)
+        guarded("the tests before their canaries", sight.before_canaries, items, canaries)
         canaries.lay(items)
 
     def uncollected(report):

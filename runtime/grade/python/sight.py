@@ -102,13 +102,15 @@ ENDINGS = (StopIteration, StopAsyncIteration, GeneratorExit)
 ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 # Functions that show a stack: they read the lines of the callers. Bound here, before any graded code, and compared
 # by identity: anybody can compile code that bears their names.
-SHOWING = tuple(f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack))
+SHOWING_CODE = [f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack)]
+SHOWING = frozenset(map(id, SHOWING_CODE))
 # Functions of the language that hand out whatever an object has.
 GIVING = ("getmembers", "_getmembers", "getmembers_static", "get_field")
 FINALIZE = weakref.finalize.__call__.__code__
 # What opens a file.
 OPENERS = ("open", "open_code", "FileIO", "get_data", "system", "link", "symlink", "rename")
-LINES = tuple(f.__code__ for f in (linecache.getlines, linecache.updatecache))
+LINES_CODE = [f.__code__ for f in (linecache.getlines, linecache.updatecache)]
+LINES = frozenset(map(id, LINES_CODE))
 # Timers: their handlers run in the middle of any test.
 TIMERS = tuple(
     getattr(signal, name) for name in ("SIGALRM", "SIGVTALRM", "SIGPROF") if hasattr(signal, name)
@@ -151,6 +153,8 @@ FINDING |= frozenset("PYTHON" + name for name in ("PATH", "HOME", "OPTIMIZE", "S
 FINDING |= frozenset(("PYTEST_ADDOPTS", "PYTEST_PLUGINS"))
 # Programs that run or read tests without being told which.
 RUNNERS = frozenset(("pytest", "py.test", "unittest", "nose2", "coverage", "tox", "nox", "git", "hg", "multiprocessing"))
+# Events of files that get another name.
+MOVING = ("os.link", "os.symlink", "os.rename")
 # Events of folders that are listed.
 LISTING = ("os.listdir", "os.scandir")
 # Programs that read all below the folder that they are started in.
@@ -244,6 +248,10 @@ def add_starts(tree):
                 part.lineno, part.col_offset = near.lineno, near.col_offset
                 part.end_lineno, part.end_col_offset = near.lineno, near.col_offset
             node.body.insert(at, told)
+
+
+def called(function, *arguments):
+    return function(*arguments)
 
 
 def same(one, other):
@@ -373,7 +381,7 @@ class Sight:
         self._compiled = {}
         self._genuine = {}
         self._path = []
-        self._frame_of = sys._getframe
+        self._frame_of, self._unseen, self._kinds = sys._getframe, called, {}
         self._hash_what_is_compiled(answer, ask)
         self._failing = False
         self._see_failing_assertions(answer, ask)
@@ -417,7 +425,7 @@ class Sight:
             self._initial["PYTHONPATH"] = order["pythonpath"]
         # Data of tests that tests read, and that code under test read by itself.
         self._data_of_tests, self._data_taken = set(), {}
-        self._naming = {}
+        self._naming, self._exchanging = {}, None
         self._opened_in_forks = {}
         self._see_who_reads(frozenset(order["folders"]))
         self._see_exceptions(answer, ask)
@@ -623,6 +631,10 @@ class Sight:
             self._tell("patched", "a test that runs within another", [""])
 
     def reports(self):
+        # A hundred reports a second, each of which looks at five frames.
+        self._unseen(self._reports)
+
+    def _reports(self):
         frame = self._frame_of(0)
         while frame is not None and frame.f_code.co_filename.startswith(self._hook_folders):
             frame = frame.f_back
@@ -821,12 +833,10 @@ class Sight:
             path = type(path).__fspath__(path) if isinstance(path, PATH_LIKE) else path
             return path if type(path) is int else plain(path)
 
-        def test_at(path, is_raw):
-            if type(path) is int:
-                return files.get(identity(path))
-            path = plain(path)
-            if path is None:
-                return None
+        def test_at(path, found, is_raw):
+            """The test at a path, or at the number of an open file. `found` is its identity."""
+            if path is None or type(path) is int:
+                return files.get(found)
             if path.endswith(".pyc"):
                 folder, _, base = path.rpartition("/")
                 stem = base.split(".", 1)[0]
@@ -834,7 +844,7 @@ class Sight:
                 if folder.endswith("/__pycache__") and identity(source) is not None:
                     return files.get(identity(source))
                 return stems.get(stem)
-            name = files.get(identity(path)) or named.get(path) or named.get(self._work + path)
+            name = files.get(found) or named.get(path) or named.get(self._work + path)
             if name is None and is_raw and not path.startswith("/"):
                 # Relative to a folder that the event does not name: any that is open.
                 for folder in listed("/proc/self/fd"):
@@ -895,6 +905,8 @@ class Sight:
             finally:
                 looking.discard(me)
 
+        self._unseen = unseen
+
         def runs_tests(arguments):
             """Whether a program is a runner of tests, or is told a module of tests."""
             for told in strings(arguments):
@@ -910,16 +922,22 @@ class Sight:
                 # By code under test, until a test moves elsewhere itself.
                 self._is_moved = unseen(self._is_of_graded, frame_of(2))
                 return
-            if event == "open":
-                if self._is_moved:
-                    self._misses(plain(arguments[0]), identity)
-                tests = [test_at(arguments[0], arguments[1] is None)]
-                self._is_opened(tests[0])
-                if data and tests[0] is None:
-                    unseen(self._takes_data, path_at(arguments[0]), arguments[1], data, identity, frame_of(2))
-                path = plain(arguments[0])
+            if event == "open" or event in MOVING:
+                path = arguments[0] if type(arguments[0]) is int else plain(arguments[0])
                 found = None if path is None else identity(path)
-                if found is not None and found[0] == processes and real(path).endswith("/mem"):
+                is_open = event == "open"
+                if is_open and self._is_moved:
+                    self._misses(path, identity)
+                tests = [test_at(path, found, is_open and arguments[1] is None)]
+                if is_open:
+                    self._is_opened(tests[0])
+                if data and tests[0] is None:
+                    mode = arguments[1] if is_open else None
+                    if type(mode) is not str or WRITING.isdisjoint(mode):
+                        name = data.get(found if path is not None else identity(path_at(arguments[0])))
+                        if name is not None:
+                            unseen(self._takes_data, name, identity, frame_of(2))
+                if is_open and found is not None and found[0] == processes and type(path) is str and real(path).endswith("/mem"):
                     # All that the tests expect is in it.
                     tests.append("the memory of a process")
             elif event in STARTING:
@@ -930,10 +948,6 @@ class Sight:
                 if unseen(self._is_of_test, frame_of(2)):
                     is_there = around.get(identity(folder), ".") != "." if folder else False
                     self._starts_program(any(tests) or is_there or runs_tests(arguments[:2]))
-            elif event in ("os.link", "os.symlink", "os.rename"):
-                tests = [test_at(arguments[0], False)]
-                if data and tests[0] is None:
-                    unseen(self._takes_data, path_at(arguments[0]), None, data, identity, frame_of(2))
             elif event in LISTING:
                 unseen(self._lists_tests, folder_at(arguments[0]), frame_of(2))
                 return
@@ -944,7 +958,7 @@ class Sight:
                 if reader:
                     self._tell("readers", name, [reader])
 
-        watched = frozenset(("open", "os.chdir", "os.link", "os.symlink", "os.rename", "os.putenv", "sys.setprofile") + LISTING) | STARTING | SEARCHING
+        watched = frozenset(("open", "os.chdir", "os.putenv", "sys.setprofile") + MOVING + LISTING) | STARTING | SEARCHING
 
         def safely(event, arguments):
             if event not in watched:
@@ -996,24 +1010,27 @@ class Sight:
         while frame is not None:
             code, last, known = frame.f_code, frame, frame.f_globals
             file = code.co_filename
-            lines = lines or any(code is one for one in LINES)
-            shown = shown or (lines and any(code is one for one in SHOWING))
+            own, library, is_graded, is_elsewhere, asks = self._kinds.get(file) or self._kind_of(file)
+            # By identity, which nothing else has while the lists above hold these.
+            lines = lines or id(code) in LINES
+            shown = shown or (lines and id(code) in SHOWING)
             from_file = dict.get(known, "__file__")
-            own = file in self._watch and (from_file == file or from_file is None)
+            own = own and (from_file == file or from_file is None)
             nowhere = nowhere or (own and from_file is None)
             # The first that is neither the language's nor a library's is who asks, unless nothing of it does.
             if not is_called and known is not globals():
                 called_back = called_back or self._is_callback(code, known)
-                is_called = own or (file[:1] == "/" and not self._is_standard(file))
+                is_called = own or asks
                 if own or (is_called and file in self._engine_files):
                     called_back = called_back or not self._calls(code, callee, own)
                 callee = code
             drawn = drawn or (dict.get(known, "__name__") == "hypothesis.core" and self._is_of_module(known))
-            library = "-packages" + os.sep in file or file.startswith(self._library)
-            if type(from_file) is str and from_file.startswith(self._graded) and from_file not in self._watch:
-                # The module that it runs in is graded, whatever its code says.
-                file, library = from_file, "-packages" + os.sep in from_file
-            if not own and not library and (file.startswith(self._graded) or self._is_elsewhere(file)):
+            if type(from_file) is str:
+                is_test, _, is_in_graded, _, _ = self._kinds.get(from_file) or self._kind_of(from_file)
+                if is_in_graded and not is_test:
+                    # The module that it runs in is graded, whatever its code says.
+                    file, library, is_graded = from_file, "-packages" + os.sep in from_file, True
+            if not own and not library and (is_graded or is_elsewhere):
                 if shown:
                     return None  # A log entry with its stack. Screening looks at what is done with it.
                 return file[len(self._root) :] if file.startswith(self._root) else file
@@ -1027,11 +1044,20 @@ class Sight:
         bottom = last is not None and dict.get(last.f_globals, "__name__")
         return "a thread" if bottom == "threading" else None
 
-    def _takes_data(self, path, mode, data, identity, frame):
+    def _kind_of(self, file):
+        """What the name of its file says about code: whether it is a test's, a library's, graded, made meanwhile, and none of
+        the language."""
+        kind = self._kinds[file] = (
+            file in self._watch,
+            "-packages" + os.sep in file or file.startswith(self._library),
+            file.startswith(self._graded),
+            self._is_elsewhere(file),
+            file[:1] == "/" and not self._is_standard(file),
+        )
+        return kind
+
+    def _takes_data(self, name, identity, frame):
         """A file of tests that is not code. What a test reads itself and does not hand over is what it expects."""
-        name = None if path is None else data.get(identity(path))
-        if name is None or (type(mode) is str and not WRITING.isdisjoint(mode)):
-            return
         asker = self._asker(frame)
         if asker is None:
             if self._is_read_by_test(frame):
@@ -1045,7 +1071,7 @@ class Sight:
         """Whether a test's own code reads a file, by a library at most. An import or a traceback is no reading."""
         while frame is not None:
             code = frame.f_code
-            if code.co_filename[:1] != "/" or any(code is one for one in LINES):
+            if code.co_filename[:1] != "/" or id(code) in LINES:
                 return False
             if not self._is_standard(code.co_filename) and "-packages" + os.sep not in code.co_filename:
                 return self._is_code_of_tests(code.co_filename)
@@ -1212,6 +1238,8 @@ class Sight:
         """Code under test that takes the compiled code of a test, itself or by `dis`. The rest of the language only looks at
         its parameters and flags."""
         try:
+            if frame.f_globals is self._exchanging:
+                return
             asking, file = frame.f_code, function.__code__.co_filename
             if asking.co_filename in self._engine_files or file not in self._watch:
                 return
@@ -1320,8 +1348,9 @@ class Sight:
 
     # Tests.
 
-    def before_canaries(self, items):
+    def before_canaries(self, items, canaries):
         """A canary exchanges a function's code: what it was is known from before."""
+        self._exchanging = type(canaries).lay.__globals__
         self._look_at_watchers()
         for item in items:
             function = self._function(item)
