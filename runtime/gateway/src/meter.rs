@@ -72,7 +72,7 @@ impl SharedMeter {
     /// The limit that is reached, if any: then no trial's next request is admitted.
     pub fn reached(&self) -> Option<BudgetKind> {
         let reached = || self.limit.as_ref()?.reached();
-        self.scope.reached().or_else(|| reached().map(|name| shared::kind(&name)))
+        self.scope.reached().or_else(|| reached().and_then(|name| shared::kind(&name)))
     }
 }
 

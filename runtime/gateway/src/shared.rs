@@ -59,7 +59,13 @@ const COST: &str = "cost_nano_usd";
 impl Refused {
     pub(crate) fn of_budget(self, scope: BudgetScope) -> AskError {
         match self {
-            Self::Reached(name) => AskError::SharedBudget { scope, kind: kind(&name) },
+            Self::Reached(name) => match kind(&name) {
+                Some(kind) => AskError::SharedBudget { scope, kind },
+                None => AskError::Fault(Fault::new(
+                    proctor_types::Layer::Model,
+                    format!("the shared limit {name} is no budget"),
+                )),
+            },
             Self::Fault(fault) => AskError::Fault(fault),
         }
     }
@@ -75,16 +81,19 @@ impl Refused {
     }
 }
 
-/// The budget kind of an amount's name.
-pub(crate) fn kind(name: &str) -> BudgetKind {
-    match name {
-        STEPS => BudgetKind::Steps,
-        INPUT => BudgetKind::InputTokens,
-        OUTPUT => BudgetKind::OutputTokens,
-        TOTAL => BudgetKind::TotalTokens,
-        UNCACHED => BudgetKind::UncachedInputTokens,
-        _ => BudgetKind::Cost,
-    }
+/// The budget kind of each amount.
+const KINDS: [(&str, BudgetKind); 6] = [
+    (STEPS, BudgetKind::Steps),
+    (INPUT, BudgetKind::InputTokens),
+    (OUTPUT, BudgetKind::OutputTokens),
+    (TOTAL, BudgetKind::TotalTokens),
+    (UNCACHED, BudgetKind::UncachedInputTokens),
+    (COST, BudgetKind::Cost),
+];
+
+/// The budget kind of an amount's name. `None` for a rate, which waits and is never used up.
+pub(crate) fn kind(name: &str) -> Option<BudgetKind> {
+    KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
 }
 
 fn amounts(counts: [(&str, u64); 6]) -> Amounts {
@@ -174,7 +183,7 @@ mod tests {
             cost_usd: 0.5,
         };
         assert_eq!(needed(&need), took);
-        let kinds: Vec<_> = took.keys().map(|name| kind(name)).collect();
+        let kinds: Vec<_> = took.keys().filter_map(|name| kind(name)).collect();
         assert_eq!(kinds.len(), 6);
         assert!(kinds.contains(&BudgetKind::Cost) && kinds.contains(&BudgetKind::Steps));
     }

@@ -22,7 +22,7 @@ use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build};
 /// The file of the scaffold with that name.
 const SINGLE_SHOT: &str = "scaffold/single-shot.json";
 
-/// The report of one run directory, read from disk except for trials that are known.
+/// The report of one run directory. Results are read from disk, except those in `known`; an empty map reads all of them.
 ///
 /// # Errors
 /// The run directory cannot be read.

@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
-use std::{collections::BTreeMap, error::Error, path::Path, sync::Arc};
+use std::{collections::{BTreeMap, HashMap}, error::Error, path::Path, sync::Arc};
 
 use proctor_catalog::Catalog;
 use proctor_native::Native;
@@ -65,5 +65,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let ended = running.join().await?;
     watcher.await?;
     println!("{} trials ended", ended.trials.len());
+
+    // Read the results from disk, as `proctor report` does.
+    let report = proctor_report::of_run(&folder.path().join("run"), HashMap::new())?;
+    for arm in &report.arms {
+        println!("{}: {} of {} trials resolved", arm.name, arm.resolved, arm.trials);
+    }
     Ok(())
 }

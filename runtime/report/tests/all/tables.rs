@@ -209,5 +209,5 @@ fn docs_tables_page_is_current() {
     if std::env::var_os("PROCTOR_WRITE").is_some() {
         fs::write(&file, &current).unwrap();
     }
-    assert_eq!(page, current, "PROCTOR_WRITE=1 cargo test -p proctor-report page_of_tables");
+    assert_eq!(page, current, "PROCTOR_WRITE=1 cargo test -p proctor-report docs_tables_page");
 }
