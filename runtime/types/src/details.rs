@@ -87,7 +87,7 @@ pub struct Details {
     /// Pass-to-pass files (FeatureBench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub p2p_files: Kept<Vec<String>>,
-    /// What expected test ids refer to: `ids` for tests, `files` for whole files.
+    /// Whether expected test ids name tests (`ids`) or whole files (`files`).
     #[serde(rename = "match", skip_serializing_if = "Kept::is_absent")]
     pub matching: Kept<String>,
     /// Whether the agent can see the fail-to-pass files (FeatureBench's `--white`).
@@ -179,7 +179,7 @@ impl From<BTreeMap<String, Value>> for Details {
 /// A function or class that a gold patch adds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewComponent {
-    /// Path of its file, relative to the repository.
+    /// Path of the file, relative to the repository.
     pub file: String,
     /// `function` or `class`.
     pub kind: String,

@@ -206,7 +206,7 @@ pub enum Event {
         call_id: String,
         /// The tool's name, as written by the model.
         name: String,
-        /// What the model sees, truncated to the scaffold's limit.
+        /// The output that the model sees, truncated to the scaffold's limit.
         shown: String,
         /// Blob hash of the complete output, if `shown` is truncated.
         full: Option<String>,
@@ -228,8 +228,8 @@ pub enum Event {
         /// The last step whose tool calls need not run again.
         whole_steps: u64,
         /// The `seq` of the last event that is kept. Later calls, outputs and snapshots are
-        /// discarded: their effects are undone, and the calls run again. Model responses stay paid
-        /// for.
+        /// discarded: their effects are undone, and the calls run again. The cost of model
+        /// responses still counts.
         stands_to: u64,
     },
     /// The trial starts from the state of another trial after a step. Earlier events belong to that
@@ -309,7 +309,7 @@ pub enum Event {
         /// Scaffold-specific keys.
         note: Map<String, Value>,
     },
-    /// The trial ended. This is its last event, with the content of `outcome.json`.
+    /// The trial ended. This is its last event, with the same content as `outcome.json`.
     TrialEnded {
         /// How the trial ended.
         outcome: Box<Outcome>,
@@ -449,16 +449,17 @@ pub fn standing(events: Vec<Envelope>) -> Vec<Envelope> {
             _ => None,
         })
         .collect();
-    let acts = |event: &Event| {
+    let is_undoable = |event: &Event| {
         matches!(
             event,
             Event::ToolCalled { .. } | Event::ToolReturned { .. } | Event::SnapshotTaken { .. }
         )
     };
-    let stands = |one: &Envelope| {
-        !acts(&one.event) || !undone.iter().any(|(from, to)| one.seq > *from && one.seq < *to)
+    let is_kept = |one: &Envelope| {
+        !is_undoable(&one.event)
+            || !undone.iter().any(|(from, to)| one.seq > *from && one.seq < *to)
     };
-    events.into_iter().filter(stands).collect()
+    events.into_iter().filter(is_kept).collect()
 }
 
 /// A recorded request, without the messages of earlier requests of the trial.

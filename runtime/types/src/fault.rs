@@ -219,9 +219,11 @@ impl Fault {
     }
 }
 
-/// Returns the hint for a failure caused by the limit on open files. Such a failure shows only in
-/// the kernel's message, which every layer passes on. Errors from inside a sandbox have no error
-/// number and do not match, because commands there have their own limits.
+/// Returns the hint for a failure caused by the limit on open files.
+///
+/// Such a failure shows only in the kernel's message, which every layer passes on. Errors from
+/// inside a sandbox have no error number and do not match, because commands there have their own
+/// limits.
 pub fn hint_of_open_files(what: &str) -> Option<&'static str> {
     let says = |words: &str, number: &str| what.contains(words) || what.contains(number);
     if says(PROCESS_HAS_NO_FILES, "(os error 24)") {

@@ -10,7 +10,8 @@ use crate::Environment;
 /// The version of the rules for loading and grading Harbor folders.
 pub const HARBOR_RULES: &str = "harbor-0.26";
 
-/// Properties that only a Harbor task has. The Harbor folder is the folder of the task's file.
+/// Harbor-specific properties of a task. The Harbor folder is the folder that contains the task's
+/// file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Harbor {
@@ -58,7 +59,7 @@ pub struct HarborSeparate {
     /// The environment to start from. Default: a fresh copy of the task's environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// Environment variables, which replace those of the task.
+    /// Environment variables. They replace those of the task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Working directory of commands. Default: the image's `WORKDIR`.

@@ -33,8 +33,7 @@ pub struct FromImage {
     pub user: bool,
     /// The image's `USER`, even if the task sets another one. Absent for root.
     pub named: Option<String>,
-    /// Whether commands start in `/`, although the work directory that snapshots cover is another
-    /// one.
+    /// Whether commands start in `/` instead of the work directory, which snapshots cover.
     pub starts_at_root: bool,
 }
 
@@ -152,6 +151,10 @@ mod tests {
         assert_eq!((taken.cwd(), taken.workdir.as_str()), ("/", "/root"));
         harbor.harbor = Some(Harbor { workdir: Some("/".into()), ..Harbor::default() });
         let image = ImageSettings { workdir: Some("/app".into()), ..ImageSettings::default() };
-        assert_eq!(harbor.on_image(&image).cwd(), "/", "the task's own work directory takes precedence");
+        assert_eq!(
+            harbor.on_image(&image).cwd(),
+            "/",
+            "the task's own work directory takes precedence"
+        );
     }
 }

@@ -15,5 +15,5 @@ pub const MOST_COUNT: u64 = 1_000_000_000_000;
 pub const MOST_SECONDS: f64 = 3.2e9;
 /// Maximum for cost limits in US dollars.
 pub const MOST_DOLLARS: f64 = 1e9;
-/// Maximum ratio of a sandbox's resources to the machine's. A larger ratio means a wrong unit.
+/// Maximum ratio of a sandbox's resources to the machine's. A larger ratio suggests a wrong unit.
 pub const MOST_TIMES_THE_MACHINE: f64 = 100.0;

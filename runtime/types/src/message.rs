@@ -37,7 +37,7 @@ pub enum Message {
     Tool {
         /// The id of the call.
         call_id: String,
-        /// What the model sees.
+        /// The output that the model sees.
         content: String,
     },
 }
