@@ -1,4 +1,4 @@
-//! An arm: everything that is compared, and nothing else.
+//! An arm: one configuration that a run compares with others.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -8,57 +8,58 @@ use crate::{
     sha256_hex,
 };
 
-/// Increased whenever the set of factors or their meaning changes, so that old and new arms stay
-/// distinct.
+/// The version of the factors. Increase it whenever a factor is added, removed or changes its
+/// meaning, so that old and new arms have different ids.
 pub const FACTOR_SCHEMA: u32 = 2;
 
-/// The scaffold of an arm of predictions. Proctor did not run it.
+/// The scaffold name of arms whose patches were produced outside Proctor.
 pub const PREDICTIONS: &str = "predictions";
 
 /// Scaffolds whose arms are always controls.
 const CONTROLS: [&str; 2] = ["gold", "noop"];
 
-/// scaffold x model x settings x budget.
+/// One configuration under test: a scaffold with its model, settings and budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
     /// SHA-256 of [`Arm::factors`], computed by [`Arm::identified`]. Its first 12 hex digits name
     /// the arm's directory on disk.
     pub id: ArmId,
-    /// For people. Not a factor.
+    /// The display name. Not a factor.
     pub name: String,
     /// The scaffold's name, as in `scaffold` of `[[arms]]`: `tools`, `bash`, `gold`, ...
     pub scaffold: String,
     /// The model that the scaffold calls. Absent for scaffolds without one (`gold`, `noop`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelSpec>,
-    /// The limits of each trial of the arm.
+    /// The limits of each trial.
     pub budget: Budget,
-    /// The back end, and the resources of each sandbox.
+    /// The sandbox back end and the resources of each sandbox.
     pub sandbox: SandboxSpec,
-    /// What the trial's sandbox can reach.
+    /// Which hosts the sandbox can reach.
     pub network: NetworkPolicy,
-    /// How copies of the hidden solution in a sandbox are handled.
+    /// How to handle copies of the hidden solution in a sandbox.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
-    /// Which parts of a task the agent is told.
+    /// Which optional parts of a task the agent receives.
     #[serde(default, skip_serializing_if = "StatementSpec::is_plain")]
     pub statement: StatementSpec,
     /// Every prompt text of the scaffold, by template name.
     pub prompts: Value,
-    /// The scaffold's own settings.
+    /// Scaffold-specific settings.
     #[serde(default)]
     pub settings: Value,
-    /// The arm is compared with the others as a control and is not part of the question. Not a
-    /// factor. `gold` and `noop` need no such key.
+    /// Whether the arm is a control, which the other arms are compared with. Not a factor. `gold`
+    /// and `noop` are controls without this key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// Where its trials start, if not at the task's own start.
+    /// The trial and step that the arm's trials continue from. Absent if they start from the
+    /// beginning of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
 }
 
 impl Arm {
-    /// An arm of existing patches, such as predictions.
+    /// Creates an arm for existing patches, such as imported predictions.
     pub fn of_patches(name: &str, sandbox: &SandboxSpec, settings: Value) -> Self {
         Self {
             control: false,
@@ -78,25 +79,25 @@ impl Arm {
         .identified()
     }
 
-    /// The same arm with its id computed from its factors.
+    /// Computes the arm's id from its factors and returns the arm.
     #[must_use]
     pub fn identified(mut self) -> Self {
         self.id = ArmId::new(sha256_hex(canonical(&self.factors()).as_bytes()));
         self
     }
 
-    /// Whether the arm is a control: an upper or a lower bound for the others.
+    /// Returns whether the arm is a control: an upper or a lower bound for the others.
     pub fn is_control(&self) -> bool {
         self.control || CONTROLS.contains(&self.scaffold.as_str())
     }
 
-    /// The scaffold's own settings as a table; empty if there are none.
+    /// Returns the scaffold's settings as a table; empty if there are none.
     pub fn settings_table(&self) -> Map<String, Value> {
         self.settings.as_object().cloned().unwrap_or_default()
     }
 
-    /// All factors. The endpoint's URL, the key's variable and the price are recorded but not
-    /// compared: the same model at two URLs is one arm.
+    /// Returns all factors as JSON. The endpoint's URL, the key's variable and the price are
+    /// recorded but not compared, so the same model at two URLs is one arm.
     pub fn factors(&self) -> Value {
         let mut model = serde_json::to_value(&self.model).unwrap_or_default();
         if let Some(model) = model.as_object_mut() {
@@ -129,7 +130,8 @@ impl Arm {
             }
             factors.insert("forked_from".into(), origin);
         }
-        // An arm that was planned before this factor existed keeps its id.
+        // Omitted if it is the default, so that arms planned before this factor existed keep their
+        // ids.
         if let (false, Some(factors)) = (self.statement.is_plain(), factors.as_object_mut()) {
             factors.insert("statement".into(), json!(self.statement));
         }
@@ -137,7 +139,7 @@ impl Arm {
     }
 }
 
-/// Canonical JSON: keys sorted, no white space.
+/// Serializes a value as canonical JSON: sorted keys, no whitespace.
 pub fn canonical(value: &Value) -> String {
     match value {
         Value::Object(map) => {

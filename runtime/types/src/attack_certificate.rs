@@ -1,4 +1,4 @@
-//! The results of a pack of attacks on a dataset: a part of its certificate.
+//! The part of a dataset's certificate with the results of attacks on its tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,34 +6,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EnvironmentRecord, EvidenceClass, Integrity, Selection, TaskId, plural};
 
-/// Written by `proctor tasks validate --attack --certificate FILE`.
+/// The results of attacks on a dataset, written by `proctor tasks validate --attack --certificate
+/// FILE`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttackCertificate {
-    /// SHA-256 of the pack's files.
+    /// SHA-256 of the attack pack's files.
     pub pack: String,
-    /// SHA-256 of the digests of the tasks, sorted.
+    /// SHA-256 of the sorted task digests.
     pub dataset: String,
-    /// The revisions in the dataset's own rows, as `NAME@REVISION`.
+    /// The dataset revisions that the rows name, as `NAME@REVISION`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub revisions: BTreeSet<String>,
-    /// Which of the dataset's tasks were attacked. Absent: all.
+    /// Which of the dataset's tasks were attacked. Absent if all were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Selection>,
-    /// The attacks in pack order, followed by the tasks' own `cheats`. Each with what it is
-    /// evidence of.
+    /// The attacks in pack order, followed by the tasks' own `cheats`.
     pub attacks: Vec<CertifiedAttack>,
     /// One entry per attacked task.
     pub tasks: Vec<AttackedTask>,
 }
 
-/// One attack of the pack.
+/// One attack, from the pack or from a task's own `cheats`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertifiedAttack {
-    /// Its name; for a task's own patch `cheat: NAME`.
+    /// The attack's name; `cheat: NAME` for a task's own cheat.
     pub name: String,
-    /// What it is evidence of.
+    /// The class of cheating that the attack belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<EvidenceClass>,
 }
@@ -46,10 +46,10 @@ pub struct AttackedTask {
     pub task: TaskId,
     /// SHA-256 of the task's canonical JSON.
     pub digest: String,
-    /// The environment of the gradings.
+    /// The environment in which the attacks were graded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
-    /// By attack. A missing attack did not run.
+    /// The result of each attack, by name. Attacks that did not run are missing.
     pub attacks: BTreeMap<String, AttackResult>,
 }
 
@@ -57,19 +57,19 @@ pub struct AttackedTask {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttackResult {
-    /// `strict`, and `official` if the dataset has one.
+    /// The outcome under each policy: `strict`, and `official` if the dataset has one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, AttackOutcome>,
     /// The kinds of evidence that made the verdict suspect.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub seen_as: BTreeSet<String>,
-    /// The classes of these kinds.
+    /// The classes of this evidence.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub classes: BTreeSet<EvidenceClass>,
-    /// Why the attack could not be made for the task.
+    /// Why the attack does not apply to the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,
-    /// Why there is no verdict.
+    /// Why grading the attack produced no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_verdict: Option<String>,
 }
@@ -82,14 +82,14 @@ pub enum AttackOutcome {
     Beaten,
     /// The verdict is suspect, resolved or not.
     Seen,
-    /// Resolved, and nothing could have detected it.
+    /// Resolved, and the verdict is unverified.
     Unverified,
     /// Resolved and clean.
     Passed,
 }
 
 impl AttackOutcome {
-    /// The result for a verdict.
+    /// Returns the outcome for a verdict.
     pub fn of(resolved: bool, integrity: Integrity) -> Self {
         match (resolved, integrity) {
             (_, Integrity::Suspect | Integrity::Contaminated) => Self::Seen,
@@ -99,7 +99,7 @@ impl AttackOutcome {
         }
     }
 
-    /// Whether the attack reached its goal.
+    /// Whether the attack resolved the task without a suspect verdict.
     pub fn succeeded(self) -> bool {
         matches!(self, Self::Unverified | Self::Passed)
     }
@@ -124,14 +124,14 @@ impl AttackResult {
 }
 
 impl AttackedTask {
-    /// Whether any attack ran: if gold does not resolve, none does.
+    /// Whether any attack ran on the task. None runs if gold does not resolve it.
     pub fn was_attacked(&self) -> bool {
         self.attacks.values().any(|one| !one.policies.is_empty())
     }
 }
 
 impl AttackCertificate {
-    /// Attacks that succeeded on a task under a policy, by task.
+    /// Returns the attacks that succeeded under a policy, by task.
     pub fn succeeded(&self, policy: &str) -> BTreeMap<&TaskId, Vec<&str>> {
         let mut found: BTreeMap<&TaskId, Vec<&str>> = BTreeMap::new();
         for task in &self.tasks {
@@ -142,14 +142,14 @@ impl AttackCertificate {
         found
     }
 
-    /// A report's sentence about it. `digests` are the report's own tasks: a task that has changed
-    /// since, or was never attacked, is not certified.
+    /// Returns a sentence about the attacks for a report. `digests` are the digests of the report's
+    /// tasks. Tasks that have changed since or were never attacked count as not attacked.
     pub fn cite<'a>(&self, digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>) -> String {
-        let of = |(id, digest): (&TaskId, &str)| {
+        let is_attacked = |(id, digest): (&TaskId, &str)| {
             let mut attacked = self.tasks.iter().filter(|task| task.was_attacked());
             attacked.any(|task| task.task == *id && task.digest == digest)
         };
-        let known: Vec<bool> = digests.into_iter().map(of).collect();
+        let known: Vec<bool> = digests.into_iter().map(is_attacked).collect();
         let named = |policy: &str| {
             let found = self.succeeded(policy);
             match found.len() {
@@ -157,10 +157,10 @@ impl AttackCertificate {
                 _ => {
                     let names: Vec<String> = found
                         .iter()
-                        .take(TOLD)
+                        .take(MAX_NAMED_TASKS)
                         .map(|(task, attacks)| format!("{task} ({})", attacks.join(", ")))
                         .collect();
-                    let more = found.len().saturating_sub(TOLD);
+                    let more = found.len().saturating_sub(MAX_NAMED_TASKS);
                     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                     format!("resolved under {policy}: {}{more}", names.join(", "))
                 }
@@ -180,5 +180,5 @@ impl AttackCertificate {
     }
 }
 
-/// Maximum number of tasks that a sentence names.
-const TOLD: usize = 3;
+/// Maximum number of tasks named in a sentence.
+const MAX_NAMED_TASKS: usize = 3;

@@ -1,4 +1,4 @@
-//! What an arm may spend, and what it is told about it.
+//! Budgets: what a trial, an arm or a run may spend, and what the model learns about it.
 
 use std::fmt;
 
@@ -7,22 +7,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{MOST_COUNT, MOST_DOLLARS, MOST_SECONDS, TokenClasses, Usage};
 
-/// Limits of one trial. `None` means unlimited. Tokens are those of the provider's usage, or an
-/// estimate labelled so; money is US dollars; times are seconds of the host's clock.
+/// Limits of one trial. `None` means unlimited. Token counts come from the provider, or are
+/// estimates marked as such. Money is in US dollars. Times are in seconds, measured by the host's
+/// clock.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// Delivered responses. Exact.
+    /// Delivered responses. Never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 50)]
     pub steps: Option<u64>,
-    /// Delivered responses of the agent itself, excluding its sub-agents. Exact.
+    /// Responses delivered to the agent itself, excluding its sub-agents. Never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 50)]
     pub main_steps: Option<u64>,
-    /// Input tokens. Like all limits below, exceeded by at most the last response.
+    /// Input tokens. The last response may exceed this and all limits below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 1000000)]
@@ -42,27 +43,27 @@ pub struct Budget {
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000)]
     pub uncached_input_tokens: Option<u64>,
-    /// US dollars. The model needs a price.
+    /// Cost in US dollars. The model needs a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_DOLLARS))]
     #[schemars(example = 2.5)]
     pub cost_usd: Option<f64>,
-    /// Seconds from the moment the agent starts.
+    /// Seconds since the agent started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     #[schemars(example = 3600)]
     pub wall_seconds: Option<f64>,
-    /// Wall time without the time spent waiting for rate limits or back-off of a model endpoint, in seconds.
+    /// Wall time in seconds, excluding waits for a model endpoint's rate limits and retry back-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     #[schemars(example = 3600)]
     pub working_seconds: Option<f64>,
-    /// Seconds in tools, over all calls.
+    /// Total seconds spent in tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     #[schemars(example = 600)]
     pub tool_seconds: Option<f64>,
-    /// Maximum seconds of a single tool command.
+    /// Seconds that a single tool command may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_SECONDS))]
     #[schemars(example = 120)]
@@ -71,7 +72,7 @@ pub struct Budget {
     #[serde(default)]
     #[schemars(example = Disclosure::Announced)]
     pub disclosure: Disclosure,
-    /// What happens at a limit. Default: `hard`.
+    /// What happens when a limit is reached. Default: `hard`.
     #[serde(default, skip_serializing_if = "BudgetEnding::is_hard")]
     #[schemars(example = BudgetEnding::Grace)]
     pub ending: BudgetEnding,
@@ -84,16 +85,17 @@ pub struct Budget {
     pub run: Option<SharedLimits>,
 }
 
-/// Limits that trials share. A trial that meets one ends without a verdict and can be resumed.
+/// Limits shared by several trials. A trial that reaches one ends without a verdict and can be
+/// resumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedLimits {
-    /// Delivered responses. Exact.
+    /// Delivered responses. Never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 5000)]
     pub steps: Option<u64>,
-    /// Input tokens. Like all limits below, exceeded by at most the last response.
+    /// Input tokens. The last response may exceed this and all limits below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100000000)]
@@ -113,7 +115,7 @@ pub struct SharedLimits {
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 10000000)]
     pub uncached_input_tokens: Option<u64>,
-    /// US dollars. The model needs a price.
+    /// Cost in US dollars. The model needs a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = MOST_DOLLARS))]
     #[schemars(example = 50.0)]
@@ -121,7 +123,7 @@ pub struct SharedLimits {
 }
 
 impl SharedLimits {
-    /// The same limits as a budget.
+    /// Returns the same limits as a [`Budget`].
     pub fn budget(&self) -> Budget {
         let Self { steps, input_tokens, output_tokens, total_tokens, .. } = *self;
         Budget {
@@ -136,20 +138,20 @@ impl SharedLimits {
     }
 }
 
-/// What happens at a limit.
+/// What happens when a limit is reached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetEnding {
     /// No more requests are sent.
     #[default]
     Hard,
-    /// One more response after a limit on steps, tokens or cost. It is recorded separately, does not count as a step,
-    /// and its tool calls are not run.
+    /// The model gets one more response after a limit on steps, tokens or cost. It is recorded separately, does not
+    /// count as a step, and its tool calls are not run.
     Grace,
 }
 
 impl BudgetEnding {
-    /// Whether nothing is requested after a limit. Serde omits the key then.
+    /// Whether this is the default. Serde then omits the key.
     pub fn is_hard(&self) -> bool {
         *self == Self::Hard
     }
@@ -159,12 +161,12 @@ impl BudgetEnding {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Disclosure {
-    /// Nothing about its budget.
+    /// The model learns nothing.
     #[default]
     Hidden,
     /// The first message states the limits.
     Announced,
-    /// The last message of each request states what is left.
+    /// The last message of each request states the remaining budget.
     Countdown,
 }
 
@@ -174,7 +176,7 @@ pub enum Disclosure {
 pub enum BudgetKind {
     /// Responses delivered.
     Steps,
-    /// Responses delivered to the agent itself, without those of its sub-agents.
+    /// Responses delivered to the agent itself, excluding its sub-agents.
     MainSteps,
     /// Input tokens, including cached ones.
     InputTokens,
@@ -188,14 +190,14 @@ pub enum BudgetKind {
     Cost,
     /// Time since the agent started.
     Wall,
-    /// Wall time without waits for the endpoint.
+    /// Wall time, excluding waits for the endpoint.
     Working,
-    /// Time in tools.
+    /// Time spent in tools.
     Tools,
 }
 
 impl BudgetKind {
-    /// Whether it is a time limit, which cancels requests in flight.
+    /// Whether this is a time limit. Time limits cancel requests in flight.
     pub fn is_time(self) -> bool {
         matches!(self, Self::Wall | Self::Working | Self::Tools)
     }
@@ -218,8 +220,8 @@ impl fmt::Display for BudgetKind {
     }
 }
 
-/// The scope of a limit. A limit of an arm or of a run ends trials that did nothing wrong: they
-/// have no verdict, and `resume` runs them again once something is left.
+/// The scope of a limit. A trial that ends at a limit of its arm or run did nothing wrong: it has
+/// no verdict, and `resume` runs it again once the limit allows it.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -235,7 +237,7 @@ pub enum BudgetScope {
 }
 
 impl BudgetScope {
-    /// Whether it is the trial's own limit. Serde omits the key then.
+    /// Whether this is the trial's own limit, the default. Serde then omits the key.
     pub fn is_trial(&self) -> bool {
         *self == Self::Trial
     }
@@ -251,7 +253,7 @@ impl fmt::Display for BudgetScope {
     }
 }
 
-/// What a request is for. Told apart by the rules of the scaffold's manifest.
+/// The purpose of a request, determined by the rules of the scaffold's manifest.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -264,39 +266,39 @@ pub enum RequestClass {
     Side,
 }
 
-/// What a trial has spent so far. Tokens and cost cover all requests; the `side_` counts are the
-/// part of side requests.
+/// What a trial has spent so far. Tokens and cost cover all requests; the `side_` fields cover side
+/// requests only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// Responses of the main conversation that were delivered to the scaffold.
     pub steps: u64,
-    /// Steps of sub-agents, a part of the steps.
+    /// Steps of sub-agents, included in `steps`.
     #[serde(default, skip_serializing_if = "crate::egress::is_zero")]
     pub sub_agent_steps: u64,
     /// Input tokens, including cached ones.
     pub input_tokens: u64,
     /// Output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Input tokens from a cache.
+    /// Input tokens read from a cache, included in `input_tokens`.
     pub cached_tokens: u64,
-    /// US dollars, for responses that have a price.
+    /// Cost in US dollars of the responses that have a price.
     pub cost_usd: f64,
-    /// The same tokens by class, if endpoints report classes.
+    /// The same tokens by price class, if endpoints report classes.
     #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
     pub classes: TokenClasses,
-    /// Some of the tokens are local counts, because an endpoint reported no usage.
+    /// Whether some token counts are local estimates because an endpoint reported no usage.
     #[serde(default)]
     pub estimated: bool,
     /// Side requests that received a response.
     #[serde(default)]
     pub side_requests: u64,
-    /// Input tokens of side requests, a part of `input_tokens`.
+    /// Input tokens of side requests, included in `input_tokens`.
     #[serde(default)]
     pub side_input_tokens: u64,
-    /// Output tokens of side requests, a part of `output_tokens`.
+    /// Output tokens of side requests, included in `output_tokens`.
     #[serde(default)]
     pub side_output_tokens: u64,
-    /// Responses after the limit: not included in the counts above.
+    /// Responses after the limit, not included in the counts above.
     #[serde(default)]
     pub grace_answers: u64,
     /// Input tokens of responses after the limit.
@@ -305,30 +307,31 @@ pub struct Spent {
     /// Output tokens of responses after the limit.
     #[serde(default)]
     pub grace_output_tokens: u64,
-    /// US dollars of responses after the limit.
+    /// Cost in US dollars of responses after the limit.
     #[serde(default)]
     pub grace_cost_usd: f64,
-    /// Some response exceeded its reservation, so concurrent requests may have exceeded a limit
-    /// together.
+    /// Whether a response exceeded its reservation. Concurrent requests may then have exceeded a
+    /// limit together.
     #[serde(default)]
     pub outgrown: bool,
-    /// Some response has no price: the cost covers the others.
+    /// Whether a response has no price. `cost_usd` then covers only the other responses.
     #[serde(default)]
     pub unpriced: bool,
 }
 
 impl Spent {
-    /// Steps of the agent itself.
+    /// Returns the steps of the agent itself, without those of its sub-agents.
     pub fn main_steps(&self) -> u64 {
         self.steps.saturating_sub(self.sub_agent_steps)
     }
 
-    /// Input tokens that did not come from a cache.
+    /// Returns the input tokens that did not come from a cache.
     pub fn uncached_input_tokens(&self) -> u64 {
         self.input_tokens.saturating_sub(self.cached_tokens)
     }
 
-    /// The cost for display: part of an unknown sum is not a sum.
+    /// Formats the cost for display. If a response has no price, the result says that the cost is
+    /// incomplete or unknown.
     pub fn cost(&self) -> String {
         match (self.unpriced, self.cost_usd > 0.0) {
             (false, _) => format!("${:.4}", self.cost_usd),
@@ -368,8 +371,8 @@ impl Spent {
         self.estimated |= usage.estimated;
     }
 
-    /// Adds the cost of one attempt, useful or not, and the step or side request if its response
-    /// was delivered.
+    /// Adds the usage and cost of one attempt, successful or not. If its response was delivered,
+    /// also counts a step or a side request.
     pub fn add(
         &mut self,
         class: RequestClass,
@@ -400,7 +403,7 @@ mod tests {
     use super::Spent;
 
     #[test]
-    fn unknown_cost_is_not_zero() {
+    fn unpriced_cost_is_not_shown_as_zero() {
         let spent = |cost_usd, unpriced| Spent { cost_usd, unpriced, ..Spent::default() }.cost();
         assert_eq!(spent(0.0, false), "$0.0000");
         assert_eq!(spent(0.25, false), "$0.2500");

@@ -1,4 +1,4 @@
-//! The time at which a task's commands start.
+//! The simulated time of a task's commands.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,14 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::Task;
 
-/// The path in a sandbox of the library that gives programs the time.
+/// Path of the library in a sandbox that overrides the time for programs.
 pub const CLOCK_LIBRARY: &str = "/var/lib/proctor/clock.so";
 
-/// The time for that library, in nanoseconds since 1970.
+/// Environment variable that passes the time to that library, in nanoseconds since 1970.
 pub const CLOCK_VARIABLE: &str = "PROCTOR_CLOCK";
 
-/// Nanoseconds since 1970. `None`: not an RFC 3339 time, or not between 1971 and 2200.
+/// Converts an RFC 3339 time to nanoseconds since 1970. Returns `None` for an invalid time and for
+/// years outside 1971 to 2199.
 ///
 /// ```
 /// use proctor_types::clock_moment;
@@ -29,8 +30,8 @@ pub fn clock_moment(text: &str) -> Option<i64> {
 }
 
 impl Task {
-    /// The variables of every command in a sandbox of the task: its own, its user's home, and those
-    /// that set the task's time.
+    /// Returns the environment variables of every command in a sandbox of the task: the task's own,
+    /// its user's `HOME`, and those that set the clock.
     pub fn command_env(&self) -> BTreeMap<String, String> {
         const PRELOAD: &str = "LD_PRELOAD";
         let mut env = self.env.clone();

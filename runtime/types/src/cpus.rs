@@ -1,5 +1,5 @@
-//! Variables that tell programs how many CPUs a sandbox has. A quota is not a set of CPUs: programs
-//! that ask the kernel get the machine's number.
+//! Environment variables that tell programs how many CPUs a sandbox has. The CPU limit is a quota,
+//! so programs that ask the kernel see all CPUs of the machine.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ struct CpuTable {
     variables: BTreeMap<String, String>,
 }
 
-/// The variables for a quota of CPUs, rounded up.
+/// Returns the variables for a CPU quota, which is rounded up to a whole number.
 ///
 /// # Errors
-/// The built-in table cannot be read; the error starts with its file.
+/// The built-in table is invalid. The error starts with the table's file name.
 ///
 /// ```
 /// let variables = proctor_types::cpu_variables(1.5)?;
@@ -30,6 +30,6 @@ struct CpuTable {
 pub fn cpu_variables(cpus: f64) -> Result<BTreeMap<String, String>, String> {
     let count = cpus.ceil().max(1.0).to_string();
     let table = TABLE.get()?;
-    let told = table.variables.iter();
-    Ok(told.map(|(name, value)| (name.clone(), value.replace("{cpus}", &count))).collect())
+    let variables = table.variables.iter();
+    Ok(variables.map(|(name, value)| (name.clone(), value.replace("{cpus}", &count))).collect())
 }

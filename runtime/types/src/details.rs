@@ -1,4 +1,4 @@
-//! What a benchmark's row contains beyond the task itself: `benchmark.details`.
+//! `benchmark.details`: what a benchmark's row contains beyond the task itself.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-/// Fields of a row that its official rules, its grading or its reports need.
+/// Fields of a row that the benchmark's official rules, grading or reports need.
 ///
-/// Most of them are copied from rows that others write. So no value is refused here: one of another
-/// type than Proctor reads is kept as it is and read by nobody, and what has no field of its own is
-/// kept in `other`. A row that is read and written again keeps its digest.
+/// Most fields are copied from third-party rows, so no value is rejected. A value of an unexpected
+/// type is kept unchanged but not used, and unknown keys are kept in `other`. Deserializing a row
+/// and serializing it again keeps its digest.
 ///
 /// ```
 /// use proctor_types::Details;
@@ -21,7 +21,7 @@ use serde_json::{Map, Number, Value};
 /// let row = r#"{"version":"4.3","difficulty":3,"language":"js"}"#;
 /// let details: Details = serde_json::from_str(row).unwrap();
 /// assert_eq!(details.version.text(), Some("4.3"));
-/// assert_eq!(details.difficulty.text(), None, "a number is no text, but it is kept");
+/// assert_eq!(details.difficulty.text(), None, "a number is kept but is not text");
 /// assert_eq!(details.other["language"], "js");
 /// assert_eq!(serde_json::to_string(&details).unwrap(), row);
 /// ```
@@ -31,19 +31,20 @@ pub struct Details {
     /// The commit of the repository that the task starts from.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub base_commit: Kept<String>,
-    /// The version of the library. SWE-bench chooses test commands by it.
+    /// The version of the library. SWE-bench selects test commands by it.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub version: Kept<String>,
     /// The commit that the benchmark's image was built for. Unused.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub environment_setup_commit: Kept<String>,
-    /// When the pull request was opened, as in the row. Unused.
+    /// When the pull request was opened, as in the row. The task's date if the task has no
+    /// `created_at`.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub created_at: Kept<String>,
     /// Difficulty according to the benchmark's authors (`<15 min fix`). Unused.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub difficulty: Kept<String>,
-    /// The number of the pull request, in some rows as text. FEA-Bench's loader finds commits by it.
+    /// The number of the pull request; some rows store it as text. FEA-Bench's loader finds commits by it.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub pull_number: Kept<NumberOrText>,
     /// URL of the pull request. Unused.
@@ -60,19 +61,20 @@ pub struct Details {
     /// The harness's complete script, which checks out the tests and runs them (SWE-bench 5.x).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub eval_script: Kept<String>,
-    /// `fail_only`: a test that is missing in the log counts as passed. Otherwise `pass_and_fail`.
+    /// `fail_only` counts tests that are missing from the log as passed; `pass_and_fail` does not.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub eval_type: Kept<String>,
-    /// The log parser, by a name that the official policy knows.
+    /// The log parser's name in the official policy.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub log_parser: Kept<String>,
-    /// A parser as code. It is never run, and rows with such a parser have no official verdict.
+    /// Source code of a log parser. Proctor never runs it, so rows with such a parser have no
+    /// official verdict.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub log_parser_code: Kept<String>,
-    /// Another name of `log_parser`, read after it (SWE-bench-Live).
+    /// Alias of `log_parser`, used if that is absent (SWE-bench-Live).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub parser: Kept<String>,
-    /// SWE-rebench's settings of the repository: an object or JSON text.
+    /// SWE-rebench's settings for the repository, as an object or as JSON text.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub install_config: Kept<InstallConfig>,
 
@@ -82,10 +84,10 @@ pub struct Details {
     /// Arguments appended to `test_cmd`: files or modules. Empty for the whole suite.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub test_directives: Kept<Vec<String>>,
-    /// The pass-to-pass files of FeatureBench.
+    /// Pass-to-pass files (FeatureBench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub p2p_files: Kept<Vec<String>>,
-    /// What expected test ids refer to: `ids` for tests, `files` for whole files.
+    /// Whether expected test ids name tests (`ids`) or whole files (`files`).
     #[serde(rename = "match", skip_serializing_if = "Kept::is_absent")]
     pub matching: Kept<String>,
     /// Whether the agent can see the fail-to-pass files (FeatureBench's `--white`).
@@ -97,7 +99,8 @@ pub struct Details {
     /// Time limit of each test file in seconds, above 0 (FeatureBench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub timeout_run: Kept<Number>,
-    /// Whole seconds for one test, passed to pytest's `--timeout`. 0 and less mean no limit (FeatureBench).
+    /// Time limit of each test in whole seconds, passed to pytest's `--timeout`. 0 or less means no limit
+    /// (FeatureBench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub timeout_one: Kept<i64>,
     /// Whether the tests are started with `uv run` (FeatureBench).
@@ -119,30 +122,31 @@ pub struct Details {
     /// Number of classes that the gold patch adds (FEA-Bench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub classes_added: Kept<u64>,
-    /// What the gold patch adds, by name. The benchmark shows it to the model (FEA-Bench).
+    /// The functions and classes that the gold patch adds. The benchmark shows them to the model
+    /// (FEA-Bench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub new_components: Kept<Vec<NewComponent>>,
-    /// What was said about the request elsewhere, such as in issues (FEA-Bench).
+    /// Discussion of the feature request, such as in issues (FEA-Bench).
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub discussion: Kept<String>,
     /// Source of the patches in FEA-Bench's loader: `row`, `pull_request` or `commit`.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub problem_source: Kept<String>,
 
-    /// Short fields of the row that no shape requests, under their names in the row.
+    /// Short fields of the row that the dataset's shape does not use, under their original names.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub row: Kept<Map<String, Value>>,
     /// Names of the row's fields that are too long to keep.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub row_left_out: Kept<Vec<String>>,
 
-    /// Whatever else a task or the `[details]` of a shape of the user's own puts here.
+    /// All other keys of a task, or of `[details]` in a user-defined shape.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 impl Details {
-    /// Whether there is nothing to write.
+    /// Whether all fields are absent.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -175,7 +179,7 @@ impl From<BTreeMap<String, Value>> for Details {
 /// A function or class that a gold patch adds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewComponent {
-    /// Path of its file, relative to the repository.
+    /// Path of the file, relative to the repository.
     pub file: String,
     /// `function` or `class`.
     pub kind: String,
@@ -188,22 +192,22 @@ pub struct NewComponent {
     pub doc: String,
 }
 
-/// A detail: absent, of the type that Proctor expects, or as in the row.
+/// A field of [`Details`]: absent, of the expected type, or kept as in the row.
 ///
-/// Reading never fails, and writing returns what was read.
+/// Deserializing never fails, and serializing restores the original value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Kept<T> {
     /// The row does not have it.
     #[default]
     Absent,
-    /// Of the expected type.
+    /// The value has the expected type.
     Read(T),
-    /// Of another type, including `null`.
+    /// The value has another type, including `null`.
     AsWritten(Value),
 }
 
 impl<T> Kept<T> {
-    /// The value if it has the expected type.
+    /// Returns the value if it has the expected type.
     pub fn get(&self) -> Option<&T> {
         match self {
             Self::Read(value) => Some(value),
@@ -218,7 +222,7 @@ impl<T> Kept<T> {
 }
 
 impl Kept<String> {
-    /// The text, unless it is missing or empty.
+    /// Returns the text, or `None` if it is missing, empty or of another type.
     pub fn text(&self) -> Option<&str> {
         self.get().map(String::as_str).filter(|text| !text.is_empty())
     }
@@ -247,7 +251,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Kept<T> {
     }
 }
 
-/// The schema of the expected type, so that an editor marks unusable values.
+/// Uses the schema of the expected type, so that editors flag values that Proctor cannot use.
 impl<T: JsonSchema> JsonSchema for Kept<T> {
     fn inline_schema() -> bool {
         true
@@ -262,7 +266,7 @@ impl<T: JsonSchema> JsonSchema for Kept<T> {
     }
 }
 
-/// A number, or its text.
+/// A number, as a JSON number or as text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NumberOrText {
@@ -281,7 +285,7 @@ impl std::fmt::Display for NumberOrText {
     }
 }
 
-/// One command line, or several.
+/// One or more command lines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Commands {
@@ -305,7 +309,7 @@ pub enum InstallConfig {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct InstallSettings {
-    /// The log parser. It overrides `log_parser` of the row.
+    /// The log parser. Overrides the row's `log_parser`.
     #[serde(skip_serializing_if = "Kept::is_absent")]
     pub log_parser: Kept<String>,
     /// How the environment was built. Unused.
@@ -314,7 +318,7 @@ pub struct InstallSettings {
 }
 
 impl InstallConfig {
-    /// The settings. `None` if the text is not a JSON object.
+    /// Returns the settings, or `None` if the text is not a JSON object.
     pub fn settings(&self) -> Option<InstallSettings> {
         match self {
             Self::Settings(settings) => Some(settings.clone()),

@@ -1,47 +1,47 @@
-//! The egress proxy's handling of one request: a line of the ledger.
+//! One request to the egress proxy, as recorded in the ledger.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One request to the egress proxy, as in the ledger.
+/// A request and how the egress proxy handled it: one line of the ledger.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct UrlRequest {
-    /// `CONNECT` if the connection was passed on, or refused, without inspection.
+    /// The HTTP method. `CONNECT` if the proxy tunneled or refused the connection without
+    /// inspecting it.
     pub method: String,
-    /// As sent by the client, without credentials, cut at 2,048 characters.
+    /// The URL as sent by the client, without credentials, truncated to 2,048 characters.
     pub url: String,
-    /// What the proxy decided.
+    /// Whether the proxy allowed the request.
     pub decision: UrlDecision,
-    /// The pattern that decided, as written; absent if there was none.
+    /// The pattern that decided, as configured. Absent if no pattern matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Absent if the request was allowed.
+    /// Why the request was denied, or would have been without `network.audit`. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<DenyReason>,
-    /// The address that was connected to.
+    /// The address that the proxy connected to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Status of the response to the client; absent for a connection without inspection.
+    /// HTTP status of the response to the client. Absent for a connection without inspection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Why an allowed request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Bytes of bodies to the server (of everything, for a connection without inspection).
+    /// Bytes of request bodies sent to the server. For a connection without inspection: all bytes.
     pub bytes_up: u64,
-    /// Bytes of bodies to the client, counted like `bytes_up`.
+    /// Bytes of response bodies sent to the client, counted like `bytes_up`.
     pub bytes_down: u64,
-    /// Bytes of the response that were not compared with the solution: beyond the limit, or in an
-    /// unsupported encoding. A connection without inspection is not compared at all, which this
-    /// does not include.
+    /// Bytes of the response that were not compared with the solution because they exceed the limit
+    /// or have an unsupported encoding. Connections without inspection are never compared and do
+    /// not count.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_compared: u64,
-    /// The hash of the response's body among the blobs. It is stored if it shares lines with the
-    /// solution.
+    /// Blob hash of the response's body, which is stored only if it shares lines with the solution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
-    /// From the request to the end of the response.
+    /// Seconds from the request to the end of the response.
     pub seconds: f64,
 }
 
@@ -56,31 +56,31 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 pub enum UrlDecision {
     /// A pattern or the mode allows it.
     Allowed,
-    /// It was denied; [`UrlRequest::reason`] says why.
+    /// Denied. [`UrlRequest::reason`] says why.
     #[default]
     Denied,
-    /// Allowed by `network.audit`, and otherwise denied.
+    /// Allowed only because of `network.audit`.
     Audited,
 }
 
-/// Why the proxy denies a request: one closed set, with the same words for the model, the record
-/// and reports.
+/// Why the proxy denies a request. The model, the record and reports see the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DenyReason {
-    /// Mode `allow`, and no pattern allows it.
+    /// The mode is `allow`, and no pattern matches.
     NotAllowed,
-    /// A pattern of `network.deny`.
+    /// The URL matches a pattern of `network.deny`.
     Denied,
-    /// One of the task's `blocked_urls`.
+    /// The URL matches one of the task's `blocked_urls`.
     TaskBlocked,
-    /// Another route to what the task blocks: index, file, documentation, source, mirror.
+    /// The URL is another route to what the task blocks: an index, a file, documentation, source
+    /// code or a mirror.
     TaskAlias,
     /// The host is, or resolves to, an address outside the public internet.
     PrivateAddress,
-    /// Server name, `Host` and the requested address disagree.
+    /// The TLS server name, the `Host` header and the requested address disagree.
     HostMismatch,
-    /// The path is ambiguous (encoded too often).
+    /// The path is percent-encoded too many times, so its meaning is ambiguous.
     AmbiguousUrl,
     /// Not HTTP, or not TLS within a tunnel.
     NotHttp,
@@ -88,7 +88,7 @@ pub enum DenyReason {
     BadRequest,
     /// The client did not accept the proxy's certificate, so nothing can be checked.
     UntrustedProxy,
-    /// More requests than allowed per trial.
+    /// The trial has reached its limit on requests.
     TooMany,
 }
 
@@ -108,7 +108,7 @@ impl DenyReason {
         Self::TooMany,
     ];
 
-    /// The name in the record and in the header of a refusal.
+    /// Returns the name used in the record and in the header of a denial response.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotAllowed => "not_allowed",
@@ -125,7 +125,7 @@ impl DenyReason {
         }
     }
 
-    /// A sentence for the client that sent the request.
+    /// Returns a sentence that explains the denial to the client.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::NotAllowed => "This URL is not on the list of allowed URLs.",
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_match_the_serialized_ones() {
+    fn deny_reason_names_match_serialized_names() {
         for reason in DenyReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
             assert!(reason.sentence().ends_with('.'));

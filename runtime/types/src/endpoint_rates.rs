@@ -1,4 +1,4 @@
-//! `[endpoints]` of a run configuration.
+//! Rate limits: `[endpoints]` of a run configuration.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct EndpointRates {
     #[schemars(extend("x-form" = "address"))]
     #[schemars(example = &"https://HOST/v1")]
     pub base_url: String,
-    /// One model's name at the endpoint. Default: all models at this address together.
+    /// Name of one model at the endpoint. Default: all models at this address share the limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     #[schemars(example = &"my-model")]
@@ -28,7 +28,7 @@ pub struct EndpointRates {
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 60)]
     pub requests_per_minute: Option<u64>,
-    /// Maximum number of input and output tokens per minute. A running request counts with its reserved tokens.
+    /// Maximum number of input and output tokens per minute. A request in flight counts with its reserved tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 100_000)]
@@ -36,7 +36,7 @@ pub struct EndpointRates {
 }
 
 impl EndpointRates {
-    /// Whether the model is at this URL.
+    /// Whether the model is served at this URL.
     pub fn is_at(&self, model: &ModelSpec) -> bool {
         address(&self.base_url) == model.address()
     }
@@ -48,13 +48,13 @@ impl EndpointRates {
 }
 
 impl ModelSpec {
-    /// Returns the base URL in a normal spelling, so that models of one endpoint compare equal.
+    /// Returns the normalized base URL, so that models of the same endpoint compare equal.
     pub fn address(&self) -> &str {
         address(&self.base_url)
     }
 }
 
-/// Normalizes the spelling of a URL.
+/// Removes surrounding whitespace and trailing slashes from a URL.
 fn address(base_url: &str) -> &str {
     base_url.trim().trim_end_matches('/')
 }

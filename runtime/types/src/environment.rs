@@ -1,25 +1,26 @@
-//! The actual base of a sandbox.
+//! The environment that a sandbox actually ran on.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A prepared environment, by immutable identifiers: names may move, these do not.
+/// A prepared environment, identified by hashes because names such as image tags can move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentRecord {
-    /// SHA-256 of base, source, set-up lines, work directory and variables; on Docker also of the
-    /// sandbox agent, which is in the image.
+    /// SHA-256 of the base, source, set-up lines, work directory and variables. On Docker, it also
+    /// covers the sandbox agent, which is part of the image.
     pub digest: String,
-    /// The content of the base: the id of an image, else a SHA-256.
+    /// Identifies the content of the base: the id of an image, or else a SHA-256.
     pub base: String,
-    /// `repository@sha256:...`, with which a registry returns the same image; absent if it did not
-    /// come from a registry.
+    /// The image as `repository@sha256:...`, for pulling the same image from its registry. Absent
+    /// if it did not come from a registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The user of the task's commands, who owns the work directory and the home; absent for root.
+    /// The user of the task's commands, who owns the work directory and the home directory. Absent
+    /// for root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Variables with the CPU limit, for commands that do not set them.
+    /// Environment variables that state the CPU limit, for commands that do not set them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu_variables: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! What a piece of evidence, or an attack, is about: the closed set that benchmark audits use.
+//! Classes of cheating, for evidence and attacks. Benchmark audits use the same classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,11 +27,11 @@ pub enum EvidenceClass {
     LateWriter,
     /// Forged markers or results were printed.
     OutputForged,
-    /// The solution works only for the tests' own values.
+    /// The solution works only for the values in the tests.
     SpecialCased,
-    /// Time or resources were changed.
+    /// Time or resource limits were changed.
     LimitChanged,
-    /// Text addressed a model that judges.
+    /// Text was addressed to a model that acts as a judge.
     JudgeInjected,
 }
 
@@ -68,23 +68,23 @@ impl EvidenceClass {
         Self::JudgeInjected,
     ];
 
-    /// The class of a kind of evidence. `None` for a kind unrelated to cheating.
+    /// Returns the class of a kind of evidence, or `None` for a kind unrelated to cheating.
     pub fn of(kind: &str) -> Option<Self> {
         let table = TABLE.get().ok()?;
         table.classes.iter().find(|(_, kinds)| kinds.contains(kind)).map(|(class, _)| *class)
     }
 
-    /// Whether `configs/evidence.toml` lists a kind: every kind that is written must be there.
+    /// Whether `configs/evidence.toml` lists a kind. Every recorded kind must be listed.
     pub fn knows(kind: &str) -> bool {
         Self::of(kind).is_some() || TABLE.get().is_ok_and(|table| table.none.kinds.contains(kind))
     }
 
-    /// Why evidence of this kind makes a verdict unverified, in words. `None` for a kind that does not.
+    /// Returns why evidence of this kind makes a verdict unverified, or `None` if it does not.
     pub fn unverified_reason(kind: &str) -> Option<&'static str> {
         TABLE.get().ok()?.unverified.get(kind).map(String::as_str)
     }
 
-    /// The name as written.
+    /// Returns the serialized name.
     pub fn name(self) -> &'static str {
         match self {
             Self::AnswerInEnvironment => "answer_in_environment",
@@ -113,12 +113,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_every_class_and_a_kind_once() {
+    fn table_has_every_class_and_no_duplicate_kinds() {
         let table = TABLE.get().unwrap();
         assert_eq!(table.classes.keys().copied().collect::<Vec<_>>(), EvidenceClass::ALL);
         let mut seen = BTreeSet::new();
         for kind in table.classes.values().chain([&table.none.kinds]).flatten() {
-            assert!(seen.insert(kind), "{kind} is there twice");
+            assert!(seen.insert(kind), "{kind} is listed twice");
         }
         for class in EvidenceClass::ALL {
             assert_eq!(serde_json::to_value(class).unwrap(), class.name());

@@ -1,4 +1,4 @@
-//! Infrastructure faults: failures of neither the model nor the task.
+//! Infrastructure faults: failures that neither the model nor the task caused.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::one_line::harmless;
 use crate::plain_words::{MACHINE_HAS_NO_FILES, PROCESS_HAS_NO_FILES, of_system};
 
-/// The layer that failed. A closed set that reports count by.
+/// The layer that failed. Reports count faults by layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
@@ -15,7 +15,7 @@ pub enum Layer {
     Environment,
     /// The sandbox did not start, died, or its channel broke.
     Sandbox,
-    /// Set-up could not be prepared or checked for leaks.
+    /// The sandbox could not be prepared or checked for leaks.
     Setup,
     /// The model endpoint failed after all retries.
     Model,
@@ -25,8 +25,8 @@ pub enum Layer {
     Grade,
 }
 
-/// The cause, in one stable word. With the layer it is the key of `configs/faults.toml`, which says
-/// whether a retry may help and which other trials would meet the same fault.
+/// The cause of a fault. Together with the layer it selects a row of `configs/faults.toml`, which
+/// says whether a retry may help and which other trials may hit the same fault.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -34,24 +34,25 @@ pub enum Layer {
 pub enum Cause {
     /// The run was interrupted; nothing failed.
     Cancelled,
-    /// Something that existed a moment ago is gone: a sandbox died, a layer or an image was
+    /// Something that existed a moment ago is gone: a sandbox died, or a layer or an image was
     /// removed.
     Gone,
     /// The whole back end does not respond.
     BackEndGone,
-    /// Something named does not exist: an image, a directory, an interpreter.
+    /// Something that was requested does not exist: an image, a directory, an interpreter.
     Missing,
-    /// It exists but cannot be used: a mask that does not apply, a base for another back end.
+    /// Something exists but cannot be used: a mask that does not apply, a base for another back
+    /// end.
     Invalid,
-    /// A valid request was rejected, and would be again.
+    /// A valid request was rejected, and a retry would be rejected too.
     Refused,
     /// An endpoint rejected one request in the middle of a trial without saying why.
     Rejected,
     /// A registry or an endpoint is unreachable.
     Unreachable,
-    /// An endpoint that never responded in this run was given up.
+    /// Proctor gave up on an endpoint that never responded in this run.
     Silent,
-    /// An endpoint that has responded in this run was given up.
+    /// Proctor gave up on an endpoint that had responded in this run.
     Outage,
     /// A set-up line of an environment failed.
     SetupLine,
@@ -59,16 +60,16 @@ pub enum Cause {
     Leak,
     /// No space, quota or inodes are left.
     NoSpace,
-    /// It must be writable but is read-only.
+    /// Something that must be writable is read-only.
     ReadOnly,
-    /// None of these is known.
+    /// Any other cause, or an unknown one.
     #[default]
     #[serde(other)]
     Other,
 }
 
 impl Cause {
-    /// The cause of an operating system error.
+    /// Returns the cause for an operating system error.
     pub fn of_io(error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         match error.kind() {
@@ -79,7 +80,7 @@ impl Cause {
         }
     }
 
-    /// The same for an error that may have been caused by one of the operating system.
+    /// Returns the cause for an error, from the first operating system error among its sources.
     pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -93,7 +94,7 @@ impl Cause {
         Self::Other
     }
 
-    /// The same for a program's last output.
+    /// Returns the cause for the last output of a failed program.
     pub fn of_text(text: &str) -> Self {
         // The C library's messages for ENOSPC and EDQUOT.
         if text.contains("No space left on device") || text.contains("Disk quota exceeded") {
@@ -126,8 +127,8 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Where a fault occurred, if known. Not recorded: in the process that met the fault, it decides
-/// whether the content of a sandbox caused it.
+/// Where a fault occurred, if known. Not recorded: only the process that hits the fault uses it, to
+/// decide whether the content of a sandbox caused it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Origin {
     /// Not in a sandbox, or unknown.
@@ -148,39 +149,40 @@ pub enum Origin {
 pub struct Fault {
     /// What failed.
     pub layer: Layer,
-    /// What happened, as a sentence fragment that names the place.
+    /// What happened, as a sentence fragment that names the location.
     pub what: String,
     /// What the operator can do about it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The cause. With the layer it decides whether a retry may help.
+    /// The cause. Together with the layer it decides whether a retry may help.
     #[serde(default)]
     pub cause: Cause,
-    /// Where it occurred. Not recorded.
+    /// Where the fault occurred. Not recorded.
     #[serde(skip)]
     pub origin: Origin,
 }
 
 impl Fault {
-    /// A fault of unknown cause, in plain words. A kernel message about open files gets its hint
-    /// here.
+    /// Creates a fault of unknown cause, with system errors rewritten in plain words. If the limit
+    /// on open files was reached, the fault gets a hint about it.
     pub fn new(layer: Layer, what: impl Into<String>) -> Self {
         let what = of_system(&harmless(&what.into()));
         let hint = hint_of_open_files(&what).map(str::to_owned);
         Self { layer, what, hint, cause: Cause::Other, origin: Origin::Elsewhere }
     }
 
-    /// Sets where it occurred.
+    /// Sets where the fault occurred.
     #[must_use]
     pub fn origin(mut self, origin: Origin) -> Self {
         self.origin = origin;
         self
     }
 
-    /// Sets what the operator can do. A hint about open files is kept, because it is more precise.
+    /// Sets what the operator can do. Does not replace a hint about open files, which is more
+    /// precise.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        // The caller's hint covers what usually fails there, such as the disk or a directory's
+        // The caller's hint covers the usual causes, such as a full disk or a directory's
         // permissions.
         if hint_of_open_files(&self.what).is_none() {
             self.hint = Some(hint.into());
@@ -195,7 +197,7 @@ impl Fault {
         self
     }
 
-    /// Marks it as permanent, for a reason without a cause of its own.
+    /// Marks a fault of unknown cause as permanent.
     #[must_use]
     pub fn lasting(self) -> Self {
         match self.cause {
@@ -217,9 +219,11 @@ impl Fault {
     }
 }
 
-/// The hint for any failure at the limit on open files. Only the kernel's message shows it, which
-/// every layer passes on. Commands in a sandbox have their own limits; the sandbox agent's errors
-/// have no number.
+/// Returns the hint for a failure caused by the limit on open files.
+///
+/// Such a failure shows only in the kernel's message, which every layer passes on. Errors from
+/// inside a sandbox have no error number and do not match, because commands there have their own
+/// limits.
 pub fn hint_of_open_files(what: &str) -> Option<&'static str> {
     let says = |words: &str, number: &str| what.contains(words) || what.contains(number);
     if says(PROCESS_HAS_NO_FILES, "(os error 24)") {
@@ -260,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cause_displays_as_serialized_and_reads_later_versions() {
+    fn cause_displays_as_serialized_and_unknown_causes_parse_as_other() {
         for cause in [Cause::Other, Cause::BackEndGone, Cause::NoSpace, Cause::SetupLine] {
             assert_eq!(serde_json::to_value(cause).unwrap(), cause.to_string());
         }
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn cause_of_finds_the_system_error_below_its_wrappers() {
+    fn cause_of_finds_the_wrapped_system_error() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         assert_eq!(Cause::of(&full), Cause::NoSpace);
         assert_eq!(Cause::of(&fmt::Error), Cause::Other);
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_open_files_are_not_blamed_on_the_disk() {
+    fn open_file_limit_is_not_blamed_on_the_disk() {
         let disk = "check the free space and the permissions of the run directory";
         for number in [23, 24] {
             let error = std::io::Error::from_raw_os_error(number);

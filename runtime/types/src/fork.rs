@@ -1,4 +1,4 @@
-//! A trial that started from the state of another one after a step.
+//! Forks: trials that start from the state of another trial after a step.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,20 +19,20 @@ pub struct ForkOrigin {
     pub attempt: u32,
     /// The fork starts from the trial's state after this step.
     pub step: u64,
-    /// The hash of the tree's manifest at that time.
+    /// Hash of the work directory's manifest at that step.
     pub tree: String,
-    /// Whether the conversation was copied, or only the files.
+    /// Whether the conversation was copied in addition to the files.
     pub conversation: bool,
-    /// Why it was not.
+    /// Why only the files were copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files_alone_because: Option<String>,
-    /// A hint that the model receives before it is called again.
+    /// A hint that the model receives in its next request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
 impl ForkOrigin {
-    /// The trial and the step, for people.
+    /// Formats the trial and the step for display.
     pub fn place(&self) -> String {
         format!("{}/{}/{} after step {}", self.task, self.name, self.attempt, self.step)
     }

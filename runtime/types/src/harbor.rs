@@ -1,4 +1,4 @@
-//! A Harbor task folder's properties, beyond what every task has.
+//! Properties that only Harbor task folders have.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Environment;
 
-/// The rules by which Harbor folders are loaded and graded.
+/// The version of the rules for loading and grading Harbor folders.
 pub const HARBOR_RULES: &str = "harbor-0.26";
 
-/// What only a Harbor task has. The folder itself is that of the task's file.
+/// Harbor-specific properties of a task. The Harbor folder is the folder that contains the task's
+/// file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Harbor {
@@ -43,7 +44,7 @@ pub struct HarborVerifier {
     /// User that runs `tests/test.sh`. Default: the image's user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Its network access.
+    /// Network access of the verifier.
     #[serde(default)]
     pub network: HarborNetwork,
     /// Present if the verifier runs in a separate environment, which only receives artifacts.
@@ -51,23 +52,23 @@ pub struct HarborVerifier {
     pub separate: Option<HarborSeparate>,
 }
 
-/// The environment of a verifier that is not the agent's.
+/// The environment of a verifier that does not run in the agent's environment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HarborSeparate {
     /// The environment to start from. Default: a fresh copy of the task's environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// Environment variables, which replace those of the task.
+    /// Environment variables. They replace those of the task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Working directory of commands. Default: the image's `WORKDIR`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
-    /// Paths of the agent's result that the verifier receives, absolute or relative to the agent's start directory.
+    /// Paths of the agent's results that the verifier receives, absolute or relative to the agent's start directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<String>,
-    /// Whether its image contains `/tests`.
+    /// Whether the verifier's image contains `/tests`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bundled: bool,
 }

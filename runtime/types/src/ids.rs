@@ -1,4 +1,4 @@
-//! Names, and their form as path components.
+//! Ids, and names encoded as path components.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ macro_rules! name {
         pub struct $name(pub String);
 
         impl $name {
-            /// Any text is valid; nothing is checked.
+            /// Creates an id. Any text is valid.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
 
-            /// The text, not escaped for a path: see [`path_component`].
+            /// Returns the text, which is not escaped for a path: see [`path_component`].
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -40,18 +40,18 @@ name!(
     TaskId
 );
 name!(
-    /// SHA-256 (hex) of the canonical JSON of all factors of an arm
+    /// SHA-256 (hex) of the canonical JSON of an arm's factors.
     ArmId
 );
 
-/// task x arm x attempt.
+/// Identifies a trial: one attempt of an arm at a task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TrialId {
     /// The task's id.
     pub task: TaskId,
     /// The arm's id.
     pub arm: ArmId,
-    /// Counted from 1.
+    /// Number of the attempt, counted from 1.
     pub attempt: u32,
 }
 
@@ -68,7 +68,7 @@ pub const COMPONENT_LIMIT: usize = 255;
 /// Converts any name to one path component of at most [`COMPONENT_LIMIT`] bytes.
 ///
 /// Letters, digits, `.`, `_`, `-`, `+`, `=`, `@` and `,` are kept; every other byte, and a leading
-/// dot, becomes `%XX`. A name that would be too long is cut and ends in 16 hex digits of its
+/// dot, becomes `%XX`. A name that would be too long is truncated and ends in 16 hex digits of its
 /// SHA-256, so that two long names do not collide.
 pub fn path_component(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
@@ -94,12 +94,12 @@ pub fn path_component(name: &str) -> String {
     out
 }
 
-/// Lower-case hexadecimal.
+/// Formats bytes as lowercase hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// SHA-256 of some bytes, as lower-case hexadecimal.
+/// Returns the SHA-256 of the bytes as lowercase hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_are_safe_bounded_and_distinct() {
+    fn path_components_are_safe_bounded_and_distinct() {
         assert_eq!(path_component("demo__roman-1"), "demo__roman-1");
         assert_eq!(path_component("a/b"), "a%2Fb");
         assert_eq!(path_component(".."), "%2E.");

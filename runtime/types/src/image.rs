@@ -1,4 +1,4 @@
-//! An image's settings for its containers, and a task on that image.
+//! An image's container settings, and how a task inherits them.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Task;
 
-/// The work directory of a task whose image sets none.
+/// The default work directory of a task whose image sets none.
 const WORKDIR: &str = "/testbed";
 
-/// The configuration of an image.
+/// The container settings of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImageSettings {
@@ -25,20 +25,21 @@ pub struct ImageSettings {
     pub cmd: Vec<String>,
 }
 
-/// What a task takes from its image. Not recorded: it is read from the image again.
+/// What a task inherits from its image. Not recorded, because it is read from the image again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FromImage {
-    /// The user is the image's. Its directories are left as in the image.
+    /// Whether the task's user comes from the image. That user's directories are then left
+    /// unchanged.
     pub user: bool,
     /// The image's `USER`, even if the task sets another one. Absent for root.
     pub named: Option<String>,
-    /// Commands start in `/`. The work directory, which snapshots cover, is a different directory.
+    /// Whether commands start in `/` instead of the work directory, which snapshots cover.
     pub starts_at_root: bool,
 }
 
 impl Task {
-    /// The task with the image's `ENV`, `WORKDIR` and `USER` if it sets none of its own. `ENV` is
-    /// merged; the task's value wins.
+    /// Returns the task with the image's `WORKDIR` and `USER` where it sets none, and with the
+    /// image's `ENV` merged in. The task's own values take precedence.
     ///
     /// ```
     /// use proctor_types::{ImageSettings, Task};
@@ -82,13 +83,13 @@ impl Task {
         task
     }
 
-    /// The working directory of commands.
+    /// Returns the working directory of commands.
     pub fn cwd(&self) -> &str {
         if self.from_image.starts_at_root { "/" } else { &self.workdir }
     }
 
-    /// Whether the environment makes the task's user the owner of the work directory and the home.
-    /// It does not if the user comes from the image, or if the task's format requires an unmodified
+    /// Whether the task's user is made the owner of the work directory and the home directory. This
+    /// is not done if the user comes from the image, or if the task's format requires an unmodified
     /// image.
     pub fn gives_folders_to_user(&self) -> bool {
         !self.from_image.user && self.harbor.is_none()
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_keeps_what_it_sets_and_takes_the_rest_from_its_image() {
+    fn on_image_keeps_task_values_and_inherits_the_rest() {
         let image = ImageSettings {
             workdir: Some("/app".into()),
             user: Some("dev".into()),
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn root_by_any_name_is_no_user_and_an_image_without_a_workdir_has_the_default() {
+    fn on_image_ignores_a_root_user_and_defaults_a_missing_workdir() {
         for root in ["root", "0", "0:0", "root:root", ""] {
             let image = ImageSettings { user: Some(root.into()), ..ImageSettings::default() };
             let taken = task("").on_image(&image);
@@ -143,13 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn a_harbor_task_at_the_root_starts_there_and_its_home_is_covered() {
+    fn harbor_task_at_the_root_starts_there_with_its_home_as_workdir() {
         let mut harbor = task("");
         harbor.harbor = Some(Harbor::default());
         let taken = harbor.on_image(&ImageSettings::default());
         assert_eq!((taken.cwd(), taken.workdir.as_str()), ("/", "/root"));
         harbor.harbor = Some(Harbor { workdir: Some("/".into()), ..Harbor::default() });
         let image = ImageSettings { workdir: Some("/app".into()), ..ImageSettings::default() };
-        assert_eq!(harbor.on_image(&image).cwd(), "/", "the task's own word counts");
+        assert_eq!(
+            harbor.on_image(&image).cwd(),
+            "/",
+            "the task's own work directory takes precedence"
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! The nouns of Proctor: tasks, arms, trials, events, outcomes and verdicts.
+//! Proctor's data types: tasks, arms, trials, events, outcomes and verdicts.
 //!
-//! Every other crate depends on this one. It contains data and its parsing, and nothing that acts:
-//! no I/O, no clock, no async. It defines what is written to disk.
+//! Most other crates depend on this one. It defines the data that Proctor writes to disk, and
+//! parses it. It performs no I/O, reads no clock and has no async code.
 
 #![warn(missing_docs)]
 

@@ -1,19 +1,19 @@
-//! The minimum and maximum of values in run configurations and tasks, in one table. The schemas,
-//! the checks and their messages use it.
+//! Minimum and maximum values in run configurations and tasks. The schemas, the checks and their
+//! messages share them.
 
-/// CPUs of a sandbox, as a quota.
+/// Minimum CPU quota of a sandbox.
 pub const LEAST_CPUS: f64 = 0.01;
-/// More than any machine has.
+/// Maximum CPU quota of a sandbox: more than any machine has.
 pub const MOST_CPUS: f64 = 4096.0;
-/// MiB of memory: less does not start an interpreter.
+/// Minimum memory of a sandbox in MiB: an interpreter does not start with less.
 pub const LEAST_MEMORY_MB: u64 = 32;
-/// A pebibyte in MiB.
+/// Maximum for sizes in MiB: one pebibyte.
 pub const MOST_MB: u64 = 1 << 30;
-/// Counts (steps, tokens): more than a trillion is a typo, and close to overflowing sums.
+/// Maximum for counts such as steps and tokens. A larger value is a typo, and sums could overflow.
 pub const MOST_COUNT: u64 = 1_000_000_000_000;
-/// Seconds of any limit: a hundred years. A longer time is no limit, and overflows clocks.
+/// Maximum for time limits in seconds: a hundred years. Longer times overflow clocks.
 pub const MOST_SECONDS: f64 = 3.2e9;
-/// US dollars.
+/// Maximum for cost limits in US dollars.
 pub const MOST_DOLLARS: f64 = 1e9;
-/// How many times the machine's resources a sandbox may be given: a larger value is a wrong unit.
+/// Maximum ratio of a sandbox's resources to the machine's. A larger ratio suggests a wrong unit.
 pub const MOST_TIMES_THE_MACHINE: f64 = 100.0;

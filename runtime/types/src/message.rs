@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// Instructions above the conversation.
+    /// Instructions that precede the conversation.
     System {
         /// Plain text.
         content: String,
     },
-    /// What the task or the scaffold tells the model.
+    /// A message from the task or the scaffold to the model.
     User {
         /// Plain text.
         content: String,
     },
-    /// A response of the model, as later requests repeat it.
+    /// A response of the model, as repeated in later requests.
     Assistant {
         /// Plain text; empty if the response has only tool calls.
         #[serde(default)]
@@ -35,30 +35,30 @@ pub enum Message {
     },
     /// The output of one tool call.
     Tool {
-        /// The call that it answers.
+        /// The id of the call.
         call_id: String,
-        /// What the model sees.
+        /// The output that the model sees.
         content: String,
     },
 }
 
-/// A call as the model wrote it: the arguments are text and may not even be JSON.
+/// A tool call as the model wrote it. The arguments are text that may not be valid JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The model's own id for the call. Its result refers to it.
+    /// The model's id for the call. The tool's result refers to it.
     pub id: String,
-    /// The tool, which may not have been offered.
+    /// The name of the tool, which may not be one of the offered tools.
     pub name: String,
-    /// JSON text, if the model kept to the format.
+    /// The arguments as JSON text, if the model followed the format.
     pub arguments: String,
 }
 
 /// A tool's description for the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name by which the model calls it.
+    /// The name that the model uses to call the tool.
     pub name: String,
-    /// What the model reads to decide when to use it.
+    /// The description that tells the model when to use the tool.
     pub description: String,
     /// JSON Schema of the arguments (an object).
     pub parameters: Value,
@@ -74,10 +74,10 @@ pub struct Ask {
     pub tools: Vec<ToolSpec>,
 }
 
-/// The assistant's turn as the endpoint wrote it: in order, with members that no other format has.
+/// The assistant's turn in the endpoint's own format, including fields that no other format has.
 ///
-/// Endpoints expect it back unchanged: signatures of reasoning, encrypted reasoning, the phase of a
-/// message.
+/// Endpoints expect some of these fields back unchanged: signatures of reasoning, encrypted
+/// reasoning, the phase of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NativeTurn {
     /// The format.
@@ -98,18 +98,19 @@ pub struct Answer {
     /// The turn in the endpoint's own format. Absent if the fields above are complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<NativeTurn>,
-    /// The endpoint's value: `stop`, `tool_calls`, `length`, `content_filter`...
+    /// The finish reason as the endpoint reports it: `stop`, `tool_calls`, `length`,
+    /// `content_filter`...
     pub finish_reason: Option<String>,
-    /// The model refused (`refusal`, or a content filter).
+    /// Whether the model refused (`refusal`, or a content filter).
     pub refused: bool,
     /// Tokens of the request and the response.
     pub usage: Usage,
-    /// US dollars. Absent if the model has no price.
+    /// Cost in US dollars. Absent if the model has no price.
     pub cost_usd: Option<f64>,
 }
 
 impl Answer {
-    /// The response as the next request repeats it.
+    /// Returns the response as a message for the next request.
     pub fn message(&self) -> Message {
         Message::Assistant {
             content: self.content.clone(),

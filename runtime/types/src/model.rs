@@ -36,8 +36,8 @@ pub struct ModelSpec {
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 128_000)]
     pub context_window: Option<u64>,
-    /// The model's tokenizer: a `tokenizer.json` of byte pairs, or `cl100k_base`. Its counts decide what fits into a
-    /// context. Its content is a factor.
+    /// The model's tokenizer: a byte-pair `tokenizer.json`, or `cl100k_base`. Its token counts decide what fits into
+    /// the context window. Its content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<std::path::PathBuf>", example = &"tokenizer.json")]
     pub tokenizer: Option<TokenizerFile>,
@@ -45,7 +45,7 @@ pub struct ModelSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
     /// The model's knowledge cutoff according to its vendor, as YYYY-MM-DD. Reports separate earlier tasks from those
-    /// of this day and later. Not a factor.
+    /// of that day or later. Not a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     #[schemars(example = &"2025-01-31")]
@@ -60,17 +60,17 @@ pub struct ModelSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = false)]
     pub cache: Option<bool>,
-    /// Sent unchanged, like all keys below. Each is a factor.
+    /// Sampling temperature. This key and all keys below are sent unchanged, and each is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 10.0))]
     #[schemars(example = 0.7)]
     pub temperature: Option<f64>,
-    /// Nucleus sampling.
+    /// Probability mass for nucleus sampling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     #[schemars(example = 0.95)]
     pub top_p: Option<f64>,
-    /// Maximum tokens of one response.
+    /// Maximum number of tokens in one response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 16_000)]
@@ -96,34 +96,34 @@ impl ModelSpec {
     pub const NO_FACTORS: [&str; 5] = ["base_url", "key_env", "price", "cutoff", "tool_check"];
 }
 
-/// A tokenizer's file: a path as written, plus its digest once the run is planned. A built-in one
-/// has its name instead of a path, and no digest.
+/// A tokenizer file: its path as configured, and its digest once the run is planned. A built-in
+/// tokenizer has its name instead of a path, and no digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "TokenizerWritten", into = "TokenizerWritten")]
+#[serde(from = "SerializedTokenizer", into = "SerializedTokenizer")]
 pub struct TokenizerFile {
-    /// Its location. Not a factor.
+    /// The file's path, or the name of a built-in tokenizer. Not a factor.
     pub path: std::path::PathBuf,
-    /// Digest of the content, hex; empty until it was read, and if there is no file.
+    /// SHA-256 of the content, in hex. Empty until the file is read, and for a built-in tokenizer.
     pub sha256: String,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum TokenizerWritten {
+enum SerializedTokenizer {
     Path(std::path::PathBuf),
     Read { path: std::path::PathBuf, sha256: String },
 }
 
-impl From<TokenizerWritten> for TokenizerFile {
-    fn from(written: TokenizerWritten) -> Self {
+impl From<SerializedTokenizer> for TokenizerFile {
+    fn from(written: SerializedTokenizer) -> Self {
         match written {
-            TokenizerWritten::Path(path) => Self { path, sha256: String::new() },
-            TokenizerWritten::Read { path, sha256 } => Self { path, sha256 },
+            SerializedTokenizer::Path(path) => Self { path, sha256: String::new() },
+            SerializedTokenizer::Read { path, sha256 } => Self { path, sha256 },
         }
     }
 }
 
-impl From<TokenizerFile> for TokenizerWritten {
+impl From<TokenizerFile> for SerializedTokenizer {
     fn from(TokenizerFile { path, sha256 }: TokenizerFile) -> Self {
         match sha256.is_empty() {
             true => Self::Path(path),
@@ -132,7 +132,7 @@ impl From<TokenizerFile> for TokenizerWritten {
     }
 }
 
-/// The wire formats of models. Each is one vendor's first, and spoken by many.
+/// Wire formats of model endpoints. Each comes from one vendor, and other vendors support it too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Api {
@@ -152,7 +152,7 @@ impl Api {
         *self == Self::Chat
     }
 
-    /// Its spelling in a configuration.
+    /// Returns the name used in configurations.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -174,46 +174,46 @@ impl std::fmt::Display for Api {
 pub struct Loss {
     /// What happened to the field.
     pub kind: LossKind,
-    /// The field, named as by the side that wrote it: `metadata`, `messages[3].cache_control`.
+    /// The field, as named by the side that wrote it: `metadata`, `messages[3].cache_control`.
     pub field: String,
 }
 
-/// What happens to a field that a wire format lacks.
+/// What happened to a field that could not be passed on as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossKind {
     /// The other format has no such field.
     Dropped,
-    /// Expressed in another way, which is not quite equivalent.
+    /// The field was expressed in another way that is not quite equivalent.
     Approximated,
-    /// Removed by policy: a tool that the provider would run, bypassing the proxy.
+    /// Removed by policy: the provider would run the tool itself, bypassing the proxy.
     Withheld,
 }
 
-/// Tokens of one response. `cached` is a part of `input`, `reasoning` a part of `output`: sums of
-/// the classes below, which are disjoint.
+/// Tokens of one response. `input` includes `cached`, and `output` includes `reasoning`. `classes`
+/// has the same tokens in disjoint classes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Input tokens, including those read from and written to a cache.
     pub input: u64,
     /// Output tokens, including reasoning.
     pub output: u64,
-    /// Input tokens from a cache.
+    /// Input tokens read from a cache.
     #[serde(default)]
     pub cached: u64,
     /// Reasoning tokens.
     #[serde(default)]
     pub reasoning: u64,
-    /// The endpoint reported no usage; these are local counts.
+    /// Whether the endpoint reported no usage, so that these are local counts.
     #[serde(default)]
     pub estimated: bool,
-    /// The same tokens by class, if the endpoint reports classes.
+    /// The same tokens by price class, if the endpoint reports classes.
     #[serde(default, skip_serializing_if = "TokenClasses::is_untold")]
     pub classes: TokenClasses,
 }
 
-/// Tokens by price class. All except `cache_write_1h` are disjoint. Absent: the endpoint does not
-/// report the class, and its tokens are in `fresh_input` or `output_visible`.
+/// Tokens by price class. All classes except `cache_write_1h` are disjoint. A class is absent if
+/// the endpoint does not report it; its tokens are then in `fresh_input` or `output_visible`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenClasses {
@@ -221,9 +221,9 @@ pub struct TokenClasses {
     pub fresh_input: Option<u64>,
     /// Input tokens read from a cache.
     pub cache_read: Option<u64>,
-    /// Input tokens written to a cache, for any lifetime.
+    /// Input tokens written to a cache, with any lifetime.
     pub cache_write: Option<u64>,
-    /// The part of `cache_write` that the cache keeps for an hour. Absent: the endpoint does not
+    /// The part of `cache_write` with a lifetime of one hour. Absent if the endpoint does not
     /// report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u64>,
@@ -234,12 +234,12 @@ pub struct TokenClasses {
 }
 
 impl TokenClasses {
-    /// Whether no class is known. Serde omits the key then.
+    /// Whether no class is known. Serde then omits the key.
     pub fn is_untold(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds another response's. A class that no response reports stays absent.
+    /// Adds the tokens of another response. A class that no response reports stays absent.
     pub fn add(&mut self, other: &Self) {
         let sum = |one: &mut Option<u64>, other: Option<u64>| {
             if let Some(more) = other {
@@ -256,13 +256,14 @@ impl TokenClasses {
 }
 
 impl Usage {
-    /// What an endpoint reports: total input and output, and the parts that it distinguishes.
+    /// Creates the usage from an endpoint's report: total input and output, and the parts that the
+    /// endpoint distinguishes.
     pub fn told(
         (input, output): (u64, u64),
         (cache_read, cache_write): (Option<u64>, Option<u64>),
         reasoning: Option<u64>,
     ) -> Self {
-        // A part is never larger than the whole, whatever an endpoint reports.
+        // Some endpoints report parts that exceed the total.
         let cache_read = cache_read.map(|read| read.min(input));
         let cached = cache_read.unwrap_or_default();
         let cache_write = cache_write.map(|written| written.min(input - cached));
@@ -279,7 +280,7 @@ impl Usage {
         Self { input, output, cached, reasoning, estimated: false, classes }
     }
 
-    /// Sets the part of the cache writes that the cache keeps for an hour.
+    /// Sets the part of the cache writes that has a lifetime of one hour.
     #[must_use]
     pub fn with_hour_writes(mut self, tokens: Option<u64>) -> Self {
         let written = self.classes.cache_write.unwrap_or_default();
@@ -298,13 +299,13 @@ impl Usage {
         self
     }
 
-    /// All zeros: an endpoint that reports this has not counted.
+    /// Whether input and output are both zero, which means that the endpoint did not count tokens.
     pub fn is_nothing(&self) -> bool {
         (self.input, self.output) == (0, 0)
     }
 }
 
-/// Prices of one model in US dollars per million tokens, one for each class.
+/// Prices of one model in US dollars per million tokens, by class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
@@ -316,36 +317,37 @@ pub struct Price {
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 10.0)]
     pub output: f64,
-    /// Input tokens read from a cache. Default: the price of input.
+    /// Input tokens read from a cache. Default: the input price.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 0.125)]
     pub cached: Option<f64>,
-    /// Input tokens written to a cache. Default: the price of input.
+    /// Input tokens written to a cache. Default: the input price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 1.5)]
     pub cache_write: Option<f64>,
-    /// Input tokens written to a cache for an hour. Default: twice the price of input, as at Anthropic.
+    /// Input tokens written to a cache for an hour. Default: twice the input price, as at Anthropic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 2.5)]
     pub cache_write_1h: Option<f64>,
-    /// Reasoning tokens. Default: the price of output.
+    /// Reasoning tokens. Default: the output price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 10.0)]
     pub reasoning: Option<f64>,
-    /// Prices of large requests: the tier with the highest `above` that the input exceeds.
+    /// Prices of large requests. The tier with the highest `above` that the input exceeds applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<PriceTier>,
 }
 
-/// Prices of requests with more input than `above`. A missing price is the one below the tier.
+/// Prices of requests with more input than `above`. A missing price defaults to the model's base
+/// price.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTier {
-    /// Input tokens, including cached ones, above which these prices apply.
+    /// Number of input tokens, including cached ones, above which these prices apply.
     #[schemars(range(min = 1, max = MOST_COUNT))]
     #[schemars(example = 200_000)]
     pub above: u64,
@@ -408,11 +410,11 @@ impl Rates {
 }
 
 impl Price {
-    /// The price of a cache write with a lifetime of an hour, relative to the input price, if no
-    /// price is given (<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>).
+    /// The default price of a cache write with a lifetime of one hour, as a multiple of the input
+    /// price (<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>).
     const HOUR_WRITE: f64 = 2.0;
 
-    /// A model without price classes.
+    /// Creates prices without tiers and without extra prices for cache writes and reasoning.
     pub fn flat(input: f64, output: f64, cached: Option<f64>) -> Self {
         Self {
             input,
@@ -444,33 +446,33 @@ impl Price {
         }
     }
 
-    /// The prices of a request with this many input tokens.
+    /// Returns the prices of a request with this many input tokens.
     fn rates_at(&self, input: u64) -> Rates {
         let tier = self.tiers.iter().filter(|tier| input > tier.above);
         self.rates(tier.max_by_key(|tier| tier.above))
     }
 
-    /// US dollars of one request. Tiers depend on a single request; use [`Price::estimate`] for a
-    /// sum of several.
+    /// Returns the cost of one request in US dollars. Tiers apply to single requests: use
+    /// [`Price::estimate`] for a sum of several.
     pub fn of(&self, usage: &Usage) -> f64 {
         self.rates_at(usage.input).cost(usage)
     }
 
-    /// US dollars of several requests of similar size: an estimate, because it uses the tier of
-    /// their mean.
+    /// Estimates the cost of several requests of similar size in US dollars, with the tier of their
+    /// mean size.
     pub fn estimate(&self, usage: &Usage, requests: u64) -> f64 {
         self.rates_at(usage.input / requests.max(1)).cost(usage)
     }
 
     /// Whether the model has a price for cache writes. Without one, the reservation for a request
     /// leaves them out.
-    fn sells_cache_writes(&self) -> bool {
+    fn has_cache_write_price(&self) -> bool {
         let of_tier = |tier: &PriceTier| tier.cache_write.or(tier.cache_write_1h).is_some();
         self.cache_write.or(self.cache_write_1h).is_some() || self.tiers.iter().any(of_tier)
     }
 
-    /// US dollars if every token were in the most expensive class of the most expensive tier that
-    /// this many tokens reach.
+    /// Returns the highest possible cost in US dollars: every token is in the most expensive class
+    /// of the most expensive tier that this many tokens reach.
     pub fn most(&self, usage: &Usage) -> f64 {
         let tiers = self.tiers.iter().filter(|tier| usage.input > tier.above).map(Some);
         let dearest = tiers.chain([None]).map(|tier| {
@@ -480,8 +482,8 @@ impl Price {
         dearest.fold(0.0, f64::max)
     }
 
-    /// US dollars per million input and output tokens, each in the most expensive class of the most
-    /// expensive tier.
+    /// Returns the highest prices of input and output in US dollars per million tokens, over all
+    /// classes and tiers.
     pub fn dearest(&self) -> (f64, f64) {
         let tiers = self.tiers.iter().map(Some).chain([None]);
         tiers.map(|tier| self.dearest_of(tier)).fold((0.0, 0.0), |(input, output), one| {
@@ -491,7 +493,7 @@ impl Price {
 
     fn dearest_of(&self, tier: Option<&PriceTier>) -> (f64, f64) {
         let rates = self.rates(tier);
-        let written = match self.sells_cache_writes() {
+        let written = match self.has_cache_write_price() {
             true => rates.cache_write.max(rates.cache_write_1h),
             false => rates.cache_write,
         };
@@ -504,7 +506,7 @@ mod tests {
     use super::{Price, PriceTier, TokenClasses, Usage};
 
     #[test]
-    fn classes_are_disjoint_and_add_up_to_the_sums() {
+    fn token_classes_are_disjoint_and_add_up_to_the_totals() {
         let usage = Usage::told((100, 50), (Some(60), Some(30)), Some(20));
         let classes = TokenClasses {
             fresh_input: Some(10),
@@ -515,14 +517,15 @@ mod tests {
             reasoning: Some(20),
         };
         assert_eq!((usage.classes, usage.cached, usage.reasoning), (classes, 60, 20));
-        // Parts that exceed their whole are capped, and unreported values are not zero.
+        // Parts that exceed the total are capped, and unreported classes are absent instead of
+        // zero.
         let odd = Usage::told((10, 5), (Some(99), None), Some(9)).classes;
         assert_eq!((odd.fresh_input, odd.cache_read, odd.cache_write), (Some(0), Some(10), None));
         assert_eq!((odd.output_visible, odd.reasoning), (Some(0), Some(5)));
     }
 
     #[test]
-    fn each_class_has_its_price_and_each_request_its_tier() {
+    fn cost_uses_class_prices_and_the_tier_of_the_request() {
         let tier = PriceTier {
             above: 200,
             input: Some(4.0),
@@ -545,13 +548,13 @@ mod tests {
         let large = Usage::told((201, 50), (Some(60), None), None);
         let cost = 141.0 * 4.0 + 60.0 * 0.4 + 50.0 * 2.0;
         assert!((price.of(&large) * 1e6 - cost).abs() < 1e-9);
-        // Two small requests do not reach the tier of their sum.
-        let twice = Usage::told((200, 0), (None, None), None);
-        assert!((price.of(&twice) * 1e6 - 200.0).abs() < 1e-9);
+        // A tier applies only above its threshold.
+        let at_threshold = Usage::told((200, 0), (None, None), None);
+        assert!((price.of(&at_threshold) * 1e6 - 200.0).abs() < 1e-9);
         assert!(price.most(&large) >= price.of(&large));
     }
     #[test]
-    fn a_write_for_an_hour_costs_twice_the_input_unless_a_price_is_given() {
+    fn hour_cache_write_costs_twice_the_input_price_by_default() {
         let usage = |hour| {
             Usage::told((1_000_000, 0), (None, Some(1_000_000)), None).with_hour_writes(hour)
         };
@@ -562,23 +565,23 @@ mod tests {
             (Some(0), 6.25),
             (Some(1_000_000), 10.0),
             (Some(400_000), 0.4 * 10.0 + 0.6 * 6.25),
-            // A part is never larger than the whole.
+            // Capped at the number of cache writes.
             (Some(9_000_000), 10.0),
         ] {
             assert!((price.of(&usage(hour)) - cost).abs() < 1e-9, "{hour:?}");
         }
-        let told = Price { cache_write_1h: Some(7.0), ..price.clone() };
-        assert!((told.of(&usage(Some(1_000_000))) - 7.0).abs() < 1e-9);
+        let with_hour_price = Price { cache_write_1h: Some(7.0), ..price.clone() };
+        assert!((with_hour_price.of(&usage(Some(1_000_000))) - 7.0).abs() < 1e-9);
         // The reservation covers the most expensive class.
         let million = Usage { input: 1_000_000, ..Usage::default() };
         assert!((price.most(&million) - 10.0).abs() < 1e-9);
         assert_eq!(price.dearest(), (10.0, 25.0));
-        // Without a price for cache writes, none is expected.
+        // Without a price for cache writes, they do not raise the highest price.
         assert_eq!(Price::flat(5.0, 25.0, None).dearest(), (5.0, 25.0));
     }
 
     #[test]
-    fn an_estimate_takes_the_tier_of_the_mean_request() {
+    fn estimate_uses_the_tier_of_the_mean_request() {
         let tier = PriceTier {
             above: 200,
             input: Some(4.0),

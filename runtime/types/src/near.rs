@@ -1,7 +1,7 @@
-//! Similar names, for hints.
+//! Finds similar names, for hints.
 
-/// The most similar of some names. `None` if none is close, because a wrong guess is worse than no
-/// guess.
+/// Returns the name most similar to `wrong`, or `None` if none is close: a wrong guess is worse
+/// than no guess.
 pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|name| (strsim::jaro_winkler(wrong, name), name))
@@ -10,7 +10,8 @@ pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// The most similar of some names, at most three: those that contain the text or are close to it.
+/// Returns at most three names that are similar to `wrong`, contain it or are contained in it, best
+/// match first.
 pub fn near<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = wrong.to_lowercase();
     let likeness = |name: &str| {

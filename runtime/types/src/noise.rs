@@ -1,5 +1,5 @@
-//! The effect of limits and waits on a trial: numbers that say nothing about the model but affect
-//! its score.
+//! The effect of limits and waits on a trial: they affect its score but say nothing about the
+//! model.
 
 use std::fmt;
 
@@ -10,33 +10,34 @@ use crate::ShippedTable;
 static POLICY: ShippedTable<NoisePolicy> =
     ShippedTable::new("noise.toml", include_str!("../../../configs/noise.toml"));
 
-/// `configs/noise.toml`: thresholds from which on something counts.
+/// `configs/noise.toml`: thresholds for counting a limit as reached, and for warnings in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoisePolicy {
-    /// The share of an arm's failures at a limit from which on a report warns.
+    /// A report warns if a limit ended or affected more than this share of an arm's failures.
     pub failures_at_a_limit: f64,
-    /// The share of graded trials ended by the scaffold itself above which a report warns.
+    /// A report warns if the scaffold itself ended more than this share of the graded trials.
     pub scaffold_failures: f64,
-    /// How close to its maximum memory counts as at the limit, as a share of the maximum.
+    /// Memory counts as at its limit if the peak is within this share of the limit.
     pub memory_within: f64,
-    /// Share of the periods in which something ran.
+    /// CPUs count as limited only if they were throttled in at least this share of the periods in
+    /// which something ran.
     pub throttled_share: f64,
-    /// Seconds in total.
+    /// CPUs count as limited only if they were throttled for at least this many seconds in total.
     pub throttled_seconds: f64,
 }
 
 impl NoisePolicy {
-    /// The built-in policy.
+    /// Returns the built-in policy.
     ///
     /// # Errors
-    /// The table cannot be read; the error starts with its file.
+    /// The table is invalid. The error starts with the table's file name.
     pub fn shipped() -> Result<&'static Self, String> {
         POLICY.get()
     }
 }
 
-/// A sandbox limit that a trial can reach, by its key.
+/// A sandbox limit that a trial can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxLimit {
@@ -48,7 +49,7 @@ pub enum SandboxLimit {
     Processes,
     /// `sandbox.disk_mb`.
     Disk,
-    /// `budget.command_seconds` and `timeouts.command_seconds`: a command was killed at it.
+    /// `budget.command_seconds` and `timeouts.command_seconds`: a command was killed at this limit.
     CommandSeconds,
 }
 
@@ -64,26 +65,27 @@ impl fmt::Display for SandboxLimit {
     }
 }
 
-/// The counters of one sandbox. What its back end does not report is absent, never zero.
+/// Resource counters of one sandbox. Counters that the back end does not report are absent, never
+/// zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SandboxCounts {
-    /// Absent if nothing is known.
+    /// Memory counters. Absent if none is known.
     #[serde(default, skip_serializing_if = "MemoryCounts::is_unknown")]
     pub memory: MemoryCounts,
-    /// Likewise.
+    /// CPU counters. Absent if none is known.
     #[serde(default, skip_serializing_if = "CpuCounts::is_unknown")]
     pub cpu: CpuCounts,
-    /// Processes that were rejected at the process limit.
+    /// Number of processes that could not start because of the process limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes_refused: Option<u64>,
-    /// Writes through the sandbox agent that failed for lack of space. Failed writes of the agent's
-    /// commands are visible only to these.
+    /// Number of writes through the sandbox agent that failed for lack of space. Failed writes by
+    /// commands are not counted, because only the commands see them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_refused: Option<u64>,
-    /// Commands that were killed at their time limit: those that the runtime started.
+    /// Number of commands started by the runtime that were killed at their time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands_timed_out: Option<u64>,
-    /// Seconds that the trial waited for its turn to create the sandbox.
+    /// Seconds that the trial waited for a slot to create the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot_seconds: Option<f64>,
 }
@@ -100,10 +102,10 @@ pub struct MemoryCounts {
     /// How often usage reached the limit and memory had to be reclaimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_limit: Option<u64>,
-    /// Processes that the kernel killed because of it.
+    /// Number of processes that the kernel killed because of the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<u64>,
-    /// Seconds in which something was stalled by lack of memory.
+    /// Seconds in which at least one process was stalled by lack of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_seconds: Option<f64>,
 }
@@ -126,10 +128,10 @@ pub struct CpuCounts {
     /// Periods of the quota in which something ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periods: Option<u64>,
-    /// The part of these in which the quota was used up.
+    /// Number of these periods in which the quota was used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_periods: Option<u64>,
-    /// Seconds for which it was used up, per CPU.
+    /// Seconds for which the quota was used up, per CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<f64>,
 }
@@ -139,7 +141,8 @@ impl CpuCounts {
         *self == Self::default()
     }
 
-    /// Share of the periods in which something ran; absent if unknown, or if nothing ran.
+    /// Returns the share of periods with activity in which the quota was used up, or `None` if it
+    /// is unknown or nothing ran.
     pub fn throttled_share(&self) -> Option<f64> {
         let periods = self.periods.filter(|periods| *periods > 0)?;
         Some(self.throttled_periods? as f64 / periods as f64)
@@ -147,8 +150,8 @@ impl CpuCounts {
 }
 
 impl SandboxCounts {
-    /// The difference from an earlier count of the same sandbox. The limits and the peak cover its
-    /// whole life, because a peak cannot be subtracted.
+    /// Returns the difference from an earlier count of the same sandbox. The limits and the memory
+    /// peak are kept, because a peak cannot be subtracted.
     #[must_use]
     pub fn since(mut self, earlier: &Self) -> Self {
         let less = |now: &mut Option<u64>, then: Option<u64>| {
@@ -170,7 +173,7 @@ impl SandboxCounts {
         self
     }
 
-    /// The limits that were reached.
+    /// Returns the limits that were reached.
     pub fn touched(&self, policy: &NoisePolicy) -> Vec<SandboxLimit> {
         let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
         let near = match (self.memory.peak_bytes, self.memory.limit_bytes) {
@@ -197,26 +200,26 @@ impl SandboxCounts {
 /// unlike in the outcome's `waited_seconds`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestWaits {
-    /// For shared limits.
+    /// Waits for shared limits.
     pub shared_limits: f64,
-    /// For the endpoint's limits on requests and tokens.
+    /// Waits for the endpoint's limits on requests and tokens.
     pub rate_limits: f64,
-    /// After a failed attempt.
+    /// Waits after failed attempts.
     pub retries: f64,
 }
 
-/// `noise` of `outcome.json`.
+/// The `noise` object of `outcome.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Counters of the agent's sandbox, from the agent's start to the last reading.
     pub sandbox: SandboxCounts,
     /// Sandbox limits that the trial reached (`configs/noise.toml`).
     pub touched: Vec<SandboxLimit>,
-    /// Absent for a trial that calls no model.
+    /// Waits of model requests. Absent for a trial that calls no model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<RequestWaits>,
-    /// The trial was interrupted and continued in another sandbox after this step: the earlier
-    /// sandbox's counters are lost.
+    /// The step after which an interrupted trial continued in another sandbox. The counters of the
+    /// earlier sandbox are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_step: Option<u64>,
 }
@@ -226,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_touched_from_its_threshold_on() {
+    fn touched_lists_limits_that_reach_their_threshold() {
         let policy = NoisePolicy::shipped().unwrap();
         let memory = |peak_bytes, oom_kills| SandboxCounts {
             memory: MemoryCounts {
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_before_the_agent_is_not_the_agents() {
+    fn since_subtracts_earlier_counts_but_not_the_peak() {
         let at = |kills, peak_bytes| SandboxCounts {
             memory: MemoryCounts {
                 oom_kills: kills,
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_written() {
+    fn unknown_counters_are_not_serialized() {
         let text = serde_json::to_string(&Noise::default()).unwrap();
         assert_eq!(text, r#"{"sandbox":{},"touched":[]}"#);
         assert_eq!(serde_json::from_str::<Noise>(&text).unwrap(), Noise::default());

@@ -1,18 +1,19 @@
-//! Foreign text in the form that an error may quote.
+//! Makes external text safe to quote in error messages.
 
 use std::borrow::Cow;
 
-use crate::visible::acts;
+use crate::visible::is_unprintable;
 
-/// Maximum characters of a line of an error.
+/// Maximum number of characters in a line of an error.
 const LONGEST: usize = 800;
-/// Characters that are kept from the end of a longer line: errors end with the reason and the hint.
+/// Number of characters kept from the end of a longer line: errors end with the reason and the
+/// hint.
 const END: usize = 250;
 
-/// Converts text to one readable line: line breaks and other control characters become blanks, and
-/// a text over 800 characters loses its middle. For errors that quote a file or a model.
+/// Converts text to one readable line: line breaks and other control characters become spaces, and
+/// text over 800 characters is shortened in the middle. For errors that quote a file or a model.
 pub fn one_line(text: &str) -> String {
-    let clean = |c: char| if c == '\n' || c == '\t' || acts(c) { ' ' } else { c };
+    let clean = |c: char| if c == '\n' || c == '\t' || is_unprintable(c) { ' ' } else { c };
     let count = text.chars().count();
     if count <= LONGEST {
         return text.chars().map(clean).collect();
@@ -23,10 +24,11 @@ pub fn one_line(text: &str) -> String {
     first.chain(GAP.chars()).chain(last).map(clean).collect()
 }
 
-/// External text made safe for a terminal: without control characters. Line breaks are kept.
+/// Makes external text safe for a terminal by replacing control characters with spaces. Line breaks
+/// and tabs are kept.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    match text.contains(acts) {
-        true => Cow::Owned(text.replace(acts, " ")),
+    match text.contains(is_unprintable) {
+        true => Cow::Owned(text.replace(is_unprintable, " ")),
         false => Cow::Borrowed(text),
     }
 }
@@ -36,13 +38,13 @@ mod tests {
     use super::{harmless, one_line};
 
     #[test]
-    fn nothing_drives_a_terminal() {
+    fn harmless_replaces_control_characters() {
         assert_eq!(harmless("a\u{1b}[2J\0b\u{9b}c\r\n\td"), "a [2J b c \n\td");
         assert_eq!(harmless("plain\ntext"), "plain\ntext");
     }
 
     #[test]
-    fn a_long_text_keeps_its_place_and_its_reason() {
+    fn one_line_keeps_both_ends_of_a_long_text() {
         assert_eq!(one_line("a.py:1: \"x\r\n\u{1b}[1m\" is wrong"), "a.py:1: \"x   [1m\" is wrong");
         let long = one_line(&format!("a.py:1: {} is wrong", "é".repeat(20_000)));
         assert_eq!(long.chars().count(), 800);

@@ -1,10 +1,10 @@
-//! How a trial ended: exactly one of a closed set, and always the last event of its journal.
+//! How a trial ended. The outcome is always the last event of the trial's journal.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{BudgetKind, BudgetScope, Fault, Noise, RequestChanges, Responders, Spent};
 
-/// How a trial ended. In the record its `kind` is the name in snake case.
+/// How a trial ended. In the record, `kind` is the variant's name in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Ending {
@@ -12,19 +12,20 @@ pub enum Ending {
     Submitted,
     /// A limit was reached.
     Budget {
-        /// Which limit.
+        /// The limit that was reached.
         budget: BudgetKind,
-        /// The limit's scope. A limit of an arm or a run says nothing about the trial: it has no
-        /// verdict, and `resume` runs it again.
+        /// The limit's scope. A limit of an arm or a run says nothing about the trial, so the trial
+        /// has no verdict and `resume` runs it again.
         #[serde(default, skip_serializing_if = "BudgetScope::is_trial")]
         scope: BudgetScope,
     },
-    /// The model refused, or a content filter did.
+    /// The model or a content filter refused.
     ModelRefused {
         /// The endpoint's message.
         why: String,
     },
-    /// The scaffold stopped without a submission (an external CLI's exit, a loop that gave up).
+    /// The scaffold stopped without a submission. For example, an external CLI exited, or a loop
+    /// gave up.
     ScaffoldExited {
         /// The category in reports. Absent in older records.
         #[serde(default)]
@@ -32,7 +33,7 @@ pub enum Ending {
         /// The scaffold's last message, or how it ended.
         why: String,
     },
-    /// Something failed that was neither the model nor the task. The trial has no score.
+    /// Something other than the model or the task failed. The trial has no score.
     InfrastructureFault {
         /// What failed.
         fault: Fault,
@@ -42,7 +43,8 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The name in reports: `submitted`, `budget_steps`, `infrastructure_fault_model`...
+    /// Returns the name used in reports: `submitted`, `budget_steps`,
+    /// `infrastructure_fault_model`...
     pub fn name(&self) -> String {
         match self {
             Self::Submitted => "submitted".into(),
@@ -55,12 +57,12 @@ impl Ending {
         }
     }
 
-    /// Whether infrastructure failed.
+    /// Whether the trial ended in an infrastructure fault.
     pub fn is_fault(&self) -> bool {
         matches!(self, Self::InfrastructureFault { .. })
     }
 
-    /// Whether the trial was ended from outside, before it could show what it can do: it has no
+    /// Whether a fault, a shared limit or an interruption ended the trial. Such a trial has no
     /// verdict, and `resume` runs it again.
     pub fn is_unfinished(&self) -> bool {
         let shared = matches!(self, Self::Budget { scope, .. } if !scope.is_trial());
@@ -68,7 +70,7 @@ impl Ending {
     }
 }
 
-/// Why a scaffold stopped without a submission. A closed set: reports count by it.
+/// Why a scaffold stopped without a submission. Reports count trials by cause.
 #[derive(
     Debug,
     Clone,
@@ -85,17 +87,18 @@ impl Ending {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ExitCause {
-    /// It failed: an exit status of failure, a signal, or an end without one request to the model.
+    /// The scaffold failed: it exited with an error status or on a signal, or without sending any
+    /// request to the model.
     Crashed,
-    /// It asked the model nothing and did nothing for as long as its manifest allows.
+    /// The scaffold was idle, without model requests, for as long as its manifest allows.
     Idle,
     /// The agent waited for a user to approve something.
     Approval,
-    /// The model answered without a text and without a tool call, again and again where it may.
+    /// The model responded without text or a tool call, repeatedly if the scaffold tolerates that.
     EmptyTurn,
-    /// The agent was in a loop.
+    /// The agent was stuck in a loop.
     Loop,
-    /// It came to an end of its own that is no submission.
+    /// The scaffold ended by itself without a submission.
     #[default]
     Finished,
 }
@@ -113,46 +116,47 @@ impl std::fmt::Display for ExitCause {
     }
 }
 
-/// `outcome.json`.
+/// The content of `outcome.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The version of the file's format, 1.
+    /// The version of the file format: 1.
     pub schema_version: u32,
-    /// How it ended. Its fields are on the same level as those of the outcome.
+    /// How the trial ended. The fields of the ending are on the same level as those of the outcome.
     #[serde(flatten)]
     pub ending: Ending,
-    /// The number of the try that counts, from 1.
+    /// Number of the try that counts, counted from 1.
     #[serde(rename = "try")]
     pub try_number: u32,
-    /// What the try that counts has spent.
+    /// Steps, tokens and cost of the try that counts.
     pub spent: Spent,
-    /// Recorded tool calls; absent in records of versions that did not count them.
+    /// Number of recorded tool calls. Absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
-    /// Tool calls whose arguments could not be parsed.
+    /// Number of tool calls whose arguments could not be parsed.
     pub malformed_calls: u64,
-    /// Seconds.
+    /// Wall time in seconds.
     pub wall_seconds: f64,
-    /// Seconds spent waiting for the endpoint: not working time.
+    /// Seconds spent waiting for the endpoint, which are not working time.
     #[serde(default)]
     pub waited_seconds: f64,
-    /// Total seconds in tools.
+    /// Total seconds spent in tools.
     #[serde(default)]
     pub tool_seconds: f64,
-    /// Paths that the patch policy left out.
+    /// Paths that the patch policy excluded from the patch.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// Limits that the back end could not enforce, by name.
+    /// Names of the limits that the back end could not enforce.
     #[serde(default)]
     pub not_enforced: Vec<String>,
-    /// The effect of limits and waits. Absent in records of versions that did not measure it, and
-    /// if no agent ran.
+    /// The effect of limits and waits. Absent in older records, and if no agent ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Box<Noise>>,
-    /// Who served the responses of the try that counts. Absent if no response names anything.
+    /// The models, providers and servers that responded in the try that counts. Absent if no
+    /// response names any.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
-    /// The changes to the requests of the try that counts. Absent if there were none.
+    /// Changes that the gateway made to the requests of the try that counts. Absent if there were
+    /// none.
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub changes: RequestChanges,
     /// Interruptions of the try that counts. Absent if there were none.
@@ -160,13 +164,14 @@ pub struct Outcome {
     pub interruptions: Interruptions,
 }
 
-/// The effect of interruptions on a trial.
+/// How a trial was interrupted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruptions {
-    /// The steps after which it was resumed, in order.
+    /// The steps after which the trial was resumed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed_after: Vec<u64>,
-    /// Why an interrupted try was discarded and the trial restarted. Absent if none was.
+    /// Why an interrupted try was discarded and the trial started over. Absent if no try was
+    /// discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_again: Option<String>,
 }
@@ -193,7 +198,8 @@ impl std::fmt::Display for Interruptions {
 }
 
 impl Outcome {
-    /// For a trial of which only the end is known: nothing spent and nothing left out.
+    /// Creates the outcome of a trial of which only the ending is known, with all counts zero or
+    /// empty.
     pub fn unmeasured(try_number: u32, ending: Ending) -> Self {
         Self {
             schema_version: 1,
@@ -215,11 +221,11 @@ impl Outcome {
     }
 }
 
-/// The cost of a trial's tries that do not count: those that a fault, a kill or a shared limit
-/// ended, and one that has not ended. They are in no metric of the trial, but were paid for.
+/// The cost of a trial's tries that do not count: those ended by a fault, a kill or a shared limit,
+/// and one that has not ended. The trial's metrics exclude them, but they were paid for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTries {
-    /// Their number.
+    /// Number of these tries.
     pub tries: u64,
     /// Their total cost.
     pub spent: Spent,

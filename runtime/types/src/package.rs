@@ -1,4 +1,5 @@
-/// A package's name by PEP 503: lower case, and one `-` for every run of `-`, `_` and `.`.
+/// Normalizes a package name according to PEP 503: lowercase, and one `-` for every run of `-`, `_`
+/// and `.`.
 pub fn package_name(name: &str) -> String {
     let mut normal = String::with_capacity(name.len());
     for c in name.to_lowercase().chars() {
@@ -16,9 +17,9 @@ mod tests {
     use super::package_name;
 
     #[test]
-    fn every_spelling_is_one_name() {
-        for spelt in ["Friendly-Bard", "FRIENDLY_BARD", "friendly.bard", "friendly-._.-bard"] {
-            assert_eq!(package_name(spelt), "friendly-bard");
+    fn package_name_normalizes_all_spellings() {
+        for spelling in ["Friendly-Bard", "FRIENDLY_BARD", "friendly.bard", "friendly-._.-bard"] {
+            assert_eq!(package_name(spelling), "friendly-bard");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Rewrites library errors in plain words, in one place.
+//! Rewrites library errors in plain words.
 
 use std::{
     error::Error,
     io::{self, ErrorKind},
 };
 
-/// Library prefixes around a reason. They say which part of the library failed, which does not help
-/// the user.
+/// Prefixes that libraries put before a reason. They say which part of the library failed, which
+/// does not help the user.
 const FRAMES: [&str; 12] = [
     "error sending request",
     "client error (Connect)",
@@ -22,14 +22,14 @@ const FRAMES: [&str; 12] = [
     "failed to lookup address information",
 ];
 
-/// A library's wording of a reason, and ours.
+/// Reasons in a library's wording and in ours.
 const REASONS: [(&str, &str); 20] = [
     ("Connection refused", "connection refused: no server is listening there"),
     ("Connection reset by peer", "the other side closed the connection"),
-    ("Broken pipe", "the other side closed it"),
+    ("Broken pipe", "broken pipe: the other side closed it"),
     ("Name or service not known", "unknown host name"),
     ("No address associated with hostname", "unknown host name"),
-    ("Temporary failure in name resolution", "cannot look up the host name at the moment"),
+    ("Temporary failure in name resolution", "temporary failure while looking up the host name"),
     ("operation timed out", "no response in time"),
     ("deadline has elapsed", "no response in time"),
     ("Connection timed out", "no response in time"),
@@ -43,11 +43,11 @@ const REASONS: [(&str, &str); 20] = [
     ("invalid peer certificate: UnknownIssuer", "its certificate has an untrusted issuer"),
     ("invalid peer certificate: Expired", "its certificate has expired"),
     ("invalid peer certificate", "its certificate is invalid"),
-    ("received fatal alert", "it rejected the TLS connection"),
+    ("received fatal alert", "the server rejected the TLS connection"),
 ];
 
-/// The kernel's messages if this process, or the machine, has no descriptors left. The sandbox
-/// agent's errors have no number, so those of commands are distinguished.
+/// The kernel's messages when this process or the machine runs out of file descriptors. The error
+/// number distinguishes them from the sandbox agent's errors about commands, which have none.
 const NO_FILES: [(&str, &str); 2] = [
     ("Too many open files in system (os error 23)", MACHINE_HAS_NO_FILES),
     ("Too many open files (os error 24)", PROCESS_HAS_NO_FILES),
@@ -55,8 +55,8 @@ const NO_FILES: [(&str, &str); 2] = [
 pub(crate) const PROCESS_HAS_NO_FILES: &str = "Proctor has too many open files";
 pub(crate) const MACHINE_HAS_NO_FILES: &str = "the machine has too many open files";
 
-/// An error with its causes in one line, each once, in plain words: many client errors name only
-/// themselves.
+/// Formats an error and its causes on one line in plain words, each cause once. Many client errors
+/// do not include their causes in their own message.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = of_system(&error.to_string());
     let mut next = error.source();
@@ -70,8 +70,9 @@ pub fn with_causes(error: &dyn Error) -> String {
     plain_words(&text)
 }
 
-/// An error of the operating system, by its code and not by its text, and without its number. Any
-/// other I/O error is told like a library's.
+/// Describes an I/O error in plain words. An operating system error is recognized by its code
+/// instead of its text, and its number is removed. Any other error is rewritten like a library
+/// error.
 pub fn of_io(error: &io::Error) -> String {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
@@ -81,28 +82,28 @@ pub fn of_io(error: &io::Error) -> String {
         (EMFILE, _) => PROCESS_HAS_NO_FILES,
         (_, ErrorKind::ConnectionRefused) => "connection refused: no server is listening there",
         (_, ErrorKind::ConnectionReset) => "the other side closed the connection",
-        (_, ErrorKind::BrokenPipe) => "the other side closed it",
+        (_, ErrorKind::BrokenPipe) => "broken pipe: the other side closed it",
         (_, ErrorKind::TimedOut) => "no response in time",
         _ => return without_numbers(&error.to_string()),
     };
     plain.to_owned()
 }
 
-/// Removes library wording from a text. Any other text is unchanged.
+/// Rewrites library errors in a text. All other text is unchanged.
 pub fn plain_words(text: &str) -> String {
     text.split('\n').map(of_line).collect::<Vec<_>>().join("\n")
 }
 
 fn of_line(text: &str) -> String {
     let mut text = of_system(text);
-    let reads_data = READS_DATA.iter().any(|sign| text.contains(sign));
+    let is_parser_message = PARSER_MESSAGES.iter().any(|sign| text.contains(sign));
     let is_http = FRAMES.iter().any(|frame| text.contains(frame))
         || REASONS.iter().any(|(said, _)| text.contains(said));
     if is_http {
         let parts: Vec<&str> = text.split(": ").collect();
         let kept: Vec<&str> = parts.iter().copied().filter(|part| !is_frame(part)).collect();
         text = match kept.is_empty() {
-            // Only prefixes: at least say that the exchange failed.
+            // The text contains only prefixes.
             true => "the request failed".to_owned(),
             false => kept.join(": "),
         };
@@ -110,10 +111,10 @@ fn of_line(text: &str) -> String {
             text = text.replace(said, plain);
         }
     }
-    if reads_data { of_data(&text) } else { text }
+    if is_parser_message { of_data(&text) } else { text }
 }
 
-/// For a text that may quote others: removes only the kernel's error numbers.
+/// Rewrites only operating system errors, for text that may quote other sources.
 pub(crate) fn of_system(text: &str) -> String {
     let mut text = text.to_owned();
     for (said, plain) in NO_FILES {
@@ -128,7 +129,7 @@ fn is_frame(part: &str) -> bool {
         || part.starts_with("error decoding response body for url (")
 }
 
-/// Removes every ` (os error N)`: the words before it say the same.
+/// Removes every ` (os error N)`, because the words before it say the same.
 fn without_numbers(text: &str) -> String {
     const MARK: &str = " (os error ";
     let mut out = String::with_capacity(text.len());
@@ -147,8 +148,8 @@ fn without_numbers(text: &str) -> String {
     out + rest
 }
 
-/// Identifies a message of a JSON or TOML parser.
-const READS_DATA: [&str; 11] = [
+/// Texts that identify a message of a JSON or TOML parser.
+const PARSER_MESSAGES: [&str; 11] = [
     "invalid type: ",
     "invalid value: ",
     "invalid length ",
@@ -162,70 +163,72 @@ const READS_DATA: [&str; 11] = [
     "control character (\\u0000-\\u001F)",
 ];
 
-/// Types of values in a parser's terms (as found), and in a user's terms.
-const FOUND: [(&str, &str); 13] = [
-    ("string ", "the text "),
+/// Types of found values, in the parser's words and in the user's.
+const FOUND: [(&str, &str); 12] = [
+    ("string ", "the string "),
     ("integer ", "the number "),
     ("floating point ", "the number "),
     ("boolean ", ""),
-    ("character ", "the text "),
+    ("character ", "the character "),
     ("map", "a table"),
     ("sequence", "a list"),
-    ("null", "nothing (null)"),
-    ("unit value", "nothing (null)"),
+    ("unit value", "null"),
     ("Option value", "a value"),
     ("newtype struct", "a value"),
-    ("unit variant", "a text"),
-    ("enum", "a text"),
+    ("unit variant", "a string"),
+    ("enum", "a string"),
 ];
 
-/// What was expected.
-const EXPECTED: [(&str, &str); 11] = [
-    ("a string", "a text"),
-    ("a borrowed string", "a text"),
-    ("string or map", "a text"),
+/// Expected types, in the parser's words and in the user's.
+const EXPECTED: [(&str, &str); 10] = [
+    ("a borrowed string", "a string"),
+    ("string or map", "a string"),
     ("a boolean", "true or false"),
     ("a sequence", "a list"),
     ("a map", "a table"),
     ("a tuple", "a list"),
     ("struct ", "a table"),
     ("tuple ", "a list"),
-    ("variant identifier", "a text"),
-    ("enum ", "a text"),
+    ("variant identifier", "a string"),
+    ("enum ", "a string"),
 ];
 
-/// `PREFIX: invalid type: string "x", expected u32 at line 3 column 9` as
-/// `PREFIX: line 3: must be a whole number, but is the text "x"`.
+/// Rewrites a parser's message. For example, `PREFIX: invalid type: string "x", expected u32 at
+/// line 3 column 9` becomes `PREFIX: line 3: must be a non-negative whole number, but is the string
+/// "x"`.
 fn of_data(text: &str) -> String {
     let (body, place) = split_place(text);
-    let told = typed(body, "invalid type: ")
-        .or_else(|| typed(body, "invalid value: "))
-        .or_else(|| worded(body, "missing field `", |key, _| format!("missing key `{key}`")))
-        .or_else(|| worded(body, "duplicate field `", |key, _| format!("duplicate key `{key}`")))
+    let message = type_error(body, "invalid type: ")
+        .or_else(|| type_error(body, "invalid value: "))
+        .or_else(|| named_error(body, "missing field `", |key, _| format!("missing key `{key}`")))
         .or_else(|| {
-            worded(body, "unknown field `", |key, rest| {
+            named_error(body, "duplicate field `", |key, _| format!("duplicate key `{key}`"))
+        })
+        .or_else(|| {
+            named_error(body, "unknown field `", |key, rest| {
                 format!("unknown key `{key}`{}", choices(rest))
             })
         })
         .or_else(|| {
-            worded(body, "unknown variant `", |value, rest| {
+            named_error(body, "unknown variant `", |value, rest| {
                 format!("unknown value `{value}`{}", choices(rest))
             })
         })
-        .or_else(|| cut(body))
-        .or_else(|| syntax(body, place.is_some()));
-    let Some((before, told)) = told else { return text.to_owned() };
+        .or_else(|| truncated(body))
+        .or_else(|| syntax_error(body, place.is_some()));
+    let Some((before, message)) = message else { return text.to_owned() };
     let (line, behind) = match place {
-        // The first line may be the only one, as in rows and journals, whose own lines are reported
-        // before.
+        // Line 1 is left out. It may be the only line, as in rows and journals, where the caller
+        // has already named the line of the file.
         Some(("1", behind)) => (String::new(), behind),
         Some((line, behind)) => (format!("line {line}: "), behind),
         None => (String::new(), ""),
     };
-    format!("{before}{line}{told}{behind}")
+    format!("{before}{line}{message}{behind}")
 }
 
-/// The text before ` at line L column C`, the line, and what follows.
+/// Splits off ` at line L column C`. Returns the text before it, and the line with the text after
+/// it.
 fn split_place(text: &str) -> (&str, Option<(&str, &str)>) {
     const MARK: &str = " at line ";
     let found = text.rfind(MARK).and_then(|at| {
@@ -235,7 +238,7 @@ fn split_place(text: &str) -> (&str, Option<(&str, &str)>) {
         (!line.is_empty()).then(|| (&text[..at], line, &rest[digits(rest)..]))
     });
     match found {
-        // The column of a long line helps nobody.
+        // The column is left out, because it does not help with long lines.
         Some((body, line, behind)) => (body, Some((line, behind))),
         None => (text, None),
     }
@@ -245,7 +248,7 @@ fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-fn typed<'t>(body: &'t str, mark: &str) -> Option<(&'t str, String)> {
+fn type_error<'t>(body: &'t str, mark: &str) -> Option<(&'t str, String)> {
     let at = body.find(mark)?;
     let (found, expected) = body[at + mark.len()..].rsplit_once(", expected ")?;
     let expected = expected.trim_end();
@@ -253,10 +256,10 @@ fn typed<'t>(body: &'t str, mark: &str) -> Option<(&'t str, String)> {
         .iter()
         .find_map(|(said, plain)| Some(format!("{plain}{}", found.strip_prefix(said)?)))
         .unwrap_or_else(|| found.to_owned());
-    Some((&body[..at], format!("must be {}, but is {found}", wanted(expected))))
+    Some((&body[..at], format!("must be {}, but is {found}", expected_type(expected))))
 }
 
-fn wanted(expected: &str) -> String {
+fn expected_type(expected: &str) -> String {
     let whole = ["u8", "u16", "u32", "u64", "usize"];
     let signed = ["i8", "i16", "i32", "i64", "isize"];
     if whole.contains(&expected) || expected.starts_with("a nonzero u") {
@@ -275,7 +278,7 @@ fn wanted(expected: &str) -> String {
     known.map_or_else(|| expected.to_owned(), |(_, plain)| (*plain).to_owned())
 }
 
-fn worded<'t>(
+fn named_error<'t>(
     body: &'t str,
     mark: &str,
     say: impl Fn(&str, &str) -> String,
@@ -285,7 +288,7 @@ fn worded<'t>(
     Some((&body[..at], say(name, rest)))
 }
 
-/// `, expected one of `a`, `b`` as `; expected one of `a`, `b``.
+/// Rewrites the list of expected names: `, expected one of ...` becomes `; expected one of ...`.
 fn choices(rest: &str) -> String {
     let rest = rest.trim_end();
     if let Some(names) = rest.strip_prefix(", expected one of ") {
@@ -297,13 +300,14 @@ fn choices(rest: &str) -> String {
     }
 }
 
-fn cut(body: &str) -> Option<(&str, String)> {
+fn truncated(body: &str) -> Option<(&str, String)> {
     let at = body.find("EOF while parsing ")?;
     Some((&body[..at], "it is truncated".to_owned()))
 }
 
-/// Any other message of a JSON parser has a place.
-fn syntax(body: &str, placed: bool) -> Option<(&str, String)> {
+/// Rewrites any other message of a JSON parser. Syntax errors always have a line, so text without
+/// one is not rewritten.
+fn syntax_error(body: &str, placed: bool) -> Option<(&str, String)> {
     const SAID: [&str; 9] = [
         "expected value",
         "expected ident",
@@ -317,8 +321,8 @@ fn syntax(body: &str, placed: bool) -> Option<(&str, String)> {
     ];
     let at = SAID.iter().filter_map(|said| body.find(said)).min()?;
     let is_shape = body[at..].starts_with("data did not match");
-    let told = if is_shape { "it has no known format" } else { "invalid JSON" };
-    (placed || is_shape).then(|| (&body[..at], told.to_owned()))
+    let message = if is_shape { "it matches no known format" } else { "invalid JSON" };
+    (placed || is_shape).then(|| (&body[..at], message.to_owned()))
 }
 
 #[cfg(test)]
@@ -358,17 +362,17 @@ mod tests {
         ("Too many open files in system (os error 23)", MACHINE_HAS_NO_FILES),
         (
             "r.json: invalid type: string \"x\", expected u32 at line 3 column 9",
-            "r.json: line 3: must be a non-negative whole number, but is the text \"x\"",
+            "r.json: line 3: must be a non-negative whole number, but is the string \"x\"",
         ),
         (
             "invalid type: integer `5`, expected a string at line 1 column 9",
-            "must be a text, but is the number `5`",
+            "must be a string, but is the number `5`",
         ),
         (
             "invalid type: map, expected a sequence at line 1 column 9",
             "must be a list, but is a table",
         ),
-        ("invalid type: null, expected struct Task", "must be a table, but is nothing (null)"),
+        ("invalid type: null, expected struct Task", "must be a table, but is null"),
         (
             "invalid value: integer `-1`, expected u64",
             "must be a non-negative whole number, but is the number `-1`",
@@ -393,13 +397,13 @@ mod tests {
     fn plain_words_rewrites_library_errors() {
         for (said, plain) in TABLE {
             assert_eq!(plain_words(said), plain, "{said}");
-            assert_eq!(plain_words(plain), plain, "told twice");
+            assert_eq!(plain_words(plain), plain, "rewritten twice");
         }
     }
 
-    /// The same by code and by text.
+    /// Both functions describe a system error with the same words.
     #[test]
-    fn errors_of_the_system_are_told_by_their_code() {
+    fn of_io_and_plain_words_agree_on_system_errors() {
         for code in [2, 13, 23, 24, 28, 32, 104, 110, 111] {
             let error = io::Error::from_raw_os_error(code);
             assert_eq!(of_io(&error), plain_words(&error.to_string()));

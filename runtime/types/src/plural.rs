@@ -1,32 +1,36 @@
-//! Counts in sentences.
+//! Formats counts and lists for sentences.
 
 use std::fmt;
 
-/// Maximum number of names in a message; the rest is counted.
+/// Maximum number of names in a message. The others are counted.
 const NAMED: usize = 3;
 
-/// A count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. The only place that forms
-/// plurals, so that no message says "1 tasks". In several words, the last is the noun:
-/// `2 tool calls`.
+/// Formats a count with its noun: `1 task`, `2 tasks`, `0 tries`, `3 boxes`. The only place that
+/// forms plurals, so that no message says "1 tasks". If `noun` has several words, the last one is
+/// pluralized: `2 tool calls`.
 pub fn plural<N: fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
-    if count == N::from(1) { format!("{count} {noun}") } else { format!("{count} {}", many(noun)) }
+    if count == N::from(1) {
+        format!("{count} {noun}")
+    } else {
+        format!("{count} {}", pluralize(noun))
+    }
 }
 
-/// The noun alone, in the number for the count.
+/// Returns only the noun, in the singular or plural form for the count.
 pub fn noun_of<N: PartialEq + From<u8>>(count: N, noun: &str) -> String {
-    if count == N::from(1) { noun.to_owned() } else { many(noun) }
+    if count == N::from(1) { noun.to_owned() } else { pluralize(noun) }
 }
 
-fn many(noun: &str) -> String {
+fn pluralize(noun: &str) -> String {
     let before_y = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
     if let Some(stem) = before_y {
         return format!("{stem}ies");
     }
-    let hisses = ["s", "x", "z", "ch", "sh"].iter().any(|end| noun.ends_with(end));
-    format!("{noun}{}", if hisses { "es" } else { "s" })
+    let takes_es = ["s", "x", "z", "ch", "sh"].iter().any(|end| noun.ends_with(end));
+    format!("{noun}{}", if takes_es { "es" } else { "s" })
 }
 
-/// The first of many, and the number of the rest.
+/// Joins the first items and counts the others: `a, b, c and 2 more`.
 pub fn first_of(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);
@@ -42,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_one_and_all_else_is_many() {
+    fn plural_is_singular_only_for_one() {
         assert_eq!(plural(1_u64, "task"), "1 task");
         assert_eq!(plural(0_usize, "task"), "0 tasks");
         assert_eq!(plural(2_u32, "tool call"), "2 tool calls");

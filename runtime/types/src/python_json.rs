@@ -1,4 +1,4 @@
-//! JSON as Python writes it.
+//! Parses JSON as written by Python.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 /// Parses JSON as written by Python's `json` module.
 ///
-/// Python writes three words that are not JSON, `NaN`, `Infinity` and `-Infinity`: each becomes
-/// `null`. It writes half a surrogate pair as a separate escape: each becomes U+FFFD.
+/// Python writes the literals `NaN`, `Infinity` and `-Infinity`, which are not JSON: each becomes
+/// `null`. It also escapes unpaired surrogates: each becomes U+FFFD.
 ///
 /// # Errors
-/// The text is invalid JSON in another way. The error refers to the original text.
+/// The text is invalid JSON for any other reason. The error refers to the original text.
 pub fn python_json(text: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(text).or_else(|error| match repaired(text) {
         Cow::Borrowed(_) => Err(error),
@@ -18,7 +18,7 @@ pub fn python_json(text: &[u8]) -> serde_json::Result<Value> {
     })
 }
 
-/// The text in standard JSON. Borrowed if there is nothing to repair.
+/// Converts the text to standard JSON. Borrowed if there is nothing to repair.
 fn repaired(text: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     let (mut copied, mut at, mut in_string) = (0, 0, false);
@@ -57,10 +57,10 @@ fn repaired(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The length of an escape, and its replacement.
+/// Returns the length of the escape at the start of the text, and its replacement if it needs one.
 fn escape(rest: &[u8]) -> (usize, Option<&'static [u8]>) {
     match unit(rest) {
-        // A complete pair is kept.
+        // A complete surrogate pair is kept.
         Some(0xd800..=0xdbff) if matches!(rest.get(6..).and_then(unit), Some(0xdc00..=0xdfff)) => {
             (12, None)
         }
@@ -69,7 +69,7 @@ fn escape(rest: &[u8]) -> (usize, Option<&'static [u8]>) {
     }
 }
 
-/// The code unit of `\uXXXX`.
+/// Parses the code unit of `\uXXXX`.
 fn unit(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     let digits = std::str::from_utf8(digits).ok()?;
@@ -81,7 +81,7 @@ fn is_word(rest: &[u8], wanted: &str) -> bool {
     after.is_some_and(|after| word(after) == 0)
 }
 
-/// The length of the word at the start of the text.
+/// Returns the length of the word at the start of the text.
 fn word(text: &[u8]) -> usize {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     text.iter().position(|byte| !is_part(byte)).unwrap_or(text.len())
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_python_writes_is_read() {
+    fn python_json_accepts_python_literals_and_unpaired_surrogates() {
         for (text, value) in [
             (
                 r#"{"a": NaN, "b": Infinity, "c": -Infinity}"#,
@@ -102,10 +102,10 @@ mod tests {
             ),
             (r"[NaN,-Infinity]", json!([null, null])),
             ("NaN", json!(null)),
-            // Words within a string, and escapes, are unchanged.
+            // Literals and escapes inside strings are unchanged.
             (r#"{"a": "NaN \" Infinity", "b": NaN}"#, json!({"a": "NaN \" Infinity", "b": null})),
             (r#"{"a": "x\\", "b": NaN}"#, json!({"a": "x\\", "b": null})),
-            // Halves of pairs, and a complete one.
+            // Unpaired surrogates, and a complete pair.
             (
                 r#"["\ud83d", "\udc00x", "\ud83d\ud83d\ude00"]"#,
                 json!(["\u{fffd}", "\u{fffd}x", "\u{fffd}😀"]),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_otherwise_is_told_of_the_text_as_it_stands() {
+    fn python_json_errors_refer_to_the_original_text() {
         for text in [
             "{\"a\": NaNa}",
             "{\"a\": nan}",

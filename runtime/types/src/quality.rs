@@ -1,5 +1,5 @@
-//! The quality of a dataset's tasks: known problems of each, stored beside the dataset like a
-//! certificate.
+//! The quality of a dataset's tasks: the known problems of each task, stored next to the dataset
+//! like a certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{TaskId, plural};
 
-/// The version of the file's format. A report rejects other versions.
+/// The version of the file format. Reports reject other versions.
 pub const QUALITY_SCHEMA: u32 = 1;
 
 /// Written by `proctor tasks quality --out FILE`, read by `proctor report --quality FILE`.
@@ -18,44 +18,43 @@ pub struct QualityFile {
     pub schema_version: u32,
     /// The version of Proctor that wrote it.
     pub proctor: String,
-    /// Seconds since the Unix epoch.
+    /// When it was written, in seconds since the Unix epoch.
     pub made: u64,
-    /// SHA-256 of the digests of the tasks, sorted.
+    /// SHA-256 of the sorted task digests.
     pub dataset: String,
     /// SHA-256 of the certificate that was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
-    /// Each task of the dataset, in order.
+    /// The dataset's tasks, in order.
     pub tasks: Vec<TaskQuality>,
 }
 
-/// The problems of one task.
+/// The known problems of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskQuality {
     /// The task's id.
     pub task: TaskId,
-    /// SHA-256 of the task's canonical JSON: the file says nothing about a task that has changed
+    /// SHA-256 of the task's canonical JSON. The entry does not apply to a task that has changed
     /// since.
     pub digest: String,
-    /// Why a score without the task is worth a look. Empty: no known problem.
+    /// Reasons to look at the score without this task. Empty if there is no known problem.
     pub marks: BTreeSet<QualityMark>,
-    /// The share of gold's code that is also in the statement, from 0 to 1. Null: there is too
-    /// little code, or no gold.
+    /// The share of gold's code that is also in the statement, from 0 to 1. Null if there is no
+    /// gold, or too little code.
     #[serde(default, deserialize_with = "share")]
     pub leak_score: Option<f64>,
-    /// Whether gold failed in some run of the certificate. Null: not certified; the same applies to
-    /// the fields up to `attacks`.
+    /// Whether gold failed in any run of the certificate. Null if the task is not certified.
     pub gold_fails: Option<bool>,
-    /// Whether an empty patch resolved it in some run.
+    /// Whether an empty patch resolved the task in any run. Null if the task is not certified.
     pub noop_passes: Option<bool>,
-    /// Ids whose status differed between runs.
+    /// Test ids whose status differed between runs.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub flaky: BTreeSet<String>,
-    /// Ids that failed only with half the CPUs and memory.
+    /// Test ids that failed only with half the CPUs and memory.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub resource_sensitive: BTreeSet<String>,
-    /// Attacks that resolved it, by policy. Null: it was not attacked.
+    /// Attacks that resolved the task, by policy. Null if the task was not attacked.
     pub attacks: Option<BTreeMap<String, Vec<String>>>,
     /// Earlier tasks of the dataset that require the same work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,19 +65,19 @@ pub struct TaskQuality {
     pub date: Signs,
 }
 
-/// A task's problem.
+/// A known problem of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QualityMark {
     /// The statement reveals much of the solution.
     Leaky,
-    /// The solution does not always resolve it.
+    /// The gold patch does not always resolve the task.
     GoldFails,
-    /// An empty patch resolves it.
+    /// An empty patch resolves the task.
     NoopPasses,
-    /// A test that counts has varying results.
+    /// The result of a test that counts varies between runs.
     Flaky,
-    /// An attack resolves it under the policy that counts.
+    /// An attack resolves the task under the policy that counts.
     Attacked,
     /// An earlier task requires the same work.
     Duplicate,
@@ -97,17 +96,17 @@ impl std::fmt::Display for QualityMark {
     }
 }
 
-/// What is known about one dependency of a task's tests. A sign does not mark a task: it is a line
-/// of text, not a run.
+/// Signs that a task's tests depend on something, such as the network. A sign is a line of text and
+/// not the result of a run, so it does not mark the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signs {
-    /// How it is known.
+    /// How the dependency was determined.
     pub by: SignedBy,
     /// Lines of tests that seem to have the dependency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Sign>,
-    /// How many more there are.
+    /// Number of further lines that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
 }
@@ -117,11 +116,12 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// How a dependency is known.
+/// How a dependency was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignedBy {
-    /// Gold resolved the task in every run of the certificate without it, so there is none.
+    /// Runs show that there is no dependency: gold resolved the task without it in every run of the
+    /// certificate.
     Runs,
     /// The readable text of the tests was searched.
     Text,
@@ -129,13 +129,13 @@ pub enum SignedBy {
     Nothing,
 }
 
-/// One line of a test.
+/// A line of a test that seems to have a dependency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sign {
-    /// The id of its test, or its file.
+    /// The id of the test, or its file.
     pub test: String,
-    /// Counted from 1, in the file or in what the test patch adds to it.
+    /// Line number, counted from 1 in the file or in the lines that the test patch adds to it.
     pub line: usize,
     /// The line's text.
     pub text: String,
@@ -152,12 +152,13 @@ fn share<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Er
 }
 
 impl QualityFile {
-    /// The problems of the task's present version. `None` if the file does not cover it.
+    /// Returns the known problems of this version of the task, or `None` if the file does not cover
+    /// it.
     pub fn of(&self, task: &TaskId, digest: &str) -> Option<&TaskQuality> {
         self.tasks.iter().find(|one| one.task == *task && one.digest == digest)
     }
 
-    /// A report's sentence about its own tasks.
+    /// Returns a sentence about the quality of a report's tasks.
     pub fn cite<'a>(&self, digests: impl IntoIterator<Item = (&'a TaskId, &'a str)>) -> String {
         let known: Vec<Option<&TaskQuality>> =
             digests.into_iter().map(|(task, digest)| self.of(task, digest)).collect();
@@ -198,8 +199,8 @@ mod tests {
             file(share).unwrap();
         }
         for share in ["7.5", "-0.1", "1.001"] {
-            let told = file(share).unwrap_err().to_string();
-            assert!(told.contains("between 0 and 1, not ") && told.contains("line 1"), "{told}");
+            let error = file(share).unwrap_err().to_string();
+            assert!(error.contains("between 0 and 1, not ") && error.contains("line 1"), "{error}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Why a trial did not resolve its task: one of a closed set, determined without a model.
-//! `docs/report.md` defines each and their precedence.
+//! Why a trial did not resolve its task: one of a fixed set of reasons, determined without a model.
+//! `docs/report.md` defines the reasons and their precedence.
 
 use std::fmt;
 
@@ -7,33 +7,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Ending, ExitCause, Outcome, Verdict};
 
-/// The closed set. If exceptions are equally frequent, the first in this order counts.
+/// Why a trial did not resolve its task. If several kinds of exceptions are equally frequent, the
+/// reason listed first here counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// It submitted without changing anything.
+    /// The agent submitted without changing anything.
     NeverEdited,
     /// The model edited files and never ran anything afterwards.
     EditedNeverRan,
     /// Most failures are imports or names that cannot be resolved, or code that cannot be parsed.
     ImportOrNameError,
-    /// Most failures are of types or attributes.
+    /// Most failures are type or attribute errors.
     TypeOrAttributeError,
-    /// Most failures are assertions, or any other exception.
+    /// Most failures are assertions or other exceptions.
     Assertion,
     /// The tests did not end in time.
     TimeOut,
-    /// Every fail-to-pass test passes, and a test that passed before does not.
+    /// Every fail-to-pass test passes, but a test that passed before fails.
     BrokePassToPass,
-    /// It ended without a submission: a crash, a loop, an empty turn.
+    /// The scaffold ended without a submission: a crash, a loop or an empty turn.
     GaveUp,
-    /// One of its own limits ended it.
+    /// The trial reached one of its own limits.
     OutOfBudget,
     /// The model refused.
     Refused,
-    /// None of its tool calls could be parsed, or it ended because of that.
+    /// None of the trial's tool calls could be parsed, or the trial ended because of calls that
+    /// could not be parsed.
     FormatErrors,
-    /// It has no verdict: a fault, a failed grading, a damaged record.
+    /// The trial has no verdict: a fault, a failed grading or a damaged record.
     Infrastructure,
 }
 
@@ -54,23 +56,23 @@ impl Reason {
         Self::Infrastructure,
     ];
 
-    /// The reason from the ending alone. A submission has none, nor does an end from outside: a
-    /// shared limit, an interruption.
+    /// Returns the reason that the ending alone gives. Submissions, shared limits and interruptions
+    /// have none.
     pub fn of_ending(ending: &Ending) -> Option<Self> {
         match ending {
             Ending::InfrastructureFault { .. } => Some(Self::Infrastructure),
             _ if ending.is_unfinished() => None,
             Ending::Budget { .. } => Some(Self::OutOfBudget),
             Ending::ModelRefused { .. } => Some(Self::Refused),
-            // It ended by itself: its result shows why.
+            // The scaffold ended by itself, so the test results show the reason.
             Ending::ScaffoldExited { cause: ExitCause::Finished, .. } => None,
             Ending::ScaffoldExited { .. } => Some(Self::GaveUp),
             Ending::Submitted | Ending::Cancelled => None,
         }
     }
 
-    /// The reason from ending, patch and verdict if the record was not read. `unasked`: no verdict
-    /// was requested yet.
+    /// Returns the reason from the ending, the patch and the verdict, without the record. `unasked`
+    /// means that no verdict was requested yet.
     pub fn of(
         outcome: Option<&Outcome>,
         verdict: Option<&Verdict>,
@@ -78,7 +80,7 @@ impl Reason {
         unasked: bool,
     ) -> Option<Self> {
         let Some(verdict) = verdict else {
-            // It ended without a result: grading failed, or its record is damaged.
+            // The trial ended without a verdict: grading failed, or the record is damaged.
             let broken =
                 |ending: &Ending| ending.is_fault() || !(unasked || ending.is_unfinished());
             return outcome.filter(|one| broken(&one.ending)).map(|_| Self::Infrastructure);
@@ -95,7 +97,7 @@ impl Reason {
         })
     }
 
-    /// Its name in a record.
+    /// Returns the name used in the record.
     pub fn name(self) -> &'static str {
         match self {
             Self::NeverEdited => "never_edited",
@@ -121,7 +123,7 @@ impl fmt::Display for Reason {
 }
 
 impl Verdict {
-    /// Whether every fail-to-pass test passed, and some test that passed before no longer does.
+    /// Whether every fail-to-pass test passed, but some test that passed before no longer does.
     pub fn broke_pass_to_pass(&self) -> bool {
         let all_new = self.fail_to_pass.failed.is_empty() && !self.fail_to_pass.passed.is_empty();
         all_new && !self.pass_to_pass.failed.is_empty()
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_written_as_it_is_shown() {
+    fn reason_names_match_serialized_names() {
         for reason in Reason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.name());
         }

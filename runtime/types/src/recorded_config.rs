@@ -1,4 +1,4 @@
-//! The configuration of a run, as `run.json` holds it.
+//! The configuration of a run, as stored in `run.json`.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -7,73 +7,74 @@ use serde_json::{Map, Value};
 
 use crate::{CacheFile, EndpointRates, GradingFile, ModelSpec, ResumeFile};
 
-/// The version of [`RecordedConfig`]. Increase it with each key or value that an older Proctor would
-/// reject or misread. A Proctor reads all versions up to its own, and rejects later ones by name.
+/// The version of [`RecordedConfig`]. Increase it with each key or value that older versions of Proctor would reject
+/// or misread. Proctor reads all versions up to its own and rejects later ones.
 ///
-/// 1. `run.json` names no version.
-/// 2. `[cache]`.
+/// 1. `run.json` has no version.
+/// 2. Adds `[cache]`.
 pub const CONFIG_VERSION: u32 = 2;
 
-/// The version of a `run.json` that names none.
+/// The version of a `run.json` without `config_version`.
 pub(crate) fn first_config() -> u32 {
     1
 }
 
-/// The resolved configuration of a run. Its fields are the keys that later commands use. All other
-/// keys are kept as they are written. A key that is absent has its default.
+/// The resolved configuration of a run. Its named fields are the keys that later commands use. All
+/// other keys are kept unchanged. Absent keys have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedConfig {
-    /// All other keys. They come first, as in a configuration.
+    /// All other keys. They are serialized first, as in a configuration.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The arms as written. `RunRecord::arms` has them resolved.
+    /// The arms as configured. `RunRecord::arms` has the resolved arms.
     pub arms: Vec<RecordedArm>,
     /// Models by the name that arms use.
     pub models: BTreeMap<String, ModelSpec>,
     /// How patches are graded.
     pub grading: GradingFile,
-    /// What is kept of a trial so that it can be resumed.
+    /// Limits on the state that is kept for resuming a trial.
     #[serde(skip_serializing_if = "ResumeFile::is_default")]
     pub resume: ResumeFile,
-    /// What a machine keeps between runs.
+    /// Limits on the files that a machine keeps between runs.
     #[serde(skip_serializing_if = "CacheFile::is_default")]
     pub cache: CacheFile,
-    /// Rate limits by their names.
+    /// Rate limits, by table name.
     pub endpoints: BTreeMap<String, EndpointRates>,
 }
 
 impl RecordedConfig {
-    /// Whether the arm names this model of the configuration.
+    /// Whether the arm uses the model with this name.
     pub fn uses_model(&self, arm: &str, model: &str) -> bool {
         self.arms.iter().any(|one| one.name == arm && one.model.as_deref() == Some(model))
     }
 }
 
-/// An arm as written.
+/// An arm as configured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedArm {
     /// The arm's name.
     pub name: String,
-    /// The scaffold's name, or the file of its manifest or function. The resolved arm has a name.
+    /// The scaffold's name, or the path of its manifest or function. The resolved arm always has a
+    /// name.
     pub scaffold: String,
-    /// The Python interpreter of a function.
+    /// The Python interpreter that runs a function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interpreter: Option<PathBuf>,
-    /// The scaffold's own options. The resolved arm knows files among them by content.
+    /// Scaffold-specific settings. In the resolved arm, files are identified by their content.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub settings: Map<String, Value>,
-    /// The name of its model in the configuration.
+    /// The name of the arm's model in the configuration.
     pub model: Option<String>,
     /// All other keys.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The trajectory that it replays. The resolved arm knows it by content.
+    /// The trajectory that the arm replays. The resolved arm identifies it by its content.
     pub replay: Option<PathBuf>,
 }
 
-/// Reads a configuration. `null` stands for an empty one.
+/// Deserializes a configuration. `null` becomes an empty one.
 pub(crate) fn or_null<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<RecordedConfig, D::Error> {

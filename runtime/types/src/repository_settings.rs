@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `repository_settings` of an arm: what happens to an agent's own settings files in the task's repository.
+/// `repository_settings` of an arm: how to handle an agent's own settings files in the task's repository.
 ///
 /// Such files hold permissions, hooks, limits and MCP servers (`.claude/settings.json`, `opencode.json`). Knowledge
 /// files such as `AGENTS.md` stay visible in both cases.
@@ -18,16 +18,16 @@ pub enum RepositorySettings {
 }
 
 impl RepositorySettings {
-    /// Its key in the settings of an arm.
+    /// The key in the settings of an arm.
     pub const KEY: &'static str = "repository_settings";
 
-    /// Whether it is the default. Serde omits the key then, so that arms planned before the key
+    /// Whether this is the default. Serde then omits the key, so that arms planned before the key
     /// existed keep their ids.
     pub fn is_ignore(&self) -> bool {
         *self == Self::Ignore
     }
 
-    /// Its name in configurations.
+    /// Returns the name used in configurations.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ignore => "ignore",

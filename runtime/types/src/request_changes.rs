@@ -1,4 +1,4 @@
-//! What the gateway changed in the requests of a trial.
+//! Changes that the gateway made to the requests of a trial.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Loss, LossKind};
 
-/// The number of requests by change.
+/// Number of changed requests, by change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestChanges {
-    /// Repairs, by the names of `configs/repairs.toml`: the endpoint rejected the form of a request.
+    /// Repairs of requests whose form the endpoint rejected, by their names in `configs/repairs.toml`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repairs: BTreeMap<String, u64>,
-    /// Fields that the endpoint's format lacks and that were not restored.
+    /// Fields that were lost because the endpoint's format lacks them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub losses: BTreeMap<String, u64>,
 }
 
 impl RequestChanges {
-    /// Returns whether there were no changes.
+    /// Whether there were no changes.
     pub fn is_empty(&self) -> bool {
         self.repairs.is_empty() && self.losses.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Requests of a client in a sandbox: which belong to its main conversation (the table `[requests]`
-//! of a manifest), and the traffic so far.
+//! Model requests of a client in a sandbox: the rules that classify them (`[requests]` of a
+//! manifest), and the traffic so far.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Answer, RequestClass};
 
-/// Classes of requests. The first matching rule decides, otherwise `default`.
+/// Rules that classify requests. The first matching rule decides. If none matches, `default`
+/// applies.
 ///
 /// ```toml
 /// [requests]
@@ -32,8 +33,8 @@ pub struct RequestRules {
     pub sub_agents: Option<SubAgentRules>,
 }
 
-/// `[requests.sub_agents]`: how main requests of sub-agents differ from the agent's own. They are steps like any other,
-/// but no `main_steps`.
+/// `[requests.sub_agents]`: how main requests of sub-agents differ from the agent's own. They count as steps, but not
+/// as `main_steps`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SubAgentRules {
@@ -55,14 +56,15 @@ pub struct SubAgentRules {
 /// The conversation of a sub-agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
-    /// The client's name for it, or derived from its first message.
+    /// The client's id for the conversation, or an id derived from its first message.
     pub id: String,
-    /// The conversation that started it. Absent: the agent itself, or unknown.
+    /// The conversation that started this one. Absent if the agent itself started it, or if this is
+    /// unknown.
     pub parent: Option<String>,
 }
 
-/// Conditions that must all hold. An absent condition always holds. Whole texts are compared, `*` matches any
-/// characters, and header names ignore case.
+/// Assigns a class to requests that meet all conditions. An absent condition is always met. Patterns must match the
+/// whole text, `*` matches any characters, and header names ignore case.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestRule {
@@ -91,11 +93,11 @@ pub struct RequestRule {
 /// What a client in a sandbox has requested from the model endpoint so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Traffic {
-    /// Requests in flight to the model.
+    /// Number of requests in flight to the model.
     pub in_flight: usize,
-    /// Requests received, including refused ones.
+    /// Number of requests received, including refused ones.
     pub requests: u64,
-    /// Consecutive refused requests since the last response.
+    /// Number of requests refused since the last response.
     pub refused: u64,
     /// The last delivered response of the main conversation.
     pub answer: Option<Answer>,

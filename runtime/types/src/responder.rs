@@ -1,4 +1,4 @@
-//! Who served a response: a router may serve one arm with several models, providers and servers.
+//! The model, provider and server that produced a response. A router may use several for one arm.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -83,7 +83,7 @@ impl Responders {
         }
     }
 
-    /// Whether no response named a responder. Serde omits the key then.
+    /// Whether no response named a responder. Serde then omits the key.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -93,7 +93,7 @@ impl Responders {
         self.0.len() > 1
     }
 
-    /// Each with its number of responses, the most frequent first.
+    /// Returns each responder with its number of responses, most frequent first.
     pub fn by_count(&self) -> Vec<(&Responder, u64)> {
         let mut all: Vec<(&Responder, u64)> =
             self.0.iter().map(|(responder, responses)| (responder, *responses)).collect();
@@ -125,12 +125,12 @@ mod tests {
         all.add(&responder("m-mini", None));
         all.add(&responder("m-mini", None));
         assert!(all.is_mixture());
-        let told: Vec<String> = all
+        let lines: Vec<String> = all
             .by_count()
             .into_iter()
             .map(|(responder, count)| format!("{count} {responder}"))
             .collect();
-        assert_eq!(told, ["2 `m-mini`", "1 `m` from A"]);
+        assert_eq!(lines, ["2 `m-mini`", "1 `m` from A"]);
         let written = serde_json::to_value(&all).unwrap();
         assert_eq!(
             written,

@@ -1,4 +1,4 @@
-//! A run: a plan's trials in one directory.
+//! A run: the trials of a plan, in one directory.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -10,44 +10,45 @@ use crate::{
     recorded_config::{first_config, or_null},
 };
 
-/// The format of a run directory: increased also with the version of its events or of its arms'
-/// factors.
+/// The version of the run directory's format. Increase it also when the version of events or of arm
+/// factors changes.
 pub const RUN_SCHEMA: u32 = 2;
 
-/// The version of the rules by which an end is attributed to the model, the scaffold or the
-/// infrastructure, and by which tests are graded. Increase it with each change of these rules that
-/// could change a recorded outcome or verdict.
+/// The version of the rules that attribute an ending to the model, the scaffold or the
+/// infrastructure, and that grade tests. Increase it with each change that could change a recorded
+/// outcome or verdict.
 ///
-/// 1. `run.json` names no rules.
-/// 2. Endpoint errors are recognized positively (`configs/rejections.toml`), an overflow requires
-///    Proctor's own count, and totals and exit statuses of test runs must agree with their results.
+/// 1. `run.json` has no `rules`.
+/// 2. Endpoint errors must match `configs/rejections.toml`, a context overflow must be confirmed by
+///    Proctor's own token count, and totals and exit statuses of test runs must agree with their
+///    results.
 pub const RULES: u32 = 2;
 
-/// The rules of a `run.json` that names none.
+/// The version of the rules of a `run.json` without `rules`.
 fn first_rules() -> u32 {
     1
 }
 
-/// `run.json`: everything that `resume`, `grade` and `report` need, and the origin of the numbers
+/// `run.json`: everything that `resume`, `grade` and `report` need, and the origin of the results
 /// for readers. Prices, jobs, paths and the host are recorded but not compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// [`RUN_SCHEMA`] when the run was made. A run of another version is rejected by name.
+    /// [`RUN_SCHEMA`] when the run was created. Runs of other versions are rejected.
     pub schema_version: u32,
-    /// The version of Proctor that made the run.
+    /// The version of Proctor that created the run.
     pub proctor: String,
-    /// [`RULES`] when the run was made. A run never mixes two.
+    /// [`RULES`] when the run was created. A run never mixes two versions.
     #[serde(default = "first_rules")]
     pub rules: u32,
-    /// Seconds since the Unix epoch.
+    /// When the run was created, in seconds since the Unix epoch.
     pub created: u64,
-    /// Attempts of each arm at each task.
+    /// Number of attempts of each arm at each task.
     pub attempts: u32,
-    /// Concurrent trials.
+    /// Maximum number of concurrent trials.
     pub jobs: usize,
-    /// In plan order, which reports keep.
+    /// The arms in plan order, which reports keep.
     pub arms: Vec<Arm>,
-    /// In plan order.
+    /// The tasks in plan order.
     pub tasks: Vec<RunTask>,
     /// [`CONFIG_VERSION`](crate::CONFIG_VERSION) when `config` was written.
     #[serde(default = "first_config")]
@@ -55,7 +56,8 @@ pub struct RunRecord {
     /// The resolved configuration.
     #[serde(deserialize_with = "or_null")]
     pub config: RecordedConfig,
-    /// The machine that made the run, for readers: operating system and architecture.
+    /// The operating system and architecture of the machine that created the run. For information
+    /// only.
     pub host: Value,
     /// SHA-256 of the sandbox agent of this run.
     pub agent: String,
@@ -65,46 +67,46 @@ pub struct RunRecord {
     /// How grading treats tests that the certificate lists as unreliable.
     #[serde(default)]
     pub flaky: FlakePolicy,
-    /// Which of the configuration's tasks were selected. Absent: all.
+    /// Which of the configured tasks were selected. Absent if all were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
-    /// Combinations of task, arm and attempt that are not part of the run: an import has the trials
-    /// of its files and invents no others.
+    /// Combinations of task, arm and attempt that are not part of the run. An import contains only
+    /// the trials of its files.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub absent: BTreeSet<TrialId>,
-    /// Changes of the plan after it was made, in order.
+    /// Later changes to the plan, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<RunChange>,
 }
 
-/// `run --tasks GLOB --limit N`: some of the tasks that a configuration names.
+/// The subset of the configured tasks that `run --tasks GLOB --limit N` selects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// The glob for ids.
+    /// The glob that task ids must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<String>,
-    /// How many of these were drawn, by the SHA-256 of seed and id: a larger sample contains the
-    /// smaller one.
+    /// How many of the matching tasks were drawn. The SHA-256 of seed and id orders the tasks, so a
+    /// larger sample contains a smaller one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// The seed of the sample.
     pub seed: u64,
-    /// Number of tasks that the configuration names.
+    /// Number of configured tasks.
     pub of: u64,
 }
 
 /// An extension of a run, or a re-run of some of its trials.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunChange {
-    /// Seconds since the Unix epoch.
+    /// When the change was made, in seconds since the Unix epoch.
     pub at: u64,
     /// The version of Proctor that made the change.
     pub proctor: String,
-    /// The change, for readers.
+    /// A description of the change.
     pub change: String,
 }
 
-/// A task of the plan, complete as planned: later changes of the dataset do not affect the run.
+/// A planned task, stored in full so that later changes to the dataset do not affect the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunTask {
     /// The task itself.
@@ -113,10 +115,10 @@ pub struct RunTask {
     pub digest: String,
     /// The directory that the task's relative paths are resolved against.
     pub base_dir: PathBuf,
-    /// SHA-256 of the content of its source, if that is a directory or an archive on this host. If
-    /// it changes, the run does not continue with it.
+    /// SHA-256 of the content of the task's source, if that is a directory or an archive on this
+    /// host. If the content changes, the run does not continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Its verdicts are valid only for the host that made them (`base: "host"`).
+    /// Whether the task's verdicts are valid only for the host that produced them (`base: "host"`).
     pub host_bound: bool,
 }

@@ -1,4 +1,4 @@
-//! Settings of a run that are no factors of its arms.
+//! Settings of a run that are not factors of its arms.
 
 use std::path::PathBuf;
 
@@ -18,8 +18,8 @@ pub struct GradingFile {
     /// How to treat the tests that the certificate lists as unreliable.
     #[schemars(example = FlakePolicy::Vote)]
     pub flaky: FlakePolicy,
-    /// Whether each patch is also graded by every test of the repository that passes with gold: the policy `wide`
-    /// (`docs/policies.md`). It does not change `resolved`.
+    /// Whether each patch is also graded with every test of the repository that passes with gold: the policy `wide`
+    /// (`docs/policies.md`). This does not change `resolved`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub wide: bool,
@@ -46,7 +46,7 @@ pub struct ResumeFile {
     /// interrupted, it starts over.
     #[schemars(range(min = 0, max = MOST_MB), example = 256)]
     pub outside_mb: u64,
-    /// MiB of the largest file outside the work directory.
+    /// Maximum MiB of a single file outside the work directory, for a trial to be resumed.
     #[schemars(range(min = 0, max = MOST_MB), example = 64)]
     pub outside_file_mb: u64,
 }
@@ -58,7 +58,7 @@ impl Default for ResumeFile {
 }
 
 impl ResumeFile {
-    /// Whether nothing differs from the default.
+    /// Whether all values are the defaults.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -68,15 +68,15 @@ impl ResumeFile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheFile {
-    /// MiB that unpacked image archives may take on a machine (`docs/native.md`). Those that were used least recently
-    /// are removed first, and those that a sandbox uses stay. Absent: half of the cache's file system.
+    /// Maximum MiB of unpacked image archives on a machine (`docs/native.md`). The least recently used archives are
+    /// removed first, except those that a sandbox is using. Default: half of the cache's file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_MB), example = 204_800)]
     pub images_mb: Option<u64>,
 }
 
 impl CacheFile {
-    /// Whether nothing differs from the default.
+    /// Whether all values are the defaults.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

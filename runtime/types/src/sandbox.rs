@@ -1,11 +1,11 @@
-//! What is requested of a sandbox, and what was enforced.
+//! Sandbox settings: the back end, resources, the leak check and the network.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{LEAST_CPUS, LEAST_MEMORY_MB, MOST_CPUS, MOST_MB};
 
-/// The back ends.
+/// The sandbox back ends.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -18,7 +18,7 @@ pub enum SandboxKind {
 }
 
 impl std::fmt::Display for SandboxKind {
-    /// Its spelling in a configuration.
+    /// Writes the name used in configurations.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Native => "native",
@@ -70,21 +70,21 @@ impl Default for SandboxSpec {
     }
 }
 
-/// `[leak_check]`: a factor of the arm, since what it removes the agent does not have.
+/// `[leak_check]`: a factor of the arm, because the agent does not have the files that it removes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LeakCheckSpec {
-    /// What to do about copies of the hidden code in a sandbox.
+    /// What to do if copies of the hidden code are found in a sandbox.
     #[schemars(example = OnFinding::Remove)]
     pub on_finding: OnFinding,
 }
 
-/// What happens where a setup is found to hold what its task hides. The work directory's own
-/// history, caches and bytecode are removed in any case.
+/// What happens if copies of the hidden code are found in a sandbox. The work directory's own
+/// history, caches and bytecode are always removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFinding {
-    /// Do not run the trial: it ends in an infrastructure fault that names the place.
+    /// Do not run the trial. It ends in an infrastructure fault that names the location.
     #[default]
     Refuse,
     /// Remove the copies from the sandbox; if one cannot be removed, do not run the trial.
@@ -123,15 +123,15 @@ pub struct NetworkPolicy {
     pub ca_file: Option<std::path::PathBuf>,
 }
 
-/// What the egress proxy lets through. What the task blocks is denied in every mode.
+/// What the egress proxy allows. URLs that the task blocks are denied in every mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkMode {
     /// No network, and no proxy.
     #[default]
     Closed,
-    /// Only what matches a pattern in `allow`.
+    /// Only URLs that match a pattern in `allow`.
     Allow,
-    /// Everything except what matches a pattern in `deny`.
+    /// All URLs except those that match a pattern in `deny`.
     OpenExcept,
 }

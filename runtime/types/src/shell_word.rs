@@ -1,6 +1,6 @@
-//! Quoting for shell lines.
+//! Shell quoting.
 
-/// A text as one word of a shell line, in single quotes.
+/// Quotes a text as a single word of a shell line, in single quotes.
 pub fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

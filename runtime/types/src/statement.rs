@@ -1,13 +1,13 @@
-//! Which parts of a task an agent is told besides the work to do.
+//! Optional parts of a task that the agent receives in addition to the work to do.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `[statement]`: a factor of the arm. The task, its id and its tests stay what they are.
+/// `[statement]`: a factor of the arm. It does not change the task, its id or its tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StatementSpec {
-    /// Whether the statement keeps its interfaces section: the signatures of the code to write (FeatureBench, whose
+    /// Whether the statement includes its interfaces section: the signatures of the code to write (FeatureBench, whose
     /// `--without` omits them; FEA-Bench's definitions).
     #[schemars(example = false)]
     pub interfaces: bool,
@@ -15,7 +15,7 @@ pub struct StatementSpec {
     /// (FeatureBench's `--white`).
     #[schemars(example = true)]
     pub tests: bool,
-    /// Whether the statement is followed by what issues say about the request (FEA-Bench's hints).
+    /// Whether the statement includes what issues say about the request (FEA-Bench's hints).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub hints: bool,
@@ -28,7 +28,8 @@ impl Default for StatementSpec {
 }
 
 impl StatementSpec {
-    /// Whether it is the default, so that arms from before this factor stay the same.
+    /// Whether this is the default. Serde then omits the key, so that arms planned before this
+    /// factor existed keep their ids.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }

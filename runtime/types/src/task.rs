@@ -27,7 +27,7 @@ pub const TASK_SCHEMA: u32 = 1;
 /// let task: Task = serde_json::from_str(row).unwrap();
 /// assert_eq!(task.workdir, "/testbed");
 /// assert_eq!(task.timeouts.grade_seconds, 600.0);
-/// // The digest names the content: the order of keys and white space do not count.
+/// // The digest identifies the content: key order and whitespace do not matter.
 /// let again: Task = serde_json::from_str(&serde_json::to_string_pretty(&task).unwrap()).unwrap();
 /// assert_eq!(again.digest(), task.digest());
 /// // A mistyped key is an error.
@@ -41,7 +41,7 @@ pub const TASK_SCHEMA: u32 = 1;
 pub struct Task {
     /// Version of the format: 1.
     pub schema_version: u32,
-    /// Unique within the dataset. The trial's folder has this name, escaped.
+    /// The task's id, unique within the dataset. The trial's folder has this name, escaped.
     pub id: TaskId,
     /// The repository of the task, as `owner/name`. Reports group by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,12 +66,13 @@ pub struct Task {
     /// Paths below `workdir` that are removed before the agent starts and restored for grading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
-    /// URL patterns that the egress proxy denies in every network mode. Their aliases are derived.
+    /// URL patterns that the egress proxy denies in every network mode. Proctor derives their
+    /// aliases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked_urls: Vec<String>,
     /// Ids of tests that fail before the solution and pass after it.
     pub fail_to_pass: Vec<String>,
-    /// Ids of tests that pass before and after.
+    /// Ids of tests that pass before and after the solution.
     #[serde(default)]
     pub pass_to_pass: Vec<String>,
     /// The test runner as an argument vector, without test ids.
@@ -112,8 +113,8 @@ pub struct Task {
     /// grades them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cheats: Vec<Cheat>,
-    /// Present if one expectation of a fail-to-pass test was made wrong. No honest solution resolves such a task, so a
-    /// resolved verdict is suspect. `proctor tasks impossible` derives these tasks.
+    /// Present if one expectation of a fail-to-pass test was deliberately made wrong. No honest solution resolves such
+    /// a task, so a resolved verdict is suspect. `proctor tasks impossible` derives these tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<Impossible>,
     /// Labels. Reports group by them.
@@ -129,17 +130,17 @@ pub struct Task {
     /// Present if the agent starts with an empty directory instead of a masked source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_scratch: Option<FromScratch>,
-    /// What `collect` knows about the solution, in the fields of `benchmark.details`: new functions and classes,
-    /// documentation, discussion. `single-shot` scaffolds and reports read it.
+    /// Information from `collect` about the solution, in the fields of `benchmark.details`: new functions and classes,
+    /// documentation, discussion. `single-shot` scaffolds and reports use it.
     #[serde(default, skip_serializing_if = "Details::is_empty")]
     pub details: Details,
     /// The benchmark of the task. Absent for Proctor's own tasks, which have no official policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<Benchmark>,
-    /// Present if the task is a Harbor folder, which its own verifier grades.
+    /// Present if the task is a Harbor folder, which is graded by its own verifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harbor: Option<Harbor>,
-    /// What was taken from the image. Never recorded.
+    /// What the task inherited from its image. Never recorded.
     #[serde(skip)]
     pub from_image: FromImage,
 }
@@ -148,13 +149,13 @@ pub struct Task {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cheat {
-    /// Its name in certificates. Unique within the task.
+    /// The cheat's name in certificates. Unique within the task.
     pub name: String,
     /// The patch as an agent would submit it, relative to the source that it starts from.
     pub patch: String,
 }
 
-/// The expectation that was changed to a wrong one.
+/// The expectation that was deliberately made wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Impossible {
@@ -173,17 +174,17 @@ pub struct Impossible {
 /// The suffix of an impossible variant's id.
 pub const IMPOSSIBLE: &str = ".impossible";
 
-/// The prefix of the name of a task's own attack.
+/// The name prefix of attacks from a task's own `cheats`.
 pub const CHEAT: &str = "cheat: ";
 
 impl Cheat {
-    /// Its name in the list of attacks.
+    /// Returns the cheat's name in the list of attacks.
     pub fn attack(&self) -> String {
         format!("{CHEAT}{}", self.name)
     }
 }
 
-/// The benchmark that a task was loaded from, which names the official grading policy.
+/// The benchmark that a task was loaded from. It determines the official grading policy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Benchmark {
@@ -204,7 +205,7 @@ pub struct Benchmark {
 }
 
 /// A start without source, as in FeatureBench's level 2. The environment contains the whole source, but the agent gets
-/// an empty `workdir` and writes a package. For grading, this package is installed and the source is restored around
+/// an empty `workdir` and writes a package. For grading, the package is installed and the source is restored around
 /// it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -217,8 +218,8 @@ pub struct FromScratch {
 }
 
 impl Task {
-    /// What its benchmark's row contains beyond the task, or what the collection says about a
-    /// native task; `None` if there is neither.
+    /// Returns the details of the benchmark's row or, for a native task, the task's own `details`.
+    /// `None` if a native task has none.
     pub fn details(&self) -> Option<&Details> {
         match &self.benchmark {
             Some(benchmark) => Some(&benchmark.details),
@@ -226,15 +227,16 @@ impl Task {
         }
     }
 
-    /// The date of the change that solves the task, `2024-05-01`: the task's own `created_at`, or
-    /// its row's. `None` if neither starts with a date.
+    /// Returns the date of the change that solves the task, as `2024-05-01`: from the task's own
+    /// `created_at`, or else from the row's. `None` if that does not start with a date.
     pub fn date(&self) -> Option<&str> {
         let of_row = || self.details().and_then(|details| details.created_at.text());
         let day = self.created_at.as_deref().or_else(of_row)?.get(..DAY)?;
         is_day(day).then_some(day)
     }
 
-    /// What `test_command` reports, if it is not pytest under the recorder.
+    /// Returns the results that `test_command` reports, or `None` if it starts pytest with
+    /// Proctor's recorder.
     pub fn report(&self) -> Option<&TestResults> {
         self.test_results.as_ref().filter(|results| results.format != TestFormat::Pytest)
     }
@@ -244,7 +246,7 @@ impl Task {
         self.report().is_none_or(|results| results.format == TestFormat::Jest)
     }
 
-    /// SHA-256 of the canonical JSON.
+    /// Returns the SHA-256 of the task's canonical JSON.
     pub fn digest(&self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
         sha256_hex(canonical(&value).as_bytes())
@@ -296,7 +298,7 @@ pub struct Environment {
     pub setup: Vec<String>,
 }
 
-/// Where the code comes from; placed at `workdir` before the set-up lines run.
+/// Where the code comes from. It is placed at `workdir` before the set-up lines run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Source {
@@ -331,7 +333,7 @@ pub enum Source {
     },
 }
 
-/// Seconds.
+/// Time limits in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
@@ -349,7 +351,7 @@ impl Default for Timeouts {
     }
 }
 
-/// What a task needs of its sandbox.
+/// The resources that a task needs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resources {
@@ -363,8 +365,8 @@ pub struct Resources {
     pub memory_mb: Option<Need<u64>>,
 }
 
-/// An amount of a resource: what is reserved for the sandbox, and what it may use if the machine
-/// has it.
+/// An amount of a resource. The floor is reserved for the sandbox; the ceiling is the most that it
+/// may use.
 ///
 /// ```
 /// use proctor_types::Need;
@@ -433,7 +435,7 @@ fn need_schema(number: Schema) -> Schema {
     })
 }
 
-/// The file of a test id: everything before the first `::`.
+/// Returns the file of a test id: everything before the first `::`.
 pub fn file_of(id: &str) -> &str {
     id.split("::").next().unwrap_or(id)
 }

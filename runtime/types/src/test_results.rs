@@ -5,7 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the results of a task's tests are read. `test_command` then runs as written: no test ids are appended.
+/// How to read the results of a task's tests. With this key, `test_command` runs as written and test ids are not
+/// appended.
 ///
 /// ```
 /// use proctor_types::{TestFormat, TestResults};
@@ -46,7 +47,7 @@ pub enum TestFormat {
 }
 
 impl TestFormat {
-    /// Its spelling in a task.
+    /// Returns the name used in tasks.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pytest => "pytest",

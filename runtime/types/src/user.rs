@@ -3,14 +3,15 @@
 use crate::Task;
 
 impl Task {
-    /// The name or number of the user, without a group. `None` for root.
+    /// Returns the name or number of the user, without a group. `None` for root.
     pub fn user_name(&self) -> Option<&str> {
         let user = self.user.as_deref()?;
         let name = user.split(':').next().unwrap_or(user);
         (!matches!(name, "root" | "0")).then_some(name)
     }
 
-    /// That user's home: the task's own `HOME`, else a directory below `/home`, owned by the user.
+    /// Returns the user's home directory: the task's `HOME`, or else a directory below `/home`.
+    /// `None` for root.
     pub fn user_home(&self) -> Option<String> {
         let name = self.user_name()?;
         if let Some(home) = self.env.get("HOME") {
@@ -39,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn every_user_but_root_has_a_home_of_its_own() {
+    fn user_home_is_set_for_every_user_except_root() {
         for (user, home, expected) in [
             (Some("1000"), None, Some("/home/1000")),
             (Some("1000:5"), None, Some("/home/1000")),
@@ -52,8 +53,8 @@ mod tests {
         ] {
             let task = task(user, home);
             assert_eq!(task.user_home().as_deref(), expected, "{user:?} {home:?}");
-            let told = task.command_env().get("HOME").cloned();
-            assert_eq!(told.as_deref(), expected.or(home), "{user:?} {home:?}");
+            let home_variable = task.command_env().get("HOME").cloned();
+            assert_eq!(home_variable.as_deref(), expected.or(home), "{user:?} {home:?}");
         }
     }
 }

@@ -1,11 +1,10 @@
-//! Mistakes of the user, told with what to do.
+//! User errors, with a hint about the fix.
 
 use std::fmt;
 
 use crate::one_line;
 
-/// A mistake of the user: the key or file, and a hint. A command that finds one exits with status
-/// 2.
+/// A user error. A command that finds one exits with status 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserError {
     /// The key or file, and what is wrong with it.
@@ -15,12 +14,13 @@ pub struct UserError {
 }
 
 impl UserError {
-    /// An error without a hint.
+    /// Creates an error without a hint.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), hint: None }
     }
 
-    /// A hint may quote user input of any length; it is reduced to one readable line.
+    /// Sets the hint. It is reduced to one readable line, because it may quote user input of any
+    /// length.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(one_line(&hint.into()));

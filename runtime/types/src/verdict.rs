@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EnvironmentRecord, EvidenceClass, Noise, Reason, TaskId};
 
-/// The version of the verdict's format.
+/// The version of the verdict format.
 pub const VERDICT_SCHEMA: u32 = 1;
 
 /// A test's result.
@@ -19,13 +19,13 @@ pub enum TestStatus {
     Failed,
     /// Its set-up or tear-down failed.
     Error,
-    /// It was skipped, which is not a pass.
+    /// It was skipped, which does not count as a pass.
     Skipped,
     /// It failed as expected.
     Xfailed,
-    /// It passed although a failure was expected, which is not a pass.
+    /// It passed although a failure was expected, which does not count as a pass.
     Xpassed,
-    /// It failed and then passed in a rerun. Official harnesses see a pass; `strict` does not.
+    /// It failed and then passed in a rerun. Official harnesses count a pass; `strict` does not.
     Flaky,
     /// No result: the test did not report, or reported twice.
     Missing,
@@ -46,31 +46,32 @@ impl std::fmt::Display for TestStatus {
     }
 }
 
-/// The integrity of a verdict, best first: of two, the later counts.
+/// The integrity of a verdict, from best to worst. If several apply, the worst counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Integrity {
-    /// No evidence speaks against it.
+    /// There is no evidence against the verdict.
     Clean,
-    /// No evidence speaks against it, but nothing verified it: no canary was evaluated.
+    /// There is no evidence against the verdict, but nothing verified it either: no canary was
+    /// evaluated.
     Unverified,
-    /// Something falsified the run, or may have.
+    /// Something falsified the test run, or may have done so.
     Suspect,
     /// The record shows that the agent reached the solution.
     Contaminated,
 }
 
 impl Verdict {
-    /// The classes of evidence against it: empty if its integrity is no worse than `unverified`,
-    /// because honest work leaves notes, too.
+    /// Returns the classes of the evidence against the verdict. Empty if the integrity is no worse
+    /// than `unverified`, because honest work can leave evidence too.
     pub fn classes(&self) -> BTreeSet<EvidenceClass> {
         let doubted = self.integrity >= Integrity::Suspect;
         let evidence = self.evidence.iter().filter(|_| doubted);
-        // Verdicts from before there were classes have kinds.
+        // Older verdicts record kinds but no classes.
         evidence.filter_map(|one| one.class.or_else(|| EvidenceClass::of(&one.kind))).collect()
     }
 
-    /// Why the verdict is unverified, each reason once, in words; empty for other verdicts.
+    /// Returns why the verdict is unverified, each reason once. Empty for other verdicts.
     pub fn unverified_reasons(&self) -> BTreeSet<&'static str> {
         let unverified = self.integrity == Integrity::Unverified;
         let evidence = self.evidence.iter().filter(|_| unverified);
@@ -89,7 +90,7 @@ impl std::fmt::Display for Integrity {
     }
 }
 
-/// The expected tests of one kind, in task order.
+/// The results of the fail-to-pass or of the pass-to-pass tests, in task order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestGroup {
     /// Ids that passed.
@@ -98,16 +99,16 @@ pub struct TestGroup {
     pub failed: Vec<String>,
 }
 
-/// The result of one set of rules for the run.
+/// The verdict of one policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyVerdict {
-    /// The rules' benchmark. Absent for `strict`.
+    /// The policy's benchmark. Absent for `strict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The version of the benchmark's harness. Absent for `strict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Whether the rules call the task resolved.
+    /// Whether the task is resolved under the policy.
     pub resolved: bool,
     /// The reason in one sentence.
     pub why: String,
@@ -121,10 +122,11 @@ pub const PATCH_REJECTED: &str = "patch_rejected";
 pub struct Evidence {
     /// A stable name, such as `canary_passed`.
     pub kind: String,
-    /// Its class, by `configs/evidence.toml`. Absent if it is unrelated to cheating.
+    /// The class of this kind in `configs/evidence.toml`. Absent if the kind is unrelated to
+    /// cheating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<EvidenceClass>,
-    /// What was seen, with the place. `configs/grading.toml` limits its length in a verdict.
+    /// What was found, and where. `configs/grading.toml` limits its length in a verdict.
     pub what: String,
     /// The steps in which it appears, if any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,54 +141,56 @@ impl Evidence {
     }
 }
 
-/// `verdict.json`.
+/// The content of `verdict.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// [`VERDICT_SCHEMA`].
     pub schema_version: u32,
     /// The task's id.
     pub task: TaskId,
-    /// Under the policy that counts for the run: `official` if the dataset has one, else `strict`.
+    /// Whether the task is resolved under the policy that counts for the run: `official` if the
+    /// dataset has one, else `strict`.
     pub resolved: bool,
-    /// The policy that `resolved` repeats, a key of `policies`. Absent in verdicts of earlier
-    /// versions.
+    /// The policy that determines `resolved`: a key of `policies`. Absent in older verdicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<String>,
-    /// F2P tests passed / F2P tests. With `rewards`: their mean, each clipped to [0, 1].
+    /// The share of fail-to-pass tests that passed. With `rewards`: their mean, each clipped to [0,
+    /// 1].
     pub passed_rate: f64,
     /// The rewards of a Harbor verifier, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rewards: BTreeMap<String, f64>,
-    /// Tests that the feature must make pass.
+    /// Tests that the patch must make pass.
     pub fail_to_pass: TestGroup,
-    /// Tests that it must not break.
+    /// Tests that the patch must not break.
     pub pass_to_pass: TestGroup,
     /// The status of every expected test, by id.
     pub tests: BTreeMap<String, TestStatus>,
-    /// `official` if the dataset has one, and `strict`.
+    /// The verdict of each policy: `strict`, and `official` if the dataset has one.
     pub policies: BTreeMap<String, PolicyVerdict>,
     /// The worst integrity that the evidence implies.
     pub integrity: Integrity,
     /// Evidence that makes the result worth a second look. `configs/grading.toml` limits how much
-    /// of a kind is listed; the rest is counted.
+    /// evidence of a kind is listed; the rest is counted.
     pub evidence: Vec<Evidence>,
-    /// The tests' environment; absent for a log from outside.
+    /// The environment that the tests ran in. Absent if an external log was graded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
-    /// The effect of limits on the grading sandboxes, by policy. Absent for a log from outside.
+    /// The effect of limits on the grading sandboxes, by policy. Absent if an external log was
+    /// graded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub noise: BTreeMap<String, Noise>,
-    /// Why the trial did not resolve the task, from its record and the log of its tests. Absent if
-    /// it did, and for a patch without a trial.
+    /// Why the trial did not resolve the task, according to its record and test log. Absent if it
+    /// did, and for a patch without a trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Failed tests in the log by exception class (`NameError`, `AssertionError`, ...); [`TIMEOUT`]
-    /// counts those that did not end in time. Empty for a resolved task, and for a patch without a
-    /// trial.
+    /// Number of failed tests in the log by exception class (`NameError`, `AssertionError`, ...);
+    /// [`TIMEOUT`] counts those that did not end in time. Empty for a resolved task, and for a
+    /// patch without a trial.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, u64>,
 }
 
-/// The key of tests that did not end in time, in [`Verdict::exceptions`]. It cannot be the name of
-/// a Python class.
+/// The key in [`Verdict::exceptions`] for tests that did not end in time. It cannot be the name of
+/// a Python exception class.
 pub const TIMEOUT: &str = "timeout";

@@ -1,21 +1,21 @@
-//! Makes foreign text safe for display.
+//! Makes external text safe for display.
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// The text with every character escaped that would affect a terminal or page instead of being
-/// read: escape sequences and other control characters, bidirectional marks, zero-width characters.
+/// Escapes every character that would affect a terminal or page instead of being displayed: control
+/// characters such as those in escape sequences, bidirectional marks and zero-width characters.
 /// Line breaks and tabs are kept.
 ///
 /// ```
 /// assert_eq!(proctor_types::visible("a\u{1b}[2Jb\u{202e}c\n"), "a\\u{1b}[2Jb\\u{202e}c\n");
 /// ```
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(acts) {
+    if !text.chars().any(is_unprintable) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        if acts(character) {
+        if is_unprintable(character) {
             // Writing to a string cannot fail.
             let _ = write!(out, "\\u{{{:x}}}", u32::from(character));
         } else {
@@ -25,12 +25,12 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// [`visible`] on one line: line breaks and tabs are escaped, too.
+/// Like [`visible`], but line breaks and tabs are escaped too.
 pub fn visible_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
-pub(crate) fn acts(character: char) -> bool {
+pub(crate) fn is_unprintable(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
         // Soft hyphen, Arabic letter mark, Mongolian vowel separator; zero-width and directional
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_is_written_out_and_nothing_else() {
+    fn visible_escapes_only_unprintable_characters() {
         let plain = "naïve 日本語 العربية 🦀\n\tend";
         assert!(matches!(visible(plain), Cow::Borrowed(same) if same == plain));
         let hostile = "\u{9b}31m\u{2066}x\u{2069}\u{200f}\r\u{0}\u{7f}\u{e0041}\u{2028}";

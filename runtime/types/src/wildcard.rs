@@ -1,11 +1,11 @@
-//! Patterns in manifests.
+//! Wildcard patterns in manifests.
 
 /// Whether a text matches a pattern: `*` matches any run of characters, including newlines. Not a
 /// path glob: `/` is an ordinary character.
 pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(head) else { return false };
-    // The shortest run that lets the rest match; skipping less can only help what follows.
+    // Match as little text as possible, which leaves the most for the rest of the pattern.
     match rest.split_once('*') {
         None => text.ends_with(rest),
         Some((middle, _)) => match text.find(middle) {
@@ -20,7 +20,7 @@ mod tests {
     use super::matches_wildcard;
 
     #[test]
-    fn a_star_is_any_run() {
+    fn star_matches_any_run_of_characters() {
         for (pattern, text, holds) in [
             ("abc", "abc", true),
             ("abc", "abcd", false),
