@@ -6,8 +6,8 @@ use std::{num::NonZero, thread::available_parallelism};
 use proctor_types::{Fault, Layer};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-/// Limits concurrent tree comparisons. A comparison uses CPU and holds the patch in memory, so many
-/// trials that end together must not all run one.
+/// Limits concurrent tree comparisons. A comparison uses CPU and keeps the patch in memory, so
+/// trials that end at the same time must not all compare at once.
 #[derive(Debug)]
 pub struct Comparing(Semaphore);
 

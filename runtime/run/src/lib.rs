@@ -1,5 +1,6 @@
-//! Runs plans. An [`Execution`] carries out a plan in its run directory; it can be killed at any moment
-//! and continued. Below it is the life of a trial: set up, run, record, collect, grade.
+//! Runs plans. An [`Execution`] runs a plan in its run directory. It can be killed at any moment
+//! and resumed later. The remaining modules cover a trial's lifecycle: set up, run, record,
+//! collect, grade.
 
 mod cancel;
 mod capacity;
