@@ -10,7 +10,7 @@ use crate::ConfigFile;
 /// Returns the schema of a run configuration: `configs/schema.json`.
 ///
 /// # Panics
-/// The committed file is not JSON. A test checks that it is.
+/// The committed file is not JSON, which a test rules out.
 pub fn config_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/schema.json");
     parse_committed(TEXT)

@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use proctor_egress::Policy;
-use proctor_run::{PlannedTask, has_interfaces, shown_tests, untold_hints};
+use proctor_run::{PlannedTask, has_interfaces, missing_hints, shown_tests};
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::{Scaffold, ScaffoldSource};
 use proctor_types::{
@@ -62,7 +62,7 @@ pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, 
             "remove the key; tasks of FeatureBench, FEA-Bench and `proctor collect` have one";
         return Err(("interfaces", error.hint(hint)));
     }
-    if arm.statement.hints && !any(&|task| untold_hints(task).is_some()) {
+    if arm.statement.hints && !any(&|task| missing_hints(task).is_some()) {
         let error =
             UserError::new("has no effect: no task has hints that its statement does not contain");
         let hint = "remove the key; FEA-Bench's tasks have such hints, and other datasets accept `#hints=true`";

@@ -25,7 +25,7 @@ const CHECKED: usize = 64;
 const LISTED: Duration = Duration::from_secs(30);
 
 /// One trial of the plan and how it ended. `end` is `Err` if not even a fault could be recorded.
-pub struct Dispatched {
+pub struct DispatchedTrial {
     pub trial: TrialId,
     pub end: Result<End, Fault>,
 }
@@ -45,7 +45,7 @@ pub enum End {
 
 /// The recorded state of a trial before it is dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Before {
+pub enum RecordedState {
     /// Run, graded and intact.
     Finished,
     /// The latest outcome is a fault. A trial with an unreadable outcome is `Open` and reports the
@@ -54,7 +54,7 @@ pub enum Before {
     Open,
 }
 
-impl Before {
+impl RecordedState {
     pub fn of(checked: &Checked) -> Self {
         let faulted = checked.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault());
         let whole = checked.finished && checked.verdict.is_some() && checked.damage.is_empty();
@@ -79,20 +79,20 @@ impl Before {
 pub async fn dispatch(
     context: Arc<RunContext>,
     plan: &Plan,
-    before: &[Before],
+    before: &[RecordedState],
     jobs: usize,
-) -> Vec<Dispatched> {
+) -> Vec<DispatchedTrial> {
     let mut ends = Vec::new();
     let trials = plan.chosen();
     let (mut faulted, mut others) = (Vec::new(), Vec::new());
     // A finished trial needs neither a lease nor a task.
     for (index, (before, trial)) in before.iter().zip(trials).enumerate() {
         match before {
-            Before::Finished => {
-                ends.push((index, Dispatched { trial: trial.0, end: Ok(End::Recorded) }));
+            RecordedState::Finished => {
+                ends.push((index, DispatchedTrial { trial: trial.0, end: Ok(End::Recorded) }));
             }
-            Before::Faulted => faulted.push((index, trial)),
-            Before::Open => others.push((index, trial)),
+            RecordedState::Faulted => faulted.push((index, trial)),
+            RecordedState::Open => others.push((index, trial)),
         }
     }
     if context.run.has_other_workers() {
@@ -144,8 +144,8 @@ type Planned = (usize, (TrialId, PlannedTask, Arc<Arm>));
 struct Work {
     context: Arc<RunContext>,
     permits: Arc<Semaphore>,
-    running: JoinSet<(usize, Dispatched)>,
-    ends: Vec<(usize, Dispatched)>,
+    running: JoinSet<(usize, DispatchedTrial)>,
+    ends: Vec<(usize, DispatchedTrial)>,
     until: Option<Until>,
     /// The trials that workers have finished, and when the list was read.
     ended: (EndedTrials, Option<Instant>),
@@ -183,7 +183,7 @@ impl Work {
     fn end_elsewhere(&mut self, index: usize, (id, _, arm): &(TrialId, PlannedTask, Arc<Arm>)) {
         let (trial, arm) = (id.clone(), arm.name.clone());
         self.context.tell(Progress::EndedElsewhere { trial, arm });
-        self.ends.push((index, Dispatched { trial: id.clone(), end: Ok(End::Recorded) }));
+        self.ends.push((index, DispatchedTrial { trial: id.clone(), end: Ok(End::Recorded) }));
     }
 
     /// Starts each trial that no worker holds. Returns those that other workers hold.
@@ -206,7 +206,7 @@ impl Work {
             }
             let (id, planned, arm) = &trial;
             if self.until.is_some_and(|until| until.comes_before(&planned.task, arm)) {
-                let end = Dispatched { trial: id.clone(), end: Ok(End::NoTime) };
+                let end = DispatchedTrial { trial: id.clone(), end: Ok(End::NoTime) };
                 self.ends.push((index, end));
                 continue;
             }
@@ -228,7 +228,7 @@ impl Work {
                 // shared run must not continue without a claim.
                 Err(_) if !self.context.run.is_shared() => None,
                 Err(error) => {
-                    let end = Dispatched { trial: id.clone(), end: Err(error.fault()) };
+                    let end = DispatchedTrial { trial: id.clone(), end: Err(error.fault()) };
                     self.ends.push((index, end));
                     continue;
                 }
@@ -250,7 +250,7 @@ impl Work {
             let _permit = permit;
             let run = run_trial(&context, &id, &planned, &arm);
             let Some(mut lease) = lease else {
-                return (index, Dispatched { trial: id.clone(), end: ended(run.await) });
+                return (index, DispatchedTrial { trial: id.clone(), end: ended(run.await) });
             };
             let end = tokio::select! {
                 end = run => Some(end),
@@ -270,7 +270,7 @@ impl Work {
                 }
             };
             drop(lease);
-            (index, Dispatched { trial: id.clone(), end })
+            (index, DispatchedTrial { trial: id.clone(), end })
         });
     }
 }

@@ -25,12 +25,12 @@ use tokio::{
 };
 
 use crate::{
-    Before, Cancel, Capacity, Comparing, Dispatched, End, Environments, FaultPolicy, FrozenTests,
-    Halts, LeakChecks, OutsideLimits, Plan, PlannedTask, Progress, RunContext, RunError,
-    SharedMeters, Verdicts, dispatch, met,
-    preflight::{Hear, ask_models, look_for_images},
+    Cancel, Capacity, ComparisonLimit, DispatchedTrial, End, Environments, FaultPolicy,
+    FrozenTests, Halts, LeakChecks, OutsideLimits, Plan, PlannedTask, Progress, RecordedState,
+    RunContext, RunError, SharedMeters, Verdicts, dispatch,
+    preflight::{PreflightSink, ask_models, look_for_images},
     scripts::Scripts,
-    shared_rates,
+    shared_rates, task_for_arm,
 };
 
 /// Key of the arm setting that identifies the trajectory to replay by its content hash.
@@ -75,7 +75,7 @@ impl Flakes {
                     // The arm's clock may change a test, so use the digest per arm.
                     let whole = Arc::new(task.task.clone());
                     for arm in &record.arms {
-                        let digest = met(&whole, arm).digest();
+                        let digest = task_for_arm(&whole, arm).digest();
                         unreliable.insert(digest, ids.clone());
                     }
                 }
@@ -147,7 +147,7 @@ pub struct Execution<'a> {
     /// Receives notes and the progress of builds.
     pub say: Say<'a>,
     /// Receives the preflight findings.
-    pub hear: Hear<'a>,
+    pub hear: PreflightSink<'a>,
 }
 
 impl Execution<'_> {
@@ -172,10 +172,10 @@ impl Execution<'_> {
         let asks_models = waiting.any(|((.., arm), _)| arm.model.is_some());
         let is_driven =
             trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.finished);
-        let before: Vec<Before> = checked.iter().map(Before::of).collect();
+        let before: Vec<RecordedState> = checked.iter().map(RecordedState::of).collect();
         let known = trials.iter().zip(&checked).map(KnownTrial::of).collect();
         let read = trials.into_iter().map(|(id, ..)| id).zip(checked).zip(&before);
-        let finished = read.filter(|(_, before)| **before == Before::Finished);
+        let finished = read.filter(|(_, before)| **before == RecordedState::Finished);
         let finished: HashMap<TrialId, Checked> = finished.map(|(read, _)| read).collect();
         let scripts = Scripts::serve(if is_driven { &arms } else { &[] }, say).await?;
         plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
@@ -284,7 +284,7 @@ fn context(
         egress,
         grading: GradeOptions::default(),
         capacity,
-        comparing: Comparing::default(),
+        comparing: ComparisonLimit::default(),
         frozen: FrozenTests::new((grading == Grading::Once).then(|| cache.join("frozen"))),
         verdicts: match grading {
             Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),
@@ -381,7 +381,7 @@ impl Handle {
 }
 
 /// The background task that runs trials. Dropping it aborts them.
-struct Work(JoinHandle<Vec<Dispatched>>);
+struct Work(JoinHandle<Vec<DispatchedTrial>>);
 
 impl Drop for Work {
     fn drop(&mut self) {
@@ -425,7 +425,7 @@ impl Running {
     ///
     /// # Errors
     /// The execution was aborted.
-    pub async fn wait(&mut self) -> Result<Vec<Dispatched>, RunError> {
+    pub async fn wait(&mut self) -> Result<Vec<DispatchedTrial>, RunError> {
         match (&mut self.work.0).await {
             Ok(ends) => Ok(ends),
             Err(error) => match error.try_into_panic() {
@@ -436,12 +436,12 @@ impl Running {
     }
 
     /// Collects the faults that held trials back, and ends the stream of progress events.
-    pub fn close(self, trials: Vec<Dispatched>) -> Ended {
+    pub fn close(self, trials: Vec<DispatchedTrial>) -> Ended {
         let Self { finished, context, plan, .. } = self;
         let mut held = halted(&context, &plan, &trials);
         // A halt that holds up no trial was already reported when its trial ended.
         let waiting = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
-        held.extend(waiting.map(|halt| Held { fault: halt.fault, trials: halt.waiting }));
+        held.extend(waiting.map(|halt| HeldTrials { fault: halt.fault, trials: halt.waiting }));
         Ended { trials, held, finished }
     }
 
@@ -458,9 +458,9 @@ impl Running {
 /// How an execution ended.
 pub struct Ended {
     /// The trials in plan order.
-    pub trials: Vec<Dispatched>,
+    pub trials: Vec<DispatchedTrial>,
     /// The faults that held trials back.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldTrials>,
     /// The trials that had finished before this execution, as read at its start.
     pub finished: HashMap<TrialId, Checked>,
 }
@@ -479,7 +479,7 @@ impl Ended {
 
 /// A fault that held trials back.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct HeldTrials {
     /// The fault.
     pub fault: Fault,
     /// Number of trials that were not started because of it.
@@ -488,7 +488,7 @@ pub struct Held {
 
 /// Returns each fault for which the gateway halted a model, with the number of trials that were
 /// not started because of it.
-fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<Held> {
+fn halted(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> Vec<HeldTrials> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {
             let tools = context.scaffold(arm).is_ok_and(|scaffold| scaffold.needs_tools());
@@ -496,13 +496,13 @@ fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<Held> {
             halted.flatten().as_ref() == Some(fault)
         };
         let arms: Vec<_> = plan.arms.iter().filter(by).map(|arm| &arm.id).collect();
-        let waits = |end: &&Dispatched| {
+        let waits = |end: &&DispatchedTrial| {
             matches!(end.end, Ok(End::NotStarted)) && arms.contains(&&end.trial.arm)
         };
         ends.iter().filter(waits).count()
     };
     let halts = context.gateway.halts();
-    halts.into_iter().map(|fault| Held { trials: stopped(&fault), fault }).collect()
+    halts.into_iter().map(|fault| HeldTrials { trials: stopped(&fault), fault }).collect()
 }
 
 /// A run opened without running trials, to grade patches or inspect sandboxes.

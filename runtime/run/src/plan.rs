@@ -9,7 +9,7 @@ use std::{
 
 use proctor_types::{Arm, RunRecord, Task, TrialId};
 
-use crate::given;
+use crate::apply_statement;
 
 /// A task and the directory that its relative paths are resolved against.
 #[derive(Debug, Clone)]
@@ -20,8 +20,8 @@ pub struct PlannedTask {
 
 /// Returns the task as an arm's agent receives it, with the arm's statement options and clock. The
 /// ID does not change.
-pub fn met(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
-    let given = given(task, arm.statement);
+pub fn task_for_arm(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
+    let given = apply_statement(task, arm.statement);
     match &arm.sandbox.clock {
         Some(clock) => Arc::new(Task { clock: Some(clock.clone()), ..given.as_ref().clone() }),
         None => given,
@@ -97,8 +97,10 @@ impl Plan {
                     if self.absent.contains(&id) {
                         continue;
                     }
-                    let given =
-                        PlannedTask { task: met(&task.task, arm), base_dir: task.base_dir.clone() };
+                    let given = PlannedTask {
+                        task: task_for_arm(&task.task, arm),
+                        base_dir: task.base_dir.clone(),
+                    };
                     trials.push((id, given, Arc::clone(arm)));
                 }
             }

@@ -52,13 +52,13 @@ pub enum Preflight {
 }
 
 /// Callback that receives preflight findings.
-pub type Hear<'a> = &'a (dyn Fn(Preflight) + Send + Sync);
+pub type PreflightSink<'a> = &'a (dyn Fn(Preflight) + Send + Sync);
 
 /// Reports findings about the images of pending trials.
 pub(crate) async fn look_for_images(
     context: &RunContext,
     plan: &Plan,
-    hear: Hear<'_>,
+    hear: PreflightSink<'_>,
 ) -> Result<(), UserError> {
     let seconds = TABLE.get().map_err(UserError::new)?.image_seconds;
     for line in images::lines(context, plan, seconds).await {
@@ -72,7 +72,7 @@ pub(crate) async fn ask_models(
     context: &RunContext,
     plan: &Plan,
     out: &Path,
-    hear: Hear<'_>,
+    hear: PreflightSink<'_>,
 ) -> Result<(), UserError> {
     let table = TABLE.get().map_err(UserError::new)?;
     let models = waiting(context, plan, table.least_trials);

@@ -16,7 +16,7 @@ use proctor_types::{Arm, Cause, Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
+    Cancel, Capacity, ComparisonLimit, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
     OutsideLimits, Progress, SharedMeters, Verdicts,
 };
 
@@ -36,7 +36,7 @@ pub struct RunContext {
     /// Machine capacity for gradings, in addition to the run's `jobs`.
     pub(crate) capacity: Capacity,
     /// Limits concurrent patch computations.
-    pub(crate) comparing: Comparing,
+    pub(crate) comparing: ComparisonLimit,
     pub(crate) frozen: FrozenTests,
     /// `None`: every patch is graded again.
     pub(crate) verdicts: Option<Verdicts>,

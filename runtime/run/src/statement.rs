@@ -30,7 +30,7 @@ const WHITE: &str = include_str!("../../../prompts/featurebench/white.md.j2");
 const PATH: &str = "{{ path }}";
 
 /// Returns the task as an arm receives it. Its ID does not change.
-pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
+pub fn apply_statement(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
     if asked.is_plain() {
         return Arc::clone(task);
     }
@@ -43,7 +43,7 @@ pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
             benchmark.details.new_components = Kept::default();
         }
     }
-    if let Some(hints) = untold_hints(task).filter(|_| asked.hints) {
+    if let Some(hints) = missing_hints(task).filter(|_| asked.hints) {
         let text = HINTS.replace("{{ hints }}", hints);
         given.statement = text.replacen("{{ statement }}", &given.statement, 1).trim_end().into();
     }
@@ -96,7 +96,7 @@ fn without_sections(statement: &str) -> Option<String> {
 }
 
 /// Returns the issue discussion of the task's request, unless the statement already contains it.
-pub fn untold_hints(task: &Task) -> Option<&str> {
+pub fn missing_hints(task: &Task) -> Option<&str> {
     let hints = task.details()?.discussion.text()?.trim();
     (!hints.is_empty() && !task.statement.contains(hints)).then_some(hints)
 }
@@ -169,13 +169,13 @@ mod tests {
         let bullet = "- You are given access to the test file `/testbed/tests/test_a.py` for this task \
                       (white-box testing). Use this information to help you solve the problem.\n";
         let row = task(noted, 1);
-        let white = given(&row, with(true, true));
-        assert_eq!(given(&row, with(true, false)).hidden, ["tests/test_a.py"]);
+        let white = apply_statement(&row, with(true, true));
+        assert_eq!(apply_statement(&row, with(true, false)).hidden, ["tests/test_a.py"]);
         assert!(white.hidden.is_empty() && white.id == row.id);
         assert_eq!(white.statement, noted.replace("\n\nMore", &format!("\n{bullet}\nMore")));
-        let plain = given(&task(PLAIN, 1), with(false, true));
+        let plain = apply_statement(&task(PLAIN, 1), with(false, true));
         assert_eq!(plain.statement, format!("{bullet}\n## Task\nDo it."));
-        let scratch = given(&task(PLAIN, 2), with(true, true));
+        let scratch = apply_statement(&task(PLAIN, 2), with(true, true));
         assert_eq!(scratch.statement, PLAIN, "there is no file to show");
     }
 
@@ -188,7 +188,7 @@ mod tests {
         own.fail_to_pass =
             ["tests/unit/test_a.py::test_x", "b.py::test_y"].map(str::to_owned).to_vec();
         let own = Arc::new(own);
-        let given = given(&own, with(true, true));
+        let given = apply_statement(&own, with(true, true));
         assert_eq!(given.hidden, ["tests/units/x.py", "answers.txt"]);
         for file in ["/testbed/tests/unit/`", "/testbed/b.py`"] {
             assert!(given.statement.contains(file), "{}", given.statement);
@@ -197,8 +197,14 @@ mod tests {
 
     #[test]
     fn interface_section_is_removed_to_the_end() {
-        assert_eq!(given(&task(PLAIN, 1), with(false, false)).statement, "## Task\nDo it.");
-        assert_eq!(given(&task("No section.\n", 1), with(false, false)).statement, "No section.\n");
+        assert_eq!(
+            apply_statement(&task(PLAIN, 1), with(false, false)).statement,
+            "## Task\nDo it."
+        );
+        assert_eq!(
+            apply_statement(&task("No section.\n", 1), with(false, false)).statement,
+            "No section.\n"
+        );
     }
 
     #[test]
@@ -206,11 +212,11 @@ mod tests {
         let first = "# Implement `f` in p\n\nPut it back.\n\n## `p/a.py`\n\nFunction `f`\n\n```python\ndef f():\n\
                      ## no heading\n    ...\n```\n\n## `p/b.py`\n\n```python\n...\n```\n\n## Rules\n\n- Do it.\n";
         let kept = "# Implement `f` in p\n\nPut it back.\n\n## Rules\n\n- Do it.\n";
-        assert_eq!(given(&task(first, 1), with(false, false)).statement, kept);
+        assert_eq!(apply_statement(&task(first, 1), with(false, false)).statement, kept);
         let second = "# Write `f`\n\n## What `agent_code` must have\n\n```python\ndef f():\n```\n\n\
                       ## What the tests require besides\n\n- This.\n\n## What the library has\n\n```python\nA = 1\n```\n\n## Rules\n";
         let kept = "# Write `f`\n\n## What the tests require besides\n\n- This.\n\n## Rules\n";
-        assert_eq!(given(&task(second, 2), with(false, false)).statement, kept);
+        assert_eq!(apply_statement(&task(second, 2), with(false, false)).statement, kept);
         assert!(!has_interfaces(&task("# Fix it\n\n## Rules\n", 1)));
     }
 
@@ -231,13 +237,17 @@ mod tests {
         .unwrap();
         let fea = Arc::new(fea);
         assert!(fea.details().unwrap().new_components.get().is_some());
-        let hidden = given(&fea, with(false, false));
+        let hidden = apply_statement(&fea, with(false, false));
         assert_eq!(hidden.statement, format!("{request}\n\n\n<<END>>"));
         assert!(hidden.details().unwrap().new_components.is_absent());
         let asked = StatementSpec { hints: true, ..StatementSpec::default() };
-        let told = given(&fea, asked);
+        let told = apply_statement(&fea, asked);
         let ending = "<<END>>\n\n## Hints\n\n<issues>\n7\n</issues>";
         assert!(told.statement.ends_with(ending), "{}", told.statement);
-        assert_eq!(given(&told, asked).statement, told.statement, "hints are added only once");
+        assert_eq!(
+            apply_statement(&told, asked).statement,
+            told.statement,
+            "hints are added only once"
+        );
     }
 }

@@ -208,7 +208,7 @@ impl Preparation<'_> {
                 false => Action::Remove,
             },
             Purpose::Procedure { commands } => {
-                if findings.tools.use_it(leak) {
+                if findings.tools.needs(leak) {
                     return Ok(Action::Keep("the test tool is installed with it".into()));
                 }
                 if task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy {

@@ -45,7 +45,7 @@ impl Names {
         let mut parts: Vec<String> = base.map(str::to_owned).into_iter().collect();
         for choice in choices {
             let bare = choice.place.is_arm(&["scaffold"]) || choice.place.is_arm(&["model"]);
-            // An arm without a name of its own is named after its scaffold and model.
+            // An arm without its own name is named after its scaffold and model.
             let own = (base.is_none() && bare).then(|| text(&choice.value, false));
             let included = choice.at.get(1).is_some_and(|part| part == "include");
             let label = match (&choice.label, included && !bare) {

@@ -69,7 +69,7 @@ impl ToolFiles {
     }
 
     /// Whether the leak's file was installed with the test tool.
-    pub fn use_it(&self, leak: &Leak) -> bool {
+    pub fn needs(&self, leak: &Leak) -> bool {
         self.load(leak) || self.declared.iter().any(|file| leak.holds(file))
     }
 }
@@ -301,7 +301,9 @@ impl LayerFindings {
     /// tool or the package installer. Such a leak is removed regardless of the policy.
     pub(crate) fn is_unavoidable(&self, task: &Task, leak: &Leak) -> Result<bool, Fault> {
         let is_original = task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy;
-        Ok(is_original || self.tools.use_it(leak) || LeakPolicy::get()?.in_a_tool(&leak.place))
+        Ok(is_original
+            || self.tools.needs(leak)
+            || LeakPolicy::get()?.is_bundled_by_tool(&leak.place))
     }
 
     /// Returns the path of a leak if the file comes from the host.

@@ -118,7 +118,7 @@ impl LeakPolicy {
     }
 
     /// Whether a tool bundles the file at this path.
-    pub(crate) fn in_a_tool(&self, place: &str) -> bool {
+    pub(crate) fn is_bundled_by_tool(&self, place: &str) -> bool {
         self.tools.iter().any(|tool| tool.holds(place))
     }
 
@@ -155,13 +155,13 @@ mod tests {
     fn tool_keeps_its_bundled_files_only_if_commands_run_it() {
         let policy = LeakPolicy::get().unwrap();
         let vendored = "/venv/lib/python3.11/site-packages/pip/_vendor/packaging/version.py";
-        assert!(policy.in_a_tool(vendored));
+        assert!(policy.is_bundled_by_tool(vendored));
         assert_eq!(policy.tool_of("python -m pip install -e .", vendored), Some("pip"));
         assert_eq!(policy.tool_of("cd /x; /venv/bin/pip3 install .", vendored), Some("pip"));
         assert_eq!(policy.tool_of("/pip/venv/bin/pytest -rA tests/test_pipes.py", vendored), None);
         let bundled = "/usr/lib/python3.11/ensurepip/_bundled/pip-24.whl > pip/_vendor/six.py";
-        assert!(policy.in_a_tool(bundled));
-        assert!(!policy.in_a_tool("/srv/pip/packaging/version.py"));
+        assert!(policy.is_bundled_by_tool(bundled));
+        assert!(!policy.is_bundled_by_tool("/srv/pip/packaging/version.py"));
         assert!(policy.is_importable(&"/v/site-packages/pluggy".into()));
         assert!(!policy.is_importable(&vendored.into()));
     }
