@@ -1,5 +1,5 @@
-//! Fingerprints how sandboxes are prepared. A verdict from a sandbox that another preparation made
-//! is not reused.
+//! Fingerprints the code that prepares sandboxes. A verdict from a sandbox with a different
+//! fingerprint is not reused.
 
 #[path = "../fingerprint.rs"]
 mod fingerprint;

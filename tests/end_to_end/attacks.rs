@@ -130,7 +130,7 @@ fn wide_finds_a_break_that_the_task_does_not_look_at() {
             false,
             "of 5 tests that pass with gold, these fail: tests/test_side.py::test_edge",
         ),
-        ("weak-1", true, "all of 5 tests that pass with gold pass"),
+        ("weak-1", true, "of 5 tests that pass with gold, none fail"),
     ] {
         let verdicts = find(&out.join("trials"), "verdict.json");
         let path = verdicts.iter().find(|path| path.to_str().unwrap().contains(id)).unwrap();

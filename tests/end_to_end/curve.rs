@@ -256,7 +256,7 @@ fn the_largest_arm_of_a_matrix_of_limits_has_the_curve() {
     scripted.refused(
         &run,
         &["--at", "steps=8", "--arms", "*=21"],
-        "no arm name of the run matches",
+        "no arm name in the run matches",
     );
 }
 

@@ -224,7 +224,7 @@ fn a_changed_factor_is_a_new_arm_and_a_changed_task_is_refused() {
     let said = crossed.run(&config, &out, &["--extend", "--set", &set], 2);
     assert!(said.contains("has changed since the run was planned"), "{said}");
     for (args, said) in [
-        (vec!["--extend", "--tasks", "*romann*"], "no task id of the configuration"),
+        (vec!["--extend", "--tasks", "*romann*"], "no task ID in the configuration"),
         (vec![], "add to it with --extend"),
     ] {
         let told = crossed.run(&config, &out, &args, 2);

@@ -52,7 +52,7 @@ fn a_dataset_that_the_hub_does_not_give_is_told_with_what_helps() {
     for part in ["connection refused", "network", "revision", "owner--name@v1", "test.parquet"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    for word in ["give existing files", "os error", "client error", "error sending"] {
+    for word in ["pass existing files", "os error", "client error", "error sending"] {
         assert!(!said.contains(word), "{word}: {said}");
     }
     let said = told("owner/name", "cache");

@@ -1,7 +1,7 @@
 //! `base = "FILE"`: a configuration that builds on another one.
 //!
-//! Tables merge key by key, arms merge by name, and every other value replaces the one from the
-//! base. Each value keeps the file and line where it was written.
+//! Tables merge key by key, arms merge by name, and every other value replaces that of the base.
+//! Each value remembers the file and line where it was written.
 
 use std::{
     fs,
@@ -16,17 +16,18 @@ use toml::{
 
 use crate::{UserError, keys::FILE, kind::Wrong, set, written::joined};
 
-/// The key that names the base.
+/// Key that gives the base.
 const BASE: &str = "base";
 
-/// The key of the list whose tables merge by name.
+/// Key of the list whose tables merge by name.
 const ARMS: &str = "arms";
 
-/// The files that make a configuration: the requested one, its base, the base of that, and so on.
+/// The files that make up a configuration: the requested one, its base, the base's base, and so
+/// on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     files: Vec<ConfigText>,
-    /// For each merged arm, the files that have it and its index in each.
+    /// For each merged arm, the files that contain it and its index in each.
     arms: Vec<Vec<(usize, usize)>>,
 }
 
@@ -36,12 +37,12 @@ struct ConfigText {
     text: String,
 }
 
-/// Where a key was written.
+/// The location where a key was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The number of the file. The requested one is 0.
+    /// Index of the file. The requested file is 0.
     pub(crate) file: usize,
-    /// The offset in bytes.
+    /// Offset in bytes.
     pub(crate) at: usize,
     pub(crate) line: usize,
 }
@@ -55,7 +56,7 @@ impl Files {
         let mut set_base = base_in(sets)?;
         let text = fs::read_to_string(path).map_err(|error| {
             UserError::new(format!("cannot read {}: {error}", path.display()))
-                .hint("give a TOML file, such as configs/demo.toml")
+                .hint("pass a TOML file, such as configs/demo.toml")
         })?;
         let mut file = ConfigText { path: path.to_owned(), text };
         let (mut files, mut tables, mut chain) = (Vec::new(), Vec::new(), Vec::new());
@@ -74,9 +75,9 @@ impl Files {
                 None => break,
             }
         }
-        let mut merged = Merged::default();
+        let mut merged = MergedConfig::default();
         for (index, table) in tables.into_iter().enumerate().rev() {
-            merged.lay(index, table);
+            merged.merge(index, table);
         }
         Ok((Self { files, arms: merged.arms }, merged.table))
     }
@@ -89,8 +90,8 @@ impl Files {
         self.path(file).map(|path| path.display().to_string()).unwrap_or_default()
     }
 
-    /// The position of the longest part of a path that was written. A path refers to arms by their
-    /// merged index.
+    /// Returns the location of the longest part of a path that was written. The path refers to
+    /// arms by their merged index.
     pub(crate) fn place(&self, path: &[&str]) -> Option<Place> {
         let mut best: Option<(usize, Place)> = None;
         for (number, file) in self.files.iter().enumerate() {
@@ -102,7 +103,7 @@ impl Files {
                 let place = Place { file: number, at: found.at, line: line(&file.text, found.at) };
                 best = Some((found.depth, place));
             }
-            // Values of this file replace those of its bases.
+            // Stop here: values in this file replace those of its bases.
             if found.is_final || found.depth == own.len() {
                 break;
             }
@@ -110,7 +111,8 @@ impl Files {
         best.map(|(_, place)| place)
     }
 
-    /// A path in one file, where an arm may have another index. `None` if the file lacks the arm.
+    /// Translates a path to one file, where an arm may have another index. `None` if the file
+    /// lacks the arm.
     fn within(&self, file: usize, path: &[&str]) -> Option<Vec<String>> {
         let mut own: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
         if let [ARMS, index, ..] = path
@@ -123,12 +125,12 @@ impl Files {
     }
 }
 
-/// The base that a `--set` names: it replaces the file's own.
+/// Returns the base given with `--set`, which replaces the file's own.
 fn base_in(sets: &[String]) -> Result<Option<Value>, UserError> {
     let is_base = |set: &&String| set.split_once('=').is_some_and(|(key, _)| key.trim() == BASE);
     let Some(set) = sets.iter().rev().find(is_base) else { return Ok(None) };
     let mut table = Table::new();
-    set::lay(&mut table, set)?;
+    set::apply(&mut table, set)?;
     Ok(table.remove(BASE))
 }
 
@@ -138,7 +140,7 @@ impl ConfigText {
         toml::from_str(&self.text).map_err(|error| not_toml(&shown, &self.text, &error))
     }
 
-    /// Reads the base of this file. `chain` has the real paths of the files so far.
+    /// Reads the base of this file. `chain` contains the real paths of the files so far.
     fn base(&self, base: &Value, is_set: bool, chain: &[PathBuf]) -> Result<Self, UserError> {
         let error = |what: String| {
             let place = match (is_set, DeTable::parse(&self.text)) {
@@ -161,7 +163,7 @@ impl ConfigText {
         let path = self.find(Path::new(name), is_set);
         let text = fs::read_to_string(&path).map_err(|why| {
             error(format!("cannot read {}: {why}", path.display())).hint(
-                "give a TOML file; relative paths start from the folder of this configuration",
+                "set it to a TOML file; relative paths are resolved against this configuration's folder",
             )
         })?;
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -174,8 +176,8 @@ impl ConfigText {
         Ok(Self { path, text })
     }
 
-    /// Resolves a path in this file: relative to the file, or to the current directory if nothing
-    /// is there. A path from `--set` is looked up in the current directory first.
+    /// Resolves a path relative to this file, or to the current directory if nothing exists there.
+    /// A path from `--set` is first looked up in the current directory.
     fn find(&self, name: &Path, is_set: bool) -> PathBuf {
         let folder = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
         let mut folders = vec![folder(&self.path)];
@@ -186,21 +188,21 @@ impl ConfigText {
     }
 }
 
-/// Tables merged so far, the last base first.
+/// The tables merged so far, starting with the last base.
 #[derive(Debug, Default)]
-struct Merged {
+struct MergedConfig {
     table: Table,
     arms: Vec<Vec<(usize, usize)>>,
 }
 
-impl Merged {
-    fn lay(&mut self, file: usize, mut above: Table) {
+impl MergedConfig {
+    fn merge(&mut self, file: usize, mut above: Table) {
         let arms = above.remove(ARMS);
-        lay_over(&mut self.table, above);
+        merge_tables(&mut self.table, above);
         match arms {
             None => {}
-            Some(Value::Array(items)) => self.lay_arms(file, items),
-            // A wrong type, which the check of the keys reports.
+            Some(Value::Array(items)) => self.merge_arms(file, items),
+            // The type is wrong; checking the keys reports that.
             Some(other) => {
                 self.arms.clear();
                 self.table.insert(ARMS.to_owned(), other);
@@ -208,7 +210,7 @@ impl Merged {
         }
     }
 
-    fn lay_arms(&mut self, file: usize, items: Vec<Value>) {
+    fn merge_arms(&mut self, file: usize, items: Vec<Value>) {
         let mut merged = match self.table.remove(ARMS) {
             Some(Value::Array(items)) => items,
             _ => Vec::new(),
@@ -216,7 +218,7 @@ impl Merged {
         self.arms.truncate(merged.len());
         for (index, item) in items.into_iter().enumerate() {
             let named = name(&item).map(str::to_owned);
-            // Two arms of one file with the same name stay separate, and are reported later.
+            // Two arms of one file with the same name stay separate; they are reported later.
             let same = self.arms.iter().enumerate().position(|(at, origins)| {
                 named.is_some()
                     && merged.get(at).and_then(name) == named.as_deref()
@@ -225,7 +227,7 @@ impl Merged {
             match (same, item) {
                 (Some(at), Value::Table(item)) => {
                     if let Some(Value::Table(arm)) = merged.get_mut(at) {
-                        lay_over(arm, item);
+                        merge_tables(arm, item);
                     }
                     self.arms[at].push((file, index));
                 }
@@ -239,17 +241,17 @@ impl Merged {
     }
 }
 
-/// The name of an arm.
+/// Returns the name of an arm.
 fn name(arm: &Value) -> Option<&str> {
     arm.as_table()?.get("name")?.as_str()
 }
 
 /// Merges tables key by key. Any other value replaces the one below it.
-fn lay_over(below: &mut Table, above: Table) {
+fn merge_tables(below: &mut Table, above: Table) {
     for (key, value) in above {
         match value {
             Value::Table(table) => match below.get_mut(&key) {
-                Some(Value::Table(inner)) => lay_over(inner, table),
+                Some(Value::Table(inner)) => merge_tables(inner, table),
                 _ => {
                     below.insert(key, Value::Table(table));
                 }
@@ -261,12 +263,12 @@ fn lay_over(below: &mut Table, above: Table) {
     }
 }
 
-/// The longest part of a path that a file has.
+/// The longest part of a path that exists in a file.
 struct Offset {
-    /// Parts of the path.
+    /// Number of path parts.
     depth: usize,
     at: usize,
-    /// Whether the value is not merged with the one of a base.
+    /// Whether the value replaces that of a base instead of being merged with it.
     is_final: bool,
 }
 
@@ -304,13 +306,13 @@ fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The parser's own message shows the line, which may contain a secret, so only the position and
-/// the reason are reported.
+/// Reports only the position and the reason, because the parser's own message shows the line,
+/// which may contain a secret.
 fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
     let line = error.span().map_or(1, |span| line(text, span.start));
     let why = error.message().lines().next().unwrap_or_default();
     let why = why.replace(", expected ", "; expected ");
-    // The syntax is valid; a number that no type can hold is only found later.
+    // If the syntax is valid, the error is about a number that no type can represent.
     let key = error.span().and_then(|span| {
         let tree = DeTable::parse(text).ok()?;
         around(tree.get_ref(), span.start)
@@ -326,7 +328,7 @@ fn not_toml(shown: &str, text: &str, error: &toml::de::Error) -> UserError {
     }
 }
 
-/// The key whose value is at a position.
+/// Returns the key whose value contains a position.
 fn around(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
     fn within(value: &DeValue<'_>, at: usize) -> Option<Vec<String>> {
         match value {
@@ -435,7 +437,8 @@ mod tests {
             let place = format!("{}:{line}: ", folder.path(file).display());
             assert!(error.starts_with(&place), "{path:?}: {error}");
         }
-        // A wrong value is reported where it was written, not where the file names its base.
+        // An invalid value is reported where it was written, not where the file references its
+        // base.
         fs::write(folder.path("lib/common.toml"), COMMON.replace("= 50", "= 'many'")).unwrap();
         let error = folder.error("run.toml");
         assert!(error.contains("lib/common.toml:4: key `budget.steps`"), "{error}");
@@ -445,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_starts_from_the_file_that_contains_it() {
+    fn paths_are_relative_to_the_file_that_contains_them() {
         let folder = Folder::new(&[
             ("lib/common.toml", COMMON),
             ("lib/a.jsonl", ""),
@@ -507,9 +510,8 @@ mod tests {
         assert!(error.starts_with("--set: key `base`: cannot read"), "{error}");
     }
 
-    /// A matrix may cross the arms of a base.
     #[test]
-    fn a_matrix_crosses_the_arms_of_a_base() {
+    fn matrix_crosses_the_arms_of_a_base() {
         let folder = Folder::new(&[
             ("common.toml", COMMON),
             ("run.toml", "base = 'common.toml'\n[matrix]\n'budget.steps' = [1, 2]\n"),

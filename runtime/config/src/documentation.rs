@@ -1,4 +1,4 @@
-//! The keys of a configuration, for `docs/configuration.md`.
+//! Documents the keys of a configuration for `docs/configuration.md`.
 
 use crate::{
     keys::{Key, keys_of},
@@ -6,7 +6,7 @@ use crate::{
     schema::{generated_config_schema, written},
 };
 
-/// The tables of keys, in Markdown. Keys that an arm inherits are not repeated.
+/// Returns the tables of keys in Markdown. Keys that an arm inherits are not repeated.
 pub fn documentation() -> String {
     let mut out = String::new();
     tables("", &keys_of(&written(generated_config_schema())), &mut out);
@@ -37,7 +37,7 @@ fn tables(place: &str, keys: &[Key], out: &mut String) {
             format!("{}.{name}", place.trim_matches(['[', ']']))
         };
         match &key.kind {
-            // An arm's tables are the same as those at the top.
+            // Skip an arm's tables, which are the same as those at the top.
             Kind::Table(_) if place == "[[arms]]" => {}
             Kind::Table(inner) => tables(&format!("[{path}]"), inner, out),
             Kind::Named(inner) => tables(&format!("[{path}.NAME]"), inner, out),
@@ -67,7 +67,7 @@ fn values(key: &Key) -> String {
     }
 }
 
-/// A bar would end the cell.
+/// Escapes bars, because a bar would end the cell.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,5 +1,5 @@
-//! Settings without effect. A key that only seems to restrict, open or record something is worse
-//! than none.
+//! Rejects settings without effect. A key that only seems to restrict, open or record something is
+//! worse than a missing one.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::{
     {ConfigFile, written::Written},
 };
 
-/// Rejects keys whose required companions are missing.
-pub fn check_lonely(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
+/// Rejects keys that have no effect without another key.
+pub fn check_companions(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     if file.grading.certificate.is_none() && written.has(&["grading", "flaky"]) {
         let what = "has no effect without a `certificate` that lists unreliable tests";
         let hint = "add certificate = \"FILE\" (create it with `proctor tasks validate --repeat 3 \
@@ -32,15 +32,15 @@ pub fn check_lonely(file: &ConfigFile, written: &Written) -> Result<(), UserErro
     Ok(())
 }
 
-/// Rejects a key of `[network]` that has no effect in any arm that gets it, and a mode that lets
-/// nothing through.
+/// Rejects a `[network]` key that has no effect in any of its arms, and a mode that blocks
+/// everything.
 ///
-/// All arms are considered because a list at the top of the file may be meant for the only arm
-/// whose mode is not closed.
+/// All arms are checked together, because a list at the top of the file may be meant for the only
+/// arm whose mode is not closed.
 pub fn check_network(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     let indices: Vec<String> = (0..file.arms.len()).map(|index| index.to_string()).collect();
-    // Why a key has no effect, or `None` if it has one in some arm; in the order of the arms.
-    let mut idle: BTreeMap<Vec<&str>, Option<Idle>> = BTreeMap::new();
+    // For each key, in arm order: why it has no effect, or `None` if it has an effect in some arm.
+    let mut unused: BTreeMap<Vec<&str>, Option<NoEffect>> = BTreeMap::new();
     for (arm, index) in file.arms.iter().zip(&indices) {
         let network = &arm.network;
         for (key, set) in settings(network) {
@@ -48,8 +48,8 @@ pub fn check_network(file: &ConfigFile, written: &Written) -> Result<(), UserErr
                 continue;
             }
             let path = written.of_arm(index, "network", key);
-            let why = idle_in(network, key);
-            let known = idle.entry(path).or_insert(why);
+            let why = no_effect_in(network, key);
+            let known = unused.entry(path).or_insert(why);
             if why.is_none() {
                 *known = None;
             }
@@ -69,19 +69,19 @@ pub fn check_network(file: &ConfigFile, written: &Written) -> Result<(), UserErr
                 ));
         }
     }
-    match idle.into_iter().find_map(|(path, why)| Some((path, why?))) {
-        Some((path, Idle { what, hint })) => Err(written.error(&path, what).hint(hint)),
+    match unused.into_iter().find_map(|(path, why)| Some((path, why?))) {
+        Some((path, NoEffect { what, hint })) => Err(written.error(&path, what).hint(hint)),
         None => Ok(()),
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Idle {
+struct NoEffect {
     what: &'static str,
     hint: &'static str,
 }
 
-/// The keys beside the mode, and whether they request anything.
+/// Returns the keys other than the mode, and whether each is set to something.
 fn settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
     [
         ("allow", !network.allow.is_empty()),
@@ -92,17 +92,17 @@ fn settings(network: &NetworkPolicy) -> [(&'static str, bool); 5] {
     ]
 }
 
-fn idle_in(network: &NetworkPolicy, key: &str) -> Option<Idle> {
+fn no_effect_in(network: &NetworkPolicy, key: &str) -> Option<NoEffect> {
     match (network.mode, key) {
-        (NetworkMode::Closed, _) => Some(Idle {
+        (NetworkMode::Closed, _) => Some(NoEffect {
             what: "has no effect, because `network.mode` is `closed`",
             hint: "set mode = \"allow\" or mode = \"open_except\", or remove the key",
         }),
-        (NetworkMode::OpenExcept, "allow") => Some(Idle {
+        (NetworkMode::OpenExcept, "allow") => Some(NoEffect {
             what: "has no effect, because `network.mode` is `open_except`: everything that is not denied is allowed",
             hint: "set mode = \"allow\", or remove the key",
         }),
-        (NetworkMode::OpenExcept, "audit") if network.deny.is_empty() => Some(Idle {
+        (NetworkMode::OpenExcept, "audit") if network.deny.is_empty() => Some(NoEffect {
             what: "has no effect: `network.mode` is `open_except`, and `deny` has no patterns to audit",
             hint: "add patterns to `deny`, set mode = \"allow\", or remove the key",
         }),

@@ -1,4 +1,4 @@
-//! `[endpoints]`: rate limits that no request would ever meet are a mistyped address or name.
+//! Checks `[endpoints]`. Limits that apply to no request indicate a mistyped address or name.
 
 use proctor_types::ModelSpec;
 
@@ -7,8 +7,9 @@ use crate::{
     {ConfigFile, kind::nearest, written::Written},
 };
 
-/// Rejects a table that applies to no model of the configuration, or sets no limit. A table for a
-/// model that no arm uses only causes a note: it is harmless, and `--model` creates such tables.
+/// Rejects a table that applies to no model of the configuration or sets no limit. A table for a
+/// model that no arm uses only causes a note, because it is harmless and `--model` creates such
+/// tables.
 pub fn check(file: &ConfigFile, written: &Written) -> Result<(), UserError> {
     for (name, table) in &file.endpoints {
         let path = |key| ["endpoints", name.as_str(), key];

@@ -1,4 +1,4 @@
-//! The configuration as it is written.
+//! The configuration as written by the user.
 
 use std::{
     collections::BTreeMap,
@@ -17,19 +17,19 @@ use crate::{
     UserError, {Extent, Written, matrix, paths, walk},
 };
 
-/// The keys of a run configuration. Unknown keys are errors that name the nearest known one.
+/// Keys of a run configuration. An unknown key is an error that suggests the nearest known key.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    /// Another configuration to start from (`docs/configuration.md`). Tables merge, arms merge by name, and other
-    /// values replace those of the base.
+    /// Another configuration to build on (`docs/configuration.md`). Tables merge, arms merge by
+    /// name, and other values replace those of the base.
     #[serde(default, skip_serializing)]
     #[schemars(length(min = 1), example = &"common.toml")]
     pub base: Option<PathBuf>,
     /// Files or globs of tasks and recipes, or Hugging Face datasets (`docs/datasets.md`).
     #[schemars(example = vec!["tasks.jsonl"])]
     pub tasks: Vec<String>,
-    /// How often each arm runs each task.
+    /// Number of times that each arm runs each task.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 10_000), example = 1)]
     pub attempts: u32,
@@ -49,12 +49,13 @@ pub struct ConfigFile {
     /// Which parts of a task the agent sees.
     #[serde(default)]
     pub statement: StatementSpec,
-    /// What a trial may spend. A missing key means no limit.
+    /// Limits of each trial. A missing key means no limit.
     #[serde(default)]
     pub budget: Budget,
-    /// What is compared. A `[matrix]` that crosses `scaffold` needs no arms.
+    /// The arms to compare. Not required if a `[matrix]` crosses `scaffold`.
     pub arms: Vec<ArmFile>,
-    /// Factors to cross: each dotted key of an arm has a list of values. Every combination becomes an arm (see below).
+    /// Factors to cross: dotted keys of an arm, each with a list of values. Every combination
+    /// becomes an arm (see below).
     #[serde(default, skip_serializing)]
     #[schemars(example = serde_json::json!({ "budget.steps": [50, 100] }))]
     pub matrix: Map<String, Value>,
@@ -64,10 +65,10 @@ pub struct ConfigFile {
     /// How patches are graded. Not a factor.
     #[serde(default)]
     pub grading: GradingFile,
-    /// What is kept of a trial so that it can be resumed (`docs/survival.md`). Not a factor.
+    /// Limits on the state to keep so that a trial can be resumed (`docs/survival.md`). Not a factor.
     #[serde(default, skip_serializing_if = "ResumeFile::is_default")]
     pub resume: ResumeFile,
-    /// What a machine keeps between runs. No factor.
+    /// Limits on the files that a machine keeps between runs. Not a factor.
     #[serde(default, skip_serializing_if = "CacheFile::is_default")]
     pub cache: CacheFile,
     /// Rate limits shared by all trials, under names that you choose. Without them, limits are learned from rejections.
@@ -77,18 +78,18 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Returns the configuration in the form that `run.json` holds.
+    /// Returns the configuration in the form stored in `run.json`.
     ///
     /// # Errors
-    /// A path is no UTF-8.
+    /// A path is not UTF-8.
     pub fn recorded(&self) -> Result<RecordedConfig, serde_json::Error> {
         serde_json::from_value(serde_json::to_value(self)?)
     }
 
-    /// Reads the configuration of a run.
+    /// Reads the configuration from a run's record.
     ///
     /// # Errors
-    /// It has a key that this version does not know, or lacks one.
+    /// A key is missing or unknown to this version.
     pub fn of_record(config: &RecordedConfig) -> Result<Self, serde_json::Error> {
         serde_json::from_value(serde_json::to_value(config)?)
     }
@@ -125,37 +126,37 @@ pub struct ArmFile {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true)]
     pub control: bool,
-    /// Overrides keys of the top-level table, like the four below.
+    /// Overrides keys of the top-level `[sandbox]` table.
     #[serde(default)]
     pub sandbox: SandboxSpec,
-    /// As `sandbox`.
+    /// Overrides keys of the top-level `[network]` table.
     #[serde(default)]
     pub network: NetworkPolicy,
-    /// As `sandbox`.
+    /// Overrides keys of the top-level `[leak_check]` table.
     #[serde(default)]
     pub leak_check: LeakCheckSpec,
-    /// As `sandbox`.
+    /// Overrides keys of the top-level `[statement]` table.
     #[serde(default)]
     pub statement: StatementSpec,
-    /// As `sandbox`.
+    /// Overrides keys of the top-level `[budget]` table.
     #[serde(default)]
     pub budget: Budget,
     /// A folder of texts that replace the scaffold's own, file by file (`docs/prompts.md`). Its content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"my-prompts")]
     pub prompts: Option<PathBuf>,
-    /// What happens to the agent's settings files in the task's repository, such as `.claude/settings.json`
-    /// (`docs/external.md`). Only for command-line agents.
+    /// How to treat the agent's settings files in the task's repository, such as
+    /// `.claude/settings.json` (`docs/external.md`). Only for command-line agents.
     #[serde(default, skip_serializing_if = "RepositorySettings::is_ignore")]
     #[schemars(example = RepositorySettings::Use)]
     pub repository_settings: RepositorySettings,
-    /// The `trajectory.jsonl` that the scaffold `replay` re-runs. Its content is a factor.
+    /// The `trajectory.jsonl` for the `replay` scaffold. Its content is a factor.
     #[serde(default)]
     #[schemars(length(min = 1), example = &"RUN/trials/.../trajectory.jsonl")]
     pub replay: Option<PathBuf>,
 }
 
-/// An arm that is only a scaffold, in the given sandbox.
+/// Returns an arm that consists only of a scaffold, in the given sandbox.
 pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
     ArmFile {
         name: scaffold.to_owned(),
@@ -175,7 +176,7 @@ pub fn plain_arm(scaffold: &str, sandbox: &SandboxSpec) -> ArmFile {
     }
 }
 
-/// A configuration whose arms are only scaffolds.
+/// Returns a configuration whose arms consist only of scaffolds.
 pub fn plain_config(tasks: Vec<String>, sandbox: &SandboxSpec, arms: Vec<ArmFile>) -> ConfigFile {
     ConfigFile {
         base: None,
@@ -208,12 +209,12 @@ fn two() -> usize {
 /// The tables that an arm inherits from the top of the file.
 const INHERITED: [&str; 5] = ["sandbox", "network", "leak_check", "statement", "budget"];
 
-/// Reads a file, applies the `--set` values, and checks every key as it is written.
+/// Reads a file, applies the `--set` values, and checks every key as written.
 pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserError> {
     let mut written = Written::read(path, sets)?;
     let mut table = written.table().clone();
     if table.contains_key("matrix") {
-        // The matrix may make all the arms.
+        // The matrix may create all arms.
         table.entry("arms").or_insert_with(|| toml::Value::Array(Vec::new()));
     }
     walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
@@ -224,19 +225,19 @@ pub fn read(path: &Path, sets: &[String]) -> Result<(ConfigFile, Written), UserE
     inherit(&mut table);
     let mut file = of_table(&table)
         .map_err(|why| UserError::new(one_line(&format!("{}: {why}", path.display()))))?;
-    paths::place(&mut file, path, &written);
+    paths::resolve_paths(&mut file, path, &written);
     Ok((file, written))
 }
 
-/// Reads a table whose keys were checked with the schema of the same types. An error here is a gap
-/// in that check, so it is reported by its key.
+/// Reads a table whose keys were already checked against the schema. An error here is a gap in
+/// that check, so it is reported with its key.
 pub fn of_table(table: &toml::Table) -> Result<ConfigFile, String> {
     let value = serde_json::to_value(table).map_err(|error| error.to_string())?;
     serde_path_to_error::deserialize(value)
         .map_err(|error| format!("key `{}`: {}", error.path(), error.inner()))
 }
 
-/// Merges each arm's tables over the file's own.
+/// Merges each arm's tables over the file's top-level tables.
 fn inherit(table: &mut toml::Table) {
     let top: Vec<_> = INHERITED
         .iter()

@@ -1,4 +1,4 @@
-//! Configurations come from users, so they may be any bytes.
+//! Configurations come from users, so they may contain any bytes.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use fuzz::{fuzz, told};
 use crate::{Known, UserError, read, resolve};
 
 #[test]
-fn configurations_are_resolved_or_named() {
+fn configurations_resolve_or_fail_with_a_located_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.toml");
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/configurations");
@@ -16,7 +16,7 @@ fn configurations_are_resolved_or_named() {
         let Err(error) = resolved(&path) else { return true };
         told(&error.what, "");
         told(error.hint.as_deref().unwrap_or_default(), "");
-        assert!(error.what.contains("run.toml"), "an error without a place: {error}");
+        assert!(error.what.contains("run.toml"), "an error without a location: {error}");
         false
     });
 }

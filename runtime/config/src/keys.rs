@@ -1,5 +1,5 @@
-//! Every key of a run configuration and its allowed values, taken from the schema of the types. A
-//! file is checked against this table as it is written.
+//! Every key of a run configuration and its allowed values, from the schema of the types. A file
+//! is checked against this table as written.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::{
     schema::{config_schema, written},
 };
 
-/// The top of the file.
+/// The top-level keys of a configuration file.
 pub static FILE: LazyLock<Vec<Key>> = LazyLock::new(|| keys_of(&written(config_schema())));
 
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// What to write, as a hint.
+    /// Returns a hint that shows how to write the key.
     pub fn write(&self) -> String {
         let name = &self.name;
         match &self.kind {
@@ -57,13 +57,13 @@ impl Key {
     }
 }
 
-/// The required keys.
+/// Lists the required keys.
 fn required(keys: &[Key]) -> String {
     let names = keys.iter().filter(|key| key.required).map(|key| format!("`{}`", key.name));
     names.collect::<Vec<_>>().join(" and ")
 }
 
-/// The keys of a table, in the order of the type that it is read into.
+/// Returns the keys of a table, in the order of its type's fields.
 pub(crate) fn keys_of(schema: &Value) -> Vec<Key> {
     let needed = |name: &str| {
         schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name))
@@ -119,7 +119,7 @@ fn kind_of(schema: &Value) -> Kind {
     }
 }
 
-/// The values of a closed set, with or without a description of each.
+/// Returns the values of an enumeration, whether or not they have descriptions.
 fn choices(schema: &Value) -> Vec<String> {
     let values = |schema: &Value| -> Vec<String> {
         let one = schema["const"].as_str();
@@ -135,7 +135,7 @@ fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a value differs from a missing key, as an empty list or table does not.
+/// Whether a value differs from a missing key. An empty list or table does not.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.values().any(says_something),
@@ -166,7 +166,7 @@ fn fields(map: &Map<String, Value>) -> String {
 mod tests {
     use super::*;
 
-    /// Every key, with the path of its table.
+    /// Collects every key with the path of its table.
     fn all<'a>(keys: &'a [Key], place: &str, found: &mut Vec<(String, &'a Key)>) {
         for key in keys {
             found.push((format!("{place}{}", key.name), key));
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// A type without a bound, a description or an example would be a gap in the check and in the
+    /// A type without a bound, a description or an example would leave a gap in the check and the
     /// docs.
     #[test]
     fn every_key_has_a_description_and_a_hint() {
@@ -184,7 +184,7 @@ mod tests {
         all(&FILE, "", &mut keys);
         assert!(keys.len() > 80, "{}", keys.len());
         for (path, key) in keys {
-            assert!(!key.says.is_empty(), "{path} has no words");
+            assert!(!key.says.is_empty(), "{path} has no description");
             if matches!(key.kind, Kind::Table(_) | Kind::Named(_) | Kind::Rows(_)) {
                 continue;
             }
@@ -200,7 +200,7 @@ mod tests {
                 Kind::Above(most) => assert!(most < f64::MAX, "{path} has no bound"),
                 _ => {}
             }
-            // Users copy the text between back-ticks verbatim.
+            // Users copy the text between backticks verbatim.
             for written in key.write().split('`').skip(1).step_by(2) {
                 let table: toml::Table = toml::from_str(written).expect(written);
                 assert_eq!(key.kind.check(key, &table[&key.name]), Ok(()), "{path}: {written}");

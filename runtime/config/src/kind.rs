@@ -1,4 +1,4 @@
-//! Allowed values of a configuration's keys, and the errors for others.
+//! The allowed values of a configuration's keys, and the errors for invalid ones.
 
 use proctor_egress::{Exception, Pattern};
 pub(crate) use proctor_types::nearest;
@@ -6,16 +6,16 @@ use toml::Value;
 
 use crate::keys::Key;
 
-/// The values of a key.
+/// The kind of a key's value.
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// Any text except an empty one.
+    /// Any non-empty text.
     Text,
-    /// An endpoint's address. It should contain no secret, so errors describe what is wrong without
-    /// showing the value.
+    /// An endpoint's address. It should not contain a secret, but errors do not show the value, in
+    /// case it does.
     Address,
-    /// The name of an environment variable. An invalid name may be an API key, so it is never
-    /// shown.
+    /// The name of an environment variable. An invalid name may be an API key, so errors never
+    /// show it.
     Variable,
     Flag,
     Choice(Vec<String>),
@@ -25,26 +25,26 @@ pub enum Kind {
     Number(f64, f64),
     /// A number above 0, up to this bound.
     Above(f64),
-    /// A list of texts, each of this form.
+    /// A list of texts, each in this form.
     Texts(Form),
     Table(Vec<Key>),
-    /// Tables under names of the user's choice.
+    /// Tables under names that the user chooses.
     Named(Vec<Key>),
-    /// `[[KEY]]`.
+    /// A list of tables: `[[KEY]]`.
     Rows(Vec<Key>),
-    /// A vendor's own fields.
+    /// A table with arbitrary keys, such as a vendor's own fields.
     Free,
 }
 
-/// The grammar of a list's items.
+/// The syntax of a list's items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Any,
-    /// A URL pattern of what may be reached.
+    /// A pattern for URLs that are allowed.
     Allow,
-    /// A URL pattern of what may not be reached.
+    /// A pattern for URLs that are denied.
     Deny,
-    /// An address that may be dialled.
+    /// A private address that the proxy may connect to.
     Private,
 }
 
@@ -60,7 +60,7 @@ impl Form {
     }
 }
 
-/// What is wrong with a value, and a hint.
+/// An error about a value, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
     pub what: String,
@@ -74,7 +74,8 @@ impl Wrong {
 }
 
 impl Kind {
-    /// Checks the value itself; the code that walks through a table checks its content.
+    /// Checks the value itself. The content of a table is checked by the code that walks through
+    /// it.
     pub fn check(&self, key: &Key, value: &Value) -> Result<(), Wrong> {
         match (self, value) {
             (Self::Text, Value::String(text)) if text.trim().is_empty() => {
@@ -87,7 +88,8 @@ impl Kind {
                 if (least..=most).contains(&number) {
                     return Ok(());
                 }
-                let hint = format!("a whole number from {least} to {most}; {}", key.write());
+                let hint =
+                    format!("must be a whole number from {least} to {most}; {}", key.write());
                 Err(Wrong::new(format!("{number} is out of range"), hint))
             }
             (Self::Number(..) | Self::Above(_), Value::Integer(number)) => {
@@ -138,7 +140,7 @@ impl Kind {
             true => format!("{number} is out of range"),
             false => format!("{number} is not a finite number"),
         };
-        Err(Wrong::new(what, format!("a number {range}; {}", key.write())))
+        Err(Wrong::new(what, format!("must be a number {range}; {}", key.write())))
     }
 
     fn shape(&self) -> &'static str {
@@ -155,7 +157,7 @@ impl Kind {
 
     fn hint(&self, key: &Key) -> String {
         match self {
-            Self::Choice(known) => one_of(known),
+            Self::Choice(known) => format!("use {}", one_of(known)),
             _ => key.write(),
         }
     }
@@ -183,8 +185,8 @@ fn choice(known: &[String], text: &str) -> Result<(), Wrong> {
         return Ok(());
     }
     let hint = match nearest(text, known.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`? It is {}", one_of(known)),
-        None => one_of(known),
+        Some(near) => format!("did you mean `{near}`? Use {}", one_of(known)),
+        None => format!("use {}", one_of(known)),
     };
     let shown: String = text.chars().take(40).collect();
     Err(Wrong::new(format!("invalid value `{shown}`"), hint))
@@ -202,7 +204,10 @@ fn address(text: &str) -> Result<(), Wrong> {
     if authority.contains('@') || text.contains(['?', '#']) {
         let hint = "put the key into an environment variable, set `key_env` to its name, and use \
                     an address such as https://HOST/v1";
-        return Err(Wrong::new("contains a user, a password or a query (not shown here)", hint));
+        return Err(Wrong::new(
+            "contains a user name, a password or a query (not shown here)",
+            hint,
+        ));
     }
     match url::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),

@@ -1,9 +1,9 @@
 //! A run configuration: read, merged with its bases, overridden by `--set`, checked key by key, and
 //! resolved into arms.
 //!
-//! The types that it is read into are the single definition of its keys. Their doc comments, bounds
-//! and examples produce the JSON Schema (`configs/schema.json`), the table of keys that a file is
-//! checked against, and the list of keys in `docs/configuration.md`.
+//! The types that a configuration is deserialized into are the single definition of its keys.
+//! Their doc comments, bounds and examples produce the JSON Schema (`configs/schema.json`), the
+//! table of keys that files are checked against, and the list of keys in `docs/configuration.md`.
 
 mod base;
 mod documentation;
@@ -33,6 +33,6 @@ pub use schema::{
     config_schema, generated_config_schema, generated_task_schema, manifest_schema, schema_of,
     task_schema,
 };
-pub use set::lay as set;
+pub use set::apply as set;
 pub use walk::{Extent, walk};
 pub use written::Written;

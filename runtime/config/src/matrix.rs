@@ -1,9 +1,9 @@
-//! `[matrix]`: crosses factors into plain arms before anything else reads them. Later stages know
-//! nothing of a matrix.
+//! `[matrix]`: crosses factors into plain arms before anything else reads them, so that later
+//! stages need not know about matrices.
 //!
 //! Each key is the dotted key of an arm's factor (`"budget.steps"`, `scaffold`,
-//! `"model.temperature"`), each value a list. Every `[[arms]]` is crossed with every combination; a
-//! matrix that names `scaffold` needs no arms.
+//! `"model.temperature"`), and each value is a list. Every `[[arms]]` table is crossed with every
+//! combination. A matrix that crosses `scaffold` needs no arms.
 
 mod axes;
 mod derived;
@@ -14,49 +14,49 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use crate::{kind::Wrong, walk::Problem, written::Written};
-use axes::{Axis, FactorKey, factor_key, flat, listed, same};
+use axes::{Axis, FactorKey, factor_key, flatten, listed, same};
 use names::Names;
 
 pub(crate) use names::shown;
 
-/// More arms than this must come from a mistyped matrix.
+/// Maximum number of arms. A larger matrix must be a mistake.
 const MOST: usize = 10_000;
 
-/// Where the arms and models made by a matrix were written.
+/// The locations where the arms and models of a matrix were written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Crossed {
     pub(crate) arms: Vec<ArmOrigin>,
     pub(crate) models: BTreeMap<String, ModelOrigin>,
 }
 
-/// An arm of a matrix.
+/// The origin of an arm created by a matrix.
 #[derive(Debug, Clone)]
 pub(crate) struct ArmOrigin {
     pub(crate) name: String,
-    /// The index of its `[[arms]]`; absent if the matrix alone made it.
+    /// Index of its `[[arms]]` table; `None` if only the matrix created it.
     pub(crate) arm: Option<usize>,
-    /// Paths below the arm, and where they were written.
+    /// Paths below the arm, each with the path where its value was written.
     pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
 }
 
-/// A model with its own sampling settings.
+/// The origin of a model with its own sampling settings.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelOrigin {
     pub(crate) model: String,
     pub(crate) keys: Vec<(Vec<String>, Vec<String>)>,
 }
 
-/// One value of one axis, or one key of an `include`.
+/// One value of an axis, or one key of an `include`.
 #[derive(Debug, Clone)]
 struct Choice {
     place: FactorKey,
     value: Value,
-    /// The parts of the key as written, from `matrix` on.
+    /// The parts of the key as written, starting with `matrix`.
     at: Vec<String>,
     label: Option<String>,
 }
 
-/// Replaces the arms of a table with those that its matrix makes, and removes the matrix.
+/// Replaces the arms of a table with those that its matrix creates, and removes the matrix.
 pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Problem> {
     let Some(Value::Table(matrix)) = table.remove("matrix") else { return Ok(Crossed::default()) };
     let axes = axes::of(&matrix, written)?;
@@ -84,24 +84,25 @@ pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Pro
         .map(|(index, one)| Exclude::read(index, one))
         .collect::<Result<Vec<_>, _>>()?;
     let mut used = vec![false; excludes.len()];
-    let mut making = Making { top: table.clone(), crossed: Crossed::default(), arms: Vec::new() };
+    let mut builder =
+        MatrixBuilder { top: table.clone(), crossed: Crossed::default(), arms: Vec::new() };
     for (index, base) in &bases {
         for choices in &combinations {
-            let Some(choices) = meant(choices, base, &axes) else { continue };
+            let Some(choices) = relevant_choices(choices, base, &axes) else { continue };
             let mut out = false;
             for (exclude, used) in excludes.iter().zip(&mut used) {
-                if exclude.holds(base, &choices, &making.top) {
+                if exclude.holds(base, &choices, &builder.top) {
                     (*used, out) = (true, true);
                 }
             }
             if !out {
                 let named = base.get("name").and_then(Value::as_str);
-                making.arm(*index, base, &choices, names.of_arm(named, &choices))?;
+                builder.arm(*index, base, &choices, names.of_arm(named, &choices))?;
             }
         }
         for (number, include) in includes.iter().enumerate() {
             let (mut choices, own) = included(number, include)?;
-            // Its name lists the choices in the same order as the others.
+            // Sort the choices, so that the arm's name lists them in the usual order.
             choices.sort_by_key(|choice| {
                 axes.iter().position(|axis| axis.place == choice.place).unwrap_or(usize::MAX)
             });
@@ -111,24 +112,24 @@ pub(crate) fn cross(table: &mut Table, written: &Written) -> Result<Crossed, Pro
                 (Some(own), ..) => own,
                 (None, ..) => names.of_arm(named, &choices),
             };
-            making.arm(*index, base, &choices, name)?;
+            builder.arm(*index, base, &choices, name)?;
         }
     }
     if let Some(index) = used.iter().position(|used| !used) {
         return Err(excludes[index].unused(&axes));
     }
-    if making.arms.is_empty() {
+    if builder.arms.is_empty() {
         let wrong = Wrong::new("excludes every arm", "narrow one of the [[matrix.exclude]] tables");
         return Err(Problem { path: vec!["matrix".into(), "exclude".into()], wrong });
     }
-    table.insert("arms".into(), Value::Array(making.arms));
-    if let Some(models) = making.top.remove("models") {
+    table.insert("arms".into(), Value::Array(builder.arms));
+    if let Some(models) = builder.top.remove("models") {
         table.insert("models".into(), models);
     }
-    Ok(making.crossed)
+    Ok(builder.crossed)
 }
 
-/// The tables of `[[matrix.include]]` or `[[matrix.exclude]]`.
+/// Returns the tables of `[[matrix.include]]` or `[[matrix.exclude]]`.
 fn tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
     let wrong = || Problem {
         path: vec!["matrix".into(), name.into()],
@@ -146,12 +147,12 @@ fn tables(matrix: &Table, name: &str) -> Result<Vec<Table>, Problem> {
     }
 }
 
-/// Every combination; the last axis changes fastest.
+/// Returns every combination. The last axis changes fastest.
 fn combinations(axes: &[Axis], names: &Names) -> Result<Vec<Vec<Choice>>, Problem> {
     let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
     if count.is_none_or(|count| count > MOST) {
         let wrong = Wrong::new(
-            format!("creates more than {MOST} arms from one"),
+            format!("creates more than {MOST} arms from a single one"),
             "cross fewer values, or list combinations as [[matrix.include]]",
         );
         return Err(Problem { path: vec!["matrix".into()], wrong });
@@ -178,9 +179,9 @@ fn combinations(axes: &[Axis], names: &Names) -> Result<Vec<Vec<Choice>>, Proble
     Ok(all)
 }
 
-/// The choices that affect an arm. Those for a model that the arm does not use are dropped, and of
-/// the combinations that only they distinguish, one is kept.
-fn meant(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<Vec<Choice>> {
+/// Returns the choices that affect an arm. Choices for a model that the arm does not use are
+/// dropped. Combinations that differ only in such choices are kept once; the others return `None`.
+fn relevant_choices(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<Vec<Choice>> {
     let asked = choices.iter().find(|choice| choice.place.is_arm(&["model"]));
     let asked = asked.map(|choice| &choice.value).or_else(|| base.get("model"));
     let asked = asked.and_then(Value::as_str);
@@ -198,17 +199,17 @@ fn meant(choices: &[Choice], base: &Table, axes: &[Axis]) -> Option<Vec<Choice>>
     Some(kept)
 }
 
-/// The choices of one `[[matrix.include]]`, and the name that it gives.
+/// Returns the choices of one `[[matrix.include]]` table, and its name if it has one.
 fn included(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String>), Problem> {
     let (mut choices, mut name) = (Vec::new(), None);
     let at = vec!["matrix".to_owned(), "include".to_owned(), index.to_string()];
-    for (path, value) in flat(include) {
+    for (path, value) in flatten(include) {
         let at = [at.clone(), path.clone()].concat();
         if path == ["name"] {
             let Value::String(text) = value else {
                 return Err(Problem {
                     path: at,
-                    wrong: Wrong::new("not a text", "write name = \"...\""),
+                    wrong: Wrong::new("not text", "write name = \"...\""),
                 });
             };
             name = Some(text);
@@ -221,8 +222,8 @@ fn included(index: usize, include: &Table) -> Result<(Vec<Choice>, Option<String
     Ok((choices, name))
 }
 
-/// One `[[matrix.exclude]]`: removes every combination in which all of its keys have one of its
-/// values.
+/// One `[[matrix.exclude]]` table. It removes every combination in which each of its keys has one
+/// of the listed values.
 struct Exclude {
     at: Vec<String>,
     keys: Vec<(Vec<String>, Option<FactorKey>, Vec<Value>)>,
@@ -234,13 +235,13 @@ impl Exclude {
         if table.is_empty() {
             let wrong = Wrong::new(
                 "excludes everything",
-                "give the values of a combination, as in scaffold = \"bash\"",
+                "list the values of a combination, as in scaffold = \"bash\"",
             );
             return Err(Problem { path: at, wrong });
         }
         let mut keys = Vec::new();
-        for (path, value) in flat(table) {
-            // Of an arm's own keys, only the name is not a matrix factor.
+        for (path, value) in flatten(table) {
+            // `name` is the only key of an arm that is not a matrix factor.
             let place = match path == ["name"] {
                 true => None,
                 false => Some(factor_key(&path).map_err(|wrong| Problem {
@@ -267,7 +268,7 @@ impl Exclude {
         })
     }
 
-    /// The error if no combination matches it, usually because of a mistyped value.
+    /// Returns the error if no combination matches, which is usually caused by a mistyped value.
     fn unused(&self, axes: &[Axis]) -> Problem {
         let of = |place: &Option<FactorKey>| {
             axes.iter().find(|axis| Some(&axis.place) == place.as_ref())
@@ -294,14 +295,14 @@ impl Exclude {
     }
 }
 
-/// The arms and models made so far.
-struct Making {
+/// Builds the arms and models of a matrix.
+struct MatrixBuilder {
     top: Table,
     crossed: Crossed,
     arms: Vec<Value>,
 }
 
-impl Making {
+impl MatrixBuilder {
     fn arm(
         &mut self,
         index: Option<usize>,
@@ -315,7 +316,7 @@ impl Making {
         for choice in choices {
             match &choice.place {
                 FactorKey::Arm(path) => {
-                    axes::lay(&mut arm, path, choice.value.clone());
+                    axes::merge(&mut arm, path, choice.value.clone());
                     keys.push((path.clone(), choice.at.clone()));
                 }
                 FactorKey::Model { .. } => sampling.push(choice),

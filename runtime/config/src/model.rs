@@ -1,5 +1,5 @@
-//! Models named on the command line: `--model VENDOR/NAME` for every arm, and a model used outside
-//! of a run.
+//! Models given on the command line: `--model VENDOR/NAME` for every arm, and models used outside
+//! a run.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -32,7 +32,7 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whether the vendor's own models have names like this one.
+    /// Whether the name looks like one of the vendor's own models.
     fn has(&self, model: &str) -> bool {
         self.models.iter().any(|prefix| model.starts_with(prefix.as_str()))
     }
@@ -44,19 +44,19 @@ pub struct VendorModel {
     pub spec: ModelSpec,
     /// The vendor's own command-line agents.
     pub agents: &'static [String],
-    /// Whether it is a server on this machine.
+    /// Whether the vendor is a server on this machine.
     pub is_local: bool,
 }
 
-/// The names of all vendors, sorted.
+/// Returns the names of all vendors, sorted.
 ///
 /// # Errors
-/// The built-in table cannot be read.
+/// The built-in table is invalid.
 pub fn vendors() -> Result<Vec<&'static str>, UserError> {
     Ok(ENDPOINTS.get().map_err(UserError::new)?.keys().map(String::as_str).collect())
 }
 
-/// Sets a model of the configuration, or `NAME` of a known vendor, for every arm.
+/// Sets one model for every arm: a model of the configuration, or `NAME` of a known vendor.
 pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     if !file.models.contains_key(name) {
         file.models.insert(name.to_owned(), at_vendor(name)?);
@@ -69,8 +69,8 @@ pub fn put_model(file: &mut ConfigFile, name: &str) -> Result<(), UserError> {
     Ok(())
 }
 
-/// The model of a command that has no run: from `[models]` in a file, or `NAME` of a known vendor.
-/// The file's other tables are ignored.
+/// Returns the model for a command without a run: from `[models]` in a file, or `NAME` of a known
+/// vendor. The file's other tables are ignored.
 pub fn model_of(name: &str, file: Option<&Path>) -> Result<ModelSpec, UserError> {
     let Some(path) = file else { return at_vendor(name) };
     let written = Written::read(path, &[])?;
@@ -91,7 +91,7 @@ pub(crate) fn at_vendor(name: &str) -> Result<ModelSpec, UserError> {
 /// Looks up `VENDOR/NAME`.
 ///
 /// # Errors
-/// No vendor has this name, or no model is named. The hint lists the vendors.
+/// The vendor is unknown, or the model is missing. The hint lists the vendors.
 pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
     let endpoints = ENDPOINTS.get().map_err(UserError::new)?;
     let split = name.split_once('/').filter(|(_, model)| !model.trim().is_empty());
@@ -103,7 +103,7 @@ pub fn vendor_model(name: &str) -> Result<VendorModel, UserError> {
     });
     let Some((endpoint, model)) = found else { return Err(unknown(name, endpoints)) };
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
-    // The same weights have another price and another window on one's own server.
+    // On a local server, the same weights have a different price and context window.
     let listed = prices.find(model).filter(|_| !endpoint.local);
     let spec = ModelSpec {
         base_url: endpoint.base_url.clone(),
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vendor_is_asked_through_its_own_api() {
+    fn vendor_models_use_the_vendors_own_api() {
         for (name, api, host, key) in [
             (
                 "anthropic/claude-sonnet-4-5",
@@ -180,7 +180,7 @@ mod tests {
             ("llama.cpp/m", 8080),
             ("llamacpp/m", 8080),
             ("ollama/m:7b", 11434),
-            // Not the price of the weights' vendor.
+            // Must not get the price of the vendor of the weights.
             ("ollama/deepseek-chat", 11434),
         ] {
             let found = vendor_model(name).unwrap();
@@ -193,7 +193,7 @@ mod tests {
 
     /// Every model with a built-in price, and every agent, can be selected by name.
     #[test]
-    fn every_priced_model_and_every_agent_of_a_vendor_has_an_entry() {
+    fn vendors_cover_every_priced_model_and_agent() {
         let endpoints = ENDPOINTS.get().unwrap();
         let text = include_str!("../../../configs/models.toml");
         let prices: toml::Table = toml::from_str(text).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_vendor_is_named_with_the_nearest() {
+    fn unknown_vendor_suggests_the_nearest() {
         let hint = at_vendor("opena/gpt-5.1").unwrap_err().hint.unwrap();
         assert!(hint.starts_with("did you mean `openai/gpt-5.1`?"), "{hint}");
         for name in ["openai/", "openai/ ", "gpt", ""] {

@@ -1,4 +1,5 @@
-//! `[models]`: settings that no request can carry, and settings of an arm that its model lacks.
+//! Checks `[models]`: settings that a request cannot express, and arm settings that need something
+//! from their model.
 
 use std::path::Path;
 
@@ -11,8 +12,8 @@ use crate::{
     {ConfigFile, SCRIPT, written::Written},
 };
 
-/// Rejects settings that a model's wire format cannot express or that may not be set. For models
-/// that arms use, also rejects a script that cannot be read, and a limit on cost without a price.
+/// Rejects model settings that its wire format cannot express or that are not allowed. For models
+/// that arms use, also rejects an unreadable script, and a cost limit without a price.
 pub fn check(
     file: &ConfigFile,
     written: &Written,
@@ -42,12 +43,12 @@ pub fn check(
     Ok(())
 }
 
-/// Reads the model's tokenizer: its content is a factor, and an unusable file is reported before
-/// the first trial.
+/// Reads the model's tokenizer. Its content is a factor, and an unusable file must be reported
+/// before the first trial.
 pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
     let Some(file) = &mut model.tokenizer else { return Ok(()) };
-    match carried(&file.path) {
-        // The default encoding must not distinguish two arms.
+    match builtin_encoding(&file.path) {
+        // Remove the default encoding, so that it does not distinguish two arms.
         Some(Encoding::O200k) => {
             model.tokenizer = None;
             return Ok(());
@@ -56,7 +57,7 @@ pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
         None => {}
     }
     let shown = file.path.display().to_string();
-    let hint = "give the path of the model's `tokenizer.json` (relative to the configuration or \
+    let hint = "set it to the path of the model's `tokenizer.json` (relative to the configuration or \
                 the current folder), or `cl100k_base`";
     let bytes = std::fs::read(&file.path)
         .map_err(|error| (format!("cannot read {shown}: {error}"), hint.to_owned()))?;
@@ -67,9 +68,9 @@ pub fn read_tokenizer(model: &mut ModelSpec) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// The built-in encoding with this name. A file of that name must be written with its directory:
-/// `./cl100k_base`.
-pub fn carried(name: &Path) -> Option<Encoding> {
+/// Returns the built-in encoding with this name. To use a file with such a name, write its
+/// directory: `./cl100k_base`.
+pub fn builtin_encoding(name: &Path) -> Option<Encoding> {
     name.to_str().and_then(Encoding::named)
 }
 
@@ -82,12 +83,12 @@ fn check_script(
     let Some(file) = model.base_url.strip_prefix(SCRIPT) else { return Ok(()) };
     script(Path::new(file)).map_err(|error| {
         written.error(&["models", name, "base_url"], format!("script {file}: {error}")).hint(
-            "give the path of a script (docs/fake-llm.md), relative to the configuration or the current folder",
+            "set it to the path of a script (docs/fake-llm.md), relative to the configuration or the current folder",
         )
     })
 }
 
-/// A limit on cost could never be reached.
+/// Rejects a cost limit for a model without a price, because the limit could never be reached.
 fn check_unpriced(
     name: &str,
     budget: &Budget,

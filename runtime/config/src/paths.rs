@@ -1,9 +1,9 @@
 //! Resolves the paths of a configuration.
 //!
-//! Paths in a file are relative to the file, so that the same file means the same from any
-//! directory; the current directory is only used if nothing is there. A path in a base is relative
-//! to the base's directory. A `--set` path was typed at a prompt, so the current directory comes
-//! first. Found paths become absolute because a run may be resumed from anywhere.
+//! Paths in a file are relative to the file, so that the file means the same from any directory.
+//! The current directory is used only if nothing exists there. A path in a base is relative to the
+//! base's directory. A `--set` path was typed at a prompt, so the current directory comes first.
+//! Paths that exist become absolute, because a run may be resumed from anywhere.
 
 use std::path::{Path, PathBuf};
 
@@ -12,29 +12,29 @@ use serde_json::Value;
 
 use crate::{ConfigFile, Written, models};
 
-/// File name endings of a scaffold given as a manifest file.
+/// File name suffixes of a scaffold that is given as a manifest file.
 const MANIFESTS: [&str; 1] = [".toml"];
 
-/// Scaffolds whose setting `program` is a file or directory (`docs/host.md`).
+/// Scaffolds whose `program` setting is a file or directory (`docs/host.md`).
 const PROGRAMS: [&str; 3] = ["acp", "mcp", "process"];
 
-/// How an arm names a Python function: `python:FILE.py:FUNCTION` (`docs/python.md`).
+/// Prefix of a scaffold that is a Python function: `python:FILE.py:FUNCTION` (`docs/python.md`).
 pub const PYTHON: &str = "python:";
 
-/// Options of a dataset whose values are files or directories.
+/// Dataset options whose values are files or directories.
 const FILES: [&str; 4] = ["ids", "repos", "setup", "shape"];
 
-/// The directories in which a path of a configuration is looked up.
+/// The directories in which the paths of a configuration are looked up.
 struct Places<'a> {
-    /// The requested file.
+    /// The requested configuration file.
     config: &'a Path,
     here: PathBuf,
     written: &'a Written,
 }
 
-/// Makes every path of a configuration absolute if its target exists. The others stay as written,
-/// for the error message of the code that needs them.
-pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
+/// Makes every path of a configuration absolute if it exists. Other paths stay as written, so that
+/// the code that needs them can report them.
+pub fn resolve_paths(file: &mut ConfigFile, config: &Path, written: &Written) {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let places = Places { config, here, written };
 
@@ -44,7 +44,7 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
     for (name, model) in &mut file.models {
         places.script(&["models", name, "base_url"], &mut model.base_url);
         if let Some(file) = &mut model.tokenizer
-            && models::carried(&file.path).is_none()
+            && models::builtin_encoding(&file.path).is_none()
         {
             file.path = places.find(&["models", name, "tokenizer"], &file.path);
         }
@@ -93,7 +93,7 @@ pub fn place(file: &mut ConfigFile, config: &Path, written: &Written) {
 }
 
 impl Places<'_> {
-    /// The directories to look in, in order.
+    /// Returns the directories to look in, in order.
     fn folders(&self, key: &[&str]) -> Vec<PathBuf> {
         let file = self.written.file_of(key);
         let is_set = file.is_none();
@@ -114,12 +114,13 @@ impl Places<'_> {
         }
     }
 
-    /// A file, a directory or a glob with its options; a dataset on a hub stays as it is.
+    /// Resolves a file, a directory or a glob with its options. A hub dataset stays as it is,
+    /// except for its options.
     fn dataset(&self, key: &[&str], pattern: &str) -> String {
         if pattern.starts_with("hf://") {
             return self.with_options(key, pattern);
         }
-        // A file may have any name.
+        // A file may have any name, including one that looks like a glob.
         let folders = self.folders(key);
         if folders.iter().any(|folder| folder.join(pattern).is_file()) {
             return self.find(key, Path::new(pattern)).to_string_lossy().into_owned();
@@ -128,8 +129,7 @@ impl Places<'_> {
         let fixed = before_wildcard(Path::new(place));
         let there = folders.iter().find(|folder| folder.join(&fixed).exists());
         let place = match there {
-            // The directory is a path, not a pattern: its own brackets and stars are taken
-            // literally.
+            // The directory is a path, not a pattern, so escape its brackets and stars.
             Some(folder) if place.contains(['*', '?', '[']) => {
                 let folder = glob_escaped(&folder.to_string_lossy());
                 Path::new(&folder).join(place).to_string_lossy().into_owned()
@@ -155,7 +155,8 @@ impl Places<'_> {
     }
 }
 
-/// The directory of a file. If its name is a link, also the directory that the link leads to.
+/// Returns the directory of a file. If the file is a link, also returns the directory of its
+/// target.
 fn beside(file: &Path) -> Vec<PathBuf> {
     let folder = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -167,7 +168,7 @@ fn beside(file: &Path) -> Vec<PathBuf> {
     beside
 }
 
-/// The part of a pattern before its first wildcard.
+/// Returns the part of a pattern before its first wildcard.
 fn before_wildcard(pattern: &Path) -> PathBuf {
     let plain = |part: &std::path::Component<'_>| {
         !part.as_os_str().to_string_lossy().contains(['*', '?', '['])

@@ -1,4 +1,4 @@
-//! Resolves a configuration: arms with their ids, every name looked up.
+//! Resolves a configuration: looks up every name and gives each arm its ID.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,8 +28,8 @@ pub struct RunConfig {
 }
 
 impl ConfigFile {
-    /// Keeps only the arms whose name `keeps` selects, with the places where they were written. For
-    /// changes of names or models before arms are resolved.
+    /// Keeps only the arms whose name `keeps` selects, and the locations of their keys. Used
+    /// before arms are resolved, if names or models change.
     pub fn with_arms(self, written: &Written, keeps: &dyn Fn(&str) -> bool) -> (Self, Written) {
         let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
         let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
@@ -41,7 +41,7 @@ impl ConfigFile {
 }
 
 impl RunConfig {
-    /// Keeps only the arms whose name `keeps` selects, with the places where they were written.
+    /// Keeps only the arms whose name `keeps` selects, and the locations of their keys.
     pub fn with_arms(self, written: &Written, keeps: &dyn Fn(&str) -> bool) -> (Self, Written) {
         let names = self.arms.iter().map(|arm| arm.name.clone()).enumerate();
         let kept: Vec<_> = names.filter(|(_, name)| keeps(name)).collect();
@@ -53,19 +53,19 @@ impl RunConfig {
     }
 }
 
-/// `None` if no scaffold has the name; an error if one has it but cannot be used.
+/// `Ok(None)` if no scaffold has the name; `Err` if one does but is unusable.
 type Found = Result<Option<Arc<dyn Scaffold>>, UserError>;
 
-/// The names that a configuration may use, provided by the code that assembles the program.
+/// The names that a configuration may use, as provided by the program.
 pub struct Known<'a> {
     pub scaffold: &'a dyn Fn(&str) -> Found,
     pub scaffolds: &'a [&'a str],
-    /// Why a scripted model's file cannot be read.
+    /// Returns an error if a scripted model's file cannot be read.
     pub script: &'a dyn Fn(&Path) -> Result<(), String>,
 }
 
-/// Looks up every scaffold and model, and identifies each arm by its factors. Errors name keys as
-/// they were written.
+/// Looks up every scaffold and model, and identifies each arm by its factors. Errors refer to keys
+/// as written.
 pub fn resolve(
     file: ConfigFile,
     written: &Written,
@@ -77,12 +77,13 @@ pub fn resolve(
             .hint("add [[arms]] with `name` and `scaffold` below it"));
     }
     if written.table().is_empty() {
-        // Set by a command's own arguments, whose values are checked like those of a file.
+        // The configuration comes from command-line arguments. Check its values like those of a
+        // file.
         let table =
             toml::Table::try_from(&file).map_err(|error| UserError::new(error.to_string()))?;
         walk(&table, Extent::Whole).map_err(|problem| written.problem(&problem))?;
     }
-    effect::check_lonely(&file, written)?;
+    effect::check_companions(&file, written)?;
     endpoints::check(&file, written)?;
     models::check(&file, written, known.script)?;
     if let Some(certificate) = &file.grading.certificate
@@ -142,7 +143,7 @@ pub fn resolve(
                     let what = format!("replay: no such file: {}", file.display());
                     return Err(written
                         .error(&own("replay"), what)
-                        .hint("give a trial's trajectory.jsonl"));
+                        .hint("set it to a trial's trajectory.jsonl"));
                 }
                 None => {
                     return Err(written
@@ -162,13 +163,12 @@ pub fn resolve(
         }
         if arm.budget.run != file.budget.run {
             return Err(written
-                .error(
-                    &["arms", &index, "budget", "run"],
-                    "only one such limit is allowed, for all arms of the run",
-                )
+                .error(&["arms", &index, "budget", "run"], "only one such limit is allowed per run")
                 .hint("set it in [budget.run] at the top"));
         }
-        if let (Some(key), Some(_)) = (inner(&arm.budget), found.model_endpoint(&arm.settings)) {
+        if let (Some(key), Some(_)) =
+            (loop_only_limit(&arm.budget), found.model_endpoint(&arm.settings))
+        {
             let what = format!("cannot be enforced for the scaffold `{}`", arm.scaffold);
             let hint = match arm.scaffold.starts_with(PYTHON) {
                 true => {
@@ -194,7 +194,7 @@ pub fn resolve(
         if let (Some(prompts), false) = (prompts.as_object_mut(), notices.is_empty()) {
             prompts.insert("budget".into(), notices.into());
         }
-        // A path is not a factor: a manifest is identified by its own name and its text.
+        // A path is not a factor, so a manifest is identified by its name and its text.
         let scaffold = found.name().to_owned();
         if *sources.entry(scaffold.clone()).or_insert_with(|| shipped.clone()) != shipped {
             let what =
@@ -230,14 +230,14 @@ pub fn resolve(
     Ok(RunConfig { file, arms })
 }
 
-/// The key of an arm's settings that names the trajectory to replay, by content: its path is not a
-/// factor.
+/// Key of the arm setting that identifies the trajectory to replay by its content hash. The path
+/// is not a factor.
 pub const REPLAY: &str = "replay";
 
-/// The key of an arm's interpreter, and of the setting that a `python:` scaffold reads it from.
+/// Key of an arm's interpreter, and of the setting from which a `python:` scaffold reads it.
 const INTERPRETER: &str = "interpreter";
 
-/// The scaffold's own settings.
+/// Returns the scaffold's settings.
 fn settings(
     arm: &ArmFile,
     scaffold: &dyn Scaffold,
@@ -254,7 +254,7 @@ fn settings(
         given.insert(INTERPRETER.to_owned(), interpreter.to_string_lossy().into());
     }
     let settings = scaffold.settings(&given).map_err(|wrong| {
-        // It is next to `settings`, in which every scaffold has its own keys.
+        // An arm's `interpreter` key is next to `settings`, whose keys belong to the scaffold.
         let is_own = !(wrong.key == INTERPRETER && arm.interpreter.is_some());
         let path: Vec<&str> = match is_own {
             true => vec!["arms", index, "settings", wrong.key.as_str()],
@@ -268,13 +268,13 @@ fn settings(
     let Some(file) = &arm.replay else { return Ok(settings.into()) };
     let bytes = std::fs::read(file).map_err(|error| {
         let what = format!("cannot read {}: {error}", file.display());
-        written.error(&["arms", index, "replay"], what).hint("give a trial's trajectory.jsonl")
+        written.error(&["arms", index, "replay"], what).hint("set it to a trial's trajectory.jsonl")
     })?;
     Ok(json!({ REPLAY: sha256_hex(&bytes) }))
 }
 
-/// Adds `repository_settings` unless it is the default, so that it is a factor and older arms keep
-/// their ids.
+/// Adds `repository_settings` unless it is the default. That makes it a factor, while older arms
+/// keep their IDs.
 fn with_repository_settings(
     arm: &ArmFile,
     scaffold: &dyn Scaffold,
@@ -295,8 +295,8 @@ fn with_repository_settings(
     Ok(settings)
 }
 
-/// A limit that only a loop in the runtime's own process can enforce.
-fn inner(budget: &Budget) -> Option<&'static str> {
+/// Returns a limit that only a loop in Proctor's own process can enforce, if one is set.
+fn loop_only_limit(budget: &Budget) -> Option<&'static str> {
     let kept = [
         ("disclosure", budget.disclosure == Disclosure::Countdown),
         ("ending", budget.ending == BudgetEnding::Grace),
@@ -305,7 +305,7 @@ fn inner(budget: &Budget) -> Option<&'static str> {
     kept.into_iter().find(|(_, asked)| *asked).map(|(key, _)| key)
 }
 
-/// Patterns were checked as they are written; this checks the files, and the policy as a whole.
+/// Checks the files and the policy as a whole. Patterns were already checked as written.
 fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), UserError> {
     let of = |key| written.of_arm(index, "network", key);
     proctor_egress::Policy::of_arm(&arm.network).map_err(|why| {
@@ -314,7 +314,7 @@ fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), Us
     if let Some(file) = &arm.network.ca_file {
         let wrong = |what: String| {
             written.error(&of("ca_file"), what).hint(
-                "give a file with PEM certificates; relative paths start from the configuration's \
+                "set it to a file with PEM certificates; relative paths are resolved against the configuration's \
                  folder (docs/egress.md)",
             )
         };
@@ -325,8 +325,8 @@ fn check_network(arm: &ArmFile, written: &Written, index: &str) -> Result<(), Us
     Ok(())
 }
 
-/// The model, or what is wrong and a hint. A model without a table is a known vendor's, unless a
-/// table has almost that name: a typing error must not send requests elsewhere.
+/// Returns the model, or an error and a hint. A model without a table comes from a known vendor,
+/// unless a table has a similar name: a typing error must not send requests elsewhere.
 fn model_named(
     models: &BTreeMap<String, ModelSpec>,
     name: &str,
@@ -382,7 +382,8 @@ mod tests {
         }
     }
 
-    /// One arm of the client and one of a loop in the runtime, with these lines.
+    /// Resolves a configuration with these lines and two arms: one of the client, and one of a
+    /// loop in Proctor.
     fn resolved(lines: &str, of_client: &str) -> Result<Vec<String>, UserError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
@@ -411,9 +412,9 @@ mod tests {
         Ok(resolved.arms.into_iter().map(told).collect())
     }
 
-    /// The default is not part of any arm, so that arms of older runs keep their ids.
+    /// The default is not part of any arm, so that the arms of older runs keep their IDs.
     #[test]
-    fn repository_settings_are_a_factor_where_they_are_used() {
+    fn repository_settings_are_a_factor_only_if_set() {
         let ignored = resolved("", "repository_settings = 'ignore'").unwrap();
         assert_eq!(ignored, resolved("", "").unwrap());
         assert_eq!(resolved("", "repository_settings = 'use'").unwrap(), ["loop", "cli use"]);
@@ -425,7 +426,7 @@ mod tests {
         assert!(error.contains("does not read settings from the task's repository"), "{error}");
     }
 
-    /// An error about an arm names its line, even after other arms are left out.
+    /// An error about an arm refers to its line, even after other arms are removed.
     #[test]
     fn with_arms_keeps_the_lines_of_the_remaining_arms() {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -451,8 +452,8 @@ mod tests {
         assert!(error.contains(":12: ") && error.contains("(arm `c`)"), "{error}");
     }
 
-    /// A scaffold whose own files do not load still exists: calling its name unknown would hide the
-    /// reason.
+    /// A scaffold whose own files do not load still exists. Calling its name unknown would hide
+    /// the reason.
     #[test]
     fn unloadable_scaffold_is_reported_with_its_reason() {
         let arm = "[[arms]]\nname = 'b'\nscaffold = 'broken'";
@@ -461,8 +462,8 @@ mod tests {
         assert!(error.contains("arms") && error.contains("hint: correct it"), "{error}");
     }
 
-    /// Limits that only a loop in the runtime can enforce are rejected for a client behind the
-    /// model endpoint, with the place where they were written.
+    /// Limits that only a loop in Proctor can enforce are rejected for a client behind the model
+    /// endpoint. The error gives the location where they were written.
     #[test]
     fn limits_that_a_sandboxed_client_cannot_enforce_are_rejected() {
         for (key, line) in [
@@ -480,7 +481,7 @@ mod tests {
                 assert!(error.what.contains("cannot be enforced for the scaffold `client`"));
                 assert!(error.hint.unwrap().contains("inside the sandbox"));
             }
-            // The client's own arm may override the top.
+            // The client's own arm may override the top-level table.
             if key != "tool_seconds" {
                 let other = "budget = { disclosure = 'announced', ending = 'hard' }";
                 assert_eq!(resolved(&top, other).unwrap(), ["loop", "cli"]);

@@ -1,5 +1,5 @@
-//! JSON Schemas: the committed ones, and their generation from the types that configurations and
-//! tasks are read into.
+//! The committed JSON Schemas, and their generation from the types that configurations and tasks
+//! are deserialized into.
 
 use proctor_types::Task;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::Transform};
@@ -7,16 +7,16 @@ use serde_json::{Map, Value, json};
 
 use crate::ConfigFile;
 
-/// The schema of a run configuration: `configs/schema.json`.
+/// Returns the schema of a run configuration: `configs/schema.json`.
 ///
 /// # Panics
-/// The committed file is not JSON; a test checks that.
+/// The committed file is not JSON, which a test rules out.
 pub fn config_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/schema.json");
-    carried(TEXT)
+    parse_committed(TEXT)
 }
 
-/// The schema of a configuration with the keys that a file without a matrix requires.
+/// Returns the schema of a configuration, with the keys that are required without a matrix.
 pub(crate) fn written(mut schema: Value) -> Value {
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.push("arms".into());
@@ -24,35 +24,35 @@ pub(crate) fn written(mut schema: Value) -> Value {
     schema
 }
 
-/// The schema of a task in Proctor's own format: `configs/task-schema.json`.
+/// Returns the schema of a task in Proctor's own format: `configs/task-schema.json`.
 ///
 /// # Panics
-/// Like [`config_schema`].
+/// Same as [`config_schema`].
 pub fn task_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/task-schema.json");
-    carried(TEXT)
+    parse_committed(TEXT)
 }
 
-/// The schema of an agent's manifest: `configs/manifest-schema.json`.
+/// Returns the schema of an agent's manifest: `configs/manifest-schema.json`.
 ///
 /// # Panics
-/// Like [`config_schema`].
+/// Same as [`config_schema`].
 pub fn manifest_schema() -> Value {
     const TEXT: &str = include_str!("../../../configs/manifest-schema.json");
-    carried(TEXT)
+    parse_committed(TEXT)
 }
 
-/// Reads a committed schema. Tests compare each file with its types (`tests/current.rs` here and in
-/// `scaffolds/external`), so the program needs no code that generates schemas.
-fn carried(text: &str) -> Value {
+/// Parses a committed schema. Tests compare each file with its types (`tests/current.rs` here and
+/// in `scaffolds/external`), so the program itself need not generate schemas.
+fn parse_committed(text: &str) -> Value {
     #[expect(clippy::expect_used, reason = "the file is part of the build, and a test reads it")]
-    serde_json::from_str(text).expect("the carried schema is JSON")
+    serde_json::from_str(text).expect("the committed schema is JSON")
 }
 
-/// The expected content of `configs/schema.json`, generated from the types.
+/// Generates the expected content of `configs/schema.json` from the types.
 pub fn generated_config_schema() -> Value {
-    let mut schema = schema_of::<ConfigFile>("A run configuration of Proctor");
-    // Either makes arms.
+    let mut schema = schema_of::<ConfigFile>("Proctor run configuration");
+    // Require either of them, because both create arms.
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.retain(|key| key != "arms");
     }
@@ -60,15 +60,15 @@ pub fn generated_config_schema() -> Value {
     schema
 }
 
-/// The expected content of `configs/task-schema.json`, generated from the types.
+/// Generates the expected content of `configs/task-schema.json` from the types.
 pub fn generated_task_schema() -> Value {
-    schema_of::<Task>("A task of Proctor")
+    schema_of::<Task>("Proctor task")
 }
 
-/// The schema of any type of Proctor's files, in the form that editors and the table of keys use.
+/// Returns the schema of a type, in the form that editors and the table of keys use.
 pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
-        // Otherwise editors and the table of keys would have to follow references.
+        // Inline subschemas, so that editors and the table of keys need not follow references.
         settings.inline_subschemas = true;
         settings.transforms.push(Box::new(WithoutNull));
     });
@@ -77,8 +77,8 @@ pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     schema.into()
 }
 
-/// TOML has no null, and a task omits what it does not say: an optional key is one that may be
-/// missing.
+/// Removes `null` from schemas, because TOML has no null and tasks omit missing values. A key that
+/// is not required is optional.
 #[derive(Debug, Clone)]
 struct WithoutNull;
 
@@ -112,7 +112,7 @@ fn plain(schema: &mut Map<String, Value>) {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
     }
-    // The name of a Rust type, which means nothing to the author of a file.
+    // The name of a Rust type means nothing to the author of a file.
     if schema.get("format").is_some_and(|format| format != "uri") {
         schema.remove("format");
     }

@@ -1,10 +1,11 @@
-//! `--set KEY=VALUE`.
+//! Parses and applies `--set KEY=VALUE`.
 
 use crate::UserError;
 
-/// Applies one `KEY=VALUE` to a table, and returns the parts of the key. Parts are separated by
-/// dots; a part that contains dots is put in double quotes; a number selects an element of a list.
-pub fn lay(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserError> {
+/// Applies one `KEY=VALUE` to a table and returns the parts of the key. Parts are separated by
+/// dots. A part that contains dots must be in double quotes. A number selects an element of a
+/// list.
+pub fn apply(table: &mut toml::Table, set: &str) -> Result<Vec<String>, UserError> {
     let Some((key, text)) = set.split_once('=') else {
         return Err(UserError::new(format!("--set {set:?} has no `=`"))
             .hint("write --set budget.steps=100"));
@@ -62,8 +63,8 @@ fn split(key: &str) -> Vec<String> {
     parts
 }
 
-/// TOML where it is TOML; else the text itself, so that `sandbox.kind=docker` needs no quotes. No key takes a date: days are
-/// texts, too.
+/// Parses the text as TOML or, if that fails, uses the text itself, so that `sandbox.kind=docker`
+/// needs no quotes. No key accepts a TOML date, so dates also become text.
 fn parse_value(text: &str) -> toml::Value {
     toml::from_str::<toml::Table>(&format!("value = {text}"))
         .ok()
@@ -80,7 +81,7 @@ mod tests {
     fn set_reads_a_date_with_or_without_quotes_as_text() {
         for set in ["models.m.cutoff=2025-01-31", "models.m.cutoff=\"2025-01-31\""] {
             let mut table = toml::Table::new();
-            lay(&mut table, set).unwrap();
+            apply(&mut table, set).unwrap();
             assert_eq!(table["models"]["m"]["cutoff"].as_str(), Some("2025-01-31"), "{set}");
         }
     }

@@ -1,4 +1,4 @@
-//! Checks a configuration, as it is written, against the table of its keys.
+//! Checks a configuration, as written, against the table of its keys.
 
 use toml::{Table, Value};
 
@@ -7,22 +7,22 @@ use crate::{
     kind::{Kind, Wrong, nearest},
 };
 
-/// The first error, and the key that it is about.
+/// The first error and the key that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub path: Vec<String>,
     pub wrong: Wrong,
 }
 
-/// Whether keys that a run needs must be present.
+/// Whether required keys must be present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     Whole,
-    /// A few keys of a file, as in `resume --set`.
+    /// A few keys, as in `resume --set`.
     Part,
 }
 
-/// Checks every key and value, in the order of the file's own tables.
+/// Checks every key and value, in the order of the tables in the file.
 pub fn walk(table: &Table, extent: Extent) -> Result<(), Problem> {
     table_of(table, &FILE, &mut Vec::new(), extent)
 }
@@ -90,11 +90,11 @@ fn inner(
     }
 }
 
-/// Renamed keys, with their new names.
+/// Renamed keys and their new names.
 const RENAMED: [(&str, &str); 1] = [("seal", "leak_check")];
 
-/// If the key has a new name, or another table has it, the error says so; otherwise it suggests the
-/// closest key of this table.
+/// Returns the error for an unknown key. If the key was renamed or belongs to another table, the
+/// error says so. Otherwise it suggests the closest key of this table.
 pub(crate) fn unknown(name: &str, keys: &[Key]) -> Wrong {
     let what = "unknown key";
     let names = || keys.iter().map(|key| key.name.as_str());
@@ -108,7 +108,7 @@ pub(crate) fn unknown(name: &str, keys: &[Key]) -> Wrong {
     }
     let known: Vec<_> = names().collect();
     let known = format!("known keys: {}", known.join(", "));
-    let homes = homes(name);
+    let homes = tables_with_key(name);
     if !homes.is_empty() {
         return Wrong::new(what, format!("it belongs to {}; {known}", homes.join(" or ")));
     }
@@ -118,8 +118,8 @@ pub(crate) fn unknown(name: &str, keys: &[Key]) -> Wrong {
     }
 }
 
-/// The tables that have a key of this name.
-fn homes(name: &str) -> Vec<String> {
+/// Returns the tables that have a key with this name.
+fn tables_with_key(name: &str) -> Vec<String> {
     fn find(name: &str, keys: &[Key], place: &str, found: &mut Vec<String>) {
         if !place.is_empty() && keys.iter().any(|key| key.name == name) {
             found.push(format!("[{place}]"));
@@ -131,7 +131,7 @@ fn homes(name: &str) -> Vec<String> {
                 Kind::Named(keys) => {
                     find(name, keys, &format!("{place}{dot}{}.NAME", key.name), found);
                 }
-                // An arm's keys are those that it inherits.
+                // Skip arms, whose tables are inherited from the top.
                 _ => {}
             }
         }

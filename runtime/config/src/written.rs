@@ -1,4 +1,4 @@
-//! A configuration as the user wrote it: which file and line, or which `--set`, contains a key.
+//! A configuration as written by the user: maps each key to its file and line, or to its `--set`.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use crate::{
     {set, walk::Problem},
 };
 
-/// What was read, before any arm inherits. The default is a configuration without a file.
+/// The configuration before arms inherit keys. The default value has no file.
 #[derive(Debug, Clone, Default)]
 pub struct Written {
     /// The file and its bases, merged, with every `--set` applied.
     table: Table,
     files: Files,
     sets: Vec<Vec<String>>,
-    /// The result of the matrix. Paths that are looked up refer to the resulting arms and models.
+    /// The result of the matrix. Paths refer to the resulting arms and models.
     crossed: Crossed,
 }
 
@@ -29,7 +29,7 @@ impl Written {
         let (files, table) = Files::read(path, sets)?;
         let mut written = Self { table, files, sets: Vec::new(), crossed: Crossed::default() };
         for one in sets {
-            written.sets.push(set::lay(&mut written.table, one)?);
+            written.sets.push(set::apply(&mut written.table, one)?);
         }
         Ok(written)
     }
@@ -42,7 +42,7 @@ impl Written {
         self.crossed = crossed;
     }
 
-    /// Keeps only some of its arms: `kept` has their names by their previous index.
+    /// Keeps only some arms. `kept` contains their previous index and their name.
     pub(crate) fn with_arms(&self, kept: &[(usize, String)]) -> Self {
         let arms = kept.iter().map(|(index, name)| {
             self.crossed.arms.get(*index).cloned().unwrap_or_else(|| ArmOrigin {
@@ -55,13 +55,13 @@ impl Written {
         Self { crossed: Crossed { arms: arms.collect(), models }, ..self.clone() }
     }
 
-    /// A sort key that orders keys as they are written; those of a base come first.
+    /// Returns a sort key that orders keys as written, with those of a base first.
     pub(crate) fn position(&self, path: &[String]) -> Option<(usize, usize)> {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         self.files.place(&path).map(|place| (usize::MAX - place.file, place.at))
     }
 
-    /// The file in which a key's value was written, or `None` if it came from `--set`.
+    /// Returns the file in which a key's value was written; `None` if it came from `--set`.
     pub(crate) fn file_of(&self, path: &[&str]) -> Option<&Path> {
         match self.source(path) {
             Source::Set => None,
@@ -70,7 +70,8 @@ impl Written {
         }
     }
 
-    /// Where a key of an arm or model made by a matrix was written; any other key unchanged.
+    /// Returns the path where a key of an arm or model created by a matrix was written. Other
+    /// paths are unchanged.
     fn real(&self, path: &[&str]) -> Vec<String> {
         let owned = |path: &[&str]| path.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
         let (keys, rest, otherwise) = match path {
@@ -90,24 +91,24 @@ impl Written {
             }
             _ => return owned(path),
         };
-        // The last one laid is the one that holds.
+        // The last matching choice overrides earlier ones.
         let laid = keys.iter().rev().find(|(key, _)| {
             key.len() <= rest.len() && key.iter().zip(rest).all(|(key, part)| key == part)
         });
         match laid {
             Some((key, at)) => [at.clone(), owned(&rest[key.len()..])].concat(),
-            // A matrix without arms has none of their keys.
+            // A matrix without arms has no keys to fall back to.
             None if otherwise.len() == 1 => otherwise,
             None => [otherwise, owned(rest)].concat(),
         }
     }
 
-    /// An error about a key.
+    /// Returns an error about a key.
     pub fn error(&self, path: &[&str], what: impl std::fmt::Display) -> UserError {
         UserError::new(one_line(&format!("{}: {what}", self.at(path))))
     }
 
-    /// The same error, with the key that it is about.
+    /// Adds the location of a key to an error.
     pub fn about(&self, path: &[&str], error: UserError) -> UserError {
         UserError { hint: error.hint, ..self.error(path, error.what) }
     }
@@ -117,7 +118,8 @@ impl Written {
         self.error(&path, &problem.wrong.what).hint(&problem.wrong.hint)
     }
 
-    /// The key of an arm's table as it was written: the arm's own, or the one that it inherits.
+    /// Returns the path of an arm's key as written: the arm's own key, or the top-level one that
+    /// it inherits.
     pub fn of_arm<'a>(&self, index: &'a str, table: &'a str, key: &'a str) -> Vec<&'a str> {
         let own = vec!["arms", index, table, key];
         let top = vec![table, key];
@@ -127,12 +129,12 @@ impl Written {
         }
     }
 
-    /// Whether a key has its value from `--set`.
+    /// Whether a key's value comes from `--set`.
     pub fn is_set(&self, path: &[&str]) -> bool {
         matches!(self.source(path), Source::Set)
     }
 
-    /// Whether a key is written at all.
+    /// Whether a key was written.
     pub fn has(&self, path: &[&str]) -> bool {
         self.find(path).is_some()
     }
@@ -146,7 +148,8 @@ impl Written {
         })
     }
 
-    /// ``run.toml:7: key `budget.steps` ``, with the arm's name where it is an arm's.
+    /// Formats a location, such as ``run.toml:7: key `budget.steps` ``. Adds the arm's name for a
+    /// key of an arm.
     fn at(&self, path: &[&str]) -> String {
         let mut place = match self.source(path) {
             Source::Set => "--set: ".to_owned(),
@@ -156,7 +159,7 @@ impl Written {
         };
         let real = self.real(path);
         let real: Vec<&str> = real.iter().map(String::as_str).collect();
-        // A value of a matrix is told itself: its number in the list would say little.
+        // Show the value itself for a matrix value, because its list index would say little.
         let (key, value) = match &real[..] {
             ["matrix", key @ .., last] if last.parse::<usize>().is_ok() && !key.is_empty() => {
                 (&real[..real.len() - 1], self.find(&real))
@@ -194,7 +197,7 @@ impl Written {
         }
         match self.files.place(path) {
             Some(place) => Source::Line(place.file, place.line),
-            // A table that only a `--set` below it made.
+            // Only a `--set` below this table created it.
             None if self
                 .sets
                 .iter()
@@ -209,13 +212,13 @@ impl Written {
 
 enum Source {
     Set,
-    /// The number of the file, and the line.
+    /// The index of the file, and the line.
     Line(usize, usize),
-    /// The file that was asked for, which lacks the key.
+    /// The key is missing from the requested file.
     File,
 }
 
-/// As it would be written after `--set`: a part with characters of its own in quotes.
+/// Joins a path as it would be written after `--set`, quoting parts with special characters.
 pub(crate) fn joined(path: &[&str]) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let part = |part: &&str| match part.chars().all(bare) && !part.is_empty() {

@@ -1,4 +1,4 @@
-//! Compares what agents bring into a sandbox with what the plan's tasks hide.
+//! Checks whether agents' bundles contain content that the plan's tasks hide.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::checks::{AtArm, named};
 
-/// Rejects an agent whose bundle contains a copy of what a task hides, or of the package under
-/// test. Bundles that are not built are skipped: a run builds them first.
+/// Rejects an agent whose bundle contains a copy of a task's hidden content or of the package
+/// under test. Skips bundles that are not built yet; a run builds them first.
 pub fn check(
     scaffolds: &dyn ScaffoldSource,
     file: &ConfigFile,
@@ -45,7 +45,8 @@ pub fn check(
     Err(place(first, "scaffold", error))
 }
 
-/// The directories that a configuration's scaffolds lend to their sandboxes, by bundle digest.
+/// Returns the directories that a configuration's scaffolds mount in their sandboxes, by bundle
+/// digest.
 fn mounts(
     scaffolds: &dyn ScaffoldSource,
     file: &ConfigFile,
@@ -60,7 +61,7 @@ fn mounts(
     Ok(found)
 }
 
-/// Copies by the number of the task, with where the agent finds each.
+/// Copies by task index, each with its mount point in the agent's sandbox.
 type Copies = BTreeMap<usize, (RawPath, BundleCopy)>;
 
 fn said(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
@@ -68,7 +69,7 @@ fn said(arms: &[&Arm], tasks: &[&Task], copies: &Copies) -> String {
     let of = if arms.len() == 1 { "arm" } else { "arms" };
     let hidden = copies.keys().filter_map(|at| tasks.get(*at)).map(|task| task.id.as_str());
     let first = copies.values().next().map_or(String::new(), |(at, copy)| {
-        format!(" (the first: {} at {at}/{})", copy.what, copy.place)
+        format!(" (first: {} at {at}/{})", copy.what, copy.place)
     });
     format!(
         "the agent of {of} {names} contains a copy of the solution of {}: {}{first}",

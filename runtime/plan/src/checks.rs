@@ -1,13 +1,13 @@
-//! Checks of a plan before anything starts.
+//! Checks a plan before anything starts.
 //!
-//! Otherwise a trial that cannot work would end in a fault, once per task and after its environment
-//! was built. What the tasks and the arms alone reveal is reported here as a usage error, even if
-//! the plan is only shown.
+//! Without these checks, a trial that cannot work would end in a fault, once per task and only
+//! after its environment was built. Mistakes that the tasks and arms alone reveal are reported
+//! here as usage errors, even if the plan is only shown.
 
 use std::{collections::BTreeSet, path::Path};
 
 use proctor_egress::Policy;
-use proctor_run::{PlannedTask, has_interfaces, shown_tests, untold_hints};
+use proctor_run::{PlannedTask, has_interfaces, missing_hints, shown_tests};
 use proctor_sandbox_api::Base;
 use proctor_scaffold_api::{Scaffold, ScaffoldSource};
 use proctor_types::{
@@ -16,7 +16,8 @@ use proctor_types::{
 
 use crate::machine_limits;
 
-/// Adds the place in an arm's configuration to a message. Receives the arm and the key below it.
+/// Adds the location in an arm's configuration to a message. Arguments: the arm, the key in its table,
+/// and the message.
 pub type AtArm<'a> = &'a dyn Fn(&Arm, &str, UserError) -> UserError;
 
 /// Rejects tasks that no trial of an arm could run.
@@ -52,7 +53,7 @@ pub fn sandboxes(
     bases(arms, tasks, switch, place)
 }
 
-/// Rejects a key of `[statement]` that changes no task. `tasks` has all tasks of the plan.
+/// Rejects a `[statement]` key that changes no task. `tasks` contains all tasks of the plan.
 pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, UserError)> {
     let any = |holds: &dyn Fn(&Task) -> bool| tasks.iter().any(|planned| holds(&planned.task));
     if !arm.statement.interfaces && !any(&has_interfaces) {
@@ -61,10 +62,9 @@ pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, 
             "remove the key; tasks of FeatureBench, FEA-Bench and `proctor collect` have one";
         return Err(("interfaces", error.hint(hint)));
     }
-    if arm.statement.hints && !any(&|task| untold_hints(task).is_some()) {
-        let error = UserError::new(
-            "has no effect: no task has hints that are not in its statement already",
-        );
+    if arm.statement.hints && !any(&|task| missing_hints(task).is_some()) {
+        let error =
+            UserError::new("has no effect: no task has hints that its statement does not contain");
         let hint = "remove the key; FEA-Bench's tasks have such hints, and other datasets accept `#hints=true`";
         return Err(("hints", error.hint(hint)));
     }
@@ -76,20 +76,20 @@ pub fn statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static str, 
     Ok(())
 }
 
-/// Rejects an agent that does not run as a task's user.
+/// Rejects an agent that cannot run as a task's user.
 fn user(arm: &Arm, scaffold: &dyn Scaffold, tasks: &[PlannedTask]) -> Result<(), UserError> {
     for planned in tasks {
         let Some((what, hint)) = scaffold.refuses_user(planned.task.user.as_deref()) else {
             continue;
         };
-        let what = format!("{what}, and the task `{}` has no other user", planned.task.id);
+        let what = format!("{what}, but task `{}` specifies no other user", planned.task.id);
         return Err(UserError::new(format!("{what} (arm {})", arm.name)).hint(hint));
     }
     Ok(())
 }
 
-/// Rejects a missing base or source, and an image on the back end that supports none. `switch` is
-/// how to choose another back end.
+/// Rejects a missing base or source, and an image on a back end that does not support images.
+/// `switch` tells the user how to choose another back end.
 fn bases(
     arms: &[Arm],
     tasks: &[PlannedTask],
@@ -132,12 +132,12 @@ fn bases(
     );
     let error = UserError::new(what).hint(format!(
         "{switch}; without Docker, save the image to an archive (`docker save -o FILE IMAGE`) and \
-         give the archive instead"
+         use the archive instead"
     ));
     Err(place(arm, "sandbox.kind", error))
 }
 
-/// Rejects tasks that no grader has a verdict for: their trials would be paid for in vain.
+/// Rejects tasks that no grader can grade, because their trials would be paid for in vain.
 fn gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
     let mut first = None;
     let mut ids = Vec::new();
@@ -154,13 +154,13 @@ fn gradable(tasks: &[PlannedTask]) -> Result<(), UserError> {
         .hint(format!("{hint}exclude these tasks (append `#ids=FILE` to the dataset)")))
 }
 
-/// Whether a task has a solution to apply or to run.
+/// Whether a task has a solution to apply or run.
 pub fn has_gold(task: &Task) -> bool {
     let script = task.harbor.as_ref().and_then(|harbor| harbor.solution.as_ref());
     task.gold.is_some() || task.mask.is_some() || script.is_some()
 }
 
-/// Rejects applying a solution that does not exist.
+/// Rejects a `gold` arm for tasks that have no solution.
 fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     if arm.scaffold != "gold" {
         return Ok(());
@@ -176,7 +176,7 @@ fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     let (verb, ids) =
         (if secret.len() == 1 { "has" } else { "have" }, named(secret.iter().copied()));
     let what = format!(
-        "{} {verb} neither a gold patch, nor a mask, nor `solution/solve.sh`, so there is nothing for `gold` to apply: \
+        "{} {verb} neither a gold patch, nor a mask, nor `solution/solve.sh`, so `gold` has nothing to apply: \
          {ids}",
         plural(secret.len(), "task")
     );
@@ -185,7 +185,7 @@ fn gold(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     ))
 }
 
-/// Checks that a task's `blocked_urls` can be enforced if the arm opens a proxy.
+/// Checks that the arm's proxy, if it opens one, can enforce each task's `blocked_urls`.
 fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     if arm.network.mode == NetworkMode::Closed {
         return Ok(());
@@ -199,17 +199,17 @@ fn egress(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), UserError> {
     Ok(())
 }
 
-/// Rejects replaying a trajectory on another task: its actions would meet other files, and the
-/// result would be meaningless.
+/// Rejects replaying a trajectory on another task. Its actions would run on different files, so
+/// the result would be meaningless.
 pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError> {
     let shown = trajectory.display();
     let hint =
-        "give the trajectory.jsonl of a trial of this task, or run only the task of the trajectory";
+        "pass the trajectory.jsonl of a trial of this task, or run only the trajectory's task";
     let reading = proctor_record::read_journal(trajectory)
         .map_err(|error| UserError::new(error.to_string()).hint(hint))?;
     if let Some(old) = reading.events.iter().find(|envelope| envelope.v != EVENT_VERSION) {
         let what = format!(
-            "{shown} has events of version {}, but this Proctor reads version {EVENT_VERSION}",
+            "{shown} has events of version {}, but this version of Proctor reads version {EVENT_VERSION}",
             old.v
         );
         let hint = "replay it with the version of Proctor that recorded it";
@@ -236,13 +236,13 @@ pub fn replay(trajectory: &Path, tasks: &[PlannedTask]) -> Result<(), UserError>
     }
     let of = recorded.into_iter().collect::<Vec<_>>().join(", ");
     let what = format!(
-        "{shown} is a trial of the task `{of}`, but the plan has {}",
+        "{shown} records a trial of task `{of}`, but the plan has {}",
         named(others.iter().copied())
     );
     Err(UserError::new(what).hint(hint))
 }
 
-/// The first ids of many.
+/// Formats the first IDs of a list.
 pub fn named<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     first_of(ids.map(|id| format!("`{id}`")).collect())
 }

@@ -1,4 +1,4 @@
-//! Why something cannot be planned.
+//! Reasons why something cannot be planned.
 
 use std::io;
 
@@ -13,27 +13,27 @@ pub enum PlanError {
     /// A mistake of the user.
     #[error(transparent)]
     User(#[from] UserError),
-    /// A run directory cannot be read or written.
+    /// Failed to read or write a run directory.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// A scaffold cannot be used.
     #[error(transparent)]
     Scaffold(#[from] SourceError),
-    /// A table of this program, or a back end.
+    /// A built-in table is invalid, or a back end failed.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// A file of the cache, of a dataset or of the run directory.
+    /// Failed to access a file of the cache, a dataset or the run directory.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A recorded configuration is not what this version writes.
+    /// This version cannot read a recorded configuration.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// The task of a recipe cannot be built.
+    /// Failed to build a recipe's task.
     #[error("recipe {name}: {why}")]
     Recipe {
-        /// The recipe's id.
+        /// The recipe's ID.
         name: String,
-        /// What failed.
+        /// The reason.
         why: String,
     },
 }

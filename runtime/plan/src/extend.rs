@@ -1,8 +1,8 @@
 //! `proctor run CONFIG --out RUN --extend`: adds arms, tasks and attempts to a run and runs only
-//! what is missing.
+//! the missing trials.
 //!
-//! Arms are identified by their factors and tasks by their content. A changed factor makes a new
-//! arm; a changed task is rejected. Existing trials are not rewritten.
+//! Arms are identified by their factors, tasks by their content. A changed factor makes a new arm;
+//! a changed task is rejected. Existing trials are not rewritten.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::{Continuation, PlanError, Reopened, rules};
 
-/// A locked run to extend, with its old and new plan.
+/// A locked run to extend, with its new plan and the size of its old one.
 pub struct Extension {
     pub run: RunDir,
     pub record: RunRecord,
@@ -29,29 +29,29 @@ pub struct Extension {
 /// Opens the run and applies the configuration to its plan.
 ///
 /// # Errors
-/// There is no run, it was made by other rules, or workers use it.
+/// There is no run, it was made under other rules, or workers use it.
 pub fn open(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
     if !RunDir::view(out).is_ok_and(|run| run.path().is_dir()) {
         let what = format!("--extend: {} is not a run directory", out.display());
-        let hint = "omit --extend to start a run there, or give the run's folder";
+        let hint = "omit --extend to start a run there, or pass the run's folder";
         return Err(UserError::new(what).hint(hint).into());
     }
     let Reopened { run, record, .. } = Reopened::open(out, Continuation::More, say)?;
-    laid(run, record, resolved, say)
+    merge_configuration(run, record, resolved, say)
 }
 
 /// Like `open`, without a lock and without writing anything.
 ///
 /// # Errors
-/// As `open`.
+/// Same as `open`.
 pub fn view(out: &Path, resolved: &RunConfig, say: Say<'_>) -> Result<Extension, PlanError> {
     let run = RunDir::view(out)?;
     let record = run.read_run()?;
     rules::expect_present(&run, &record)?;
-    laid(run, record, resolved, say)
+    merge_configuration(run, record, resolved, say)
 }
 
-fn laid(
+fn merge_configuration(
     run: RunDir,
     mut record: RunRecord,
     resolved: &RunConfig,
@@ -86,7 +86,7 @@ impl Extension {
                         "--extend: the task `{}` has changed since the run was planned",
                         task.task.id
                     );
-                    let hint = "start a new run; otherwise one id would mean two tasks";
+                    let hint = "start a new run; a task ID must keep its meaning within a run";
                     return Err(UserError::new(what).hint(hint));
                 }
             }
@@ -94,7 +94,7 @@ impl Extension {
         Ok(())
     }
 
-    /// The names of the trials that would run.
+    /// Returns the names of the trials that would run.
     ///
     /// # Errors
     /// The run cannot be read.
@@ -108,7 +108,7 @@ impl Extension {
         Ok(missing)
     }
 
-    /// The additions in one line.
+    /// Summarizes the additions in one line.
     pub fn told(&self) -> String {
         let added = [
             plural(self.record.arms.len() - self.arms, "arm"),
@@ -132,7 +132,8 @@ impl Extension {
     }
 }
 
-/// The run's arms with the configuration's present endpoints, followed by the new arms.
+/// Merges the configuration's arms into the record. Existing arms get the current endpoints, and
+/// new arms are appended.
 fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Result<(), PlanError> {
     let mut config = resolved.file.recorded()?;
     let written = std::mem::take(&mut config.arms);
@@ -142,8 +143,7 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Res
     for (arm, mut file) in resolved.arms.iter().zip(written) {
         let (name, is_new) = match record.arms.iter_mut().find(|known| known.id == arm.id) {
             Some(known) => {
-                // Its endpoint, its price and its shared limits are not factors: the latest values
-                // apply.
+                // Endpoint, price and shared limits are not factors, so the latest values apply.
                 let name = known.name.clone();
                 *known = Arm { name: name.clone(), ..arm.clone() };
                 (name, false)
@@ -162,13 +162,13 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Res
     for arm in &record.arms {
         if !resolved.arms.iter().any(|one| one.id == arm.id) {
             say(format!(
-                "note: the configuration does not have the arm `{}`; it stays unchanged",
+                "note: arm `{}` is not in the configuration; it stays unchanged",
                 arm.name
             ));
         }
     }
     record.arms.extend(added);
-    // A run has one limit for all arms; the latest applies.
+    // A run has one limit for all arms. The latest applies.
     let shared = resolved.file.budget.run;
     record.arms.iter_mut().for_each(|arm| arm.budget.run = shared);
     // Keep the endpoints of models that only earlier arms use.
@@ -181,13 +181,13 @@ fn merge_arms(record: &mut RunRecord, resolved: &RunConfig, say: Say<'_>) -> Res
     Ok(())
 }
 
-/// The name of a new arm: its own, or, if an arm of the run has that name, the name and the
-/// differences.
+/// Returns the name of a new arm. If an arm of the run already has that name, appends the factors
+/// that differ.
 fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>, say: Say<'_>) -> String {
     let Some(other) = arms.iter().find(|one| one.name == arm.name) else { return arm.name.clone() };
     let (mut before, mut after) = (Map::new(), Map::new());
-    flat("", &other.factors(), &mut before);
-    flat("", &arm.factors(), &mut after);
+    flatten("", &other.factors(), &mut before);
+    flatten("", &arm.factors(), &mut after);
     let short = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -203,18 +203,18 @@ fn named(arm: &Arm, arms: &[Arm], names: &BTreeSet<String>, say: Say<'_>) -> Str
     let name = std::iter::once(base.clone()).chain(unique).find(|name| !names.contains(name));
     let name = name.unwrap_or(base);
     say(format!(
-        "note: the run has an arm `{}` with other factors, so the new arm is named `{name}`",
+        "note: the run already has an arm `{}` with different factors, so the new arm is named `{name}`",
         arm.name
     ));
     name
 }
 
-fn flat(place: &str, value: &Value, out: &mut Map<String, Value>) {
+fn flatten(place: &str, value: &Value, out: &mut Map<String, Value>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
                 let dot = if place.is_empty() { "" } else { "." };
-                flat(&format!("{place}{dot}{key}"), value, out);
+                flatten(&format!("{place}{dot}{key}"), value, out);
             }
         }
         value => drop(out.insert(place.to_owned(), value.clone())),

@@ -1,4 +1,4 @@
-//! Location of files that Proctor can recreate.
+//! The cache directory: files that Proctor can recreate.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -9,13 +9,13 @@ use std::{
 
 use proctor_types::UserError;
 
-/// The file that keeps users and cleaners of a cache apart.
+/// Lock file that keeps users and cleaners of a cache apart.
 const LOCK: &str = "in-use";
 
-/// Locks that this process holds until it ends.
+/// Locks that this process holds until it exits.
 static HELD: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
-/// Marks a cache as used by this process for its lifetime; the kernel releases it on any exit.
+/// Marks a cache as used by this process until it exits; the kernel releases the lock on any exit.
 /// Waits while the cache is being cleaned.
 pub fn hold(cache: &Path) -> io::Result<()> {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,7 +33,7 @@ pub fn hold(cache: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Locks the cache exclusively; `None` if another process uses it.
+/// Locks the cache exclusively. Returns `None` if another process uses it.
 pub fn alone(cache: &Path) -> io::Result<Option<File>> {
     let file = lock_file(cache)?;
     match file.try_lock() {
@@ -50,7 +50,7 @@ fn lock_file(cache: &Path) -> io::Result<File> {
     proctor_files::open_with(&options, &cache.join(LOCK))
 }
 
-/// `$PROCTOR_CACHE`, else `$XDG_CACHE_HOME/proctor`, else `$HOME/.cache/proctor`.
+/// Returns `$PROCTOR_CACHE`, `$XDG_CACHE_HOME/proctor` or `$HOME/.cache/proctor`, in this order.
 pub fn cache() -> Result<PathBuf, UserError> {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(cache) = from("PROCTOR_CACHE") {

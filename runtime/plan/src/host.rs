@@ -1,11 +1,11 @@
-//! Describes the machine of a run for readers of its numbers.
+//! Describes the machine of a run, so that readers can interpret its measurements.
 
 use std::fs;
 
 use proctor_sandbox_api::Machine;
 use serde_json::{Value, json};
 
-/// `host` of `run.json`. Values that the kernel does not report are omitted.
+/// Returns the `host` value of `run.json`. Values that the kernel does not report are omitted.
 pub fn fingerprint() -> Value {
     let machine = Machine::whole();
     let mut host = json!({
@@ -24,7 +24,7 @@ pub fn fingerprint() -> Value {
     host
 }
 
-/// x86 names the model; other architectures report less.
+/// Returns the CPU model. Only x86 reports one.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_is_told_by_what_scores_depend_on() {
+    fn fingerprint_reports_cpu_and_memory() {
         let host = fingerprint();
         assert!(host["cpus"].as_f64().unwrap() >= 1.0, "{host}");
         assert!(host["memory_mb"].as_u64().unwrap() > 0, "{host}");

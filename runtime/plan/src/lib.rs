@@ -1,8 +1,8 @@
-//! Planning: what a configuration asks for, checked before anything runs.
+//! Plans a run: resolves a configuration and checks it before anything runs.
 //!
-//! A plan is checked here as far as its tasks, its arms and this machine allow it, so that no trial is
-//! paid for that could not work. Nothing here starts a sandbox or calls a model, except that recipes
-//! of tasks are built.
+//! A plan is checked as far as its tasks, its arms and this machine allow, so that no trial is
+//! paid for that cannot work. Nothing here starts a sandbox or calls a model, except that the
+//! tasks of recipes are built in sandboxes.
 
 pub mod bundle_contents;
 mod certificate;

@@ -1,4 +1,4 @@
-//! The workers that use a run now.
+//! The workers that currently use a run.
 
 use std::{
     io::{self, ErrorKind},
@@ -10,7 +10,7 @@ use proctor_types::{UserError, first_of};
 
 use crate::PlanError;
 
-/// The live workers of a run.
+/// Returns the live workers of a run.
 ///
 /// # Errors
 /// The run directory cannot be written.
@@ -18,7 +18,7 @@ pub fn live(run: &Path) -> Result<Vec<Member>, PlanError> {
     proctor_cluster::live(run).map_err(unwritable)
 }
 
-/// The error of a run directory that this user may not write to.
+/// Returns the error for a run directory that this user cannot write to.
 pub fn unwritable(error: io::Error) -> PlanError {
     match error.kind() {
         ErrorKind::PermissionDenied => {
@@ -32,7 +32,7 @@ pub fn unwritable(error: io::Error) -> PlanError {
 /// Rejects changes to a run while workers use it.
 ///
 /// # Errors
-/// A worker uses it, or the run directory cannot be written.
+/// A worker uses the run, or the run directory cannot be written.
 pub fn expect_none(run: &Path) -> Result<(), PlanError> {
     let live = live(run)?;
     if live.is_empty() {

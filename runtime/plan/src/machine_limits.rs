@@ -1,5 +1,5 @@
-//! Compares a plan with this machine: warns if the machine has less, and rejects what cannot be
-//! meant.
+//! Compares a plan's limits and platforms with this machine. Warns if the machine has less than a
+//! limit, and rejects limits that must be a mistake.
 
 use std::env::consts::ARCH;
 
@@ -9,7 +9,7 @@ use proctor_types::{Arm, MOST_TIMES_THE_MACHINE, SandboxKind, UserError, plural}
 
 use crate::checks::{AtArm, named};
 
-/// The names of this machine's architecture in platforms, by Rust's name.
+/// Names of each architecture in Docker platforms, by Rust's name for it.
 const ARCHITECTURES: [(&str, &[&str]); 4] = [
     ("x86_64", &["amd64", "x86_64"]),
     ("aarch64", &["arm64", "aarch64"]),
@@ -17,7 +17,7 @@ const ARCHITECTURES: [(&str, &[&str]); 4] = [
     ("s390x", &["s390x"]),
 ];
 
-/// A sandbox limit and what the machine has.
+/// A sandbox limit and the machine's value for it.
 struct Limit {
     key: &'static str,
     unit: &'static str,
@@ -51,8 +51,8 @@ fn limits(machine: Machine) -> [Limit; 2] {
     ]
 }
 
-/// Rejects native sandboxes for tasks of another architecture, and limits that can only be a wrong
-/// unit.
+/// Rejects native sandboxes for tasks of another architecture, and limits so large that the unit
+/// must be wrong.
 pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<(), UserError> {
     platforms(arms, tasks, place)?;
     let here: Vec<&Arm> = arms.iter().filter(|arm| is_here(arm)).collect();
@@ -82,7 +82,7 @@ pub fn check(arms: &[Arm], tasks: &[PlannedTask], place: AtArm<'_>) -> Result<()
     Ok(())
 }
 
-/// The lines below a plan: a limit above what the machine has never takes effect.
+/// Returns warnings to show below a plan: a limit above the machine's value never takes effect.
 pub fn lines(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
     let here: Vec<&Arm> = arms.iter().filter(|arm| is_here(arm)).collect();
     let mut lines = Vec::new();
@@ -109,7 +109,7 @@ pub fn lines(arms: &[Arm], tasks: &[PlannedTask]) -> Vec<String> {
     lines
 }
 
-/// Whether the arm's sandboxes run on this machine. An engine may be on another.
+/// Whether the arm's sandboxes run on this machine. A Docker engine may be remote.
 fn is_here(arm: &Arm) -> bool {
     let elsewhere = || std::env::var("DOCKER_HOST").is_ok_and(|host| !host.starts_with("unix:"));
     arm.sandbox.kind == SandboxKind::Native || !elsewhere()

@@ -1,4 +1,4 @@
-//! Whether the models of a plan can be called.
+//! Checks whether a plan's models can be called.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use proctor_types::{Arm, SCRIPT, UserError};
 
 use crate::PlanError;
 
-/// Checks that every arm's model can be called as configured: its URL, its key's variable, and a
-/// price if cost is limited. `place` adds where the arm's model is configured.
-/// `script` says why a scripted model's file cannot be read.
+/// Checks that every arm's model can be called as configured: its URL, the variable of its key,
+/// and a price if cost is limited. `place` adds the location of the arm's model to an error.
+/// `script` returns an error if a scripted model's file cannot be read.
 ///
 /// # Errors
 /// A model cannot be called.
@@ -21,7 +21,7 @@ pub fn check_models(
     let gateway = Gateway::new(PriceTable::shipped()?)?;
     for arm in arms {
         let Some(model) = &arm.model else { continue };
-        // A script has no URL yet, and no key.
+        // A scripted model has no key, and no URL yet.
         let checked = match model.base_url.strip_prefix(SCRIPT) {
             Some(file) => {
                 script(Path::new(file))

@@ -1,4 +1,5 @@
-//! The limit on open files: raised at the start, and checked against a plan before the plan starts.
+//! The limit on open files. It is raised at startup and checked against each plan before the plan
+//! starts.
 
 use proctor_types::{Arm, NetworkMode, SCRIPT, ShippedTable, UserError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -18,8 +19,8 @@ struct Needs {
     own_sandbox_scaffolds: Vec<String>,
 }
 
-/// Raises the soft limit to the hard one. The soft limit is low for programs that use `select`,
-/// which Proctor does not. Sandboxes have their own limit.
+/// Raises the soft limit to the hard limit. The soft limit is kept low for programs that use
+/// `select`, which Proctor does not. Sandboxes have their own limit.
 pub fn raise() {
     let files = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: files.maximum, maximum: files.maximum };
@@ -28,8 +29,8 @@ pub fn raise() {
     }
 }
 
-/// Rejects `jobs` concurrent trials if they need more open files than allowed. Otherwise they would
-/// fail at random places during the run.
+/// Rejects `jobs` concurrent trials if they need more open files than allowed. Otherwise they
+/// would fail at random points during the run.
 pub fn check<'a>(
     jobs: usize,
     trials: usize,
@@ -54,7 +55,7 @@ pub fn check<'a>(
 }
 
 impl Needs {
-    /// How many trials of the most demanding arm fit at once.
+    /// Returns how many trials of the most demanding arm fit within the limit.
     fn most<'a>(&self, limit: u64, arms: impl Iterator<Item = &'a Arm>) -> u64 {
         let of = |arm: &Arm| {
             let model = arm.model.as_ref();
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shipped_needs_let_220_trials_into_1024_files() {
+    fn shipped_needs_fit_220_trials_into_1024_files() {
         let needs = NEEDS.get().unwrap();
         assert!(needs.most(1024, [].into_iter()) >= 220);
         assert_eq!(needs.most(64, [].into_iter()), 0);

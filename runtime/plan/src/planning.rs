@@ -1,5 +1,5 @@
-//! Estimates for a plan before it starts: its maximum cost and time, what earlier runs of the same
-//! arms used, and the differences that it can detect.
+//! Estimates for a plan before it starts: its maximum cost and time, its likely use according to
+//! earlier runs of the same arms, and the differences that it can detect.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -19,7 +19,7 @@ static PUBLISHED: ShippedTable<Published> = ShippedTable::new(
     include_str!("../../../configs/published-tokens.toml"),
 );
 
-/// Maximum number of earlier runs (the latest ones) and of trials per arm to read.
+/// Maximum number of earlier runs to read (latest first), and of trials per arm and run.
 const RUNS: usize = 20;
 const TRIALS: usize = 50;
 
@@ -31,14 +31,14 @@ struct Design {
     advised_attempts: u32,
 }
 
-/// Reads `configs/published-tokens.toml`.
+/// The table in `configs/published-tokens.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Published {
     trial: Vec<PublishedTrial>,
 }
 
-/// The mean trial of a scaffold with a model.
+/// The mean token use of a trial, for a scaffold and some models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PublishedTrial {
@@ -60,8 +60,8 @@ impl Published {
     }
 }
 
-/// Assumed number of requests of a published trial, which is not published. It only selects the
-/// price tier.
+/// Assumed number of requests per published trial, because sources do not publish it. It only
+/// selects the price tier.
 const PUBLISHED_REQUESTS: u64 = 100;
 
 /// The size of a plan.
@@ -72,18 +72,18 @@ pub struct Size<'a> {
     pub jobs: usize,
 }
 
-/// The total of an arm's earlier trials.
+/// Total resource use of an arm's earlier trials.
 #[derive(Debug, Default, Clone, Copy)]
-struct Taken {
+struct EarlierUse {
     trials: u64,
     spent: Spent,
     seconds: f64,
     bytes: f64,
 }
 
-impl Taken {
-    /// US dollars at today's prices: the recorded prices may differ or be missing. `None`: the
-    /// model has no price.
+impl EarlierUse {
+    /// Returns the cost in US dollars at current prices, because recorded prices may be outdated
+    /// or missing. `None` if the model has no price.
     fn cost(&self, arm: &Arm, prices: &PriceTable) -> Option<f64> {
         let Some(model) = &arm.model else { return Some(0.0) };
         let price = prices.of(model)?;
@@ -106,7 +106,7 @@ impl Taken {
     }
 }
 
-/// The lines below a plan. `runs` is the directory of earlier runs.
+/// Returns the lines to show below a plan. `runs` is the directory of earlier runs.
 pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
     let prices = PriceTable::shipped().map_err(|fault| UserError::new(fault.to_string()))?;
     let design = DESIGN.get().map_err(UserError::new)?;
@@ -117,12 +117,12 @@ pub fn lines(size: &Size<'_>, runs: &Path) -> Result<Vec<String>, UserError> {
     let (needed, free) = (earlier(size, runs, &prices), free(runs));
     lines.extend(needed.as_ref().map(|(line, _)| line.clone()));
     lines.extend(free.map(|free| format!("disk: {:.1} GB free", free / 1e9)));
-    lines.extend(short(needed.map(|(_, bytes)| bytes), free, runs));
+    lines.extend(disk_warning(needed.map(|(_, bytes)| bytes), free, runs));
     lines.extend(power(size, design));
     Ok(lines)
 }
 
-/// A trial's maximum cost by its limits; `None` if they do not bound it.
+/// Returns a trial's maximum cost under its limits; `None` if they do not bound it.
 fn most(arm: &Arm, prices: &PriceTable) -> Option<f64> {
     let Some(model) = &arm.model else { return Some(0.0) };
     let price = prices.of(model)?;
@@ -165,9 +165,9 @@ fn cost(size: &Size<'_>, prices: &PriceTable) -> String {
     }
     match (unbounded.first(), of_run) {
         (_, Some(limit)) if !unbounded.is_empty() || limit < sum => {
-            format!("worst case: ${limit:.2}, the limit of the run")
+            format!("worst case: ${limit:.2}, the run's limit")
         }
-        (None, _) => format!("worst case: ${sum:.2}, if every trial spends its limit"),
+        (None, _) => format!("worst case: ${sum:.2}, if every trial reaches its limit"),
         (Some(arm), _) => format!(
             "worst case: unbounded: the cost of {} has no limit (`{arm}`); set budget.cost_usd, \
              which needs a price for the model",
@@ -176,8 +176,8 @@ fn cost(size: &Size<'_>, prices: &PriceTable) -> String {
     }
 }
 
-/// The plan's cost if its trials use the tokens published for their scaffolds and models. `None` if
-/// there are no published values for any arm.
+/// Returns the plan's cost if its trials use the token counts published for their scaffolds and
+/// models. `None` if nothing is published for any arm.
 fn expected(size: &Size<'_>, prices: &PriceTable, published: &Published) -> Option<String> {
     let trials = (size.tasks * size.attempts as usize) as f64;
     let (mut sum, mut known) = (0.0, 0);
@@ -208,7 +208,7 @@ fn time(size: &Size<'_>) -> String {
     let limits: Option<Vec<f64>> = size.arms.iter().map(|arm| arm.budget.wall_seconds).collect();
     match limits {
         Some(limits) => {
-            // A trial takes its own time, however many run at once.
+            // Running more trials in parallel does not make a single trial faster.
             let longest = limits.iter().copied().fold(0.0, f64::max);
             let seconds =
                 (limits.iter().sum::<f64>() * each / size.jobs.max(1) as f64).max(longest);
@@ -222,9 +222,10 @@ fn time(size: &Size<'_>) -> String {
     }
 }
 
-/// What the same arms used in earlier runs, scaled to the planned number of trials, and the bytes.
+/// Returns the estimate from earlier runs of the same arms, scaled to the planned number of
+/// trials, and the disk space in bytes.
 fn earlier(size: &Size<'_>, runs: &Path, prices: &PriceTable) -> Option<(String, f64)> {
-    let found = taken(size.arms, runs);
+    let found = earlier_use(size.arms, runs);
     if found.is_empty() {
         return None;
     }
@@ -257,9 +258,9 @@ fn earlier(size: &Size<'_>, runs: &Path, prices: &PriceTable) -> Option<(String,
     Some((line, bytes))
 }
 
-/// Formats the cost. `unpriced` names the arms whose cost is unknown.
+/// Formats the cost. `unpriced` lists the arms whose cost is unknown.
 fn dollars(cost: Option<f64>, unpriced: &[&str]) -> String {
-    // Arms that call no model cost nothing, which says nothing about the others.
+    // Arms that call no model cost nothing. That says nothing about the other arms.
     let cost = cost.filter(|cost| unpriced.is_empty() || *cost > 0.0);
     match (cost, unpriced.first()) {
         (None, _) => "cost unknown (no price for the model)".to_owned(),
@@ -271,11 +272,11 @@ fn dollars(cost: Option<f64>, unpriced: &[&str]) -> String {
     }
 }
 
-fn taken(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, Taken> {
+fn earlier_use(arms: &[Arm], runs: &Path) -> BTreeMap<ArmId, EarlierUse> {
     let mut folders: Vec<_> = fs::read_dir(runs).into_iter().flatten().flatten().collect();
     folders.retain(|entry| entry.path().join("run.json").is_file());
     folders.sort_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
-    let mut found: BTreeMap<ArmId, Taken> = BTreeMap::new();
+    let mut found: BTreeMap<ArmId, EarlierUse> = BTreeMap::new();
     for folder in folders.iter().rev().take(RUNS) {
         let Ok(run) = RunDir::view(folder.path()) else { continue };
         let Ok(record): Result<RunRecord, _> = run.read_run() else { continue };
@@ -312,7 +313,7 @@ fn bytes_below(folder: &Path) -> f64 {
     })
 }
 
-/// Free disk space where the run will be stored.
+/// Returns the free disk space where the run will be stored.
 fn free(runs: &Path) -> Option<f64> {
     let there = runs.ancestors().find(|folder| folder.is_dir());
     let there = there.unwrap_or(Path::new("."));
@@ -320,9 +321,9 @@ fn free(runs: &Path) -> Option<f64> {
     Some(stat.f_bavail as f64 * stat.f_frsize as f64)
 }
 
-/// A warning if the plan needs more space than is free. `needed` is known if the same arms ran
-/// before.
-fn short(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> {
+/// Returns a warning if the plan needs more disk space than is free. `needed` is `None` if the
+/// arms have not run before.
+fn disk_warning(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> {
     let (needed, free) = (needed?, free?);
     (needed > free).then(|| {
         format!(
@@ -336,9 +337,9 @@ fn short(needed: Option<f64>, free: Option<f64>, runs: &Path) -> Option<String> 
     })
 }
 
-/// The difference between two arms that the plan can detect, by the test that `compare` uses with
-/// its adjustment for several pairs, and the effect of more attempts. Controls are compared with
-/// the others, not among each other.
+/// Returns the difference between two arms that the plan can detect, and the effect of more
+/// attempts. It assumes the test that `compare` uses, with its adjustment for several pairs.
+/// Controls are compared with other arms but not with each other.
 fn power(size: &Size<'_>, design: &Design) -> Option<String> {
     let arms = size.arms.iter().filter(|arm| !arm.is_control()).count() as u64;
     if arms < 2 {
@@ -404,53 +405,53 @@ mod tests {
         proctor_config::resolve(file, &written, &known).unwrap().arms
     }
 
-    fn told(arms: &[Arm], tasks: usize, attempts: u32) -> String {
+    fn plan_lines(arms: &[Arm], tasks: usize, attempts: u32) -> String {
         let size = Size { arms, tasks, attempts, jobs: 2 };
         lines(&size, Path::new("/nowhere")).unwrap().join("\n")
     }
 
     #[test]
-    fn cost_is_the_most_that_the_limits_allow() {
+    fn cost_is_the_maximum_under_the_limits() {
         for (line, said) in [
             ("cost_usd = 2", "$20.00"),
             ("total_tokens = 100000", "$10.00"),
             ("input_tokens = 1000000, output_tokens = 100000, cost_usd = 9", "$20.00"),
-            // 100 steps of 1000 tokens in and 100 out cost $0.2.
+            // 100 steps of 1000 input and 100 output tokens cost $0.20.
             ("steps = 100", "$2.00"),
             ("cost_usd = 2, arm = { cost_usd = 3 }", "$3.00"),
             ("input_tokens = 5", "unbounded: the cost of 1 arm has no limit (`a0`)"),
         ] {
-            let said_now = told(&arms(&[line]), 5, 2);
+            let said_now = plan_lines(&arms(&[line]), 5, 2);
             assert!(said_now.contains(&format!("worst case: {said}")), "{line}: {said_now}");
         }
-        let noop = config_free();
-        assert!(told(&noop, 5, 2).contains("worst case: $0.00"));
-        let wall = told(&arms(&["wall_seconds = 3600, steps = 1"]), 5, 2);
+        let noop = model_free();
+        assert!(plan_lines(&noop, 5, 2).contains("worst case: $0.00"));
+        let wall = plan_lines(&arms(&["wall_seconds = 3600, steps = 1"]), 5, 2);
         assert!(wall.contains("at most 5.0 h for agents, 2 trials in parallel"), "{wall}");
     }
 
     #[test]
     fn expected_uses_published_token_counts() {
         let mut two = arms(&["cost_usd = 9", "cost_usd = 8"]);
-        assert!(!told(&two, 5, 2).contains("expected:"));
+        assert!(!plan_lines(&two, 5, 2).contains("expected:"));
         two[0].scaffold = "codex".to_owned();
         two[0].model.as_mut().unwrap().name = "openai/gpt-5.1-codex".to_owned();
-        // 6.3 million tokens in at $1 and 39,000 out at $10 a million: $6.69 for each of ten
-        // trials.
-        let said = told(&two, 5, 2);
+        // 6.3 million input tokens at $1 per million and 39,000 output tokens at $10 per million:
+        // $6.69 for each of ten trials.
+        let said = plan_lines(&two, 5, 2);
         assert!(
             said.contains("expected: $66.90 for 1 of 2 arms, based on the token counts published by FeatureBench"),
             "{said}"
         );
-        let said = told(&two[..1], 5, 2);
+        let said = plan_lines(&two[..1], 5, 2);
         assert!(
             said.contains("worst case: $90.00") && said.contains("expected: $66.90, based"),
             "{said}"
         );
     }
 
-    /// An arm that calls no model.
-    fn config_free() -> Vec<Arm> {
+    /// Returns an arm that calls no model.
+    fn model_free() -> Vec<Arm> {
         let mut arms = arms(&["steps = 1"]);
         arms[0].model = None;
         arms
@@ -466,7 +467,7 @@ mod tests {
             unpriced: true,
             ..Spent::default()
         };
-        let taken = Taken { trials: 1, spent, ..Taken::default() };
+        let taken = EarlierUse { trials: 1, spent, ..EarlierUse::default() };
         let mut arm = arms(&["steps = 1"]).remove(0);
         // $1 of input and $1 of output, although the trial was recorded without a price.
         assert!((taken.cost(&arm, &prices).unwrap() - 2.0).abs() < 1e-9);
@@ -479,46 +480,49 @@ mod tests {
     }
 
     #[test]
-    fn short_warns_if_the_disk_is_too_small() {
+    fn disk_warning_appears_if_space_is_too_small() {
         let runs = Path::new("runs");
-        let said = short(Some(3e9), Some(2e9), runs).unwrap();
+        let said = disk_warning(Some(3e9), Some(2e9), runs).unwrap();
         assert!(
             said.contains("3.0 GB") && said.contains("2.0 GB") && said.contains("--out"),
             "{said}"
         );
-        assert_eq!(short(Some(1e9), Some(2e9), runs), None);
-        assert_eq!(short(None, Some(0.0), runs), None, "nobody knows what it takes");
+        assert_eq!(disk_warning(Some(1e9), Some(2e9), runs), None);
+        assert_eq!(disk_warning(None, Some(0.0), runs), None, "the needed space is unknown");
     }
 
     #[test]
     fn power_grows_with_tasks_and_attempts() {
         let two = arms(&["steps = 1", "steps = 2"]);
-        let said = told(&two, 200, 1);
-        // SciPy: McNemar's exact test has a power of 80 % at 9.1 points if the arms disagree on a
-        // fifth of the tasks.
+        let said = plan_lines(&two, 200, 1);
+        // Computed with SciPy: McNemar's exact test has a power of 80 % at 9.1 points if the arms
+        // disagree on a fifth of the tasks.
         assert!(
             said.contains("200 tasks x 1 attempt can detect differences of 9.1 points"),
             "{said}"
         );
         assert!(said.contains("or more (7.3 with 3 attempts)"), "{said}");
-        assert!(!told(&two, 200, 3).contains("with 3 attempts"));
-        assert!(told(&two, 1, 1).contains("1 task x 1 attempt cannot detect any difference"));
-        assert!(!told(&two[..1], 200, 1).contains("power"), "one arm is compared with none");
+        assert!(!plan_lines(&two, 200, 3).contains("with 3 attempts"));
+        assert!(plan_lines(&two, 1, 1).contains("1 task x 1 attempt cannot detect any difference"));
+        assert!(!plan_lines(&two[..1], 200, 1).contains("power"), "a single arm has no comparison");
     }
 
     #[test]
     fn power_adjusts_for_arms_and_ignores_controls() {
         let lines: Vec<String> = (1..=3).map(|steps| format!("steps = {steps}")).collect();
         let mut three = arms(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-        let said = told(&three, 200, 1);
+        let said = plan_lines(&three, 200, 1);
         assert!(
             said.contains("differences of 10.4 points or more between any 2 of 3 arms"),
             "{said}"
         );
         three[2].control = true;
-        assert_eq!(told(&three, 200, 1).lines().last(), told(&three[..2], 200, 1).lines().last());
+        assert_eq!(
+            plan_lines(&three, 200, 1).lines().last(),
+            plan_lines(&three[..2], 200, 1).lines().last()
+        );
         three[2].control = false;
         three[2].scaffold = "gold".to_owned();
-        assert!(told(&three, 200, 1).contains("differences of 9.1 points"));
+        assert!(plan_lines(&three, 200, 1).contains("differences of 9.1 points"));
     }
 }

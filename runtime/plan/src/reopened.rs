@@ -1,4 +1,4 @@
-//! A recorded run that continues: reopened, checked, planned.
+//! Reopens a recorded run to continue it: opens, checks and plans it.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -15,20 +15,21 @@ use proctor_types::{
 
 use crate::{PlanError, Planned, World, check_models, live, open_files, resume_set, rules};
 
-/// How a recorded run continues. It decides which rules the run may have been made under, and
-/// whether its models are called.
+/// How to continue a recorded run. This determines which rules the run may have been made under,
+/// and whether its models are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuation {
-    /// By the trials that the record lacks. A run under other rules must be finished: then nothing runs.
+    /// Run the missing trials. A run under other rules must be complete, in which case nothing
+    /// runs.
     Rest,
-    /// By trials that are new, or that run again. The rules must be the present ones.
+    /// Run new trials or repeat existing ones. The run must use the current rules.
     More,
-    /// By gradings of what was submitted. No agent runs and no model is called.
+    /// Grade submitted patches. No agent runs and no model is called.
     Gradings,
 }
 
-/// A recorded run that may continue: no other process changes it, its plan is whole, and its rules
-/// allow the continuation.
+/// A recorded run that may be continued: no other process changes it, its plan is complete, and
+/// its rules allow the continuation.
 pub struct Reopened {
     pub(crate) run: RunDir,
     pub(crate) record: RunRecord,
@@ -36,7 +37,7 @@ pub struct Reopened {
 }
 
 impl Reopened {
-    /// Opens a run for this process alone, and restores its plan from the copy if it is damaged.
+    /// Opens a run for this process only. If the plan is damaged, restores it from its copy.
     ///
     /// # Errors
     /// There is no run, another process or a worker uses it, or its rules forbid the continuation.
@@ -51,7 +52,7 @@ impl Reopened {
         Self::under_its_rules(run, record, continuation)
     }
 
-    /// Opens a run that other workers may use, too. Its plan is not written.
+    /// Opens a run that other workers may also use. Its plan is not written.
     ///
     /// # Errors
     /// The plan cannot be read, or its rules forbid further trials.
@@ -72,9 +73,8 @@ impl Reopened {
             Continuation::More => rules::expect_present(run, record)?,
             Continuation::Gradings if record.rules != RULES => {
                 let of = record.rules;
-                let change = format!(
-                    "graded anew under rules {RULES}, while the outcomes are of rules {of}"
-                );
+                let change =
+                    format!("regraded under rules {RULES}; the outcomes are from rules {of}");
                 reopened.note(change)?;
             }
             Continuation::Gradings => {}
@@ -92,11 +92,11 @@ impl Reopened {
         &self.record
     }
 
-    /// Finds finished trials that would run again, because their record was removed or is in a
-    /// directory of no planned trial. `confirm`: the user accepts to pay for them again.
+    /// Returns finished trials that would run again because their record was removed or moved to a
+    /// directory that matches no planned trial. `confirm`: the user agrees to pay for them again.
     ///
     /// # Errors
-    /// There are some, or there may be, and the user did not confirm.
+    /// There are or may be such trials, and the user did not confirm.
     pub fn gone_trials(&self, confirm: bool, say: Say<'_>) -> Result<BTreeSet<TrialId>, PlanError> {
         let Self { run, record, .. } = self;
         let planned: Vec<TrialId> = planned(record).iter().map(Found::id).collect();
@@ -112,7 +112,7 @@ impl Reopened {
         let moved = moved.filter(is_missing);
         let mut gone: BTreeSet<TrialId> = moved.cloned().collect();
         gone.extend(run.removed_trials());
-        // A journal of an unplanned trial may belong to a trial whose id has changed.
+        // The journal of an unplanned trial may belong to a trial whose ID has changed.
         let is_foreign = unplanned
             .iter()
             .any(|one| one.journals > 0 && one.trials.iter().all(|id| !planned.contains(id)));
@@ -122,21 +122,21 @@ impl Reopened {
         }
         let what = match gone.len() {
             0 => format!(
-                "{} to run, while these folders hold trials that the plan does not have: {}",
+                "{} to run, but these folders contain trials that are not in the plan: {}",
                 plural(missing, "trial"),
                 first_of(folders)
             ),
             count => format!(
-                "{} would run again, and be paid for again, though finished: {}",
+                "{} already finished but would run, and be charged, again: {}",
                 plural(count, "trial"),
                 first_of(gone.iter().map(ToString::to_string).collect())
             ),
         };
-        let hint = "put the folders back where they were, or run these trials with --confirm";
+        let hint = "move the folders back, or run these trials with --confirm";
         Err(UserError::new(what).hint(hint).into())
     }
 
-    /// Changes what trials share and the models' endpoints, as `resume --set` does.
+    /// Changes shared limits and the models' endpoints, as `resume --set` does.
     ///
     /// # Errors
     /// A key is a factor or has a wrong value, or the plan cannot be written.
@@ -148,7 +148,7 @@ impl Reopened {
         Ok(self.run.write_run(&self.record)?)
     }
 
-    /// Adds a change of the plan to the record, for readers.
+    /// Notes a change of the plan in the record, for human readers.
     ///
     /// # Errors
     /// The plan cannot be written.
@@ -156,10 +156,12 @@ impl Reopened {
         note(&self.run, &mut self.record, change)
     }
 
-    /// Checks the plan on this machine. `only`: the trials to run, if not all. `jobs`: trials at once.
+    /// Checks the plan on this machine. `only` restricts the trials to run; `jobs` is the number
+    /// of concurrent trials.
     ///
     /// # Errors
-    /// A task is known by its name alone, a model cannot be called, or open files do not suffice.
+    /// Only a task's name is known, a model cannot be called, or the limit on open files is too
+    /// low.
     pub fn check(
         self,
         only: Option<BTreeSet<TrialId>>,
@@ -169,14 +171,15 @@ impl Reopened {
         let Self { run, record, continuation } = self;
         let bare = |named: &&RunTask| named.task.environment == Environment::default();
         if let Some(named) = record.tasks.iter().find(bare) {
-            let what = format!("nothing is known of the task `{}` but its name", named.task.id);
+            let what = format!("only the name of task `{}` is known", named.task.id);
             let hint =
                 "it was imported without a dataset: import the files again with --tasks DATASET";
             return Err(UserError::new(what).hint(hint).into());
         }
         let mut plan = Plan { only, ..Plan::of(&record) };
         if continuation == Continuation::Gradings {
-            // Grade what was submitted. Running the rest would call models, which is `resume`'s job.
+            // Grade only submitted work. Running the rest would call models, which is `resume`'s
+            // job.
             let trials = plan.chosen().into_iter().map(|(id, ..)| id);
             plan.only = Some(trials.filter(|id| run.check(id).finished).collect());
         } else {
@@ -188,11 +191,12 @@ impl Reopened {
 }
 
 impl Planned {
-    /// Puts a plan that was derived from another run's into a directory of its own. The directory may
-    /// have finished trials of the same plan.
+    /// Writes a plan that was derived from another run into its own directory. That directory may
+    /// already contain finished trials of the same plan.
     ///
     /// # Errors
-    /// A model cannot be called, open files do not suffice, or the plan cannot be written.
+    /// A model cannot be called, the limit on open files is too low, or the plan cannot be
+    /// written.
     pub fn of_record(path: &Path, record: RunRecord, world: World<'_>) -> Result<Self, PlanError> {
         let plan = Plan::of(&record);
         check_record(&record, &plan, world)?;
@@ -204,7 +208,7 @@ impl Planned {
         Ok(Self { run, record, plan })
     }
 
-    /// Adds a change of the plan to the record, for readers.
+    /// Notes a change of the plan in the record, for human readers.
     ///
     /// # Errors
     /// The plan cannot be written.

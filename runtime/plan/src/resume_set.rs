@@ -1,5 +1,5 @@
-//! `resume --set`: what may change in a planned run. Factors may not, because another value of one
-//! makes another arm.
+//! Changes a planned run for `resume --set`. Factors cannot be changed, because another value
+//! would make another arm.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use proctor_config as config;
 use proctor_record::now;
 use proctor_types::{ModelSpec, RunChange, RunRecord, SCRIPT, UserError, with_causes};
 
-/// Applies new shared limits to every arm, and new endpoints to the arms that call a model.
+/// Applies new shared limits to every arm, and new endpoints to the arms that call the model.
 pub fn change(record: &mut RunRecord, sets: &[String]) -> Result<(), UserError> {
     for set in sets {
         let mut alone = toml::Table::new();
@@ -48,7 +48,7 @@ fn check(alone: &toml::Table, path: &[String]) -> Result<(), UserError> {
     })
 }
 
-/// Applies new shared limits to every arm. They are not factors, so the arms stay the same.
+/// Applies new shared limits to every arm. Limits are not factors, so the arms keep their IDs.
 fn raise(record: &mut RunRecord, set: &str, path: &[String]) -> Result<(), UserError> {
     for arm in &mut record.arms {
         let mut table =
@@ -102,7 +102,7 @@ fn move_endpoint(
     Ok(())
 }
 
-/// Returns the model with another value of one key.
+/// Returns the model with one key changed.
 fn with_key(
     model: &ModelSpec,
     key: &str,

@@ -3,7 +3,7 @@
 use proctor_record::{RunDir, find::planned};
 use proctor_types::{RULES, RunRecord, UserError};
 
-/// Rejects further trials for a run with other rules: a run never mixes two.
+/// Rejects further trials for a run under other rules, because a run must not mix rules.
 pub fn expect_present(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
     if record.rules == RULES {
         return Ok(());
@@ -21,7 +21,7 @@ pub fn expect_present(run: &RunDir, record: &RunRecord) -> Result<(), UserError>
     Err(UserError::new(what).hint(hint))
 }
 
-/// [`expect_present`], unless every trial has its verdict.
+/// Like [`expect_present`], but accepts any rules if every trial has a verdict.
 pub fn expect_present_or_finished(run: &RunDir, record: &RunRecord) -> Result<(), UserError> {
     let is_open = |checked: proctor_record::Checked| !checked.finished || checked.verdict.is_none();
     match record.rules != RULES

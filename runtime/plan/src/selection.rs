@@ -1,5 +1,5 @@
-//! `run --tasks GLOB`, `--limit N` and `--arms GLOB`: selects some of a configuration's tasks and
-//! arms.
+//! Selects tasks and arms of a configuration for `run --tasks GLOB`, `--limit N` and `--arms
+//! GLOB`.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use proctor_datasets::Loaded;
 use proctor_scaffold_api::Say;
 use proctor_types::{Arm, Selection, UserError, near, plural, sha256_hex};
 
-/// The seed of a sample. The sample is always the same and a larger one is a superset, so that
-/// `--extend --limit` adds to what exists.
+/// Seed of the task sample. It is fixed, and a larger sample is a superset of a smaller one, so
+/// that `--extend --limit` adds to the existing tasks.
 const SEED: u64 = 0;
 
 /// Removes unselected tasks from a dataset before anything is built. Returns the selection for the
-/// record; `None` if all are selected.
+/// record; `None` if all tasks are selected.
 pub fn choose(
     loaded: &mut Loaded,
     globs: &[String],
@@ -44,7 +44,7 @@ pub fn choose(
     Ok(Some(Selection { tasks, limit, seed: SEED, of: all.len() as u64 }))
 }
 
-/// Removes arms whose name was not selected.
+/// Removes arms whose name matches no glob.
 pub fn arms(
     resolved: RunConfig,
     written: &Written,
@@ -58,8 +58,9 @@ pub fn arms(
     Ok(resolved.with_arms(written, &|name| kept.contains(name)))
 }
 
-/// Removes arms before `--model` replaces all models: arms that differ only in the model would
-/// become one. A glob matches the name in the configuration, or else the one with the new model.
+/// Selects arms before `--model` replaces all models, because arms that differ only in the model
+/// would become one. A glob matches the name in the configuration, or else the name with the new
+/// model.
 pub fn arms_of_file(
     file: ConfigFile,
     written: &Written,
@@ -87,37 +88,38 @@ pub fn arms_of_run(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserError
     Ok(arms.iter().filter(|arm| kept.contains(&arm.name)).cloned().collect())
 }
 
-/// An option that takes a glob, for its messages.
-struct Globbed {
+/// Message texts of an option that accepts a glob.
+struct GlobOption {
     option: &'static str,
     none: &'static str,
     example: &'static str,
     list: &'static str,
 }
 
-const OF_TASKS: Globbed = Globbed {
+const OF_TASKS: GlobOption = GlobOption {
     option: "--tasks",
-    none: "no task id of the configuration matches",
+    none: "no task ID in the configuration matches",
     example: "--tasks 'django__*'",
-    list: "`proctor tasks list --tasks DATASET` lists the ids",
+    list: "`proctor tasks list --tasks DATASET` lists the IDs",
 };
 
-const OF_ARMS: Globbed = Globbed {
+const OF_ARMS: GlobOption = GlobOption {
     option: "--arms",
-    none: "no arm name of the configuration matches",
+    none: "no arm name in the configuration matches",
     example: "--arms 'codex*'",
     list: "`proctor run CONFIG --dry-run` lists the names",
 };
 
-const OF_ARMS_OF_RUN: Globbed = Globbed {
+const OF_ARMS_OF_RUN: GlobOption = GlobOption {
     option: "--arms",
-    none: "no arm name of the run matches",
+    none: "no arm name in the run matches",
     example: "--arms '*steps=500'",
     list: "`proctor show RUN` lists the names",
 };
 
-/// The names that match any of the globs, in their order; all if there is no glob.
-fn matching(of: &Globbed, globs: &[String], names: &[String]) -> Result<Vec<String>, UserError> {
+/// Returns the names that match any of the globs, in their original order; all names if there is
+/// no glob.
+fn matching(of: &GlobOption, globs: &[String], names: &[String]) -> Result<Vec<String>, UserError> {
     if globs.is_empty() {
         return Ok(names.to_vec());
     }
@@ -128,10 +130,10 @@ fn matching(of: &Globbed, globs: &[String], names: &[String]) -> Result<Vec<Stri
     Ok(names.iter().filter(|name| found.contains(*name)).cloned().collect())
 }
 
-/// The names that match a glob: `*` and `?` match any character, `[..]` one of a set, `{a,b}`
-/// either alternative.
-fn matching_one(of: &Globbed, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
-    let Globbed { option, none, example, list } = of;
+/// Returns the names that match a glob: `*` matches any characters, `?` one character, `[..]` one
+/// of a set, `{a,b}` either alternative.
+fn matching_one(of: &GlobOption, glob: &str, names: &[String]) -> Result<Vec<String>, UserError> {
+    let GlobOption { option, none, example, list } = of;
     let pattern = GlobBuilder::new(glob).build().map_err(|error| {
         UserError::new(format!("{option} {glob}: {}", error.kind()))
             .hint(format!("use names with `*`, `?`, `[..]` and `{{a,b}}`, as in {example}"))

@@ -1,4 +1,4 @@
-//! Run configurations in the binary, for users without a copy of the repository.
+//! Run configurations that are built into the binary, for users without a copy of the repository.
 
 use std::{
     fs,
@@ -9,10 +9,10 @@ use proctor_types::{UserError, near, sha256_hex};
 
 use crate::PlanError;
 
-/// The directory of unpacked files below the cache.
+/// The directory below the cache for unpacked files.
 const FOLDER: &str = "shipped";
 
-/// A file of the repository, by its path below `configs/`.
+/// Includes files of the repository, given by their path below `configs/`.
 macro_rules! files {
     ($($path:literal),+ $(,)?) => {
         [$(($path, include_str!(concat!("../../../configs/", $path)))),+]
@@ -49,7 +49,7 @@ static FILES: [(&str, &str); 27] = files![
     "tasks/numerals/tests/test_tally.py",
 ];
 
-/// The names of the configurations: the top-level files.
+/// Returns the names of the configurations, which are the top-level files.
 fn names() -> impl Iterator<Item = &'static str> {
     FILES
         .iter()
@@ -57,8 +57,8 @@ fn names() -> impl Iterator<Item = &'static str> {
         .filter(|name| !name.contains('/'))
 }
 
-/// The configuration that an argument names: a file, or a built-in one (`demo`), which is unpacked
-/// into the cache.
+/// Finds the configuration for a command-line argument: a file, or a built-in configuration such
+/// as `demo`, which is unpacked into the cache.
 pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, PlanError> {
     if config.exists() {
         return Ok(config.to_owned());
@@ -70,20 +70,20 @@ pub fn find(config: &Path, cache: &Path) -> Result<PathBuf, PlanError> {
         let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let hint = match near.first() {
             Some(near) => format!("did you mean `{near}`? built-in configurations: {known}"),
-            None => format!("give a TOML file, or a built-in configuration: {known}"),
+            None => format!("pass a TOML file, or a built-in configuration: {known}"),
         };
         return Err(UserError::new(what).hint(hint).into());
     };
     Ok(unpack(cache)?.join(format!("{name}.toml")))
 }
 
-/// The dataset of the demo, unpacked into the cache.
+/// Returns the demo's dataset, unpacked into the cache.
 pub fn demo_tasks(cache: &Path) -> std::io::Result<PathBuf> {
     Ok(unpack(cache)?.join("tasks/demo.jsonl"))
 }
 
-/// Writes the missing files and returns their directory. Its name contains a hash of the content,
-/// so that each version has its own.
+/// Writes the built-in files unless they exist, and returns their directory. Its name contains a
+/// hash of the content, so that each version has its own directory.
 fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
     let all: String = FILES.iter().map(|(path, text)| format!("{path}\0{text}\0")).collect();
     let parent = std::path::absolute(cache)?.join(FOLDER);
@@ -98,7 +98,7 @@ fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
         fs::create_dir_all(file.parent().unwrap_or(&parent))?;
         fs::write(file, text.as_bytes())?;
     }
-    // Atomic: another process may have written the same directory first.
+    // The rename is atomic, but another process may have created the same directory first.
     match fs::rename(fresh.path(), &folder) {
         Ok(()) => drop(fresh.keep()),
         Err(_) if folder.join("demo.toml").exists() => {}
@@ -111,7 +111,7 @@ fn unpack(cache: &Path) -> std::io::Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// The list has every file that the demo needs, and unpacking twice is harmless.
+    /// The list contains every file that the demo needs, and unpacking twice is harmless.
     #[test]
     fn demo_configuration_is_complete() {
         let cache = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn find_names_a_missing_file() {
+    fn find_reports_a_missing_file() {
         let cache = tempfile::tempdir().unwrap();
         let error = find(Path::new("nowhere.toml"), cache.path()).unwrap_err().to_string();
         assert!(error.contains("nowhere.toml") && error.contains("`demo`"), "{error}");

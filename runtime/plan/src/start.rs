@@ -17,13 +17,13 @@ use crate::{PlanError, host::fingerprint, read_certificate};
 
 /// A plan that has no run directory yet.
 pub struct NewRun<'a> {
-    /// The configuration that `run.json` keeps.
+    /// The configuration to store in `run.json`.
     pub file: &'a ConfigFile,
     /// In plan order.
     pub arms: Vec<Arm>,
     /// In plan order.
     pub tasks: &'a [PlannedTask],
-    /// Which of the configuration's tasks were selected. Absent: all.
+    /// The selection of the configuration's tasks; `None` for all.
     pub selection: Option<Selection>,
     /// The SHA-256 of the sandbox agent.
     pub agent: &'a str,
@@ -32,7 +32,7 @@ pub struct NewRun<'a> {
 /// Creates the run directory and writes the plan before anything starts.
 ///
 /// # Errors
-/// The folder is not empty, or cannot be written.
+/// The folder is not empty or cannot be written.
 pub fn start(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanError> {
     let NewRun { file, arms, tasks, selection, agent } = new;
     if out.join("run.json").exists() {
@@ -50,7 +50,7 @@ pub fn start(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanErr
     };
     if let Some(why) = taken {
         let what = format!("--out {}: {why}", out.display());
-        return Err(UserError::new(what).hint("choose a new or an empty folder").into());
+        return Err(UserError::new(what).hint("choose a new or empty folder").into());
     }
     let certificate = file.grading.certificate.as_deref().map(read_certificate).transpose()?;
     let run = RunDir::create(out)?;
@@ -78,9 +78,9 @@ pub fn start(out: &Path, new: NewRun<'_>) -> Result<(RunDir, RunRecord), PlanErr
     Ok((run, record))
 }
 
-/// The tasks in the form of a run's plan.
+/// Converts tasks to the form stored in a run's plan.
 pub fn run_tasks(planned: &[PlannedTask]) -> Vec<RunTask> {
-    // Hundreds of tasks may share a directory, and all of it is read.
+    // Hundreds of tasks may share a source directory, and computing its digest reads all of it.
     let mut read: HashMap<(PathBuf, String), Option<String>> = HashMap::new();
     let mut source = |one: &PlannedTask| {
         let source = one.task.source.as_ref()?;

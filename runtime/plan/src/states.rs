@@ -1,5 +1,5 @@
-//! A configuration on its way to a plan: read, resolved, loaded, bundled, ready. Each state is a type,
-//! and each check runs once, in the step that makes it possible.
+//! The states of a configuration on its way to a plan: read, resolved, loaded, bundled, ready.
+//! Each state is a type. Each check runs once, in the first step that can perform it.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -16,46 +16,46 @@ use crate::{
     read_certificate, reopened::check_record, run_tasks, selection, start, tasks,
 };
 
-/// How the message about a missing native image names the other back end.
+/// How to choose another back end, for the message about images that native sandboxes do not support.
 const SWITCH: &str = "set kind = \"docker\" below [sandbox], or use --set sandbox.kind=docker";
 
-/// What planning uses of this machine and this program.
+/// Resources of this machine and program that planning uses.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
-    /// The folder of everything that can be made again.
+    /// The folder of files that Proctor can recreate.
     pub cache: &'a Path,
-    /// The scaffolds that arms may name.
+    /// The scaffolds that arms can use.
     pub scaffolds: &'a dyn ScaffoldSource,
-    /// Why a scripted model's file cannot be read.
+    /// Returns an error if a scripted model's file cannot be read.
     pub script: &'a dyn Fn(&Path) -> Result<(), String>,
     /// Receives notes and the progress of builds.
     pub say: Say<'a>,
 }
 
-/// What a plan is made for. It decides what is checked: a plan that is only shown needs no key of a
-/// model.
+/// The purpose of a plan. It determines the checks: a plan that is only shown does not need a
+/// model's API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Nothing is built and nothing runs.
+    /// Show the plan. Nothing is built or run.
     Show,
-    /// The plan is going to run.
+    /// Run the plan.
     Run,
-    /// A sandbox of its tasks is opened. No agent runs and nothing is graded.
+    /// Open a sandbox of one of its tasks. No agent runs and nothing is graded.
     Open,
 }
 
-/// A configuration as it is written.
+/// A configuration as written by the user.
 pub struct Read {
     file: ConfigFile,
     written: Written,
-    /// Arms in the file.
+    /// Number of arms in the file.
     all: usize,
     /// Globs of the arms that are still to be selected.
     globs: Vec<String>,
     is_selection: bool,
     /// How to choose another back end, for messages.
     switch: &'static str,
-    /// Where the trials start, if not at the task's own start.
+    /// The fork point where the trials start, unless they start at the task's own start.
     origin: Option<ForkOrigin>,
 }
 
@@ -63,14 +63,14 @@ impl Read {
     /// Reads a file with its bases, and applies the `--set` values.
     ///
     /// # Errors
-    /// A key is wrong; the error names its place.
+    /// A key is invalid. The error gives its location.
     pub fn of_file(config: &Path, sets: &[String]) -> Result<Self, UserError> {
         let (file, written) = proctor_config::read(config, sets)?;
         Ok(Self::of(file, written, SWITCH))
     }
 
-    /// Takes a configuration that a command made of its own arguments. `switch` says how the user
-    /// chooses another back end.
+    /// Wraps a configuration that a command built from its arguments. `switch` tells the user how
+    /// to choose another back end.
     pub fn of_arguments(file: ConfigFile, switch: &'static str) -> Self {
         Self::of(file, Written::default(), switch)
     }
@@ -81,7 +81,7 @@ impl Read {
         Self { file, written, all, globs, is_selection, switch, origin }
     }
 
-    /// Selects the arms whose name matches a glob. No glob selects all.
+    /// Selects the arms whose name matches a glob. An empty list selects all.
     #[must_use]
     pub fn arms(mut self, globs: &[String]) -> Self {
         self.is_selection = !globs.is_empty();
@@ -89,7 +89,7 @@ impl Read {
         self
     }
 
-    /// Puts one model in the place of every arm's. Arms are selected before.
+    /// Uses one model for every arm. Selects arms first.
     ///
     /// # Errors
     /// No arm matches, or no vendor has the model.
@@ -103,7 +103,7 @@ impl Read {
         Ok(self)
     }
 
-    /// Sets how many trials run at once.
+    /// Sets the number of concurrent trials.
     #[must_use]
     pub fn jobs(mut self, jobs: usize) -> Self {
         self.file.jobs = jobs;
@@ -140,13 +140,13 @@ impl Read {
     }
 }
 
-/// The arms of trials that continue a recorded one.
+/// Returns the arms as forks of a recorded trial.
 fn forked(arms: Vec<Arm>, origin: &ForkOrigin) -> Vec<Arm> {
     let forked = |arm: Arm| Arm { forked_from: Some(origin.clone()), ..arm }.identified();
     arms.into_iter().map(forked).collect()
 }
 
-/// The selected arms, with the places where they were written.
+/// The selected arms and the locations of their keys.
 struct Resolution {
     config: RunConfig,
     written: Written,
@@ -154,7 +154,8 @@ struct Resolution {
 }
 
 impl Resolution {
-    /// Adds the place of a key to a message. A command's own arguments have no keys.
+    /// Adds the location of a key to a message, unless the configuration comes from command-line
+    /// arguments.
     fn about(&self, path: &[&str], error: UserError) -> UserError {
         match self.written.table().is_empty() {
             true => error,
@@ -162,7 +163,7 @@ impl Resolution {
         }
     }
 
-    /// Adds the place of an arm's key to a message.
+    /// Returns a function that adds the location of an arm's key to a message.
     fn place(&self) -> impl Fn(&Arm, &str, UserError) -> UserError {
         |arm, key, error| {
             let arms = &self.config.arms;
@@ -180,14 +181,16 @@ impl Resolution {
         check_models(&self.config.arms, world.script, &|arm, error| {
             let written = arms.iter().find(|one| one.name == arm.name);
             let Some(model) = written.and_then(|one| one.model.as_deref()) else { return error };
-            // The rest of a model was checked when it was resolved; only its key or its URL is left.
+            // Everything else was checked when the model was resolved, so the error is about its
+            // key or URL.
             let keyed = arm.model.as_ref().is_some_and(|model| model.key_env.is_some());
             let key = if keyed { "key_env" } else { "base_url" };
             self.about(&["models", model, key], error)
         })
     }
 
-    /// Rejects tasks that no trial could run, or whose sandbox cannot be opened, with the arm's line.
+    /// Rejects tasks that no trial could run or whose sandbox cannot be opened. The error gives
+    /// the arm's line.
     fn check_tasks(
         &self,
         world: World<'_>,
@@ -208,7 +211,7 @@ impl Resolution {
         Ok(())
     }
 
-    /// Rejects more trials at once than open files allow.
+    /// Rejects more concurrent trials than the limit on open files allows.
     fn check_open_files(&self, tasks: usize) -> Result<(), UserError> {
         let RunConfig { file, arms } = &self.config;
         let trials = tasks * arms.len() * file.attempts as usize;
@@ -216,13 +219,13 @@ impl Resolution {
             .map_err(|error| self.about(&["jobs"], error))
     }
 
-    /// Rejects bundles with content of the plan's tasks.
+    /// Rejects bundles that contain content of the plan's tasks.
     fn check_bundles(&self, world: World<'_>, tasks: &[PlannedTask]) -> Result<(), UserError> {
         let RunConfig { file, arms } = &self.config;
         bundle_contents::check(world.scaffolds, file, arms, tasks, &self.place())
     }
 
-    /// Rejects `[statement]` keys that affect no task of the plan, with their line.
+    /// Rejects `[statement]` keys that affect no task of the plan. The error gives their line.
     fn check_statements(&self, tasks: &[PlannedTask]) -> Result<(), UserError> {
         for (index, arm) in self.config.arms.iter().enumerate() {
             checks::statement(arm, tasks).map_err(|(key, error)| {
@@ -234,26 +237,26 @@ impl Resolution {
     }
 }
 
-/// A configuration whose arms are known.
+/// A configuration whose arms are resolved.
 pub struct Resolved {
     read: Read,
     of: Resolution,
 }
 
 impl Resolved {
-    /// Takes arms of existing patches. No scaffold is looked up, and `file` has no arms.
+    /// Wraps the arms of existing patches. `file` has no arms, and no scaffold is looked up.
     pub fn of_patches(file: ConfigFile, arms: Vec<Arm>, switch: &'static str) -> Self {
         let read = Read::of_arguments(file.clone(), switch);
         let (config, written) = (RunConfig { file, arms }, Written::default());
         Self { read, of: Resolution { config, written, switch } }
     }
 
-    /// The configuration and its arms.
+    /// Returns the configuration and its arms.
     pub fn config(&self) -> &RunConfig {
         &self.of.config
     }
 
-    /// Lets every trial start at a step of a recorded trial. This is a factor of the arms.
+    /// Makes every trial start at a step of a recorded trial. This is a factor of the arms.
     #[must_use]
     pub fn fork(mut self, origin: ForkOrigin) -> Self {
         self.of.config.arms = forked(self.of.config.arms, &origin);
@@ -261,7 +264,7 @@ impl Resolved {
         self
     }
 
-    /// Plans tasks of another plan, without reading a dataset. Missing bundles are built.
+    /// Plans the tasks of another plan without reading a dataset. Builds missing bundles.
     ///
     /// # Errors
     /// A model cannot be called, or no trial of a task could work.
@@ -276,13 +279,13 @@ impl Resolved {
         of.check_tasks(world, purpose, &tasks)?;
         of.check_open_files(tasks.len())?;
         let loaded = Loaded { read, of, rows: Rows::default(), tasks, selection, purpose };
-        // A key of `[statement]` may affect other tasks of that plan only.
+        // Don't check `[statement]` keys here: they may affect only other tasks of that plan.
         let Bundled(Loaded { of, tasks, selection, .. }) = loaded.bundle(world).await?;
         Ok(Ready { of, tasks, selection })
     }
 
-    /// Reads the tasks: those whose id matches a glob, or all, and of these a sample of `limit`. For a
-    /// run, the arms' models are checked first.
+    /// Reads the tasks whose ID matches a glob (all without globs) and samples `limit` of them.
+    /// For a run, checks the arms' models first.
     ///
     /// # Errors
     /// A model cannot be called, a dataset cannot be read, or no trial of a task could work.
@@ -315,7 +318,7 @@ impl Resolved {
         rows.tasks.retain(|task| task.id.as_str() == id);
         rows.recipes.retain(|located| located.recipe.id.as_str() == id);
         if rows.tasks.is_empty() && rows.recipes.is_empty() {
-            return Err(UserError::new(format!("no task is called `{id}`"))
+            return Err(UserError::new(format!("no task has the ID `{id}`"))
                 .hint("`proctor tasks list --tasks DATASET` lists them")
                 .into());
         }
@@ -336,7 +339,7 @@ impl Resolved {
     ) -> Result<Loaded, PlanError> {
         let Self { read, of } = self;
         let tasks = tasks::planned(&rows)?;
-        // Before using a back end: recipes build for minutes.
+        // Check before using a back end, because recipes take minutes to build.
         of.check_tasks(world, purpose, &tasks)?;
         of.check_open_files(tasks.len() + rows.recipes.len())?;
         if purpose == Purpose::Show {
@@ -349,7 +352,7 @@ impl Resolved {
     }
 }
 
-/// A configuration with its tasks. Recipes are not built.
+/// A configuration with its tasks. Recipes are not built yet.
 pub struct Loaded {
     read: Read,
     of: Resolution,
@@ -360,10 +363,10 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Sets how many trials run at once, once the back end is known.
+    /// Sets the number of concurrent trials, once the back end is known.
     ///
     /// # Errors
-    /// Open files do not suffice for them.
+    /// The limit on open files is too low for them.
     pub fn jobs(mut self, jobs: usize) -> Result<Self, UserError> {
         self.read.file.jobs = jobs;
         self.of.config.file.jobs = jobs;
@@ -371,26 +374,26 @@ impl Loaded {
         Ok(self)
     }
 
-    /// The configuration and its arms.
+    /// Returns the configuration and its arms.
     pub fn config(&self) -> &RunConfig {
         &self.of.config
     }
 
-    /// The tasks that were read, without those of recipes.
+    /// Returns the tasks that were read, without those of recipes.
     pub fn tasks(&self) -> &[PlannedTask] {
         &self.tasks
     }
 
-    /// The ids of all tasks, those of recipes last.
+    /// Returns the IDs of all tasks, with those of recipes last.
     pub fn ids(&self) -> Vec<String> {
         let tasks = self.rows.tasks.iter().map(|task| task.id.to_string());
         tasks.chain(self.rows.recipes.iter().map(|located| located.recipe.id.clone())).collect()
     }
 
-    /// Builds the bundles that the arms miss. Their digests are factors, so arms may change.
+    /// Builds the missing bundles of the arms. Bundle digests are factors, so the arms may change.
     ///
     /// # Errors
-    /// A bundle cannot be built, or it holds what a task hides.
+    /// A bundle cannot be built, or it contains a task's hidden content.
     pub async fn bundle(self, world: World<'_>) -> Result<Bundled, PlanError> {
         let mut loaded = self;
         let is_new = {
@@ -406,11 +409,11 @@ impl Loaded {
     }
 }
 
-/// A configuration whose agents are built.
+/// A configuration whose agent bundles are built.
 pub struct Bundled(Loaded);
 
 impl Bundled {
-    /// The configuration and its arms.
+    /// Returns the configuration and its arms.
     pub fn config(&self) -> &RunConfig {
         self.0.config()
     }
@@ -444,12 +447,12 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// The configuration and its arms.
+    /// Returns the configuration and its arms.
     pub fn config(&self) -> &RunConfig {
         &self.of.config
     }
 
-    /// The tasks, built ones last.
+    /// Returns the tasks, with built ones last.
     pub fn tasks(&self) -> &[PlannedTask] {
         &self.tasks
     }
@@ -457,7 +460,7 @@ impl Ready {
     /// Writes the plan into a new run directory. `agent` is the SHA-256 of the sandbox agent.
     ///
     /// # Errors
-    /// The folder is not empty, or cannot be written.
+    /// The folder is not empty or cannot be written.
     pub fn start(self, out: &Path, agent: &str) -> Result<Planned, PlanError> {
         let Self { of: Resolution { config, .. }, tasks, selection } = self;
         let RunConfig { file, arms } = config;
@@ -472,10 +475,10 @@ impl Ready {
         Ok(Planned { run, record, plan })
     }
 
-    /// Adds the plan to a run.
+    /// Adds the plan to an existing run.
     ///
     /// # Errors
-    /// A task is not what it was, a model cannot be called, or the plan cannot be written.
+    /// A task has changed, a model cannot be called, or the plan cannot be written.
     pub fn extend(self, mut extension: Extension, world: World<'_>) -> Result<Planned, PlanError> {
         extension.add_tasks(run_tasks(&self.tasks))?;
         let plan = Plan::of(&extension.record);
@@ -487,7 +490,7 @@ impl Ready {
     }
 }
 
-/// A plan in its run directory, which this process holds.
+/// A plan in its run directory, which this process has locked.
 pub struct Planned {
     /// The run directory.
     pub run: RunDir,

@@ -1,4 +1,4 @@
-//! Loads the tasks that a dataset names, and builds its recipes first.
+//! Loads the tasks of a dataset and builds its recipes.
 
 use std::{
     collections::BTreeSet,
@@ -16,11 +16,11 @@ use proctor_types::{Task, UserError, plural};
 
 use crate::{PlanError, home};
 
-/// The directory of built recipe tasks below the cache.
+/// The directory below the cache for built recipe tasks.
 const BUILT: &str = "tasks";
 
-/// Reads what some patterns name: files, directories, globs, hub datasets. Relative paths are
-/// resolved against the current directory.
+/// Reads the tasks that the patterns match: files, directories, globs, hub datasets. Relative
+/// paths are resolved against the current directory.
 pub async fn read(patterns: &[String], cache: &Path, say: Say<'_>) -> Result<Loaded, UserError> {
     read_keeping(patterns, cache, Keep::Tasks, say).await
 }
@@ -57,15 +57,15 @@ fn hint_of(error: &DatasetError, patterns: &[String], cache: &Path) -> String {
                 .to_owned()
         }
         DatasetError::NoMatch { pattern, .. } if looks_like_hub(pattern) => {
-            format!("give existing files; for a Hugging Face dataset, write {HUB}{pattern}")
+            format!("pass existing files; for a Hugging Face dataset, write {HUB}{pattern}")
         }
-        _ => "give existing files, or a dataset (docs/datasets.md); paths in a configuration are \
+        _ => "pass existing files, or a dataset (docs/datasets.md); paths in a configuration are \
               relative to its folder, or else to the current folder"
             .to_owned(),
     }
 }
 
-/// `OWNER/NAME`, the hub's own spelling of a dataset.
+/// Whether the pattern looks like `OWNER/NAME`, the hub's own spelling of a dataset.
 fn looks_like_hub(pattern: &str) -> bool {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     pattern.split_once('/').is_some_and(|(owner, name)| {
@@ -77,10 +77,11 @@ fn looks_like_hub(pattern: &str) -> bool {
 /// The prefix of a hub dataset.
 const HUB: &str = "hf://";
 
-/// The directory below the cache for manually added rows. `proctor clean` does not touch it.
+/// The directory below the cache for manually downloaded rows. `proctor clean` does not touch it.
 const BY_HAND: &str = "datasets";
 
-/// A hub dataset: its directory of manually added rows, its name, its split.
+/// Parses a hub dataset. Returns its directory for manually downloaded rows, its name and its
+/// split.
 fn of_hub<'a>(pattern: &'a str, cache: &Path) -> Option<(PathBuf, &'a str, Option<&'a str>)> {
     let place = pattern.strip_prefix(HUB)?.split('#').next()?;
     let (owner, rest) = place.split_once('/')?;
@@ -94,8 +95,8 @@ fn of_hub<'a>(pattern: &'a str, cache: &Path) -> Option<(PathBuf, &'a str, Optio
     Some((folder, &place[..end], split))
 }
 
-/// Replaces a hub dataset with the directory of its manually added rows, if it exists. Other
-/// patterns are unchanged.
+/// Replaces a hub dataset with its directory of manually downloaded rows, if that exists. Returns
+/// other patterns unchanged.
 fn on_disk(pattern: &str, cache: &Path, say: Say<'_>) -> String {
     let Some((folder, _, split)) = of_hub(pattern, cache) else { return pattern.to_owned() };
     if !folder.is_dir() {
@@ -113,7 +114,7 @@ fn on_disk(pattern: &str, cache: &Path, say: Say<'_>) -> String {
     format!("{}{mark}{}", folder.display(), options.join("&"))
 }
 
-/// What to download, and where to put it.
+/// Tells the user which files to download and where to put them.
 fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
     let (folder, name, split) = of_hub(pattern, cache)?;
     let of = split.map_or(String::new(), |split| format!(" of the split `{split}`"));
@@ -125,9 +126,9 @@ fn by_hand(pattern: &str, cache: &Path) -> Option<String> {
     ))
 }
 
-/// Reads what some patterns name and requires it to be complete and not empty; nothing is built.
-/// Unreadable rows are listed together and end the command: a benchmark that silently lacks tasks
-/// is a different benchmark.
+/// Reads the tasks that the patterns match. The result must be complete and not empty; nothing is
+/// built. Unreadable rows are listed together and end the command, because a benchmark that
+/// silently lacks tasks is a different benchmark.
 pub async fn whole(patterns: &[String], cache: &Path, say: Say<'_>) -> Result<Loaded, UserError> {
     whole_keeping(patterns, cache, Keep::Tasks, say).await
 }
@@ -140,7 +141,7 @@ pub async fn whole_keeping(
     say: Say<'_>,
 ) -> Result<Loaded, UserError> {
     if patterns.is_empty() {
-        return Err(UserError::new("no tasks given").hint("give a file, a glob or a dataset"));
+        return Err(UserError::new("no tasks given").hint("pass a file, a glob or a dataset"));
     }
     let loaded = read_keeping(patterns, cache, keep, say).await?;
     for warning in &loaded.warnings {
@@ -160,22 +161,22 @@ pub async fn whole_keeping(
         }
         let folders: BTreeSet<_> = left_out.iter().filter_map(|bad| bad.file.parent()).collect();
         say(format!(
-            "warning: skipped {} of {}: results are not those of the whole dataset",
+            "warning: skipped {} of {}: results do not cover the whole dataset",
             folders.len(),
             plural(folders.len() + loaded.tasks.len(), "task")
         ));
     }
     if loaded.tasks.is_empty() && loaded.recipes.is_empty() {
         return Err(UserError::new(format!("no tasks in {}", patterns.join(", ")))
-            .hint("give files of tasks or recipes, or a dataset (docs/datasets.md)"));
+            .hint("pass task or recipe files, or a dataset (docs/datasets.md)"));
     }
     Ok(loaded)
 }
 
-/// Maximum number of listed rows; a file in another format would fill the terminal.
+/// Maximum number of rows to list; otherwise a file in another format would fill the terminal.
 pub const TOLD: usize = 20;
 
-/// One per line, the first of many.
+/// Joins rows, one per line, and truncates long lists.
 pub fn listed(mut rows: Vec<String>) -> String {
     let more = rows.len().saturating_sub(TOLD);
     rows.truncate(TOLD);
@@ -185,7 +186,7 @@ pub fn listed(mut rows: Vec<String>) -> String {
     rows.join("\n")
 }
 
-/// The tasks that were read, without those that recipes would create.
+/// Returns the tasks that were read, without those of unbuilt recipes.
 pub fn planned(loaded: &Loaded) -> std::io::Result<Vec<PlannedTask>> {
     let planned = |task: &Task| {
         let base_dir = absolute(&loaded.base_dir(&task.id).unwrap_or_default())?;
@@ -194,7 +195,7 @@ pub fn planned(loaded: &Loaded) -> std::io::Result<Vec<PlannedTask>> {
     loaded.tasks.iter().map(planned).collect()
 }
 
-/// The tasks that were read, including built recipes.
+/// Returns the tasks that were read, including those of recipes, which it builds.
 pub async fn built(
     loaded: Loaded,
     cache: &Path,
@@ -206,7 +207,7 @@ pub async fn built(
     Ok(tasks)
 }
 
-/// The tasks of recipes, which are built if the cache does not have them.
+/// Returns the tasks of recipes. Builds those that are not cached.
 pub async fn of_recipes(
     recipes: Vec<RecipeFile>,
     cache: &Path,
@@ -232,7 +233,7 @@ pub async fn of_recipes(
     Ok(tasks)
 }
 
-/// Makes a path absolute: the run directory outlives the current directory.
+/// Makes a path absolute, because the run directory outlives the current directory.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     path.canonicalize()

@@ -6,23 +6,23 @@ use proctor_sandbox_api::Machine;
 use proctor_types::{Fault, Layer, SandboxSpec};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// CPUs are counted in thousandths of a CPU.
+/// CPUs are counted in thousandths.
 const WHOLE_CPU: f64 = 1000.0;
 
-/// The CPUs and memory of this machine that grading sandboxes may use. Each open sandbox holds a
-/// share as large as its limits.
+/// The CPUs and memory of this machine that grading sandboxes may use. Each open sandbox reserves
+/// a share equal to its limits.
 ///
-/// `jobs` is a poor measure here. A trial that is running mostly waits for its model, so many
-/// trials fit on few CPUs. A grading computes all the time, and each grading beyond the number of
-/// CPUs pushes the others towards their time limits. A sandbox that asks for more than the machine
-/// has runs alone, with everything.
+/// `jobs` is a poor measure here. A running trial mostly waits for its model, so many trials fit
+/// on few CPUs. A grading computes all the time, and each grading beyond the number of CPUs pushes
+/// the others towards their time limits. A sandbox that requests more than the machine has
+/// reserves all of it and runs alone.
 #[derive(Debug)]
 pub struct Capacity {
     cpus: (u32, Arc<Semaphore>),
     memory: (u32, Arc<Semaphore>),
 }
 
-/// A share of the machine. Dropping it returns it.
+/// A share of the machine. It is released on drop.
 #[derive(Debug)]
 pub struct Share {
     _cpus: OwnedSemaphorePermit,
@@ -38,23 +38,23 @@ impl Capacity {
         Self { cpus: pool(machine.cpus * WHOLE_CPU), memory: pool(machine.memory_mb as f64) }
     }
 
-    /// How many sandboxes with these limits fit at once; at least one.
+    /// Returns how many sandboxes with these limits fit at once; at least one.
     pub fn sandboxes(&self, limits: &SandboxSpec) -> usize {
         let (cpus, memory) = self.wanted(limits);
         (self.cpus.0 / cpus).min(self.memory.0 / memory) as usize
     }
 
-    /// Waits for a share. A task that already holds one must use [`Self::try_take`] instead: two
-    /// such tasks would wait for each other.
+    /// Waits for a share. A task that already owns one must use [`Self::try_take`] instead,
+    /// because two such tasks could deadlock.
     ///
     /// # Errors
     ///
-    /// Never: nothing closes the pools. The return type requires a fault.
+    /// None in practice: nothing closes the semaphores, but acquiring a permit returns a `Result`.
     pub async fn take(&self, limits: &SandboxSpec) -> Result<Share, Fault> {
         let (cpus, memory) = self.wanted(limits);
         let gone = |_| Fault::new(Layer::Grade, "the machine's capacity was closed");
-        // CPUs first, always: a task that waits for memory then waits only for tasks that hold
-        // both.
+        // Always acquire CPUs first. A task that waits for memory then waits only for tasks that
+        // have both.
         let cpus = Arc::clone(&self.cpus.1).acquire_many_owned(cpus).await.map_err(gone)?;
         let memory = Arc::clone(&self.memory.1).acquire_many_owned(memory).await.map_err(gone)?;
         Ok(Share { _cpus: cpus, _memory: memory })
@@ -76,7 +76,7 @@ impl Capacity {
     }
 }
 
-/// At least one unit, so that every sandbox counts.
+/// Rounds to whole units, with a minimum of one so that every sandbox counts.
 fn whole(size: f64) -> u32 {
     size.clamp(1.0, f64::from(u32::MAX)) as u32
 }
@@ -94,7 +94,7 @@ mod tests {
         let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 3000 });
         let first = capacity.try_take(&handle(0.5, 2000)).unwrap();
         assert!(capacity.try_take(&handle(0.5, 2000)).is_none(), "memory is full");
-        // The failed attempt returned the CPUs that it took.
+        // The failed attempt released its CPUs.
         let second = capacity.try_take(&handle(1.5, 500)).unwrap();
         assert!(capacity.try_take(&handle(0.1, 100)).is_none(), "the CPUs are full");
         drop((first, second));
@@ -105,11 +105,7 @@ mod tests {
     async fn request_larger_than_the_machine_runs_alone() {
         let capacity = Capacity::of(&Machine { cpus: 2.0, memory_mb: 1000 });
         assert_eq!(capacity.sandboxes(&handle(64.0, 1 << 20)), 1);
-        assert_eq!(
-            capacity.sandboxes(&handle(0.5, 300)),
-            3,
-            "the memory of three, the CPUs of four"
-        );
+        assert_eq!(capacity.sandboxes(&handle(0.5, 300)), 3, "memory for three, CPUs for four");
         let all = capacity.take(&handle(64.0, 1 << 20)).await.unwrap();
         assert!(capacity.try_take(&handle(0.1, 1)).is_none());
         drop(all);
@@ -123,7 +119,7 @@ mod tests {
         let (waits, whole) = (Arc::clone(&capacity), handle(2.0, 1));
         let waiting = tokio::spawn(async move { waits.take(&whole).await });
         tokio::task::yield_now().await;
-        assert!(capacity.try_take(&handle(1.0, 1)).is_none(), "it is put aside for who waits");
+        assert!(capacity.try_take(&handle(1.0, 1)).is_none(), "reserved for the waiting task");
         drop(half);
         waiting.await.unwrap().unwrap();
     }

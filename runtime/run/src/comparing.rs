@@ -6,19 +6,19 @@ use std::{num::NonZero, thread::available_parallelism};
 use proctor_types::{Fault, Layer};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-/// Limits concurrent tree comparisons. A comparison uses CPU and holds the patch in memory, so many
-/// trials that end together must not all run one.
+/// Limits concurrent tree comparisons. A comparison uses CPU and keeps the patch in memory, so
+/// trials that end at the same time must not all compare at once.
 #[derive(Debug)]
-pub struct Comparing(Semaphore);
+pub struct ComparisonLimit(Semaphore);
 
-impl Default for Comparing {
+impl Default for ComparisonLimit {
     /// Allows one comparison per processor.
     fn default() -> Self {
         Self(Semaphore::new(available_parallelism().map_or(1, NonZero::get)))
     }
 }
 
-impl Comparing {
+impl ComparisonLimit {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

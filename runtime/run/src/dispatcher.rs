@@ -1,5 +1,5 @@
-//! Runs a plan with `jobs` concurrent trials, one task per trial. Workers on other machines may run
-//! the same plan.
+//! Runs a plan with `jobs` concurrent trials, one async task per trial. Workers on other machines
+//! may run the same plan.
 
 use std::{
     sync::Arc,
@@ -15,44 +15,46 @@ use tokio::{
 
 use crate::{Plan, PlannedTask, Progress, RunContext, TrialEnd, Until, run_trial};
 
-/// Initial and maximum interval between two checks of the trials that other workers hold.
+/// Initial and maximum interval between checks of the trials that other workers hold.
 const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(10);
-/// Trials of other workers in one such check, at random. Together, idle workers check all of them.
+/// Number of randomly chosen trials of other workers per check. Together, idle workers check all
+/// of them.
 const CHECKED: usize = 64;
-/// Age at which the list of finished trials is read again.
+/// Age after which the list of finished trials is read again.
 const LISTED: Duration = Duration::from_secs(30);
 
-/// One trial of the plan and how it ended. `Err` if not even a fault could be recorded.
-pub struct Dispatched {
+/// One trial of the plan and how it ended. `end` is `Err` if not even a fault could be recorded.
+pub struct DispatchedTrial {
     pub trial: TrialId,
     pub end: Result<End, Fault>,
 }
 
-/// What is known without reading the record. The outcome and the verdict stay on disk: keeping
-/// those of ten thousand trials in memory would be wasteful.
+/// How a trial ended, without its outcome and verdict. They stay on disk, because keeping those of
+/// ten thousand trials in memory would be wasteful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Recorded,
     /// A shared limit is used up, or the trial's model cannot be called.
     NotStarted,
-    /// The trial may not finish before this worker must end.
+    /// The trial may not finish before this worker must stop.
     NoTime,
-    /// Another worker considered this one dead and continues the trial.
+    /// Another worker considered this worker dead and took over the trial.
     TakenOver,
 }
 
-/// The recorded state of a trial before its turn.
+/// The recorded state of a trial before it is dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Before {
+pub enum RecordedState {
     /// Run, graded and intact.
     Finished,
-    /// The latest outcome is a fault. If the outcome is unreadable, the trial reports that itself.
+    /// The latest outcome is a fault. A trial with an unreadable outcome is `Open` and reports the
+    /// error itself.
     Faulted,
     Open,
 }
 
-impl Before {
+impl RecordedState {
     pub fn of(checked: &Checked) -> Self {
         let faulted = checked.outcome.as_ref().is_some_and(|outcome| outcome.ending.is_fault());
         let whole = checked.finished && checked.verdict.is_some() && checked.damage.is_empty();
@@ -64,9 +66,9 @@ impl Before {
     }
 }
 
-/// Runs every unfinished trial in plan order, or, next to other workers, from a random task on.
-/// Trials that ended in a fault in an earlier call come last, so that whatever halted that call does
-/// not hold up the others again. Trials that other workers hold come after those: most have ended by
+/// Runs every unfinished trial in plan order. If there are other workers, starts at a random task.
+/// Trials that faulted in an earlier call come last, so that whatever halted that call does not
+/// hold up the others again. Trials that other workers hold come after those: most have ended by
 /// then, and trials of dead workers are taken over.
 ///
 /// `before` has one entry per chosen trial. The caller has already read the record, and reading it
@@ -77,24 +79,25 @@ impl Before {
 pub async fn dispatch(
     context: Arc<RunContext>,
     plan: &Plan,
-    before: &[Before],
+    before: &[RecordedState],
     jobs: usize,
-) -> Vec<Dispatched> {
+) -> Vec<DispatchedTrial> {
     let mut ends = Vec::new();
     let trials = plan.chosen();
     let (mut faulted, mut others) = (Vec::new(), Vec::new());
     // A finished trial needs neither a lease nor a task.
     for (index, (before, trial)) in before.iter().zip(trials).enumerate() {
         match before {
-            Before::Finished => {
-                ends.push((index, Dispatched { trial: trial.0, end: Ok(End::Recorded) }));
+            RecordedState::Finished => {
+                ends.push((index, DispatchedTrial { trial: trial.0, end: Ok(End::Recorded) }));
             }
-            Before::Faulted => faulted.push((index, trial)),
-            Before::Open => others.push((index, trial)),
+            RecordedState::Faulted => faulted.push((index, trial)),
+            RecordedState::Open => others.push((index, trial)),
         }
     }
     if context.run.has_other_workers() {
-        // Workers that begin with the same trial look at all those that the others hold, before they find a free one.
+        // If all workers started with the same trial, each would check every trial that the others
+        // hold before it found a free one.
         let task = |at: usize| others.get(at).map(|(_, (id, ..))| &id.task);
         let at = random_start(others.len(), |at| task(at) == task(at - 1));
         others.rotate_left(at);
@@ -118,7 +121,7 @@ pub async fn dispatch(
     while let Some(joined) = running.join_next().await {
         match joined {
             Ok(end) => ends.push(end),
-            // A bug in one trial must not end the other trials.
+            // A bug in one trial must not stop the others.
             Err(error) => tracing::error!(%error, "a trial's background task ended unexpectedly"),
         }
     }
@@ -126,8 +129,8 @@ pub async fn dispatch(
     ends.into_iter().map(|(_, end)| end).collect()
 }
 
-/// A random place among `count` trials. All arms of a task stay together: `belongs` says whether a trial has the task of the
-/// one before it.
+/// Returns a random start index among `count` trials. All arms of a task stay together: `belongs`
+/// says whether a trial has the same task as the one before it.
 fn random_start(count: usize, belongs: impl Fn(usize) -> bool) -> usize {
     if count == 0 {
         return 0;
@@ -141,15 +144,16 @@ type Planned = (usize, (TrialId, PlannedTask, Arc<Arm>));
 struct Work {
     context: Arc<RunContext>,
     permits: Arc<Semaphore>,
-    running: JoinSet<(usize, Dispatched)>,
-    ends: Vec<(usize, Dispatched)>,
+    running: JoinSet<(usize, DispatchedTrial)>,
+    ends: Vec<(usize, DispatchedTrial)>,
     until: Option<Until>,
-    /// The trials that workers have finished, and when they were listed.
+    /// The trials that workers have finished, and when the list was read.
     ended: (EndedTrials, Option<Instant>),
 }
 
 impl Work {
-    /// Checks some of the trials that other workers held, and returns those that they still hold.
+    /// Checks some of the trials that other workers held. Returns those that are still held or
+    /// were not checked.
     async fn look_again(&mut self, trials: Vec<Planned>) -> Vec<Planned> {
         self.ended.1 = None;
         let mut open = Vec::new();
@@ -166,10 +170,10 @@ impl Work {
         elsewhere
     }
 
-    /// Whether a worker has finished the trial, by a list that is read from time to time.
+    /// Whether a worker has finished the trial, according to a list that is reread periodically.
     fn has_ended(&mut self, id: &TrialId) -> bool {
         if self.ended.1.is_none_or(|listed| listed.elapsed() > LISTED) {
-            // An unreadable list is empty: the trials' own claims count.
+            // Treat an unreadable list as empty: each trial's own claim decides.
             let ended = self.context.run.ended().unwrap_or_default();
             self.ended = (ended, Some(Instant::now()));
         }
@@ -179,10 +183,10 @@ impl Work {
     fn end_elsewhere(&mut self, index: usize, (id, _, arm): &(TrialId, PlannedTask, Arc<Arm>)) {
         let (trial, arm) = (id.clone(), arm.name.clone());
         self.context.tell(Progress::EndedElsewhere { trial, arm });
-        self.ends.push((index, Dispatched { trial: id.clone(), end: Ok(End::Recorded) }));
+        self.ends.push((index, DispatchedTrial { trial: id.clone(), end: Ok(End::Recorded) }));
     }
 
-    /// Starts each trial that no worker holds, and returns those that other workers hold.
+    /// Starts each trial that no worker holds. Returns those that other workers hold.
     async fn look(&mut self, trials: Vec<Planned>, first: bool) -> Vec<Planned> {
         let mut elsewhere = Vec::new();
         for (index, trial) in trials {
@@ -190,11 +194,11 @@ impl Work {
                 self.end_elsewhere(index, &trial);
                 continue;
             }
-            // Take the permit before spawning the task: spawned tasks would take permits in any
-            // order.
+            // Take the permit before spawning the task; spawned tasks would take permits in
+            // arbitrary order.
             let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { break };
             if self.context.run.is_lost() {
-                // Other workers may have taken over all trials of this worker.
+                // Other workers may have taken over all of this worker's trials.
                 self.context.cancel.wind_down();
             }
             if self.context.cancel.winds_down() {
@@ -202,7 +206,7 @@ impl Work {
             }
             let (id, planned, arm) = &trial;
             if self.until.is_some_and(|until| until.comes_before(&planned.task, arm)) {
-                let end = Dispatched { trial: id.clone(), end: Ok(End::NoTime) };
+                let end = DispatchedTrial { trial: id.clone(), end: Ok(End::NoTime) };
                 self.ends.push((index, end));
                 continue;
             }
@@ -220,11 +224,11 @@ impl Work {
                     elsewhere.push((index, trial));
                     continue;
                 }
-                // Without sharing, the trial meets and reports the same error. A worker must not
-                // continue without a claim.
+                // In an unshared run, the trial hits and reports the same error. A worker of a
+                // shared run must not continue without a claim.
                 Err(_) if !self.context.run.is_shared() => None,
                 Err(error) => {
-                    let end = Dispatched { trial: id.clone(), end: Err(error.fault()) };
+                    let end = DispatchedTrial { trial: id.clone(), end: Err(error.fault()) };
                     self.ends.push((index, end));
                     continue;
                 }
@@ -246,7 +250,7 @@ impl Work {
             let _permit = permit;
             let run = run_trial(&context, &id, &planned, &arm);
             let Some(mut lease) = lease else {
-                return (index, Dispatched { trial: id.clone(), end: ended(run.await) });
+                return (index, DispatchedTrial { trial: id.clone(), end: ended(run.await) });
             };
             let end = tokio::select! {
                 end = run => Some(end),
@@ -266,7 +270,7 @@ impl Work {
                 }
             };
             drop(lease);
-            (index, Dispatched { trial: id.clone(), end })
+            (index, DispatchedTrial { trial: id.clone(), end })
         });
     }
 }
@@ -282,7 +286,7 @@ mod tests {
     #[test]
     fn random_start_is_the_first_trial_of_a_task() {
         assert_eq!(random_start(0, |_| true), 0);
-        // Three arms: the trials 0, 3, 6 and 9 begin a task.
+        // Three arms: trials 0, 3, 6 and 9 are the first of their task.
         let starts: std::collections::BTreeSet<usize> =
             (0..400).map(|_| random_start(12, |at| at % 3 != 0)).collect();
         assert_eq!(starts, [0, 3, 6, 9].into());

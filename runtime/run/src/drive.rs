@@ -25,10 +25,10 @@ use crate::{
     grading::{environment_record, with_named},
     halts::Affected,
     harbor,
-    interrupted::goes_on,
+    interrupted::can_resume,
     material::material_of,
     network::{NetworkUser, SandboxNetwork},
-    noise::{Looks, noise},
+    noise::{CounterDelta, noise},
     own_sandbox::SecondSandbox,
     recorder::{Now, Recorder, record_fault},
     resume_point::{ResumePoint, STARTED_AGAIN},
@@ -36,7 +36,7 @@ use crate::{
     steps::Steps,
 };
 
-/// The key of the leak check's report in its journal note.
+/// Key of the journal note with the leak check's report.
 pub const LEAK_NOTE: &str = "checked for leaks";
 
 /// The inputs of one try.
@@ -52,7 +52,7 @@ pub(crate) struct Try<'a> {
     pub(crate) environment: &'a Prepared,
     /// Copies of the task's secrets that its environment contains.
     pub(crate) leak_check: &'a LayerFindings,
-    /// For a scaffold whose loop is a user's program: what its sandbox is opened from.
+    /// For a scaffold whose loop is a user's program: how to open that program's sandbox.
     pub(crate) own: Option<&'a SecondSandbox>,
     /// Set if the try continues an interrupted one or starts as a fork.
     pub(crate) past: Option<&'a ResumePoint>,
@@ -61,15 +61,15 @@ pub(crate) struct Try<'a> {
 }
 
 impl Try<'_> {
-    /// Runs the try to its outcome, which is the journal's last event. `Err` is a fault that
-    /// occurred before or instead of an outcome; the journal then holds what led to it.
+    /// Runs the try to its outcome, which is the journal's last event. Returns `Err` for a fault
+    /// before or instead of an outcome; the journal then contains the events that led to it.
     pub(crate) async fn run(&self) -> Result<Outcome, Fault> {
         let begun = Instant::now();
         let path = self.dir.trajectory();
         let journal = match self.past {
             None => Journal::create(path, self.number),
             Some(_) => {
-                // Remove the outcome of an earlier fault. The journal has it, too.
+                // Remove the outcome of an earlier fault. It remains in the journal.
                 self.dir.remove_outcome().map_err(record_fault)?;
                 Journal::open(path)
             }
@@ -90,26 +90,27 @@ impl Try<'_> {
             () = self.context.cancel.winding_down() => return Err(Cancel::fault()),
         };
         let mut own = None;
-        let looks = Looks::new(sandbox.as_ref());
-        let places = (sandbox.as_ref(), &looks);
+        let delta = CounterDelta::new(sandbox.as_ref());
+        let places = (sandbox.as_ref(), &delta);
         let driven = tokio::select! {
             driven = self.drive(places, &mut own, &hidden, &recorder, begun) => driven,
             () = self.context.cancel.told() => Err(Cancel::fault()),
         };
-        let counts = looks.end().await;
+        let counts = delta.end().await;
         let ended = match driven {
             Ok(outcome) => self.conclude(&recorder, outcome, counts).await,
             Err(fault) => {
-                // Report the fault even if these counts cannot be recorded.
+                // Return the original fault even if these counts cannot be recorded.
                 let _ = measured(&recorder, counts).await;
                 Err(fault)
             }
         };
-        // Leftovers of the try, such as a connection through the proxy, may hold the recorder a
-        // moment longer. The next reader of the journal must not find an open writer.
+        // Leftovers of the try, such as a proxied connection, may hold the recorder a moment
+        // longer. The next reader of the journal must not find an open writer.
         recorder.close().await;
-        // Close the sandboxes only after the outcome is recorded: it counts even if closing fails.
-        // Close them before returning a fault, so that a try leaves no sandbox behind.
+        // Close the sandboxes only after the outcome is recorded, so that it counts even if
+        // closing fails. Close them before returning a fault, so that a try leaves no sandbox
+        // behind.
         for mut sandbox in own.into_iter().chain([sandbox]) {
             if let Err(fault) = sandbox.close().await {
                 let (trial, arm) = (self.id.clone(), self.arm.name.clone());
@@ -119,7 +120,7 @@ impl Try<'_> {
         ended
     }
 
-    /// Restores the files of the interrupted try and returns the tree that the agent started with.
+    /// Restores the files of the interrupted try. Returns the tree that the agent started with.
     async fn restore(
         &self,
         past: &ResumePoint,
@@ -163,13 +164,13 @@ impl Try<'_> {
         };
         let ready = preparation.open(Purpose::Driving(self.arm.leak_check.on_finding)).await?;
         let ready = with_named(ready, self.task).await?;
-        self.context.halts.well(&Affected::of(self.arm, self.id), ScopeKind::BackEnd);
+        self.context.halts.clear_faults(&Affected::of(self.arm, self.id), ScopeKind::BackEnd);
         Ok(ready)
     }
 
     async fn drive(
         &self,
-        (sandbox, looks): (&dyn Sandbox, &Looks<'_>),
+        (sandbox, delta): (&dyn Sandbox, &CounterDelta<'_>),
         own: &mut Option<Box<dyn Sandbox>>,
         hidden: &Hidden,
         recorder: &Arc<Recorder>,
@@ -182,10 +183,10 @@ impl Try<'_> {
         let note = Map::from_iter([(LEAK_NOTE.to_owned(), json!(leaks))]);
         let workdir = RawPath::from(self.task.workdir.as_str());
         if self.task.harbor.is_some() {
-            // Grading applies everything the agent changed to a fresh container.
+            // Grading applies everything that the agent changed to a fresh container.
             recorder.keep_all(harbor::outside_limits(self.context.outside)?).await;
             harbor::prepare(handle).await?;
-        } else if goes_on(self.context.scaffold(self.arm)?.as_ref())? {
+        } else if can_resume(self.context.scaffold(self.arm)?.as_ref())? {
             recorder.keep_outside(self.context.outside).await;
         }
         let base = match self.past {
@@ -193,8 +194,8 @@ impl Try<'_> {
                 recorder.append(Event::Noted { note }).await?;
                 recorder.snapshot(handle, &workdir, true).await?
             }
-            // Do not scan what the agent made of its sandbox: the scan looks for what was there
-            // before the agent.
+            // Don't scan a resumed sandbox: the leak scan is meant for its content before the
+            // agent ran.
             Some(past) => self.restore(past, handle, &workdir, recorder).await?,
         };
         if let Some(second) = self.own {
@@ -225,8 +226,8 @@ impl Try<'_> {
             }
         }
 
-        looks.begin().await;
-        // The agent's clock starts here, because set-up time is not the agent's.
+        delta.begin().await;
+        // The agent's clock starts here, because set-up time is not charged to the agent.
         let shared = self.context.shared.of_arm(&self.arm.id);
         let mut meter = Meter::new(harbor::budget_of(self.arm, self.task)).sharing(shared);
         if let Some(past) = self.past {
@@ -271,17 +272,17 @@ impl Try<'_> {
                 own,
                 ending,
                 dir: self.dir.clone(),
-                stops: goes_on(scaffold.as_ref())?.then(|| Arc::clone(self.context)),
+                stops: can_resume(scaffold.as_ref())?.then(|| Arc::clone(self.context)),
             },
         });
         if let Some(past) = self.past {
             session = session.after(past);
         }
         if session.brief().solution.is_some() {
-            harbor::lay_solution(handle, self.task, self.base_dir).await?;
+            harbor::copy_solution(handle, self.task, self.base_dir).await?;
         }
-        // Time limits are also watched here, not only before each request. A command that runs past
-        // a limit is cancelled by dropping its future.
+        // Time limits are also watched here, not only before each request. Dropping the future
+        // cancels a command that runs past a limit.
         let stopped = async {
             tokio::select! {
                 kind = meter.time_up() => Stop::Budget(kind),
@@ -294,8 +295,8 @@ impl Try<'_> {
             stop = stopped => {
                 tell.send_replace(true);
                 if let Some(leave) = scaffold.leave_time() {
-                    // The result no longer counts. If the sandbox broke meanwhile, the last
-                    // snapshot detects that.
+                    // The driver's result no longer counts. If the sandbox broke in the meantime,
+                    // the last snapshot detects that.
                     let _ = timeout(leave, &mut driving).await;
                 }
                 Err(stop)
@@ -304,11 +305,13 @@ impl Try<'_> {
         drop(driving);
         let ended = self.as_recorded(ended, &network);
         let asked = scaffold.needs_model() && session.spent().steps == 0;
-        let ended = if asked { never_answered(ended, network.server().is_some()) } else { ended };
-        // The client was refused its next request. The tree was kept when that request arrived.
+        let ended = if asked { require_response(ended, network.server().is_some()) } else { ended };
+        // The client's next request was rejected. The snapshot was already taken when that request
+        // arrived.
         let frozen = network.server().is_some()
             && matches!(ended, Err(Stop::Budget(kind)) if !kind.is_time());
-        // Close the network before drawing conclusions: by then the record holds every request.
+        // Close the network first, so that the record contains every request before the ending is
+        // determined.
         network.close().await?;
         let ending = match ended {
             Ok(Finish::Submitted) => Ending::Submitted,
@@ -329,7 +332,7 @@ impl Try<'_> {
             }
             Err(Stop::Refused(why)) => Ending::ModelRefused { why },
             Err(Stop::Cancelled) => Ending::Cancelled,
-            Err(Stop::Fault(fault)) => match self.used_up(handle, &fault).await {
+            Err(Stop::Fault(fault)) => match self.exhaustion(handle, &fault).await {
                 Some(why) => Ending::ScaffoldExited { cause: ExitCause::Crashed, why },
                 None => return Err(fault),
             },
@@ -337,8 +340,8 @@ impl Try<'_> {
         let (waited, in_tools) = (meter.waited(), meter.tool_time());
         let end = match session.finish(frozen).await {
             Ok(end) => end,
-            // The last readable tree is the agent's work.
-            Err(fault) if self.used_up(handle, &fault).await.is_some() => {
+            // The last readable tree counts as the agent's work.
+            Err(fault) if self.exhaustion(handle, &fault).await.is_some() => {
                 recorder.last_tree().await
             }
             Err(fault) => return Err(fault),
@@ -384,8 +387,8 @@ impl Try<'_> {
     }
 
     /// Prefers the gateway's record to the client's exit. The client may have exited because of a
-    /// refusal that was not visible here yet, or because the endpoint rejected or cut its last
-    /// request.
+    /// rejection that was not visible here yet, or because the endpoint rejected or cut off its
+    /// last request.
     fn as_recorded(
         &self,
         ended: Result<Finish, Stop>,
@@ -401,9 +404,9 @@ impl Try<'_> {
         }
     }
 
-    /// Why the sandbox is unusable, if the agent caused that within its limits. The trial then ends
-    /// normally and its work is graded.
-    async fn used_up(&self, handle: &SandboxHandle, fault: &Fault) -> Option<String> {
+    /// Returns why the sandbox is unusable if the agent caused that within its limits. The trial
+    /// then ends normally and its work is graded.
+    async fn exhaustion(&self, handle: &SandboxHandle, fault: &Fault) -> Option<String> {
         let (how, why) = handle.exhausted(fault).await?;
         (how != Exhausted::Refused).then(|| format!("its sandbox ended: {why}"))
     }
@@ -416,7 +419,7 @@ impl Try<'_> {
             match now {
                 Now::Does(doing) => context.tell(Progress::Does { trial, arm, doing }),
                 Now::Waits(waiting) => context.tell(Progress::Waiting { trial, arm, waiting }),
-                // Shorter waits are not worth displaying. The record has them anyway.
+                // Shorter waits are not worth displaying, and the record contains them anyway.
                 Now::Waited(seconds) if seconds >= 1.0 => {
                     context.tell(Progress::Waited { trial, arm, seconds });
                 }
@@ -453,7 +456,8 @@ impl Try<'_> {
             task: self.task.id.to_string(),
             statement: self.task.statement.clone(),
             workdir: self.task.cwd().to_owned(),
-            // The proxies' variables come last: a proxy that the task sets would be unreachable.
+            // The proxies' variables come last, because a proxy that the task sets would be
+            // unreachable.
             env: self.task.command_env().into_iter().chain(network.env()?).collect(),
             user: self.task.user.clone(),
             command_limit: Duration::from_secs_f64(limit),
@@ -473,7 +477,7 @@ impl Try<'_> {
         })
     }
 
-    /// The conversation that a fork starts with.
+    /// Returns the conversation that a fork starts with.
     fn fork(&self, origin: &ForkOrigin) -> ForkBrief {
         let along = self.past.filter(|_| origin.conversation);
         let after = if origin.conversation { origin.step } else { 0 };
@@ -483,7 +487,7 @@ impl Try<'_> {
         }
     }
 
-    /// For `replay`: the trajectory that the arm names.
+    /// Returns the trajectory that a `replay` arm names.
     fn replay(&self) -> Option<std::path::PathBuf> {
         self.context.replay.get(&self.arm.name).cloned()
     }
@@ -513,12 +517,12 @@ impl Try<'_> {
     }
 }
 
-/// Treats a program that exited before it received a response as a failure to start or to call the
-/// model: it says nothing about the model. `client`: the program calls the model over HTTP, so it
-/// cannot have finished on purpose without a response.
-fn never_answered(ended: Result<Finish, Stop>, client: bool) -> Result<Finish, Stop> {
+/// Turns an exit before the first response into a fault: the program failed to start or to call
+/// the model, so the result says nothing about the model. `client`: the program calls the model
+/// over HTTP, so it cannot have finished on purpose without a response.
+fn require_response(ended: Result<Finish, Stop>, client: bool) -> Result<Finish, Stop> {
     let why = match &ended {
-        // A loop on the host that sees that its first request does not fit the context window.
+        // A loop on the host may find that its first request does not fit the context window.
         Ok(Finish::Exited { cause: ExitCause::Finished, .. }) if !client => return ended,
         Ok(Finish::Exited { why, .. }) => why.clone(),
         Ok(Finish::Submitted) if client => "it reported success".into(),
@@ -536,12 +540,13 @@ async fn measured(recorder: &Recorder, counts: Option<SandboxCounts>) -> Result<
     }
 }
 
-/// The arm's limits; a task that may use more memory or CPUs than the arm gives may.
+/// Returns the arm's limits, raised to the memory and CPUs that the task may use.
 pub fn limits_of(arm: &Arm, task: &Task) -> SandboxSpec {
     raised(arm, task, Need::ceiling, Need::ceiling)
 }
 
-/// The share of the machine that a grading reserves, from the limits above.
+/// Returns the share of the machine to reserve for a grading. It is based on the task's minimum
+/// needs.
 pub(crate) fn reserved_of(arm: &Arm, task: &Task) -> SandboxSpec {
     raised(arm, task, Need::floor, Need::floor)
 }
@@ -562,7 +567,7 @@ fn raised(
     limits
 }
 
-/// The gold patch of a task, which the scaffold `gold` applies.
+/// Returns the task's gold patch, which the `gold` scaffold applies.
 pub(crate) fn gold_of(task: &Task) -> Result<String, Fault> {
     let fault =
         |what: String| Fault::new(Layer::Setup, format!("{}{what}", task.id)).cause(Cause::Invalid);

@@ -1,4 +1,4 @@
-//! Records what passes a trial's egress proxy and compares it with the hidden solution.
+//! Records the traffic of a trial's egress proxy and compares responses with the hidden solution.
 
 use std::sync::{
     Arc,
@@ -12,8 +12,8 @@ use proctor_types::{Event, Fault, Layer, Task, UrlRequest};
 
 use crate::recorder::Recorder;
 
-/// Writes to the journal of a try. A response that shares lines with the solution is stored as a
-/// blob. Forensics decides after the trial whether it counts.
+/// Writes requests to a try's journal. A response that shares lines with the solution is stored as
+/// a blob; forensics decides after the trial whether it counts as a leak.
 pub(crate) struct EgressLedger {
     recorder: Arc<Recorder>,
     solution: Option<Arc<Solution>>,

@@ -1,5 +1,5 @@
-//! Environments: each is built once per run and back end, even if many trials request it at the
-//! same time.
+//! Caches environments. Each environment is built once per run and back end, even if many trials
+//! request it concurrently.
 
 use std::{collections::BTreeMap, path::Path, time::Instant};
 
@@ -11,9 +11,9 @@ use crate::FaultPolicy;
 
 /// Prepared environments by back end and task.
 ///
-/// The back end has its own cache on disk. This one keeps a run from asking the back end twice, and
-/// reports a permanent build failure to every trial that needs the environment without building
-/// again.
+/// The back end has its own cache on disk. This cache avoids asking the back end twice within a
+/// run, and reports a permanent build failure to every trial that needs the environment without
+/// building again.
 pub struct Environments {
     sources: Sources,
     /// Content digests of the local sources that the run was planned with.
@@ -26,7 +26,7 @@ impl Environments {
         Self { sources, planned: BTreeMap::new(), built: Memo::default() }
     }
 
-    /// Requires tasks to use the sources that their run was planned with.
+    /// Requires each task's source to match the digest that the run was planned with.
     #[must_use]
     pub fn planned(self, planned: BTreeMap<TaskId, String>) -> Self {
         Self { planned, ..self }
@@ -36,8 +36,8 @@ impl Environments {
         &self.sources
     }
 
-    /// Returns the environment of a task, what its image declares, and the build time in seconds if
-    /// it was built now.
+    /// Returns the environment of a task, the settings declared by its image, and the build time
+    /// in seconds if this call built it.
     pub async fn get(
         &self,
         backend: &dyn Backend,
@@ -63,7 +63,8 @@ impl Environments {
         Ok((prepared, image, built))
     }
 
-    /// A run must not compare trials of two versions of a source.
+    /// Rejects a source that changed after planning: a run must not compare trials of two
+    /// versions.
     fn is_as_planned(&self, task: &Task, spec: &LayerSpec) -> Result<(), Fault> {
         let (Some(planned), Some(found)) = (self.planned.get(&task.id), &spec.source) else {
             return Ok(());
@@ -78,26 +79,27 @@ impl Environments {
             .lasting())
     }
 
-    /// The environment of programs that do not belong to a task. There is one for all of them.
+    /// Returns the environment for programs that do not belong to a task. All of them share one.
     pub(crate) async fn own(
         &self,
         backend: &dyn Backend,
         spec: &LayerSpec,
         policy: &FaultPolicy,
     ) -> Result<Prepared, Fault> {
-        // The empty name is free: no task has it.
+        // No task has an empty name, so this key is free.
         let key = (backend.name(), String::new());
         let work = async || Ok((backend.prepare(spec).await?, ImageSettings::default()));
         let (prepared, _) = self.built.get(key, |fault| policy.may_pass(fault), work).await?;
         Ok(prepared)
     }
 
-    /// Whether the environment of a task exists.
+    /// Whether the task's environment is already built.
     pub(crate) async fn has(&self, backend: &dyn Backend, task: &Task) -> bool {
         self.built.has(&(backend.name(), task.id.to_string())).await
     }
 
-    /// Call this if the layer was removed during the run: the next caller builds it again.
+    /// Drops the cached environment so that the next caller rebuilds it. Call this if the layer
+    /// was removed during the run.
     pub(crate) async fn forget(&self, backend: &dyn Backend, task: &Task) {
         self.built.forget(&(backend.name(), task.id.to_string())).await;
     }

@@ -1,4 +1,4 @@
-//! Why a plan cannot be carried out.
+//! Reasons why a plan cannot be run.
 
 use std::io;
 
@@ -13,19 +13,19 @@ pub enum RunError {
     /// A mistake of the user.
     #[error(transparent)]
     User(#[from] UserError),
-    /// The run directory cannot be read or written.
+    /// Failed to read or write the run directory.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// A scaffold cannot be used as planned.
     #[error(transparent)]
     Scaffold(#[from] SourceError),
-    /// A part of this program cannot be set up.
+    /// A component of Proctor cannot be set up.
     #[error(transparent)]
     Fault(#[from] Fault),
     /// A scripted model cannot be served.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The recorded configuration is not what this version writes.
+    /// This version cannot read the recorded configuration.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// The execution was aborted.

@@ -1,4 +1,4 @@
-//! Carries out a plan in its run directory: the one way in which trials run.
+//! Runs a plan in its run directory. This is the only way to run trials.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,27 +25,27 @@ use tokio::{
 };
 
 use crate::{
-    Before, Cancel, Capacity, Comparing, Dispatched, End, Environments, FaultPolicy, FrozenTests,
-    Halts, LeakChecks, OutsideLimits, Plan, PlannedTask, Progress, RunContext, RunError,
-    SharedMeters, Verdicts, dispatch, met,
-    preflight::{Hear, ask_models, look_for_images},
+    Cancel, Capacity, ComparisonLimit, DispatchedTrial, End, Environments, FaultPolicy,
+    FrozenTests, Halts, LeakChecks, OutsideLimits, Plan, PlannedTask, Progress, RecordedState,
+    RunContext, RunError, SharedMeters, Verdicts, dispatch,
+    preflight::{PreflightSink, ask_models, look_for_images},
     scripts::Scripts,
-    shared_rates,
+    shared_rates, task_for_arm,
 };
 
-/// The key of an arm's settings that names the trajectory to replay, by content.
+/// Key of the arm setting that identifies the trajectory to replay by its content hash.
 const REPLAY: &str = "replay";
 
-/// Whether a patch that this grader has already graded in the same environment is graded again.
+/// Whether to regrade a patch that this grader has already graded in the same environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grading {
-    /// A cached verdict counts.
+    /// Use the cached verdict.
     Once,
-    /// Every patch is graded.
+    /// Grade every patch again.
     Anew,
 }
 
-/// What a certificate says about a plan's tests, and how grading treats them.
+/// A certificate's findings about a plan's tests, and how grading treats them.
 #[derive(Debug, Default)]
 pub struct Flakes {
     unreliable: BTreeMap<String, BTreeSet<String>>,
@@ -53,7 +53,7 @@ pub struct Flakes {
 }
 
 impl Flakes {
-    /// Reads the certificate in a run's record. Tells what it does not certify.
+    /// Reads the certificate in a run's record. Reports what it does not cover.
     pub fn of(record: &RunRecord, say: Say<'_>) -> Self {
         let Some(certificate) = &record.certificate else { return Self::default() };
         let kinds: BTreeSet<_> = record.arms.iter().map(|arm| arm.sandbox.kind).collect();
@@ -66,16 +66,16 @@ impl Flakes {
             }
         }
         let mut unreliable = BTreeMap::new();
-        // A certificate made only by attacks says nothing about single tests.
+        // A certificate that was made only by attacks says nothing about individual tests.
         let repeated = record.tasks.iter().filter(|_| !certificate.tasks.is_empty());
         for task in repeated {
             match certificate.unreliable(&task.task.id, &task.digest) {
                 Some(ids) => {
-                    // An arm's `[statement]` changes what its agent receives but no test; its clock
-                    // may change one.
+                    // An arm's `[statement]` changes what its agent receives but not the tests.
+                    // The arm's clock may change a test, so use the digest per arm.
                     let whole = Arc::new(task.task.clone());
                     for arm in &record.arms {
-                        let digest = met(&whole, arm).digest();
+                        let digest = task_for_arm(&whole, arm).digest();
                         unreliable.insert(digest, ids.clone());
                     }
                 }
@@ -88,8 +88,9 @@ impl Flakes {
     }
 }
 
-/// What gradings may use together: the configured limit, else what the back ends have. Of several
-/// back ends the smallest counts, because they may be the same machine.
+/// Returns the capacity that all gradings share: the configured limit, or else the capacity of the
+/// back ends. With several back ends, the smallest counts, because they may be on the same
+/// machine.
 pub fn capacity(
     granted: &GradingFile,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
@@ -102,11 +103,11 @@ pub fn capacity(
     }
 }
 
-/// Finds the trajectory of each arm that replays one, by the arm's name. The arm knows it by content,
-/// the configuration by path.
+/// Returns the trajectory of each replaying arm, by arm name. The arm stores the trajectory's
+/// hash; the configuration stores its path.
 ///
 /// # Errors
-/// A trajectory cannot be read, or was changed since the run was planned.
+/// A trajectory cannot be read, or has changed since the run was planned.
 fn replays(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
     let mut found = BTreeMap::new();
     for RecordedArm { name, replay, .. } in &record.config.arms {
@@ -125,19 +126,19 @@ fn replays(record: &RunRecord) -> Result<BTreeMap<String, PathBuf>, UserError> {
     Ok(found)
 }
 
-/// A plan, and everything that its trials use.
+/// A plan and everything that its trials use.
 pub struct Execution<'a> {
-    /// The run directory, which has the plan and is held by this process.
+    /// The run directory. It contains the plan and is locked by this process.
     pub run: RunDir,
     /// The trials.
     pub plan: Plan,
-    /// Trials at once; at least one.
+    /// Number of concurrent trials; at least one.
     pub jobs: usize,
     /// The back ends of the plan's arms.
     pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     /// The scaffolds of the plan's arms.
     pub scaffolds: &'a dyn ScaffoldSource,
-    /// The folder of sources, leak checks and verdicts.
+    /// Folder for cached sources, leak checks and verdicts.
     pub cache: &'a Path,
     /// Whether cached verdicts count.
     pub grading: Grading,
@@ -145,41 +146,40 @@ pub struct Execution<'a> {
     pub flakes: Flakes,
     /// Receives notes and the progress of builds.
     pub say: Say<'a>,
-    /// Receives what is known before the first trial.
-    pub hear: Hear<'a>,
+    /// Receives the preflight findings.
+    pub hear: PreflightSink<'a>,
 }
 
 impl Execution<'_> {
-    /// Starts the trials that the record lacks. They run until they end, until the handle stops them,
-    /// or until the returned value is dropped. What was recorded stays, and another execution of the
-    /// same run directory continues from there.
+    /// Starts the unfinished trials. They run until they end, until the handle stops them, or
+    /// until the returned value is dropped. Recorded events are kept, and another execution of the
+    /// same run directory resumes from them.
     ///
     /// # Errors
-    /// Something that all trials need is missing. No trial has started then.
+    /// Something that all trials need is missing. No trial has started in that case.
     pub async fn start(self) -> Result<Running, RunError> {
         let Self { run, mut plan, jobs, backends, scaffolds, cache, grading, flakes, say, hear } =
             self;
         add_engines(&run, &backends)?;
         let arms: Vec<Arm> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
-        // The only time the existing record is read: for ten thousand trials it takes a second.
+        // Read the existing record only once: for ten thousand trials, this takes a second.
         let trials = plan.chosen();
         let checked = check_all(&run, &trials);
-        // Grading alone calls no model, so scripts need not be served or reported. Other models don't
-        // matter either, and no trial is read for them here.
+        // Grading alone calls no model, so scripts need not be served or reported.
         let is_scripted =
             |arm: &Arm| arm.model.as_ref().is_some_and(|it| it.base_url.starts_with(SCRIPT));
         let mut waiting = trials.iter().zip(&checked).filter(|(_, one)| !one.finished);
         let asks_models = waiting.any(|((.., arm), _)| arm.model.is_some());
         let is_driven =
             trials.iter().zip(&checked).any(|((.., arm), one)| is_scripted(arm) && !one.finished);
-        let before: Vec<Before> = checked.iter().map(Before::of).collect();
+        let before: Vec<RecordedState> = checked.iter().map(RecordedState::of).collect();
         let known = trials.iter().zip(&checked).map(KnownTrial::of).collect();
         let read = trials.into_iter().map(|(id, ..)| id).zip(checked).zip(&before);
-        let finished = read.filter(|(_, before)| **before == Before::Finished);
+        let finished = read.filter(|(_, before)| **before == RecordedState::Finished);
         let finished: HashMap<TrialId, Checked> = finished.map(|(read, _)| read).collect();
         let scripts = Scripts::serve(if is_driven { &arms } else { &[] }, say).await?;
         plan.arms = arms.iter().map(|arm| Arc::new(scripts.addressed(arm))).collect();
-        // Loading the token tables takes 0.2 s; do it now rather than in the first step.
+        // Loading the token tables takes 0.2 s, so do it now rather than in the first step.
         if asks_models {
             proctor_gateway::tokens::load().await;
         }
@@ -211,10 +211,10 @@ impl Execution<'_> {
         })
     }
 
-    /// Opens the run without starting a trial, with everything that an agent needs.
+    /// Opens the run with everything that an agent needs, without starting a trial.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Same as [`Self::start`].
     pub async fn open(self) -> Result<Opened, RunError> {
         let record = self.run.read_run()?;
         let scaffolds = self.scaffolds.with_bundles(&record, self.say).await?;
@@ -224,7 +224,7 @@ impl Execution<'_> {
     /// Opens the run to grade patches. No agent runs, so no bundle is built.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Same as [`Self::start`].
     pub fn open_for_grading(self) -> Result<Opened, RunError> {
         let record = self.run.read_run()?;
         let scaffolds = self.scaffolds.of_arms(&record.arms)?;
@@ -241,19 +241,19 @@ impl Execution<'_> {
     }
 }
 
-/// Everything that a context takes over from an execution.
+/// Everything that a context takes from an execution.
 struct Parts<'a> {
     backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     cache: &'a Path,
     grading: Grading,
     flakes: Flakes,
     scaffolds: Scaffolds,
-    /// With the same URLs as the plan.
+    /// These have the same URLs as the plan.
     endpoints: Vec<EndpointRates>,
     progress: UnboundedSender<Progress>,
 }
 
-/// Everything that the trials of a run share.
+/// Creates the context that all trials of a run share.
 fn context(
     run: RunDir,
     record: &RunRecord,
@@ -284,7 +284,7 @@ fn context(
         egress,
         grading: GradeOptions::default(),
         capacity,
-        comparing: Comparing::default(),
+        comparing: ComparisonLimit::default(),
         frozen: FrozenTests::new((grading == Grading::Once).then(|| cache.join("frozen"))),
         verdicts: match grading {
             Grading::Once => Some(Verdicts::at(cache.join("verdicts"))),
@@ -307,7 +307,7 @@ fn context(
     })
 }
 
-/// Adds the versions of the engines that the run uses, now that its back ends are connected.
+/// Records the versions of the engines that the run uses, now that its back ends are connected.
 fn add_engines(
     run: &RunDir,
     backends: &BTreeMap<SandboxKind, Arc<dyn Backend>>,
@@ -329,9 +329,9 @@ fn add_engines(
     Ok(())
 }
 
-/// What the record says of each trial.
+/// Reads and checks the record of each trial.
 fn check_all(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<Checked> {
-    // What can't be listed is looked at one by one.
+    // If the trials cannot be listed, check each one separately.
     let begun = run.begun().ok();
     on_all_cores(trials, |(id, ..)| match &begun {
         Some(begun) => run.check_begun(id, begun),
@@ -339,14 +339,14 @@ fn check_all(run: &RunDir, trials: &[(TrialId, PlannedTask, Arc<Arm>)]) -> Vec<C
     })
 }
 
-/// A trial of the plan, and what is known of it before the trials run.
+/// A trial of the plan and its state before the execution.
 #[derive(Debug, Clone)]
 pub struct KnownTrial {
     /// The trial.
     pub id: TrialId,
     /// Its arm.
     pub arm: Arc<Arm>,
-    /// Whether it resolves its task. Absent: it has no verdict.
+    /// Whether it resolves its task; `None` if it has no verdict.
     pub resolved: Option<bool>,
 }
 
@@ -357,14 +357,14 @@ impl KnownTrial {
     }
 }
 
-/// The trials to run, with what their record says.
+/// Returns the trials to run, with their recorded verdicts.
 pub fn known_trials(run: &RunDir, plan: &Plan) -> Vec<KnownTrial> {
     let trials = plan.chosen();
     let checked = check_all(run, &trials);
     trials.iter().zip(&checked).map(KnownTrial::of).collect()
 }
 
-/// Ends an execution from outside.
+/// Stops an execution from outside.
 #[derive(Debug, Clone)]
 pub struct Handle(Cancel);
 
@@ -374,14 +374,14 @@ impl Handle {
         self.0.wind_down();
     }
 
-    /// Closes all sandboxes now. The trials have no outcome and can be resumed.
+    /// Closes all sandboxes now. Interrupted trials have no outcome and can be resumed.
     pub fn stop(&self) {
         self.0.tell();
     }
 }
 
-/// The task that runs trials. Dropping it aborts them.
-struct Work(JoinHandle<Vec<Dispatched>>);
+/// The background task that runs trials. Dropping it aborts them.
+struct Work(JoinHandle<Vec<DispatchedTrial>>);
 
 impl Drop for Work {
     fn drop(&mut self) {
@@ -389,7 +389,7 @@ impl Drop for Work {
     }
 }
 
-/// An execution under way.
+/// A running execution.
 pub struct Running {
     events: Option<UnboundedReceiver<Progress>>,
     known: Vec<KnownTrial>,
@@ -397,33 +397,35 @@ pub struct Running {
     context: Arc<RunContext>,
     plan: Plan,
     handle: Handle,
-    /// Scripted models live as long as the trials that call them.
+    /// Kept alive because the trials call these scripted models.
     _scripts: Scripts,
     work: Work,
 }
 
 impl Running {
-    /// The stream of progress, once. It ends after [`Self::close`], or when this value is dropped.
-    /// Events wait in memory until they are received.
+    /// Returns the stream of progress events the first time it is called. The stream ends after
+    /// [`Self::close`] or when this value is dropped. Events are buffered in memory until they are
+    /// received.
     pub fn progress(&mut self) -> Option<UnboundedReceiver<Progress>> {
         self.events.take()
     }
 
-    /// The plan's trials with their verdicts from earlier executions.
+    /// Returns the plan's trials with their verdicts from earlier executions.
     pub fn known(&self) -> &[KnownTrial] {
         &self.known
     }
 
-    /// Ends the execution from outside.
+    /// Returns a handle that can stop the execution.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Waits until no trial runs. Call it until it has returned once; it may be cancelled before.
+    /// Waits until all trials have ended. It is cancel-safe; do not call it again after it has
+    /// returned.
     ///
     /// # Errors
     /// The execution was aborted.
-    pub async fn wait(&mut self) -> Result<Vec<Dispatched>, RunError> {
+    pub async fn wait(&mut self) -> Result<Vec<DispatchedTrial>, RunError> {
         match (&mut self.work.0).await {
             Ok(ends) => Ok(ends),
             Err(error) => match error.try_into_panic() {
@@ -433,17 +435,17 @@ impl Running {
         }
     }
 
-    /// Says what held trials back, and ends the stream of progress.
-    pub fn close(self, trials: Vec<Dispatched>) -> Ended {
+    /// Collects the faults that held trials back, and ends the stream of progress events.
+    pub fn close(self, trials: Vec<DispatchedTrial>) -> Ended {
         let Self { finished, context, plan, .. } = self;
         let mut held = halted(&context, &plan, &trials);
-        // A halt that holds up no trial was reported when its trial ended.
+        // A halt that holds up no trial was already reported when its trial ended.
         let waiting = context.halts.all().into_iter().filter(|halt| halt.waiting > 0);
-        held.extend(waiting.map(|halt| Held { fault: halt.fault, trials: halt.waiting }));
+        held.extend(waiting.map(|halt| HeldTrials { fault: halt.fault, trials: halt.waiting }));
         Ended { trials, held, finished }
     }
 
-    /// Waits until no trial runs, and says how the execution ended.
+    /// Waits until all trials have ended. Returns how the execution ended.
     ///
     /// # Errors
     /// The execution was aborted.
@@ -456,20 +458,20 @@ impl Running {
 /// How an execution ended.
 pub struct Ended {
     /// The trials in plan order.
-    pub trials: Vec<Dispatched>,
-    /// What held trials back.
-    pub held: Vec<Held>,
-    /// The trials that were finished before, as they were read then.
+    pub trials: Vec<DispatchedTrial>,
+    /// The faults that held trials back.
+    pub held: Vec<HeldTrials>,
+    /// The trials that had finished before this execution, as read at its start.
     pub finished: HashMap<TrialId, Checked>,
 }
 
 impl Ended {
-    /// Whether a trial was not started that another execution could start.
+    /// Whether another execution could start a trial that was not started.
     pub fn has_waiting(&self) -> bool {
         self.trials.iter().any(|one| matches!(one.end, Ok(End::NotStarted)))
     }
 
-    /// Whether a trial was left out because this process has too little time for it.
+    /// Whether a trial was skipped because this process has too little time left.
     pub fn is_out_of_time(&self) -> bool {
         self.trials.iter().any(|one| matches!(one.end, Ok(End::NoTime)))
     }
@@ -477,15 +479,16 @@ impl Ended {
 
 /// A fault that held trials back.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct HeldTrials {
     /// The fault.
     pub fault: Fault,
     /// Number of trials that were not started because of it.
     pub trials: usize,
 }
 
-/// What an endpoint rejected, and how many trials were not started because of it.
-fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<Held> {
+/// Returns each fault for which the gateway halted a model, with the number of trials that were
+/// not started because of it.
+fn halted(context: &RunContext, plan: &Plan, ends: &[DispatchedTrial]) -> Vec<HeldTrials> {
     let stopped = |fault: &Fault| {
         let by = |arm: &&Arc<Arm>| {
             let tools = context.scaffold(arm).is_ok_and(|scaffold| scaffold.needs_tools());
@@ -493,23 +496,24 @@ fn halted(context: &RunContext, plan: &Plan, ends: &[Dispatched]) -> Vec<Held> {
             halted.flatten().as_ref() == Some(fault)
         };
         let arms: Vec<_> = plan.arms.iter().filter(by).map(|arm| &arm.id).collect();
-        let waits = |end: &&Dispatched| {
+        let waits = |end: &&DispatchedTrial| {
             matches!(end.end, Ok(End::NotStarted)) && arms.contains(&&end.trial.arm)
         };
         ends.iter().filter(waits).count()
     };
     let halts = context.gateway.halts();
-    halts.into_iter().map(|fault| Held { trials: stopped(&fault), fault }).collect()
+    halts.into_iter().map(|fault| HeldTrials { trials: stopped(&fault), fault }).collect()
 }
 
-/// A run that is open without running trials: to grade patches, and to look into sandboxes.
+/// A run opened without running trials, to grade patches or inspect sandboxes.
 pub struct Opened {
     context: Arc<RunContext>,
     events: UnboundedReceiver<Progress>,
 }
 
 impl Opened {
-    /// The context, and the stream of progress. The stream ends when the context is dropped.
+    /// Returns the context and the stream of progress events. The stream ends when the context is
+    /// dropped.
     pub fn into_parts(self) -> (Arc<RunContext>, UnboundedReceiver<Progress>) {
         (self.context, self.events)
     }

@@ -1,4 +1,4 @@
-//! The effect of a fault on its trial and on the rest of the plan: `configs/faults.toml`.
+//! How a fault affects its trial and the rest of the plan, as configured in `configs/faults.toml`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 const SHIPPED: &str = include_str!("../../../configs/faults.toml");
 
-/// Factor between consecutive waits after failed tries.
+/// Growth factor of the wait after each failed try.
 const FACTOR: f64 = 4.0;
 
 /// The fault table.
@@ -28,12 +28,12 @@ pub(crate) enum ScopeKind {
     Run,
 }
 
-/// A scope that counts a fault towards halting.
+/// A scope in which a fault counts towards a halt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counts {
     pub(crate) scope: ScopeKind,
-    /// Number of consecutive trials; for `builds`, of tasks.
+    /// Number of consecutive trials, or of tasks for `builds`.
     pub(crate) after: usize,
 }
 
@@ -73,16 +73,16 @@ struct Row {
 }
 
 impl FaultPolicy {
-    /// The built-in table.
+    /// Returns the built-in table.
     ///
     /// # Errors
-    /// The table cannot be read; the fault names the place.
+    /// The table is invalid. The fault names the location.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(SHIPPED)
             .map_err(|what| Fault::new(Layer::Setup, what).context("configs/faults.toml"))
     }
 
-    /// Replaces the waits: a test does not wait for minutes.
+    /// Overrides the waits, so that tests need not wait for minutes.
     #[must_use]
     pub fn patience(mut self, tries: Duration, back_end: Duration) -> Self {
         self.tries.first_wait_seconds = tries.as_secs_f64();
@@ -138,14 +138,15 @@ impl FaultPolicy {
         self.row(fault).is_some_and(|row| row.retry)
     }
 
-    /// Whether a trial gets another try after its `done`-th try in this call of the runtime ended
-    /// with `fault`.
+    /// Whether a trial gets another try after `done` tries in this invocation, the last of which
+    /// ended with `fault`.
     pub fn again(&self, fault: &Fault, done: u32) -> bool {
         self.may_pass(fault) && done < self.tries.most
     }
 
-    /// Whether the next try resumes this one from its last recorded step, if the scaffold can.
-    pub(crate) fn goes_on(&self, fault: &Fault) -> bool {
+    /// Whether the next try can resume this one from its last recorded step, provided that the
+    /// scaffold supports it.
+    pub(crate) fn is_resumable(&self, fault: &Fault) -> bool {
         self.row(fault).is_some_and(|row| row.goes_on)
     }
 
@@ -153,15 +154,15 @@ impl FaultPolicy {
         self.row(fault).map_or(&[], |row| &row.counts)
     }
 
-    /// The wait after the `done`-th try. It has jitter, so that trials that failed together do not
-    /// retry together.
+    /// Returns the wait after the `done`-th try. It has jitter, so that trials that failed
+    /// together do not retry together.
     pub(crate) fn wait(&self, done: u32) -> Duration {
         let doubled = FACTOR.powi(done.saturating_sub(1).min(30).cast_signed());
         let most = (self.tries.first_wait_seconds * doubled).min(self.tries.longest_wait_seconds);
         Duration::from_secs_f64(most * (0.5 + 0.5 * fastrand::f64()))
     }
 
-    /// How long a back end may be unavailable, and the interval between checks of it.
+    /// Returns how long to wait for an unavailable back end, and the interval between checks.
     pub(crate) fn back_end(&self) -> (Duration, Duration) {
         let seconds = Duration::from_secs_f64;
         (seconds(self.back_end.patience_seconds), seconds(self.back_end.look_seconds))
@@ -193,12 +194,12 @@ mod tests {
         for (layer, cause) in never {
             assert!(!policy.again(&fault(layer, cause), 1), "{layer} {cause}");
         }
-        // A pair without a row is treated like the layer's other faults.
+        // A pair without a row falls back to the layer's `other` row.
         assert!(policy.may_pass(&fault(Layer::Grade, Cause::Outage)));
     }
 
     #[test]
-    fn faults_from_outside_keep_the_steps_of_a_try() {
+    fn external_faults_keep_recorded_steps() {
         let policy = FaultPolicy::shipped().unwrap();
         for (layer, cause) in [
             (Layer::Model, Cause::Outage),
@@ -207,10 +208,10 @@ mod tests {
             (Layer::Sandbox, Cause::Gone),
             (Layer::Record, Cause::NoSpace),
         ] {
-            assert!(policy.goes_on(&fault(layer, cause)), "{layer} {cause}");
+            assert!(policy.is_resumable(&fault(layer, cause)), "{layer} {cause}");
         }
-        // The try's record may be the cause.
-        assert!(!policy.goes_on(&fault(Layer::Record, Cause::Invalid)));
+        // The try's record may be the cause, so it cannot be resumed.
+        assert!(!policy.is_resumable(&fault(Layer::Record, Cause::Invalid)));
     }
 
     #[test]

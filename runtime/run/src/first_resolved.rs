@@ -1,21 +1,21 @@
-//! Searches for the first tree of a trial that resolves its task.
+//! Finds the first tree of a trial that resolves its task.
 
-/// Number of evenly spaced trees that are graded before the search assumes anything.
+/// Number of evenly spaced trees to grade before bisecting.
 const SAMPLE: usize = 4;
 
-/// Requests gradings of trees one at a time and finds the first tree that resolves the task.
+/// Chooses which trees to grade, one at a time, to find the first one that resolves the task.
 ///
-/// It grades a sample first. If no resolving tree is followed by one that does not resolve, it
+/// The search grades a sample first. If no resolving tree is followed by a non-resolving one, it
 /// bisects. Otherwise it grades every tree in order up to the first that resolves.
 #[derive(Debug, Clone)]
 pub struct FirstResolvedSearch {
-    /// In tree order.
+    /// Verdicts in tree order; `None` if not graded yet.
     verdicts: Vec<Option<bool>>,
 }
 
 impl FirstResolvedSearch {
-    /// `trees` is the number of distinct trees. `last` is the verdict of the last one, which the
-    /// trial was graded by.
+    /// `trees` is the number of distinct trees. `last` is the trial's own verdict, which belongs
+    /// to the last tree.
     pub fn new(trees: usize, last: bool) -> Self {
         let mut verdicts = vec![None; trees];
         if let Some(end) = verdicts.last_mut() {
@@ -30,7 +30,7 @@ impl FirstResolvedSearch {
         }
     }
 
-    /// The next tree to grade; `None` if the search is complete.
+    /// Returns the next tree to grade; `None` if the search is complete.
     pub fn next(&self) -> Option<usize> {
         let all = self.verdicts.len();
         let unknown = |tree: &usize| self.verdicts.get(*tree).is_some_and(Option::is_none);
@@ -50,7 +50,7 @@ impl FirstResolvedSearch {
         (begin < first).then(|| begin + (first - begin) / 2)
     }
 
-    /// The first resolving tree among the graded ones, and whether every tree before it was graded.
+    /// Returns the first graded tree that resolves, and whether every tree before it was graded.
     pub fn found(&self) -> (Option<usize>, bool) {
         let first = self.verdicts.iter().position(|verdict| *verdict == Some(true));
         let before = &self.verdicts[..first.unwrap_or(self.verdicts.len())];
@@ -67,12 +67,13 @@ impl FirstResolvedSearch {
 mod tests {
     use super::*;
 
-    /// Runs the search and returns the first resolving tree, and how many trees it graded.
+    /// Runs the search. Returns the first resolving tree, whether it is exact, and the number of
+    /// graded trees.
     fn search(truth: &[bool]) -> (Option<usize>, bool, usize) {
         let mut search = FirstResolvedSearch::new(truth.len(), truth.last() == Some(&true));
         let mut graded = 0;
         while let Some(tree) = search.next() {
-            assert!(search.verdicts[tree].is_none(), "{tree} is graded twice");
+            assert!(search.verdicts[tree].is_none(), "{tree} graded twice");
             search.tell(tree, truth[tree]);
             graded += 1;
             assert!(graded <= truth.len());
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_solution_that_stays_is_found_by_bisection() {
+    fn lasting_solution_is_found_by_bisection() {
         for all in 1..60 {
             for first in 0..all {
                 let truth: Vec<bool> = (0..all).map(|tree| tree >= first).collect();
@@ -96,8 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn a_solution_that_was_lost_is_found_one_by_one() {
-        // Resolved from the ninth tree to the thirtieth, then broken again.
+    fn lost_solution_is_found_by_linear_search() {
+        // Resolved from the ninth to the thirtieth tree, then broken again.
         let truth: Vec<bool> = (0..40).map(|tree| (8..30).contains(&tree)).collect();
         let (found, exact, _) = search(&truth);
         assert_eq!((found, exact), (Some(8), true));

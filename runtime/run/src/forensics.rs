@@ -1,7 +1,8 @@
 //! Adds the findings in a trial's record to the verdict of its patch.
 //!
-//! This happens outside the verdict cache, whose key holds a task and a patch but no trajectory.
-//! Two trials with the same patch share a grading but not their conduct.
+//! This is not part of the verdict cache, whose key includes the task and the patch but not the
+//! trajectory. Two trials with the same patch share a grading, but their agents may have behaved
+//! differently.
 
 use std::sync::Arc;
 
@@ -13,10 +14,10 @@ use proctor_types::{Fault, Layer, Task, standing};
 use crate::{RunContext, recorder::record_fault};
 
 /// Adds the record's evidence to a verdict, lowers its integrity to the worse of the two, and
-/// explains why the task is not resolved. `resolved` stays as graded.
+/// explains why the task is not resolved. `resolved` keeps its graded value.
 ///
 /// # Errors
-/// A journal or a snapshot is incomplete: the lost part may hold evidence.
+/// A journal or snapshot is incomplete. The lost part may contain evidence.
 pub(crate) async fn add_forensics(
     context: &RunContext,
     task: &Arc<Task>,

@@ -1,5 +1,5 @@
-//! Copies a trial as it was after a step to the beginning of a trial of another run, where `resume`
-//! continues it. A fork is an interrupted trial of another arm, cut after step K.
+//! Copies a trial's state after a step to the beginning of a trial in another run, where `resume`
+//! continues it. A fork is treated as an interrupted trial of another arm, cut off after step K.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ use crate::{
 /// The state of a trial after one of its steps.
 #[derive(Debug)]
 pub struct ForkPoint {
-    /// Up to the step's snapshot.
+    /// Events up to the step's snapshot.
     events: Vec<Envelope>,
     base: String,
     tree: String,
-    /// The state outside the work directory, if the record holds it.
+    /// The state outside the work directory, if it was recorded.
     outside: Option<String>,
     /// The agent submitted its work in this step.
     pub submitted: bool,
@@ -32,8 +32,8 @@ pub struct ForkPoint {
 }
 
 impl ForkPoint {
-    /// Reads a trial up to a step. The inner error is a usage error: why the fork point does not
-    /// exist.
+    /// Reads a trial up to a step. The inner `Err` is a usage error that says why the fork point
+    /// does not exist.
     ///
     /// # Errors
     /// The journal is incomplete.
@@ -78,11 +78,11 @@ impl ForkPoint {
         if let Some(why) = cannot_be_restored(&blobs, &base, &tree).map_err(record_fault)? {
             return Ok(Err(why));
         }
-        let handed_in = |one: &Envelope| {
+        let is_submission = |one: &Envelope| {
             matches!(&one.event, Event::ToolReturned { name, malformed: false, .. } if name == "submit")
                 && one.step == step
         };
-        let submitted = events.iter().any(handed_in);
+        let submitted = events.iter().any(is_submission);
         if let Some(digest) = &outside
             && let Err(error) = outside::check(&blobs, digest)
         {
@@ -94,12 +94,12 @@ impl ForkPoint {
         Ok(Ok(Self { events, base, tree, outside, submitted, step, blobs, pack: dir.pack() }))
     }
 
-    /// The hash of the tree's manifest.
+    /// Returns the hash of the tree's manifest.
     pub fn tree(&self) -> &str {
         &self.tree
     }
 
-    /// Whether the model received a hint that is in none of the arm's prompts.
+    /// Whether the model received a hint that is not in any of the arm's prompts.
     pub fn has_hint(&self) -> bool {
         let hinted = |one: &Envelope| matches!(&one.event, Event::TrialForked { from, .. } if from.hint.is_some());
         self.events.iter().any(hinted)
@@ -109,8 +109,8 @@ impl ForkPoint {
         spent_after(&self.events)
     }
 
-    /// Writes the beginning of a trial of another run: the recorded events that carry over and
-    /// every blob that they name. Without `same_model`, vendor-specific fields are removed from the
+    /// Writes the beginning of a trial in another run: the events that carry over and every blob
+    /// that they reference. Without `same_model`, vendor-specific fields are removed from the
     /// responses, because another endpoint would reject them.
     ///
     /// # Errors
@@ -129,12 +129,12 @@ impl ForkPoint {
                 Fault::new(Layer::Record, format!("{}: {error}", dir.pack().display()))
             })?;
         }
-        let events = self.going_along(id, arm, origin, same_model);
+        let events = self.carried_events(id, arm, origin, same_model);
         self.copy_blobs(&run.blobs_of(&dir), &events).map_err(record_fault)?;
         Journal::begin_with(dir.trajectory(), 1, events).map_err(record_fault)
     }
 
-    fn going_along(
+    fn carried_events(
         &self,
         id: &TrialId,
         arm: &Arm,
@@ -159,7 +159,7 @@ impl ForkPoint {
                     *backend = arm.sandbox.kind.to_string();
                     *environment = None;
                 }
-                // Events are renumbered, and discarded events are already gone.
+                // Events are renumbered, and discarded events have already been removed.
                 Event::TrialResumed { stands_to, .. } => *stands_to = u64::MAX,
                 Event::ModelAnswered { answer } if !same_model => answer.extra.clear(),
                 _ => {}
@@ -206,7 +206,7 @@ impl ForkPoint {
                 proctor_sandbox_api::wire::EntryKind::File => entry.hash,
                 _ => None,
             }));
-            // A tree that is stored as changes is in the pack.
+            // Trees stored as deltas are in the pack, which was copied.
             if let Ok(bytes) = self.blobs.get(tree)
                 && !to.has(tree)
             {
@@ -235,9 +235,9 @@ fn kept(state: Option<&OutsideState>) -> Option<&String> {
     }
 }
 
-/// Starts another try of a forked trial from the fork point. It reads the beginning from the
+/// Starts another try of a forked trial from the fork point. Copies the beginning from the
 /// previous try, whose record was set aside as evidence.
-pub(crate) fn begin_again(dir: &TrialDir, number: u32) -> Result<(), Fault> {
+pub(crate) fn restart(dir: &TrialDir, number: u32) -> Result<(), Fault> {
     let before = TrialDir::at(dir.tries().join(number.saturating_sub(1).to_string()));
     let mut events = Vec::new();
     for envelope in read_journal(before.trajectory()).map_err(record_fault)?.events {

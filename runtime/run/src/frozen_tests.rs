@@ -1,5 +1,5 @@
-//! Results of running a task's own tests once: the tests that a row's files contain on the unmasked
-//! source, and the evidence that gold's own run produces.
+//! Caches the results of running a task's own tests: the tests in the task's files on the unmasked
+//! source, and the evidence that the gold patch itself produces.
 
 use std::{fs, path::PathBuf};
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// Keyed by task, environment, back end, limits and grader.
 pub struct FrozenTests {
-    /// Absent: determined again in every run.
+    /// `None`: no disk cache, so results are determined again in every run.
     folder: Option<PathBuf>,
     frozen: Memo<String, Frozen>,
     expected: Memo<String, Expected>,
@@ -32,8 +32,8 @@ impl FrozenTests {
         Self { folder, frozen, expected, suites }
     }
 
-    /// The tests in the task's files; empty for a task that names its tests. The first caller opens
-    /// a sandbox to find out; the others wait.
+    /// Returns the tests in the task's files; `None` for a task that lists its tests. The first
+    /// caller opens a sandbox to find them; the others wait.
     ///
     /// # Errors
     ///
@@ -50,12 +50,12 @@ impl FrozenTests {
         self.once(&self.frozen, &key, || handle.freeze(task)).await.map(Some)
     }
 
-    /// The evidence that gold's own run produced, if an earlier grading determined it. A grading
-    /// that knows it up front need not be repeated.
+    /// Returns the evidence that the gold patch itself produces, if an earlier grading determined
+    /// it. A grading that starts with this evidence need not be repeated.
     ///
     /// # Errors
     ///
-    /// A fault of the record if the task cannot be serialized.
+    /// A record fault if the task cannot be serialized.
     pub async fn known(
         &self,
         handle: &GradingSandbox<'_>,
@@ -68,14 +68,14 @@ impl FrozenTests {
         }
     }
 
-    /// The part of a grading's evidence that gold's own run produces, too. Gold runs once per task,
-    /// and only if a grading has evidence that it could explain. A grading of gold counts as that
-    /// run. A task without a gold patch excuses nothing: its unpatched source fails the same tests
-    /// as a cheat.
+    /// Returns the evidence that the gold patch itself produces, if this grading shares any of it.
+    /// Gold is graded once per task, and only if a grading has evidence that gold could explain.
+    /// If the graded patch is gold, no extra grading is needed. A task without a gold patch
+    /// excuses nothing, because its unpatched source fails the same tests as a cheat.
     ///
     /// # Errors
     ///
-    /// A fault of the sandbox or of grading.
+    /// A sandbox or grading fault.
     pub async fn expected(
         &self,
         handle: &GradingSandbox<'_>,
@@ -100,12 +100,12 @@ impl FrozenTests {
         Ok(seen.has_any_of(&expected).then_some(expected))
     }
 
-    /// Every test of the repository that passes on the source and with gold; empty if the suite
-    /// does not end properly. The caller holds a share of the machine.
+    /// Returns every test of the repository that passes both on the source and with gold; empty if
+    /// the suite does not end properly. The caller must hold a share of the machine.
     ///
     /// # Errors
     ///
-    /// A fault of the sandbox or of grading.
+    /// A sandbox or grading fault.
     pub async fn suite(
         &self,
         handle: &GradingSandbox<'_>,
@@ -126,7 +126,7 @@ impl FrozenTests {
         self.once(&self.suites, &key, find).await
     }
 
-    /// Does not cache faults: the next caller tries again.
+    /// Finds a value once and caches it. Faults are not cached, so the next caller tries again.
     async fn once<T, F>(
         &self,
         memo: &Memo<String, T>,
@@ -153,8 +153,8 @@ impl FrozenTests {
         serde_json::from_slice(&proctor_files::read(&file).ok()?).ok()
     }
 
-    /// Ignores write errors: the value is only a cache. The write is atomic, because another run
-    /// may be reading.
+    /// Ignores write errors, because the value is only cached. The write is atomic, because
+    /// another run may be reading.
     fn keep<T: Serialize>(&self, key: &str, found: &T) {
         let Some(folder) = &self.folder else { return };
         let write = || -> std::io::Result<()> {

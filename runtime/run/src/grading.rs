@@ -1,4 +1,4 @@
-//! Grades patches, each in a fresh sandbox of the task's environment.
+//! Grades patches. Each grading uses a fresh sandbox of the task's environment.
 
 use std::collections::BTreeSet;
 
@@ -19,30 +19,30 @@ use crate::{
     Cancel, Capacity, PlannedTask, RunContext, Share, Verdicts,
     drive::{limits_of, reserved_of},
     harbor,
-    noise::{Looks, limits_in_words, noise},
+    noise::{CounterDelta, limits_in_words, noise},
     patience::TrialEnvironment,
     wide::add_wide,
 };
 
-/// The sandbox that a grading runs in: the same environment and limits as the trial's.
+/// The sandbox for a grading, with the same environment and limits as the trial's.
 pub struct GradingSandbox<'a> {
     pub backend: &'a dyn Backend,
     pub environment: &'a Prepared,
-    /// Copies of the task's secrets in the environment. They are hidden here as they are from the
-    /// agent.
+    /// Copies of the task's secrets in the environment. They are hidden from the grading, as they
+    /// are from the agent.
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
-    /// The share of the machine that is reserved while the sandbox is open.
+    /// Share of the machine that is reserved while the sandbox is open.
     pub reserved: &'a SandboxSpec,
     pub purpose: String,
     pub cancel: &'a Cancel,
-    /// The capacity that all gradings share.
+    /// Capacity shared by all gradings.
     pub capacity: &'a Capacity,
 }
 
-/// Grades in a sandbox of its own and, if the task has a benchmark procedure, by that in a second
-/// sandbox. Two sandboxes are needed because the first grading leaves files behind. Both are open
-/// at once if the machine has a share for the second; otherwise they run one after the other.
+/// Grades in a sandbox. If the task has a benchmark procedure, also runs that procedure in a
+/// second sandbox, because the first grading leaves files behind. Both sandboxes run concurrently
+/// if the machine has capacity for the second; otherwise they run one after the other.
 pub async fn grade_patch(
     handle: GradingSandbox<'_>,
     task: &Task,
@@ -62,7 +62,7 @@ pub async fn grade_patch(
     let (graded, run) = match has_official_run(task).then(second) {
         None => (strict.await?, None),
         Some(Some(second)) => {
-            // Each grading returns its share as soon as it finishes.
+            // Release each share as soon as its grading finishes.
             let strict = async move {
                 let _share = share;
                 strict.await
@@ -83,11 +83,11 @@ pub async fn grade_patch(
     Ok(handle.named(graded, task))
 }
 
-/// The names of policies in a verdict.
+/// Policy names in a verdict.
 pub(crate) const STRICT: &str = "strict";
 const OFFICIAL: &str = "official";
 
-/// What a record says about the environment of the task's sandbox.
+/// Returns the environment record of the task's sandbox.
 pub(crate) fn environment_record(
     environment: &Prepared,
     task: &Task,
@@ -95,15 +95,15 @@ pub(crate) fn environment_record(
 ) -> EnvironmentRecord {
     EnvironmentRecord {
         user: task.user.clone(),
-        // If the table were unreadable, the sandbox would not have opened.
+        // Cannot fail here: opening the sandbox already read the table.
         cpu_variables: cpu_variables(limits.cpus).unwrap_or_default(),
         ..environment.record()
     }
 }
 
-/// Adds the effects of a grading sandbox's limits to the verdict.
+/// Adds the grading sandbox's noise measurements to the verdict.
 pub(crate) fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded {
-    // If the sandbox's limits may have decided a policy's verdict, the policy says so.
+    // If the sandbox's limits may have decided the policy's verdict, say so.
     if let Some(found) = graded.verdict.policies.get_mut(policy)
         && !found.resolved
         && let Some(limits) = limits_in_words(&noise.sandbox)
@@ -115,8 +115,8 @@ pub(crate) fn measured(mut graded: Graded, policy: &str, noise: Noise) -> Graded
 }
 
 impl GradingSandbox<'_> {
-    /// Takes a share of the machine. Once the run winds down, a grading that would have to wait for
-    /// a share ends: a queue of hundreds would delay the end of the run for hours.
+    /// Reserves a share of the machine. Once the run winds down, a grading that would have to wait
+    /// fails instead: a queue of hundreds would delay the end of the run for hours.
     pub(crate) async fn share(&self) -> Result<Share, Fault> {
         if let Some(share) = self.capacity.try_take(self.reserved) {
             return Ok(share);
@@ -139,7 +139,8 @@ impl GradingSandbox<'_> {
         closed(sandbox, frozen).await
     }
 
-    /// Every test of the repository that passes on the unmasked source. The caller holds a share of the machine.
+    /// Returns every test of the repository that passes on the unmasked source. The caller must
+    /// hold a share of the machine.
     pub(crate) async fn suite(&self, task: &Task) -> Result<Vec<String>, Fault> {
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
         let found = tokio::select! {
@@ -149,7 +150,7 @@ impl GradingSandbox<'_> {
         closed(sandbox, found).await
     }
 
-    /// The wrong expectations that make the task impossible.
+    /// Returns the wrong expectations that make the task impossible.
     pub(crate) async fn mistakes(&self, task: &Task) -> Result<Vec<Impossible>, Fault> {
         let _share = self.share().await?;
         let Ready { sandbox, hidden } = self.open(task, Purpose::Testing).await?;
@@ -160,7 +161,7 @@ impl GradingSandbox<'_> {
         closed(sandbox, found).await
     }
 
-    /// Adds the environment's record to a grading.
+    /// Adds the environment record to a grading.
     pub(crate) fn named(&self, mut graded: Graded, task: &Task) -> Graded {
         let record = environment_record(self.environment, task, self.limits);
         graded.verdict.environment = Some(record);
@@ -177,18 +178,19 @@ impl GradingSandbox<'_> {
         let prepared = prepared_environment(self.backend, self.environment, self.findings);
         let options = GradeOptions { hidden, prepared: Some(prepared), ..options.clone() };
         let (graded, counts) = {
-            let again = Again { handle: self, task };
+            let again = RegradeSandboxes { handle: self, task };
             let grading =
                 proctor_grade::grade_with(sandbox.handle(), Some(&again), task, patch, &options);
             let graded = Box::pin(grading);
-            self.looked_at(sandbox.as_ref(), graded).await
+            self.with_counts(sandbox.as_ref(), graded).await
         };
         let noise = noise(counts, None, None)?;
         closed(sandbox, graded.map(|graded| measured(graded, STRICT, noise))).await
     }
 
-    /// Grades and leaves the sandbox as the tests left it. The caller already has the result.
-    pub(crate) async fn left_open(
+    /// Grades a patch and returns the sandbox as the tests left it. The verdict is dropped because
+    /// the caller already has it.
+    pub(crate) async fn grade_and_keep_open(
         &self,
         task: &Task,
         patch: &[u8],
@@ -215,26 +217,27 @@ impl GradingSandbox<'_> {
         let options = GradeOptions { hidden, ..options.clone() };
         let (run, counts) = {
             let run = Box::pin(run_official(sandbox.handle(), task, patch, &options));
-            self.looked_at(sandbox.as_ref(), run).await
+            self.with_counts(sandbox.as_ref(), run).await
         };
         let noise = noise(counts, None, None)?;
         closed(sandbox, run.map(|run| run.map(|run| (run, noise)))).await
     }
 
-    /// Grades unless the run is cancelled, and reads the sandbox's counters before and after. The
-    /// future is boxed: a grading's is so large that moving it would overflow a thread's stack.
-    pub(crate) async fn looked_at<T>(
+    /// Grades unless the run is cancelled, and reads the sandbox's counters before and after. Pass
+    /// a boxed future: a grading future is so large that moving it would overflow a thread's
+    /// stack.
+    pub(crate) async fn with_counts<T>(
         &self,
         sandbox: &dyn Sandbox,
         grades: impl Future<Output = Result<T, Fault>>,
     ) -> (Result<T, Fault>, SandboxCounts) {
-        let looks = Looks::new(sandbox);
-        looks.begin().await;
+        let delta = CounterDelta::new(sandbox);
+        delta.begin().await;
         let graded = tokio::select! {
             graded = grades => graded,
             () = self.cancel.told() => Err(Cancel::fault()),
         };
-        (graded, looks.end().await.unwrap_or_default())
+        (graded, delta.end().await.unwrap_or_default())
     }
 
     pub(crate) async fn open(&self, task: &Task, purpose: Purpose<'_>) -> Result<Ready, Fault> {
@@ -251,32 +254,32 @@ impl GradingSandbox<'_> {
     }
 }
 
-/// The sandboxes of second starts. They use the first sandbox's share, which is idle by then.
-struct Again<'s, 'a> {
+/// Opens sandboxes for regrading. They use the first sandbox's share, which is idle by then.
+struct RegradeSandboxes<'s, 'a> {
     handle: &'s GradingSandbox<'a>,
     task: &'s Task,
 }
 
 #[async_trait]
-impl FreshSandboxes for Again<'_, '_> {
+impl FreshSandboxes for RegradeSandboxes<'_, '_> {
     async fn open(&self) -> Result<Box<dyn Sandbox>, Fault> {
         Ok(self.handle.open(self.task, Purpose::Testing).await?.sandbox)
     }
 }
 
-/// Returns a sandbox that has the files and commands that its task names; closes one that does not.
+/// Checks that the sandbox has the files and commands that its task names. Closes it if not.
 pub(crate) async fn with_named(mut ready: Ready, task: &Task) -> Result<Ready, Fault> {
     match proctor_setup::check_named(ready.sandbox.handle(), task).await {
         Ok(()) => Ok(ready),
         Err(fault) => {
-            // Report the first fault, not this one.
+            // Report the first fault, not a failure to close.
             let _ = ready.sandbox.close().await;
             Err(fault)
         }
     }
 }
 
-/// Closes a sandbox after any result. The result is returned even if closing fails.
+/// Closes a sandbox and returns `found`, even if closing fails.
 pub(crate) async fn closed<T>(
     mut sandbox: Box<dyn Sandbox>,
     found: Result<T, Fault>,
@@ -287,9 +290,9 @@ pub(crate) async fn closed<T>(
     found
 }
 
-/// Grades a trial's patch once. It uses a cached verdict if there is one. If only unreliable tests
-/// failed and the run asks for it, it repeats the grading and takes a vote. Also returns whether
-/// tests ran.
+/// Grades a trial's patch once, or returns the cached verdict. If only unreliable tests failed and
+/// the run uses voting, repeats the grading and takes the majority. Also returns whether tests
+/// ran.
 pub(crate) async fn grade_trial(
     context: &RunContext,
     id: &TrialId,
@@ -303,7 +306,7 @@ pub(crate) async fn grade_trial(
     }
     let backend = context.backend(arm.sandbox.kind)?;
     let nothing = BTreeSet::new();
-    // A certificate refers to the task as written.
+    // Certificates refer to the task as written, so use its digest from before preparation.
     let unreliable = context.unreliable.get(&planned.task.digest()).unwrap_or(&nothing);
     let TrialEnvironment { planned, environment, findings } =
         context.environment(id, planned, arm).await?;
@@ -355,8 +358,8 @@ pub(crate) async fn grade_trial(
     Ok((graded, true))
 }
 
-/// Names everything in a sandbox that a result depends on, besides its limits: the base, the
-/// preparation, and what is hidden.
+/// Returns a key for everything in a sandbox that affects a result, except its limits: the base,
+/// the preparation and the hidden files.
 pub(crate) fn prepared_environment(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -367,7 +370,7 @@ pub(crate) fn prepared_environment(
     sha256_hex(parts.join("\n").as_bytes())
 }
 
-/// The part of a grading's evidence that the task itself causes.
+/// Returns the part of a grading's evidence that the task itself causes.
 async fn expected(
     context: &RunContext,
     handle: &GradingSandbox<'_>,
@@ -382,7 +385,7 @@ async fn expected(
     context.frozen.expected(handle, task, (patch, graded), options).await
 }
 
-/// Whether at least one test failed and all failed tests are in `unreliable`.
+/// Whether tests failed and all of them are in `unreliable`.
 fn only_failed_by(verdict: &Verdict, unreliable: &BTreeSet<String>) -> bool {
     let failed = || verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed);
     !verdict.resolved && failed().next().is_some() && failed().all(|id| unreliable.contains(id))

@@ -1,8 +1,8 @@
-//! Conditions that would stop every further trial. The rest of the plan is not started and waits
-//! for a `resume`.
+//! Halts: conditions that would stop every further trial. The rest of the plan is not started and
+//! waits for a `resume`.
 //!
-//! Without halts, every trial would use up its tries to find out that the disk is full or the
-//! engine is gone. The gateway halts models, because it sees each request.
+//! Without halts, every trial would use up its tries only to find that the disk is full or the
+//! engine is gone. The gateway halts models itself, because it sees each request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ enum Scope {
     Run,
 }
 
-/// Where a trial runs; this determines its scopes.
+/// Where a trial runs, which determines its scopes.
 #[derive(Debug, Clone)]
 pub(crate) struct Affected {
     pub(crate) back_end: SandboxKind,
@@ -54,14 +54,14 @@ pub struct Halt {
     pub waiting: usize,
 }
 
-/// Shared by all trials of a run. A `resume` starts with none.
+/// Shared by all trials of a run. A `resume` starts with no halts.
 #[derive(Debug, Default)]
 pub struct Halts(Mutex<ScopeHalts>);
 
 #[derive(Debug, Default)]
 struct ScopeHalts {
     halted: BTreeMap<Scope, Halt>,
-    /// The trials that met a fault since the last success in the scope.
+    /// The trials (for builds, tasks) that faulted since the last success in each scope.
     met: BTreeMap<Scope, BTreeSet<String>>,
 }
 
@@ -70,12 +70,13 @@ impl Halts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a fault that ended a trial and halts each scope that reached its limit.
+    /// Counts a fault that ended a trial. Halts each scope that reaches its limit.
     pub(crate) fn note(&self, policy: &FaultPolicy, affected: &Affected, fault: &Fault) {
         let mut state = self.lock();
         for counts in policy.counts(fault) {
             let scope = affected.scope(counts.scope);
-            // One bad environment says nothing about others, however many trials wait for it.
+            // Count builds by task: one bad environment says nothing about others, however many
+            // trials wait for it.
             let witness =
                 if counts.scope == ScopeKind::Builds { &affected.task } else { &affected.trial };
             let met = state.met.entry(scope.clone()).or_default();
@@ -87,12 +88,13 @@ impl Halts {
         }
     }
 
-    /// Clears the fault count: an operation in this scope succeeded.
-    pub(crate) fn well(&self, affected: &Affected, kind: ScopeKind) {
+    /// Clears the fault count, because an operation in this scope succeeded.
+    pub(crate) fn clear_faults(&self, affected: &Affected, kind: ScopeKind) {
         self.lock().met.remove(&affected.scope(kind));
     }
 
-    /// Why a trial must not be started or retried. `built`: its environment exists.
+    /// Returns why a trial must not be started or retried. `built`: its environment exists, so
+    /// halted builds do not matter.
     pub(crate) fn of(&self, affected: &Affected, built: bool) -> Option<Fault> {
         self.find(affected, built).map(|(_, fault)| fault)
     }
@@ -116,7 +118,7 @@ impl Halts {
         true
     }
 
-    /// Every halt; the widest comes last.
+    /// Returns every halt, with the widest scope last.
     pub fn all(&self) -> Vec<Halt> {
         self.lock().halted.values().cloned().collect()
     }
@@ -139,19 +141,19 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_is_halted_by_so_many_in_a_row_and_no_other_with_it() {
+    fn consecutive_faults_halt_only_their_scope() {
         let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
         let broken = fault(Layer::Sandbox, Cause::Other);
         let affected = at(NATIVE, "t", "1");
         halts.note(&policy, &affected, &broken);
         halts.note(&policy, &affected, &broken);
         halts.note(&policy, &at(NATIVE, "t", "2"), &broken);
-        assert!(halts.of(&affected, true).is_none(), "one trial is one witness");
-        halts.well(&affected, ScopeKind::BackEnd);
+        assert!(halts.of(&affected, true).is_none(), "a trial counts once");
+        halts.clear_faults(&affected, ScopeKind::BackEnd);
         for trial in ["3", "4"] {
             halts.note(&policy, &at(NATIVE, "t", trial), &broken);
         }
-        assert!(halts.of(&affected, true).is_none(), "the count began anew");
+        assert!(halts.of(&affected, true).is_none(), "the count restarted");
         halts.note(&policy, &at(NATIVE, "u", "5"), &broken);
         assert_eq!(halts.of(&affected, true), Some(broken));
         assert!(halts.of(&at(SandboxKind::Docker, "t", "6"), true).is_none());
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_are_halted_by_tasks_and_leave_what_is_built() {
+    fn failed_builds_of_several_tasks_halt_only_unbuilt_environments() {
         let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
         let line = fault(Layer::Environment, Cause::SetupLine);
         for trial in ["1", "2", "3", "4"] {
@@ -168,7 +170,7 @@ mod tests {
         }
         let other = at(NATIVE, "good", "5");
         assert!(halts.of(&at(NATIVE, "bad", "6"), false).is_some(), "the task itself waits");
-        assert!(halts.of(&other, false).is_none(), "one bad task is no bad registry");
+        assert!(halts.of(&other, false).is_none(), "one bad task does not halt all builds");
         for task in ["b", "c"] {
             halts.note(&policy, &at(NATIVE, task, task), &line);
         }
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_its_own_trial_meets_halts_nothing() {
+    fn trial_specific_faults_halt_nothing() {
         let (policy, halts) = (FaultPolicy::shipped().unwrap(), Halts::default());
         for trial in 0..9 {
             let trial = trial.to_string();

@@ -1,9 +1,9 @@
 //! Harbor tasks: what their format adds to a trial, and how their results are graded.
 //!
 //! A result is more than a patch, because the verifier may inspect the whole file system. The
-//! verifier runs in a fresh container that receives everything the agent changed, from the trial's
-//! record. No process of the agent runs there, and the agent never saw `/tests` or the rewards
-//! directory.
+//! verifier runs in a fresh container. Everything that the agent changed is copied there from the
+//! trial's record. None of the agent's processes run in that container, and the agent never saw
+//! `/tests` or the rewards directory.
 
 mod artifacts;
 mod network;
@@ -44,7 +44,7 @@ use crate::{
     restore::restore,
 };
 
-/// The key of a note: the verifier's findings in the agent's own container.
+/// Note key: the verifier's findings in the agent's own container.
 pub const IN_PLACE: &str = "verified in place";
 
 /// Path of the reference solution in a sandbox.
@@ -56,7 +56,7 @@ fn harbor_of(task: &Task) -> Result<&Harbor, Fault> {
     })
 }
 
-/// The arm's budget, lowered to the task's own limit on the agent's time.
+/// Returns the arm's budget, capped at the task's own limit on the agent's time.
 pub(crate) fn budget_of(arm: &Arm, task: &Task) -> Budget {
     let mut budget = arm.budget.clone();
     if let Some(limit) = task.harbor.as_ref().and_then(|harbor| harbor.agent_seconds) {
@@ -65,15 +65,15 @@ pub(crate) fn budget_of(arm: &Arm, task: &Task) -> Budget {
     budget
 }
 
-/// The network of the reference solution, which is the task's. Every other agent has its arm's
-/// network.
+/// Returns the task's network for the reference solution. `None` for other agents, which use their
+/// arm's network.
 pub(crate) fn agent_network(arm: &Arm, task: &Task) -> Option<NetworkPolicy> {
     let harbor = task.harbor.as_ref().filter(|_| arm.scaffold == "gold")?;
     Some(policy_of(&harbor.agent_network, arm))
 }
 
-/// The limits for state outside the work directory of such a trial. Grading starts from all of that
-/// state.
+/// Returns the limits for state outside the work directory of a Harbor trial. They are generous
+/// because grading starts from all of that state.
 pub(crate) fn outside_limits(own: OutsideLimits) -> Result<OutsideLimits, Fault> {
     let rules = Rules::get().map_err(|why| Fault::new(Layer::Setup, why))?;
     let mb = |mb: u64| mb.saturating_mul(1 << 20);
@@ -91,15 +91,16 @@ pub(crate) async fn prepare(handle: &SandboxHandle) -> Result<(), Fault> {
     made.map_err(|error| error.fault("creating the log folders"))
 }
 
-/// The variables of the reference solution; `None` for a task without one.
+/// Returns the environment variables of the reference solution; `None` if the task has no
+/// solution.
 pub(crate) fn solution_env(task: &Task) -> Result<Option<Vec<(String, String)>>, Fault> {
     let Some(env) = task.harbor.as_ref().and_then(|harbor| harbor.solution.as_ref()) else {
         return Ok(None);
     };
-    filled(task, "solution.env", env).map(Some)
+    resolved_env(task, "solution.env", env).map(Some)
 }
 
-fn filled(
+fn resolved_env(
     task: &Task,
     key: &str,
     env: &BTreeMap<String, String>,
@@ -113,7 +114,7 @@ fn filled(
 }
 
 /// Copies the reference solution into a sandbox.
-pub(crate) async fn lay_solution(
+pub(crate) async fn copy_solution(
     handle: &SandboxHandle,
     task: &Task,
     base_dir: &Path,
@@ -123,7 +124,8 @@ pub(crate) async fn lay_solution(
     laid.map_err(|error| error.fault("copying the solution"))
 }
 
-/// The files of the task's directory. Its content must match what the run was planned with.
+/// Returns the files in a folder of the task's directory. The directory must not have changed
+/// since planning.
 fn inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fault> {
     let wrong = |why: String| {
         let what = format!("{}: {}: {why}", task.id, base_dir.display());
@@ -137,9 +139,9 @@ fn inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fa
     folder.inputs(name).map_err(wrong)
 }
 
-/// Runs the verifier in a sandbox that holds the agent's result. The log ends with the verifier's
-/// network requests.
-async fn verified(
+/// Runs the verifier in a sandbox that contains the agent's result. The verifier's network
+/// requests are appended to its log.
+async fn run_verifier(
     context: &RunContext,
     (arm, task, base_dir): (&Arm, &Task, &Path),
     handle: &Arc<SandboxHandle>,
@@ -152,7 +154,7 @@ async fn verified(
     let ledger = Arc::clone(&requests) as Arc<dyn Ledger>;
     let policy = policy_of(&harbor.verifier.network, arm);
     let network = SandboxNetwork::of_verifier(context, &policy, task, handle, ledger).await?;
-    let mut env = filled(task, "verifier.env", &harbor.verifier.env)?;
+    let mut env = resolved_env(task, "verifier.env", &harbor.verifier.env)?;
     env.extend(network.env()?);
     let verification = Verification { task, tests: &tests, env: &env, shared, bundled };
     let graded = verify(handle, &verification).await;
@@ -173,7 +175,7 @@ async fn verified(
     Ok(graded)
 }
 
-/// Whether a verifier that gave no reward reports no test either.
+/// Whether the verifier gave no reward and ran no test.
 fn ran_nothing(graded: &Graded) -> Result<bool, Fault> {
     let rules = Rules::get().map_err(|why| Fault::new(Layer::Grade, why))?;
     let Graded { verdict, log, .. } = graded;
@@ -183,22 +185,22 @@ fn ran_nothing(graded: &Graded) -> Result<bool, Fault> {
 }
 
 /// Runs the verifier in the agent's container after the last snapshot and notes its findings. This
-/// happens if the run asks for it, and for a reference solution that left processes running, whose
-/// result may depend on them.
+/// happens if the run requests it, and for a reference solution that left processes running,
+/// because its result may depend on them.
 pub(crate) async fn verify_in_place(
     context: &RunContext,
     (arm, task, base_dir): (&Arm, &Task, &Path),
     handle: &Arc<SandboxHandle>,
     recorder: &Recorder,
 ) -> Result<(), Fault> {
-    // A separate verifier never sees that container.
+    // A separate verifier never has access to that container.
     if task.harbor.as_ref().is_none_or(|harbor| harbor.verifier.separate.is_some()) {
         return Ok(());
     }
     if !(context.harbor_shared || (arm.scaffold == "gold" && has_processes(handle).await)) {
         return Ok(());
     }
-    let found = match verified(context, (arm, task, base_dir), handle, true).await {
+    let found = match run_verifier(context, (arm, task, base_dir), handle, true).await {
         Ok(graded) => json!({ "verdict": graded.verdict, "log": recorder.blob(&graded.log)? }),
         Err(fault) => json!({ "fault": fault }),
     };
@@ -210,9 +212,9 @@ async fn has_processes(handle: &SandboxHandle) -> bool {
     handle.ping().await.is_ok_and(|(processes, _)| processes > 0)
 }
 
-/// What a trial's record says about its end.
+/// The final state of a trial according to its record.
 #[derive(Default)]
-struct Recorded {
+struct FinalState {
     tree: Option<String>,
     outside: Option<OutsideState>,
     /// The hash of the patch.
@@ -221,7 +223,7 @@ struct Recorded {
     in_place: Option<Value>,
 }
 
-impl Recorded {
+impl FinalState {
     fn read(dir: &TrialDir) -> Result<Self, Fault> {
         let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
         if let Some(lost) = reading.lost() {
@@ -236,7 +238,7 @@ impl Recorded {
                     found.tree = Some(snapshot);
                     found.outside = outside.map(OutsideState::Kept);
                 }
-                // The first snapshot precedes the end of set-up.
+                // Ignore the first snapshot, which precedes the end of set-up.
                 Event::SnapshotTaken { snapshot, outside, .. } if found.tree.is_some() => {
                     found.tree = Some(snapshot);
                     found.outside = outside;
@@ -252,9 +254,9 @@ impl Recorded {
     }
 }
 
-/// What is copied into a fresh container before the verifier runs.
+/// The agent's result, which is copied into a fresh container before the verifier runs.
 enum VerifierInput<'a> {
-    /// A prediction from outside consists of a patch only.
+    /// A prediction that was imported and not recorded: only a patch.
     Patch(&'a [u8]),
     Recorded {
         tree: String,
@@ -262,9 +264,13 @@ enum VerifierInput<'a> {
     },
 }
 
-fn state<'a>(task: &Task, recorded: Recorded, patch: &'a [u8]) -> Result<VerifierInput<'a>, Fault> {
+fn state<'a>(
+    task: &Task,
+    recorded: FinalState,
+    patch: &'a [u8],
+) -> Result<VerifierInput<'a>, Fault> {
     let fault = |what: String| {
-        // This affects only one trial; other trials of the task continue.
+        // Lasting, because retrying cannot help. Other trials of the task continue.
         Fault::new(Layer::Grade, format!("{}: {what}", task.id)).lasting()
     };
     let Some(tree) = recorded.tree else { return Ok(VerifierInput::Patch(patch)) };
@@ -311,11 +317,11 @@ pub(crate) async fn grade(
     let (limits, reserved) = (limits_of(arm, task), reserved_of(arm, task));
     let dir = context.run.trial_path(id);
     let blobs = context.run.blobs_of(&dir);
-    let recorded = Recorded::read(&dir)?;
+    let recorded = FinalState::read(&dir)?;
     if context.harbor_shared
         && let Some(found) = &recorded.in_place
     {
-        let mut graded = noted(found, &blobs)?;
+        let mut graded = graded_from_note(found, &blobs)?;
         graded.verdict.environment = Some(environment_record(&environment, task, &limits));
         return Ok(graded);
     }
@@ -335,10 +341,10 @@ pub(crate) async fn grade(
     let (graded, counts) = {
         let inside = Arc::clone(sandbox.handle());
         let grades = async {
-            lay(&inside, &agent, &state, &blobs).await?;
-            verified(context, (arm, task, &planned.base_dir), &inside, false).await
+            copy_result(&inside, &agent, &state, &blobs).await?;
+            run_verifier(context, (arm, task, &planned.base_dir), &inside, false).await
         };
-        handle.looked_at(sandbox.as_ref(), Box::pin(grades)).await
+        handle.with_counts(sandbox.as_ref(), Box::pin(grades)).await
     };
     let noise = noise(counts, None, None)?;
     let graded = closed(sandbox, graded.map(|graded| measured(graded, STRICT, noise))).await?;
@@ -347,8 +353,8 @@ pub(crate) async fn grade(
     Ok(graded)
 }
 
-/// The task for a separate verifier: with the verifier's environment and name. `None` for a shared
-/// one.
+/// Returns the task of a separate verifier, with the verifier's environment and ID. `None` if the
+/// verifier shares the agent's environment.
 fn verifier_task(task: &Task) -> Option<Task> {
     let harbor = task.harbor.as_ref()?;
     let separate = harbor.verifier.separate.as_ref()?;
@@ -368,7 +374,7 @@ fn verifier_task(task: &Task) -> Option<Task> {
 }
 
 /// Copies the agent's result into a fresh container.
-async fn lay(
+async fn copy_result(
     handle: &Arc<SandboxHandle>,
     task: &Task,
     state: &VerifierInput<'_>,
@@ -395,7 +401,7 @@ async fn lay(
         VerifierInput::Patch(patch) => match apply_parts(handle, &workdir, patch, owner).await {
             Ok(_) => Ok(()),
             Err(ApplyError::SandboxHandle(error)) => Err(error.fault("applying the patch")),
-            // A patch that does not apply changes nothing; the verifier judges that.
+            // A patch that does not apply changes nothing. The verifier judges the result.
             Err(ApplyError::Patch(_)) => Ok(()),
         },
         VerifierInput::Recorded { tree, outside } => {
@@ -409,9 +415,9 @@ async fn lay(
 }
 
 /// Reads the verifier's findings in the agent's own container from the record.
-fn noted(found: &Value, blobs: &Blobs) -> Result<Graded, Fault> {
+fn graded_from_note(found: &Value, blobs: &Blobs) -> Result<Graded, Fault> {
     let damaged = |why: String| {
-        Fault::new(Layer::Record, format!("the note of the verifier's run: {why}")).lasting()
+        Fault::new(Layer::Record, format!("invalid note about the verifier's run: {why}")).lasting()
     };
     if let Some(fault) = found.get("fault") {
         let fault: Fault =
@@ -474,7 +480,7 @@ mod tests {
             (verifier.environment.image.as_deref(), verifier.workdir.as_str()),
             (Some("v"), "")
         );
-        assert_ne!(verifier.id, task.id, "environments are known by their task");
+        assert_ne!(verifier.id, task.id, "environments are cached by task ID");
         let entry = |path: &str, link: Option<&str>| SnapEntry {
             path: path.into(),
             kind: if link.is_some() { EntryKind::Link } else { EntryKind::File },
@@ -514,13 +520,16 @@ mod tests {
     #[test]
     fn incompletely_recorded_result_is_a_fault() {
         let task = task(json!({"digest": ""}));
-        let recorded = |outside, patch: &[u8]| Recorded {
+        let recorded = |outside, patch: &[u8]| FinalState {
             tree: Some("t".into()),
             outside,
             patch: Some(Blobs::hash(patch)),
             in_place: None,
         };
-        assert!(matches!(state(&task, Recorded::default(), b"p"), Ok(VerifierInput::Patch(b"p"))));
+        assert!(matches!(
+            state(&task, FinalState::default(), b"p"),
+            Ok(VerifierInput::Patch(b"p"))
+        ));
         let kept = recorded(Some(OutsideState::Kept("d".into())), b"p");
         assert!(matches!(
             state(&task, kept, b"p"),

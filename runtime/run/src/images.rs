@@ -1,7 +1,8 @@
-//! Checks before the first trial whether the plan's images are present or can be pulled.
+//! Checks before the first trial whether the plan's images are present locally or can be pulled.
 //!
-//! Nothing is downloaded or rejected: a registry that is unavailable now may respond when the image
-//! is needed. A trial whose image is unavailable then ends in an environment fault, as usual.
+//! Nothing is downloaded or rejected, because a registry that is unavailable now may respond when
+//! the image is needed. A trial whose image is still unavailable then ends in an environment
+//! fault, as usual.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,13 +17,13 @@ use tokio::time::timeout;
 
 use crate::{Plan, RunContext};
 
-/// Concurrent image checks.
+/// Number of concurrent image checks.
 const AT_ONCE: usize = 8;
 
-/// Maximum number of images that are named; the others are counted.
+/// Maximum number of images to name. The rest are only counted.
 const NAMED: usize = 5;
 
-/// The lines to show. `seconds` is the limit for all images together.
+/// Returns the lines to show. `seconds` is the time limit for all images together.
 pub(crate) async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Vec<String> {
     let wanted = wanted(context, plan);
     let asked = stream::iter(&wanted).map(|((kind, image), tasks)| async move {
@@ -42,21 +43,21 @@ pub(crate) async fn lines(context: &RunContext, plan: &Plan, seconds: f64) -> Ve
     let limit = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     let in_time = timeout(limit, all).await.is_ok();
     drop(asked);
-    let mut lines = told(found);
+    let mut lines = summary_lines(found);
     if !in_time {
         lines.push(format!("could not check all images within {seconds} s; continuing"));
     }
     lines
 }
 
-/// The images of waiting trials, and their tasks.
+/// Returns the images of pending trials, each with its tasks.
 fn wanted(context: &RunContext, plan: &Plan) -> BTreeMap<(SandboxKind, String), BTreeSet<String>> {
     let mut wanted: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
     for (id, planned, arm) in plan.chosen() {
         if context.run.trial_path(&id).verdict().exists() {
             continue;
         }
-        // Environment errors are reported by their own check.
+        // Ignore invalid environments here; another check reports them.
         if let Ok(Base::Image(image)) = base_of(&planned.task, &planned.base_dir) {
             let key = (arm.sandbox.kind, image);
             wanted.entry(key).or_default().insert(planned.task.id.to_string());
@@ -65,7 +66,7 @@ fn wanted(context: &RunContext, plan: &Plan) -> BTreeMap<(SandboxKind, String), 
     wanted
 }
 
-fn told(found: Vec<(&String, usize, Result<ImagePlace, Fault>)>) -> Vec<String> {
+fn summary_lines(found: Vec<(&String, usize, Result<ImagePlace, Fault>)>) -> Vec<String> {
     let all = found.len();
     let in_registry = |place: &Result<ImagePlace, Fault>| matches!(place, Ok(ImagePlace::Registry));
     let pulled = found.iter().filter(|(.., place)| in_registry(place)).count();
@@ -83,8 +84,8 @@ fn told(found: Vec<(&String, usize, Result<ImagePlace, Fault>)>) -> Vec<String> 
     }
     if let Some(more) = missing.len().checked_sub(NAMED).filter(|more| *more > 0) {
         lines.push(format!(
-            "and {} more that are neither local nor reachable",
-            plural(more, "image")
+            "and {} that are neither local nor reachable",
+            plural(more, "more image")
         ));
     }
     lines
@@ -97,10 +98,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn told_lists_only_images_that_are_not_local() {
+    fn summary_lists_only_images_that_are_not_local() {
         let names: Vec<String> = (0..8).map(|number| format!("i{number}")).collect();
-        assert!(told(vec![(&names[0], 3, Ok(ImagePlace::Here))]).is_empty());
-        let lines = told(vec![
+        assert!(summary_lines(vec![(&names[0], 3, Ok(ImagePlace::Here))]).is_empty());
+        let lines = summary_lines(vec![
             (&names[0], 1, Ok(ImagePlace::Here)),
             (&names[1], 1, Ok(ImagePlace::Registry)),
             (&names[2], 2, Err(Fault::new(Layer::Environment, "image i2 is gone").hint("load it"))),
@@ -108,8 +109,8 @@ mod tests {
         assert_eq!(lines[0], "1 of 3 images will be pulled");
         assert!(lines[1].starts_with("2 tasks: ") && lines[1].contains("load it"), "{lines:?}");
         let gone = |name| (name, 1, Err(Fault::new(Layer::Environment, "gone")));
-        let lines = told(names.iter().map(gone).collect());
+        let lines = summary_lines(names.iter().map(gone).collect());
         assert_eq!(lines.len(), NAMED + 1);
-        assert!(lines[NAMED].starts_with("and 3 images"), "{lines:?}");
+        assert!(lines[NAMED].starts_with("and 3 more images"), "{lines:?}");
     }
 }

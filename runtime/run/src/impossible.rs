@@ -1,4 +1,4 @@
-//! The expectations of a task's tests that can be made wrong, so that only a cheat can pass.
+//! Finds test expectations that can be changed so that only a cheating agent can pass.
 
 use proctor_types::{Arm, Fault, Impossible, TrialId};
 
@@ -8,11 +8,11 @@ use crate::{
     patience::TrialEnvironment,
 };
 
-/// The wrong expectations, each of which makes the trial's task impossible; best first. Nothing is
+/// Returns wrong expectations, best first. Each one makes the trial's task impossible. Nothing is
 /// recorded.
 ///
 /// # Errors
-/// Any fault that grading can meet.
+/// Any fault that can occur while grading.
 pub async fn variants(
     context: &RunContext,
     id: &TrialId,

@@ -1,4 +1,5 @@
-//! Decides what `resume` does with an interrupted trial: `configs/interrupted.toml`.
+//! Decides what `resume` does with an interrupted trial, as configured in
+//! `configs/interrupted.toml`.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +32,11 @@ impl Interrupted {
     }
 }
 
-/// Whether an interrupted trial of the scaffold continues where it was.
+/// Whether an interrupted trial of the scaffold can be resumed.
 ///
 /// # Errors
 /// The built-in table cannot be read.
-pub(crate) fn goes_on(scaffold: &dyn Scaffold) -> Result<bool, Fault> {
+pub(crate) fn can_resume(scaffold: &dyn Scaffold) -> Result<bool, Fault> {
     Ok(scaffold.goes_on() && Interrupted::of(scaffold.name())? == Interrupted::Continue)
 }
 
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loops_of_the_host_go_on_and_others_begin_anew() {
+    fn host_loops_continue_and_other_scaffolds_restart() {
         for (scaffold, then) in [
             ("tools", Interrupted::Continue),
             ("bash", Interrupted::Continue),

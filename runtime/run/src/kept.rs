@@ -1,4 +1,4 @@
-//! Model calls outside of trials, recorded in a JSON lines file and in blobs.
+//! Records model calls outside of trials in a JSON Lines file and blobs.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use serde_json::{Map, json};
 
 /// Appends events to a file, one per line, and stores bodies as blobs.
 pub struct Kept {
-    /// The file's name, for errors.
+    /// File name for error messages.
     pub name: &'static str,
     pub file: Arc<Mutex<File>>,
     pub blobs: Blobs,

@@ -1,5 +1,5 @@
-//! Finds copies of a task's hidden content in each layer. Each layer is scanned once, before any
-//! trial's clock starts.
+//! Finds copies of a task's hidden content in each layer. Each layer is scanned once, before the
+//! clock of any trial starts.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -22,7 +22,8 @@ impl LeakChecks {
         Self { folder, checks: Memo::default() }
     }
 
-    /// The leak check of a task's layer. The first caller opens a sandbox for it; the others wait.
+    /// Returns the leak check of a task's layer. The first caller opens a sandbox for it; the
+    /// others wait.
     pub async fn get(
         &self,
         backend: &dyn Backend,
@@ -31,13 +32,14 @@ impl LeakChecks {
         limits: &SandboxSpec,
         policy: &FaultPolicy,
     ) -> Result<Arc<LayerFindings>, Fault> {
-        // The grader version determines how tools are inspected.
+        // Part of the key because the grader version determines how tools are inspected.
         let place = format!("{} {GRADER}", environment.digest);
         let look = async || find_leaks(backend, environment, task, limits).await;
         self.kept(backend, &place, task, policy, look).await
     }
 
-    /// The leak check of a sandbox that is not the task's own. `place` identifies its content.
+    /// Returns the leak check of a sandbox other than the task's own. `place` identifies its
+    /// content.
     pub(crate) async fn own(
         &self,
         backend: &dyn Backend,

@@ -1,5 +1,6 @@
-//! Runs plans. An [`Execution`] carries out a plan in its run directory; it can be killed at any moment
-//! and continued. Below it is the life of a trial: set up, run, record, collect, grade.
+//! Runs plans. An [`Execution`] runs a plan in its run directory. It can be killed at any moment
+//! and resumed later. The remaining modules cover a trial's lifecycle: set up, run, record,
+//! collect, grade.
 
 mod cancel;
 mod capacity;
@@ -52,13 +53,13 @@ mod wide;
 
 pub use cancel::Cancel;
 pub use capacity::{Capacity, Share};
-pub use comparing::Comparing;
-pub use dispatcher::{Before, Dispatched, End, dispatch};
+pub use comparing::ComparisonLimit;
+pub use dispatcher::{DispatchedTrial, End, RecordedState, dispatch};
 pub use drive::{LEAK_NOTE, limits_of};
 pub use environments::Environments;
 pub use error::RunError;
 pub use execution::{
-    Ended, Execution, Flakes, Grading, Handle, Held, KnownTrial, Opened, Running, capacity,
+    Ended, Execution, Flakes, Grading, Handle, HeldTrials, KnownTrial, Opened, Running, capacity,
     known_trials,
 };
 pub use fault_policy::FaultPolicy;
@@ -73,16 +74,16 @@ pub use kept::Kept;
 pub use leak_checks::LeakChecks;
 pub use moment::{Moment, open_at};
 pub use outside::OutsideLimits;
-pub use plan::{Plan, PlannedTask, Until, longest, met};
+pub use plan::{Plan, PlannedTask, Until, longest, task_for_arm};
 pub use prediction::{Taken, record_prediction};
 pub use prefix_grading::grade_prefix;
 pub use prefixes::{PrefixBudget, Prefixes};
-pub use preflight::{Hear, Preflight};
+pub use preflight::{Preflight, PreflightSink};
 pub use progress::{Doing, Progress};
 pub use run_context::RunContext;
 pub use shared::{SharedMeters, shared_rates};
 pub use start_tree::start_of;
-pub(crate) use statement::given;
-pub use statement::{has_interfaces, shown_tests, untold_hints};
+pub(crate) use statement::apply_statement;
+pub use statement::{has_interfaces, missing_hints, shown_tests};
 pub use trial::{TrialEnd, run_trial};
 pub use verdicts::Verdicts;

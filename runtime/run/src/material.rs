@@ -1,16 +1,15 @@
-//! What a benchmark provides for a task besides its statement, for scaffolds that build their own
-//! prompt.
+//! Task material beyond the statement, for scaffolds that build their own prompt.
 
 use proctor_official::OfficialPolicy;
 use proctor_patch::{Body, FilePatch, Patch, Side, gold_of};
 use proctor_scaffold_api::{Gold, GoldFile, Material};
 use proctor_types::{Fault, Layer, Task};
 
-/// Markers of FEA-Bench's request within its statement, without the definitions.
+/// Markers around FEA-Bench's request within its statement. The definitions lie outside.
 const REQUEST: [&str; 2] = ["<request>", "</request>"];
 
-/// The material of a task. It contains the gold patch's paths and signatures but no line of its
-/// files.
+/// Returns a task's material. It contains the gold patch's paths and signatures but no other lines
+/// of its files.
 ///
 /// # Errors
 /// The mask cannot be reversed.
@@ -25,7 +24,7 @@ pub(crate) fn material_of(task: &Task) -> Result<Material, Fault> {
         kept.and_then(|kept| kept.text()).unwrap_or_default().to_owned()
     };
     let components = details.and_then(|details| details.new_components.get().cloned());
-    // Grading reports a policy that does not load.
+    // Ignore an invalid policy here; grading reports it.
     let policy = OfficialPolicy::of(task).ok().flatten();
     Ok(Material {
         repo: task.repo.clone(),
@@ -60,8 +59,8 @@ fn gold_facts(patch: &Patch) -> Gold {
     gold
 }
 
-/// The signatures in the lines that a patch adds, one line each. A definition that the patch also
-/// removes was only moved or changed.
+/// Returns the signatures in a patch's added lines, one line each. Skips definitions that the
+/// patch also removes, because those were only moved or changed.
 fn added(file: &FilePatch) -> Vec<String> {
     let Body::Text(hunks) = &file.body else { return Vec::new() };
     let side = |wanted: Side| {
@@ -83,7 +82,7 @@ fn added(file: &FilePatch) -> Vec<String> {
     side(Side::New).into_iter().filter(|signature| !kept.contains(&name(signature))).collect()
 }
 
-/// The signature that starts on the first of these lines, up to its colon.
+/// Returns the signature that starts on the first of these lines, up to its colon.
 fn signature(lines: &[String]) -> Option<String> {
     let first = lines.first()?;
     if !["def ", "async def ", "class "].iter().any(|word| first.starts_with(word)) {
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn material_lists_names_of_the_gold_patch() {
+    fn gold_facts_list_only_paths_and_signatures() {
         let patch = "diff --git a/p/a.py b/p/a.py\n--- a/p/a.py\n+++ b/p/a.py\n@@ -1,2 +1,7 @@\n x = 1\n-def old(a):\n\
             +def old(a, b):\n+async def f(\n+    a,  # one\n+    b: dict = {},\n+) -> int:\n+    return secret\n\
             diff --git a/p/new.md b/p/new.md\nnew file mode 100644\n--- /dev/null\n+++ b/p/new.md\n@@ -0,0 +1 @@\n+text\n";

@@ -1,4 +1,4 @@
-//! Opens a sandbox in the state that a trial had at some moment, for a person to inspect.
+//! Opens a sandbox in the state that a trial had at some moment, so that a user can inspect it.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::{
     trial::recorded_patch,
 };
 
-/// A moment of a trial.
+/// A point in time of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// Before the agent's first response.
     Begin,
-    /// After the tools of a step.
+    /// After this step's tool calls.
     After(u64),
     /// When the trial ended or was interrupted.
     End,
@@ -29,11 +29,11 @@ pub enum Moment {
     Graded,
 }
 
-/// Opens the sandbox and returns the task with the values from its image. The sandbox has the
-/// trial's limits and no network.
+/// Opens the sandbox. Returns it with the task, which includes the values from its image. The
+/// sandbox has the trial's limits and no network.
 ///
 /// # Errors
-/// Any fault that a trial can meet, a step that does not exist, or an incomplete record.
+/// Any fault that a trial can encounter, a step that does not exist, or an incomplete record.
 pub async fn open_at(
     context: &RunContext,
     id: &TrialId,
@@ -60,7 +60,7 @@ pub async fn open_at(
         };
         let frozen = context.frozen.get(&grading, task).await?;
         let options = proctor_grade::GradeOptions { frozen, ..context.grading.clone() };
-        let sandbox = grading.left_open(task, &patch, &options).await?;
+        let sandbox = grading.grade_and_keep_open(task, &patch, &options).await?;
         return Ok((sandbox, Arc::clone(&planned.task)));
     }
     let tree = match moment {
@@ -84,7 +84,7 @@ pub async fn open_at(
         prepare_for_driving(handle, task, &findings, &hidden, on_finding).await?;
         match &tree {
             None => Ok(()),
-            Some(tree) => made(context, &dir, handle, &planned, tree).await,
+            Some(tree) => restore_tree(context, &dir, handle, &planned, tree).await,
         }
     };
     match ready.await {
@@ -93,7 +93,7 @@ pub async fn open_at(
             Ok((sandbox, task))
         }
         Err(fault) => {
-            // Report the first fault, not this one.
+            // Report the first fault, not a failure to close.
             let _ = sandbox.close().await;
             Err(fault)
         }
@@ -109,7 +109,7 @@ fn tree_after(context: &RunContext, id: &TrialId, step: u64) -> Result<String, F
     Ok(point.tree().to_owned())
 }
 
-async fn made(
+async fn restore_tree(
     context: &RunContext,
     dir: &TrialDir,
     handle: &proctor_sandbox_api::SandboxHandle,

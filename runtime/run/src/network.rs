@@ -1,6 +1,6 @@
-//! The proxies of one trial: what a sandbox without a network can reach, and how.
+//! The proxies of one trial: which hosts a sandbox without a network can reach, and how.
 //!
-//! A proxy is a listener inside the sandbox. Its connections travel through the channel and are
+//! A proxy listens inside the sandbox. Its connections are forwarded over the sandbox channel and
 //! served here. The sandbox itself still has no network.
 
 use std::{net::Ipv4Addr, sync::Arc};
@@ -14,15 +14,15 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::{RunContext, egress_ledger::EgressLedger, harbor, recorder::Recorder, session::stop};
 
-/// Programs in the sandbox may read these files but not change them.
+/// Programs in the sandbox can read these files but not change them.
 const READABLE: u32 = 0o644;
 
-/// Open while the scaffold runs. After closing, the record holds everything that passed.
+/// The network while the scaffold runs. Once closed, the record contains all traffic.
 #[derive(Default)]
 pub(crate) struct SandboxNetwork {
     egress: Option<(u16, Arc<EgressProxy>)>,
     model: Option<(u16, GatewayServer)>,
-    serving: Vec<Serving>,
+    serving: Vec<ServerTask>,
 }
 
 /// A trial whose programs use a network.
@@ -30,7 +30,7 @@ pub(crate) struct NetworkUser<'a> {
     pub(crate) arm: &'a Arm,
     pub(crate) task: &'a Task,
     pub(crate) scaffold: &'a dyn Scaffold,
-    /// Absent: the arm has no model.
+    /// `None` if the arm has no model.
     pub(crate) gateway: Option<&'a Arc<TrialGateway>>,
     /// The task's sandbox.
     pub(crate) handle: &'a Arc<SandboxHandle>,
@@ -39,19 +39,19 @@ pub(crate) struct NetworkUser<'a> {
     pub(crate) recorder: &'a Arc<Recorder>,
 }
 
-/// Aborts its connections when dropped.
-struct Serving(JoinHandle<()>);
+/// A server task. Its connections are aborted on drop.
+struct ServerTask(JoinHandle<()>);
 
-impl Drop for Serving {
+impl Drop for ServerTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 impl SandboxNetwork {
-    /// Opens the egress proxy in the task's sandbox if the arm's network is not closed, and the
-    /// model endpoint if the scaffold asks for it. The endpoint is opened in the sandbox of the
-    /// scaffold's own program, or else in the task's.
+    /// Opens the egress proxy in the task's sandbox unless the arm's network is closed, and the
+    /// model endpoint if the scaffold needs it. The endpoint opens in the sandbox of the
+    /// scaffold's own program if there is one, otherwise in the task's sandbox.
     pub(crate) async fn open(context: &RunContext, user: NetworkUser<'_>) -> Result<Self, Fault> {
         let NetworkUser { arm, task, scaffold, gateway, handle, own, recorder } = user;
         let mut network = Self::default();
@@ -64,14 +64,14 @@ impl SandboxNetwork {
         let settings = arm.settings_table();
         if let (Some(rules), Some(gateway)) = (scaffold.model_endpoint(&settings), gateway) {
             let rules = serde_json::from_value(rules).map_err(|error| {
-                let what = format!("scaffold {}: request rules: {error}", scaffold.name());
+                let what = format!("scaffold {}: invalid request rules: {error}", scaffold.name());
                 Fault::new(Layer::Setup, what)
             })?;
             let listener = own.unwrap_or(handle).listener().await;
-            let listener = listener.map_err(|error| error.fault("the model endpoint"))?;
+            let listener = listener.map_err(|error| error.fault("opening the model endpoint"))?;
             let mut server = GatewayServer::new(Arc::clone(gateway), rules)?;
             if own.is_some() {
-                // The scaffold records what such a program does in the task's sandbox.
+                // The scaffold itself records what such a program does in the task's sandbox.
                 server = server.without_calls();
             }
             network.model = Some((listener.port(), server.clone()));
@@ -83,7 +83,7 @@ impl SandboxNetwork {
         Ok(network)
     }
 
-    /// Opens only an egress proxy, if the network is not closed: for a verifier.
+    /// Opens only an egress proxy for a verifier, unless the network is closed.
     pub(crate) async fn of_verifier(
         context: &RunContext,
         policy: &NetworkPolicy,
@@ -115,8 +115,8 @@ impl SandboxNetwork {
         Ok(())
     }
 
-    /// Serves a listener until its sandbox is gone or this closes. Connections belong to the task's
-    /// set, so they end with it.
+    /// Serves a listener until its sandbox is gone or this network closes. Connections belong to
+    /// the server task's join set, so they end with it.
     fn serve<F>(
         &mut self,
         mut listener: Listener,
@@ -124,7 +124,7 @@ impl SandboxNetwork {
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.serving.push(Serving(tokio::spawn(async move {
+        self.serving.push(ServerTask(tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 tokio::select! {
@@ -138,8 +138,8 @@ impl SandboxNetwork {
         })));
     }
 
-    /// Variables that tell programs inside where the egress proxy is and which certificate to
-    /// trust.
+    /// Returns environment variables that tell programs in the sandbox where the egress proxy is
+    /// and which certificate to trust.
     pub(crate) fn env(&self) -> Result<Vec<(String, String)>, Fault> {
         match &self.egress {
             Some((port, _)) => client_env((Ipv4Addr::LOCALHOST, *port).into()).map_err(setup_fault),
@@ -153,19 +153,20 @@ impl SandboxNetwork {
         Some(ModelEndpoint { url, token: server.token().to_owned() })
     }
 
-    /// The model endpoint's server, which knows what its client has requested so far.
+    /// Returns the model endpoint's server, which knows its client's requests so far.
     pub(crate) fn server(&self) -> Option<GatewayServer> {
         self.model.as_ref().map(|(_, server)| server.clone())
     }
 
-    /// How a trial ends whose client gave up after the endpoint rejected or cut its last request.
+    /// Returns how a trial ends if its client gave up after the endpoint rejected or cut off its
+    /// last request.
     pub(crate) fn rejected(&self) -> Option<Stop> {
         let (_, server) = self.model.as_ref()?;
         Some(stop(server.rejected()?, server.trial()))
     }
 
-    /// Resolves when the trial cannot continue: a proxy can no longer record, or the gateway
-    /// refused a client's model request.
+    /// Waits until the trial cannot continue: a proxy can no longer record, or the gateway
+    /// rejected a client's model request.
     pub(crate) async fn stopped(&self) -> Stop {
         let egress = async {
             match &self.egress {
@@ -217,7 +218,8 @@ async fn egress_proxy(
             .await
             .map_err(|error| error.fault("copying the proxy's certificates"))?;
     }
-    let listener = handle.listener().await.map_err(|error| error.fault("the egress proxy"))?;
+    let listener =
+        handle.listener().await.map_err(|error| error.fault("opening the egress proxy"))?;
     Ok((listener, Arc::new(proxy)))
 }
 

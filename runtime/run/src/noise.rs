@@ -1,4 +1,5 @@
-//! The effect of limits and waits on a trial, from the sandbox's counters and the meter's clock.
+//! Measures how limits and waits affected a trial, from the sandbox's counters and the meter's
+//! clock.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -6,17 +7,17 @@ use proctor_sandbox_api::Sandbox;
 use proctor_types::{Fault, Layer, Noise, NoisePolicy, RequestWaits, SandboxCounts, plural};
 use tokio::time::timeout;
 
-/// How long an unresponsive sandbox may delay a trial's outcome.
+/// Maximum time that an unresponsive sandbox may delay a trial's outcome.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reads a sandbox's counters when its agent starts and when it ends, to leave out set-up and the
-/// leak check.
-pub(crate) struct Looks<'a> {
+/// Measures a sandbox's counters between the agent's start and end, so that set-up and the leak
+/// check are excluded.
+pub(crate) struct CounterDelta<'a> {
     sandbox: &'a dyn Sandbox,
     first: OnceLock<SandboxCounts>,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> CounterDelta<'a> {
     pub(crate) fn new(sandbox: &'a dyn Sandbox) -> Self {
         Self { sandbox, first: OnceLock::new() }
     }
@@ -24,11 +25,11 @@ impl<'a> Looks<'a> {
     /// Marks the agent's start.
     pub(crate) async fn begin(&self) {
         let counts = self.counts().await;
-        // An agent starts only once.
+        // Ignore the error: an agent starts only once.
         let _ = self.first.set(counts);
     }
 
-    /// The counts since the agent started; `None` if it did not start.
+    /// Returns the counts since the agent started; `None` if it did not start.
     pub(crate) async fn end(&self) -> Option<SandboxCounts> {
         let first = self.first.get()?;
         Some(self.counts().await.since(first))
@@ -39,7 +40,7 @@ impl<'a> Looks<'a> {
     }
 }
 
-/// A phrase that names the sandbox limits that affected its commands.
+/// Describes the sandbox limits that affected its commands; `None` if there were none.
 pub(crate) fn limits_in_words(counts: &SandboxCounts) -> Option<String> {
     let some = |count: Option<u64>| count.filter(|count| *count > 0);
     let mut limits = Vec::new();
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_in_words_names_effective_limits() {
+    fn limits_in_words_lists_only_limits_that_took_effect() {
         assert_eq!(limits_in_words(&SandboxCounts::default()), None);
         let memory = MemoryCounts {
             limit_bytes: Some(2048 << 20),

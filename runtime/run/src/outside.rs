@@ -8,14 +8,15 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer as FaultLayer, OutsideState};
 
-/// Concurrent file writes. Each is a round trip, which is mostly waiting.
+/// Number of concurrent file writes. Each write is a round trip that mostly waits.
 const AT_ONCE: usize = 16;
 
-/// Number of entries outside the work directory that a trial may write and still be resumed.
+/// Maximum number of entries that a trial may write outside the work directory and still be
+/// resumed.
 const ENTRIES: u64 = 100_000;
 
-/// Limits on the state outside the work directory that is kept per trial. A trial that exceeds them
-/// restarts if it is interrupted.
+/// Limits on the state outside the work directory that is kept per trial. If a trial exceeds them,
+/// it restarts after an interruption instead of resuming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutsideLimits {
     /// Per file, in bytes.
@@ -33,7 +34,7 @@ impl Default for OutsideLimits {
 }
 
 impl OutsideLimits {
-    /// The larger value of each limit.
+    /// Returns the larger value of each limit.
     #[must_use]
     pub(crate) fn at_least(self, other: Self) -> Self {
         Self {
@@ -43,7 +44,7 @@ impl OutsideLimits {
         }
     }
 
-    /// The request for the state outside `workdir`, which holds `tree`.
+    /// Returns the request for the state outside `workdir`, whose current content is `tree`.
     pub(crate) fn request(&self, workdir: &RawPath, tree: &Tree, fresh: bool) -> LayerRequest {
         LayerRequest {
             fresh,
@@ -62,20 +63,21 @@ impl OutsideLimits {
 #[derive(Clone, PartialEq)]
 pub(crate) struct OutsideRequest {
     pub(crate) layer: LayerRequest,
-    /// Wait for the list however long it takes.
+    /// Wait for the list, however long it takes.
     pub(crate) at_any_cost: bool,
 }
 
-/// The reply.
+/// State outside the work directory after a step.
 #[derive(Default)]
 pub(crate) struct Outside {
-    /// Absent: nothing changed.
+    /// `None` if nothing changed.
     pub(crate) state: Option<OutsideState>,
     /// Bytes of content received.
     pub(crate) bytes: u64,
 }
 
-/// Directories in a work directory that its snapshots list but do not walk.
+/// Returns the repository directories in a work directory. Snapshots list them but do not walk
+/// them.
 fn repositories(workdir: &RawPath, tree: &Tree) -> Vec<RawPath> {
     let is_repository = |path: &[u8]| path == b".git" || path.ends_with(b"/.git");
     let folders = tree.entries.values().filter(|entry| entry.kind == EntryKind::Dir);
@@ -93,7 +95,8 @@ pub(crate) fn load(blobs: &Blobs, digest: &str) -> Result<Layer, RecordError> {
     })
 }
 
-/// Reads every blob of a state, so that a trial with an incomplete record is not started.
+/// Checks that every blob of a state is readable, so that a trial with an incomplete record is not
+/// started.
 pub(crate) fn check(blobs: &Blobs, digest: &str) -> Result<(), RecordError> {
     let layer = load(blobs, digest)?;
     let files = layer.changed.iter().filter(|one| one.entry.kind == EntryKind::File);
@@ -107,7 +110,7 @@ pub(crate) fn check(blobs: &Blobs, digest: &str) -> Result<(), RecordError> {
 /// links and extended attributes are not restored.
 ///
 /// # Errors
-/// A blob is lost, or the sandbox rejects an entry. The trial has to restart.
+/// A blob is lost, or the sandbox rejects an entry. In both cases the trial has to restart.
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     blobs: &Blobs,
@@ -119,8 +122,8 @@ pub(crate) async fn restore(
     }
     let (folders, others): (Vec<&LayerEntry>, Vec<&LayerEntry>) =
         layer.changed.iter().partition(|one| one.entry.kind == EntryKind::Dir);
-    // Sorted order puts a directory before its content. Keep it writable until everything is in
-    // place.
+    // In sorted order, a directory comes before its content. Keep directories writable until all
+    // content is written.
     for one in &folders {
         make_way(handle, one).await?;
         folder(handle, one, one.entry.mode | 0o700).await?;
@@ -139,8 +142,8 @@ pub(crate) async fn restore(
     Ok(())
 }
 
-/// Compares a restored state with the record. Extra entries are no difference, because only the
-/// restoration ran in the sandbox.
+/// Compares a restored state with the record. Extra entries are not a difference, because nothing
+/// but the restoration ran in the sandbox.
 pub(crate) fn verify(recorded: &Layer, found: &Layer) -> Result<(), Fault> {
     let differs = recorded.changed.iter().find(|wanted| {
         let at = found.changed.binary_search_by(|one| one.entry.path.cmp(&wanted.entry.path));
@@ -152,19 +155,19 @@ pub(crate) fn verify(recorded: &Layer, found: &Layer) -> Result<(), Fault> {
     }
 }
 
-/// A fault after which the trial restarts.
+/// Returns a fault that makes the trial restart.
 pub(crate) fn lost(why: impl std::fmt::Display) -> Fault {
     Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {why}"))
         .cause(Cause::Invalid)
-        .hint("`proctor report RUN --verify` lists what is missing in the record")
+        .hint("`proctor report RUN --verify` lists what is missing from the record")
 }
 
 fn absolute(path: &RawPath) -> RawPath {
     RawPath::from("/").join(path)
 }
 
-/// An entry that the sandbox rejects cannot be restored; a sandbox that is gone is a different
-/// fault.
+/// Returns a `lost` fault if the sandbox rejected the entry, and a sandbox fault if the sandbox is
+/// gone.
 fn refused(path: &RawPath, error: &SandboxError) -> Fault {
     match error.refusal() {
         Some(_) => lost(format!("/{path}: {error}")),
@@ -172,8 +175,8 @@ fn refused(path: &RawPath, error: &SandboxError) -> Fault {
     }
 }
 
-/// Removes whatever occupies an entry's place: an existing file would keep its owner, and a
-/// directory cannot be replaced with a file. A directory stays where a directory belongs.
+/// Removes whatever exists at an entry's path: an existing file would keep its owner, and a file
+/// cannot replace a directory. An existing directory is kept if the entry is a directory.
 async fn make_way(handle: &SandboxHandle, one: &LayerEntry) -> Result<(), Fault> {
     let path = absolute(&one.entry.path);
     let found = handle.stat(&path).await.map_err(|error| refused(&one.entry.path, &error))?;
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn repositories_of_the_work_directory_are_found_at_any_depth() {
+    fn repositories_finds_git_folders_at_any_depth() {
         let mut tree = Tree::default();
         for (path, kind) in [
             (".git", EntryKind::Dir),
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn verify_names_the_entry_that_differs() {
+    fn verify_reports_the_differing_entry() {
         let file = |uid| entry("tmp/a", EntryKind::File, uid);
         let layer = |changed: Vec<LayerEntry>| Layer { changed, removed: Vec::new() };
         let recorded = layer(vec![file(1)]);

@@ -1,5 +1,5 @@
-//! The sandbox of an agent's own program, for a scaffold whose loop is one. It is separate from the
-//! task's sandbox and scanned for the same secrets.
+//! The sandbox for an agent's own program, if a scaffold's loop is one. It is separate from the
+//! task's sandbox and is scanned for the same secrets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,21 +12,21 @@ use proctor_types::{Arm, Cause, Environment, Fault, Layer, SandboxKind, Task};
 
 use crate::RunContext;
 
-/// Nothing is built: the layer is one empty directory.
+/// Nothing is built: the layer is a single empty directory.
 const BUILD_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the sandbox of a trial's program is opened from.
+/// Opens the sandbox of a trial's own program.
 pub(crate) struct SecondSandbox {
     wanted: OwnSandbox,
     environment: Prepared,
-    /// The trial's task with the program's environment.
+    /// The trial's task, with the program's environment.
     task: Task,
     findings: Arc<LayerFindings>,
 }
 
 impl SecondSandbox {
-    /// Returns what the arm's scaffold asks for; `None` if it asks for nothing. `findings` come
-    /// from the task's sandbox and identify its secrets.
+    /// Returns the sandbox that the arm's scaffold requests; `None` if it requests none.
+    /// `findings` come from the task's sandbox and identify the task's secrets.
     pub(crate) async fn of(
         context: &RunContext,
         arm: &Arm,
@@ -59,7 +59,8 @@ impl SecondSandbox {
         Ok(Some(Self { wanted, environment, task, findings }))
     }
 
-    /// Opens the sandbox. It removes copies of what the task hides, or rejects the sandbox.
+    /// Opens the sandbox. Removes copies of the task's hidden content or rejects the sandbox,
+    /// depending on the arm's policy.
     pub(crate) async fn open(
         &self,
         context: &RunContext,
@@ -95,7 +96,7 @@ async fn search(
     };
     let mut sandbox = backend.open(&request).await?;
     let found = findings.beside(sandbox.handle(), task).await;
-    // Keep the findings even if closing fails; the next run removes leftovers.
+    // Keep the findings even if closing fails. The next run removes leftovers.
     let _ = sandbox.close().await;
     found
 }

@@ -1,5 +1,5 @@
-//! How all trials react to failures: rebuild environments, count faults, and wait between tries or
-//! for an unavailable back end.
+//! Reacts to failures for all trials: rebuilds environments, counts faults, and waits between
+//! tries or for an unavailable back end.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,18 +10,18 @@ use tokio::time::sleep;
 
 use crate::{Cancel, PlannedTask, Progress, RunContext, fault_policy::ScopeKind, halts::Affected};
 
-/// The environment of a trial.
+/// A trial's prepared environment.
 pub(crate) struct TrialEnvironment {
     /// The task with the values from its image.
     pub(crate) planned: PlannedTask,
     pub(crate) environment: Prepared,
-    /// Findings of its leak check.
+    /// Findings of the environment's leak check.
     pub(crate) findings: Arc<LayerFindings>,
 }
 
 impl RunContext {
-    /// The environment of a trial, built if it is missing, and the findings of its leak check. Once
-    /// the run winds down, no trial waits for a build or a check.
+    /// Returns the environment of a trial, building it if needed, and its leak-check findings.
+    /// Once the run winds down, no trial waits for a build or a check.
     pub(crate) async fn environment(
         &self,
         id: &TrialId,
@@ -29,15 +29,15 @@ impl RunContext {
         arm: &Arm,
     ) -> Result<TrialEnvironment, Fault> {
         tokio::select! {
-            // First branch: an existing environment needs no waiting.
+            // Poll this branch first: an existing environment needs no waiting.
             biased;
-            made = self.made_environment(id, planned, arm) => made,
+            made = self.build_environment(id, planned, arm) => made,
             () = self.cancel.winding_down() => Err(Cancel::fault()),
         }
     }
 
-    /// Reports a build; a successful one clears the fault count of builds.
-    async fn made_environment(
+    /// Builds or finds the environment. Reports a new build and clears the fault count of builds.
+    async fn build_environment(
         &self,
         id: &TrialId,
         planned: &PlannedTask,
@@ -48,7 +48,7 @@ impl RunContext {
         let (environment, image, built) =
             self.environments.get(backend, task, base_dir, &self.faults).await?;
         if let Some(seconds) = built {
-            self.halts.well(&Affected::of(arm, id), ScopeKind::Builds);
+            self.halts.clear_faults(&Affected::of(arm, id), ScopeKind::Builds);
             self.tell(Progress::EnvironmentBuilt { task: task.id.to_string(), seconds });
         }
         let task = Arc::new(on_image(task, &image)?);
@@ -59,14 +59,14 @@ impl RunContext {
     }
 
     /// Counts a fault that ended a trial.
-    pub(crate) fn met(&self, affected: &Affected, fault: &Fault) {
+    pub(crate) fn count_fault(&self, affected: &Affected, fault: &Fault) {
         self.halts.note(&self.faults, affected, fault);
     }
 
-    /// Returns the fault of a try, or a fault of the whole back end if that stays unavailable for
-    /// as long as the policy waits. Restarting an engine costs each trial one try; an engine that
-    /// is gone costs the run only this one wait.
-    pub(crate) async fn look_behind(
+    /// Returns the try's fault, or a back-end fault if the back end stays unavailable for as long
+    /// as the policy waits. That way a restarting engine costs each trial one try, and a dead
+    /// engine costs the run this one wait.
+    pub(crate) async fn check_back_end(
         &self,
         backend: &dyn Backend,
         affected: &Affected,

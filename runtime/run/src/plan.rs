@@ -9,7 +9,7 @@ use std::{
 
 use proctor_types::{Arm, RunRecord, Task, TrialId};
 
-use crate::given;
+use crate::apply_statement;
 
 /// A task and the directory that its relative paths are resolved against.
 #[derive(Debug, Clone)]
@@ -18,56 +18,58 @@ pub struct PlannedTask {
     pub base_dir: PathBuf,
 }
 
-/// The task as an arm receives it: the statement and the time limit. The id does not change.
-pub fn met(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
-    let given = given(task, arm.statement);
+/// Returns the task as an arm's agent receives it, with the arm's statement options and clock. The
+/// ID does not change.
+pub fn task_for_arm(task: &Arc<Task>, arm: &Arm) -> Arc<Task> {
+    let given = apply_statement(task, arm.statement);
     match &arm.sandbox.clock {
         Some(clock) => Arc::new(Task { clock: Some(clock.clone()), ..given.as_ref().clone() }),
         None => given,
     }
 }
 
-/// tasks x arms x attempts, without the absent ones. Every rate is relative to this plan.
+/// The plan: tasks x arms x attempts, without the absent trials. Every rate is relative to this
+/// plan.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub tasks: Vec<PlannedTask>,
     pub arms: Vec<Arc<Arm>>,
     pub attempts: u32,
-    /// Trials that an import's files do not contain.
+    /// Trials that are missing from an import's files.
     pub absent: BTreeSet<TrialId>,
-    /// The trials to run, if not all. The others keep their results.
+    /// The trials to run; `None` for all. Other trials keep their results.
     pub only: Option<BTreeSet<TrialId>>,
-    /// Whether each model gets a test request before the first trial.
+    /// Whether to send each model a test request before the first trial.
     pub preflight: bool,
-    /// When this process must have ended, such as the time limit of its job. Absent: no limit.
+    /// When this process must have ended, such as the time limit of its job. `None`: no limit.
     pub until: Option<Until>,
 }
 
-/// A moment by which this process must have ended.
+/// A deadline for this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Until {
     pub at: Instant,
-    /// The time a trial takes besides the limits of its agent and its tests.
+    /// The time that a trial takes beyond the limits of its agent and tests.
     pub overhead: Duration,
 }
 
 impl Until {
-    /// Whether a trial that starts now would end in time.
+    /// Whether the deadline comes before a trial that starts now could end.
     pub(crate) fn comes_before(&self, task: &Task, arm: &Arm) -> bool {
         let needed = longest(task, arm).saturating_add(self.overhead);
         self.at.saturating_duration_since(Instant::now()) < needed
     }
 }
 
-/// The longest time a trial may take by the limits of its agent and its tests. For an arm without a
-/// wall-time limit, only the tests count.
+/// Returns the longest time that a trial may take according to the limits of its agent and tests.
+/// For an arm without a wall-time limit, only the tests count.
 pub fn longest(task: &Task, arm: &Arm) -> Duration {
     let seconds = arm.budget.wall_seconds.unwrap_or_default() + task.timeouts.grade_seconds;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 impl Plan {
-    /// The plan of a recorded run.
+    /// Returns the plan of a recorded run.
     pub fn of(record: &RunRecord) -> Self {
         let planned = record.tasks.iter().map(|named| PlannedTask {
             task: Arc::new(named.task.clone()),
@@ -83,9 +85,9 @@ impl Plan {
         }
     }
 
-    /// All trials: attempt by attempt, then task by task. Every arm runs the first task before any
-    /// arm runs the second, so an early look compares like with like. Each entry has the task as
-    /// its arm receives it.
+    /// Returns all trials, ordered by attempt, then task, then arm. Every arm runs the first task
+    /// before any arm runs the second, so that early results are comparable. Each entry contains
+    /// the task as its arm receives it.
     pub fn trials(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
         let mut trials = Vec::new();
         for attempt in 1..=self.attempts {
@@ -95,8 +97,10 @@ impl Plan {
                     if self.absent.contains(&id) {
                         continue;
                     }
-                    let given =
-                        PlannedTask { task: met(&task.task, arm), base_dir: task.base_dir.clone() };
+                    let given = PlannedTask {
+                        task: task_for_arm(&task.task, arm),
+                        base_dir: task.base_dir.clone(),
+                    };
                     trials.push((id, given, Arc::clone(arm)));
                 }
             }
@@ -104,7 +108,7 @@ impl Plan {
         trials
     }
 
-    /// The trials to run.
+    /// Returns the trials to run.
     pub fn chosen(&self) -> Vec<(TrialId, PlannedTask, Arc<Arm>)> {
         let mut trials = self.trials();
         if let Some(only) = &self.only {

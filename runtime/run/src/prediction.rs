@@ -1,4 +1,4 @@
-//! Records a patch that was made elsewhere as a finished trial without a verdict.
+//! Records a patch that was made outside Proctor as a finished trial without a verdict.
 
 use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
@@ -6,18 +6,18 @@ use proctor_types::{Ending, Event, ExitCause, Fault, Outcome, TrialId};
 
 use crate::recorder::record_fault;
 
-/// What is known about one prediction.
+/// The prediction for one task.
 #[derive(Debug, Clone, Copy)]
 pub enum Taken<'a> {
     Patch(&'a [u8]),
     /// The file has no prediction for this task.
     Missing,
-    /// The file says that the attempt failed, and why.
+    /// The file says that the attempt failed, with this reason.
     Failed(&'a str),
 }
 
-/// Records a prediction as the trial's outcome. A missing or empty prediction is recorded with the
-/// empty patch: every planned trial counts, so it is not resolved.
+/// Records a prediction as the trial's outcome. A missing or empty prediction is recorded as an
+/// empty patch: every planned trial counts, so it counts as not resolved.
 pub fn record_prediction(run: &RunDir, id: &TrialId, taken: Taken<'_>) -> Result<(), Fault> {
     let dir = run.trial(id).map_err(record_fault)?;
     let exited = |why: &str| Ending::ScaffoldExited {

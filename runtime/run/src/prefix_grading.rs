@@ -4,11 +4,11 @@ use proctor_types::{Arm, Cause, Fault, Layer, TrialId, Verdict};
 
 use crate::{PlannedTask, RunContext, grading::grade_trial, halts::Affected};
 
-/// The verdict of a patch in the trial's own environment, and whether a grading ran; a cached
-/// verdict needs none. Faults are retried like those of a trial.
+/// Returns the verdict of a patch in the trial's own environment, and whether a grading ran; a
+/// cached verdict needs none. Faults are retried like those of a trial.
 ///
 /// # Errors
-/// A permanent fault: there is no verdict, which is not a failure.
+/// A permanent fault. It means that there is no verdict, not that the patch failed.
 pub async fn grade_prefix(
     context: &RunContext,
     id: &TrialId,
@@ -31,7 +31,7 @@ pub async fn grade_prefix(
         if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
-        let fault = context.look_behind(backend.as_ref(), &affected, fault).await;
+        let fault = context.check_back_end(backend.as_ref(), &affected, fault).await;
         if !context.faults.again(&fault, done) {
             return Err(fault);
         }

@@ -1,4 +1,4 @@
-//! The state of a trial after each of its steps: what it had spent and its tree.
+//! The state of a trial after each of its steps: its spending and its tree.
 
 use proctor_record::{
     Blobs, PatchPolicy, RecordError, Remedy, RunDir, Tree, between, read_journal,
@@ -10,17 +10,17 @@ use crate::recorder::record_fault;
 /// The quantity that a smaller limit applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefixBudget {
-    /// Responses delivered.
+    /// Delivered responses.
     Steps,
-    /// Input and output, as the endpoint billed them.
+    /// Input and output tokens, as billed by the endpoint.
     Tokens,
     /// US dollars.
     Cost,
-    /// Wall-clock time from the agent's start.
+    /// Wall-clock time since the agent's start.
     Seconds,
 }
 
-/// The steps of a finished trial, from its journal and its snapshots.
+/// The steps of a finished trial, from its journal and snapshots.
 #[derive(Debug)]
 pub struct Prefixes {
     /// In step order.
@@ -34,19 +34,19 @@ pub struct Prefixes {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
-    /// All tokens sent until its response was delivered.
+    /// All tokens sent until the step's response was delivered.
     tokens: u64,
     cost: f64,
     seconds: f64,
-    /// After its tools ran.
+    /// The tree after the step's tools ran.
     tree: String,
 }
 
 impl Prefixes {
-    /// Reads a trial.
+    /// Reads a trial's steps.
     ///
     /// # Errors
-    /// Its journal is incomplete: the lost part may hold a step.
+    /// The journal is incomplete. The lost part may contain a step.
     pub fn of(run: &RunDir, id: &TrialId) -> Result<Self, Fault> {
         let dir = run.trial_path(id);
         let reading = read_journal(dir.trajectory()).map_err(record_fault)?;
@@ -61,7 +61,7 @@ impl Prefixes {
         for envelope in &standing(reading.events) {
             match &envelope.event {
                 Event::TrialForked { snapshot, .. } => tree.clone_from(snapshot),
-                // The agent's clock was stopped meanwhile.
+                // The agent's clock was stopped between these two events.
                 Event::TrialResumed { .. } => begun += envelope.t_mono - last,
                 Event::SetupFinished { base_snapshot, .. } => {
                     base = Some(base_snapshot.clone());
@@ -75,8 +75,8 @@ impl Prefixes {
                 _ => {}
             }
             last = envelope.t_mono;
-            // A step starts with its response. For a scaffold without a model, it starts with
-            // whatever the scaffold counts.
+            // A step starts with its response. For a scaffold without a model, it starts whenever
+            // the scaffold counts a step.
             while (steps.len() as u64) < envelope.step {
                 let seconds = envelope.t_mono - begun;
                 steps.push(Step { tokens, cost, seconds, tree: tree.clone() });
@@ -100,13 +100,13 @@ impl Prefixes {
         self.steps.len() as u64
     }
 
-    /// The step after which a limit would have ended the trial: the first step that reaches it,
-    /// including its response. `None`: the trial ended before.
+    /// Returns the step after which a limit would have ended the trial: the first step that
+    /// reaches it, including its response. `None` if the trial ended earlier.
     pub fn reaches(&self, budget: PrefixBudget, at: f64) -> Option<u64> {
         let reached = |(index, step): (usize, &Step)| match budget {
             PrefixBudget::Steps => (index + 1) as f64 >= at,
             PrefixBudget::Tokens => step.tokens as f64 >= at,
-            // Sums of prices have rounding errors.
+            // Allow for rounding errors in sums of prices.
             PrefixBudget::Cost => step.cost >= at - 1e-9,
             PrefixBudget::Seconds => step.seconds >= at,
         };
@@ -117,19 +117,20 @@ impl Prefixes {
             .map(|at| at as u64 + 1)
     }
 
-    /// The tree after a step. After the last step, or if the trial ended before, the graded tree.
+    /// Returns the tree after a step. For `None`, the last step and steps beyond it, returns the
+    /// graded tree.
     pub fn tree_after(&self, step: Option<u64>) -> &str {
         let step = step.filter(|step| *step < self.steps());
         step.and_then(|step| self.steps.get((step as usize).checked_sub(1)?))
             .map_or(&self.end, |step| &step.tree)
     }
 
-    /// The tree that was graded.
+    /// Returns the graded tree.
     pub fn end(&self) -> &str {
         &self.end
     }
 
-    /// Every tree that differs from the previous one, with its step.
+    /// Returns every tree that differs from the previous one, with its step.
     pub fn trees(&self) -> Vec<(u64, &str)> {
         let mut last = self.base.as_str();
         let mut trees = Vec::new();
@@ -143,7 +144,8 @@ impl Prefixes {
         trees
     }
 
-    /// The patch from the agent's start tree to `tree`, computed exactly as the trial's own.
+    /// Returns the patch from the agent's initial tree to `tree`, computed exactly like the
+    /// trial's own patch.
     ///
     /// # Errors
     /// A snapshot cannot be read.

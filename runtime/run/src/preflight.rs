@@ -1,10 +1,10 @@
-//! Sends one request to each model before the first trial. It shows whether the endpoint is up,
+//! Sends one request to each model before the first trial. This checks that the endpoint is up,
 //! accepts the key, has the model and supports tools. Problems are reported at once, and the
-//! gateway starts no trial that would meet the same problem.
+//! gateway starts no trial that would run into the same problem.
 //!
-//! The request is neither a step nor part of a trial: it is billed separately, reported, and stored
-//! in `RUN/preflight.jsonl`. A rejection that may be specific to this request (its text, its
-//! length) says nothing about the model and is ignored.
+//! The request is not a step and not part of a trial. It is billed separately, reported, and
+//! stored in `RUN/preflight.jsonl`. A rejection that may be specific to this request (its text or
+//! length) is ignored, because it says nothing about the model.
 
 use std::{
     collections::BTreeMap,
@@ -37,28 +37,28 @@ struct Table {
     question_with_tools: String,
 }
 
-/// What is known before the first trial.
+/// A finding reported before the first trial.
 #[derive(Debug, Clone)]
 pub enum Preflight {
-    /// A line for people.
+    /// A line of text for the user.
     Note(String),
     /// A model cannot be called.
     Failed {
         /// Its name.
         model: String,
-        /// Why.
+        /// Why it failed.
         fault: Fault,
     },
 }
 
-/// Receives what is known before the first trial.
-pub type Hear<'a> = &'a (dyn Fn(Preflight) + Send + Sync);
+/// Callback that receives preflight findings.
+pub type PreflightSink<'a> = &'a (dyn Fn(Preflight) + Send + Sync);
 
-/// Reports what is known about the images of waiting trials.
+/// Reports findings about the images of pending trials.
 pub(crate) async fn look_for_images(
     context: &RunContext,
     plan: &Plan,
-    hear: Hear<'_>,
+    hear: PreflightSink<'_>,
 ) -> Result<(), UserError> {
     let seconds = TABLE.get().map_err(UserError::new)?.image_seconds;
     for line in images::lines(context, plan, seconds).await {
@@ -67,12 +67,12 @@ pub(crate) async fn look_for_images(
     Ok(())
 }
 
-/// Calls the models of the waiting trials and reports problems.
+/// Sends a test request to each model of the pending trials and reports problems.
 pub(crate) async fn ask_models(
     context: &RunContext,
     plan: &Plan,
     out: &Path,
-    hear: Hear<'_>,
+    hear: PreflightSink<'_>,
 ) -> Result<(), UserError> {
     let table = TABLE.get().map_err(UserError::new)?;
     let models = waiting(context, plan, table.least_trials);
@@ -96,7 +96,8 @@ pub(crate) async fn ask_models(
     Ok(())
 }
 
-/// The models that enough trials without a verdict use, and whether some of these offer tools.
+/// Returns each model that at least `least` pending trials use, and whether any of those trials
+/// offers tools.
 fn waiting(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, bool)> {
     let mut found: BTreeMap<String, (ModelSpec, bool, usize)> = BTreeMap::new();
     for (id, _, arm) in plan.chosen() {
@@ -114,7 +115,7 @@ fn waiting(context: &RunContext, plan: &Plan, least: usize) -> Vec<(ModelSpec, b
     enough.map(|(model, tools, _)| (model, tools)).collect()
 }
 
-/// The findings about one model.
+/// Sends the test request to one model and returns the finding.
 async fn ask(
     context: &RunContext,
     model: &ModelSpec,
@@ -145,7 +146,7 @@ async fn ask(
             Some(Preflight::Note(format!("`{name}` responds; {bill}")))
         }
         Ok(Err(AskError::Fault(fault))) => failed(fault),
-        // Specific to this request, as far as can be known.
+        // The rejection may be specific to this request.
         Ok(Err(_)) => None,
         Err(_) => {
             let seconds = table.seconds;

@@ -1,11 +1,11 @@
-//! What the dispatcher reports during a run.
+//! Progress events of a run.
 
 use std::fmt;
 
 use proctor_gateway::Waiting;
 use proctor_types::{BudgetKind, BudgetScope, Event, Fault, Outcome, TrialId, Verdict, visible};
 
-/// Past-tense events for display. The record does not depend on them.
+/// Progress events for display. The record does not depend on them.
 #[derive(Debug, Clone)]
 pub enum Progress {
     EnvironmentBuilt {
@@ -22,22 +22,23 @@ pub enum Progress {
         arm: String,
         step: u64,
     },
-    /// Another process runs it.
+    /// Another process is running the trial.
     Elsewhere {
         trial: TrialId,
         arm: String,
     },
-    /// Another worker finished it, and other workers have been active throughout.
+    /// Another worker finished the trial. Other workers have been active throughout.
     EndedElsewhere {
         trial: TrialId,
         arm: String,
     },
-    /// Another worker considered this one dead and continues the trial.
+    /// Another worker considered this worker dead and took over the trial.
     TakenOver {
         trial: TrialId,
         arm: String,
     },
-    /// The worker that ran the trial is gone, and this one continues. `worker`: which one, and how its job ended.
+    /// The worker that ran the trial is gone, and this worker continues it. `worker` names that
+    /// worker and says how its job ended.
     WorkerLost {
         trial: TrialId,
         arm: String,
@@ -54,7 +55,7 @@ pub enum Progress {
         trial: TrialId,
         arm: String,
     },
-    /// A file of the trial differs from the record, and the consequence.
+    /// A file of the trial differs from the record. `then` is the consequence.
     Damaged {
         trial: TrialId,
         what: String,
@@ -67,19 +68,19 @@ pub enum Progress {
         scope: BudgetScope,
         budget: BudgetKind,
     },
-    /// A request is waiting.
+    /// A request started waiting.
     Waiting {
         trial: TrialId,
         arm: String,
         waiting: Waiting,
     },
-    /// A request waited this many seconds for a shared limit or for the endpoint's rate limits.
+    /// A request waited this many seconds for a shared limit or the endpoint's rate limits.
     Waited {
         trial: TrialId,
         arm: String,
         seconds: f64,
     },
-    /// What the sandbox or the model is doing.
+    /// The current activity of the sandbox or the model.
     Does {
         trial: TrialId,
         arm: String,
@@ -96,7 +97,8 @@ pub enum Progress {
         fault: Fault,
         will_retry: bool,
     },
-    /// The sandbox of a try could not be closed. The try counts; the next run removes leftovers.
+    /// The sandbox of a try could not be closed. The try still counts; the next run removes
+    /// leftovers.
     NotClosed {
         trial: TrialId,
         arm: String,
@@ -119,18 +121,19 @@ pub enum Progress {
     },
 }
 
-/// What a trial is doing between two events of its journal.
+/// A trial's activity between two events of its journal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Doing {
     /// A request is in flight.
     Asks,
-    /// A response arrived: tokens in and out, and its cost in US dollars if there is a price.
+    /// A response arrived. Gives its input and output tokens, and its cost in US dollars if there
+    /// is a price.
     Answered { tokens: u64, cost_usd: Option<f64> },
-    /// A tool is running: its name and the first words of its input.
+    /// A tool is running. Gives its name and the beginning of its input.
     Runs { tool: String, what: String },
 }
 
-/// Maximum characters of a tool's arguments beside its name.
+/// Maximum number of characters of a tool's arguments shown next to its name.
 const SHOWN: usize = 60;
 
 impl fmt::Display for Doing {

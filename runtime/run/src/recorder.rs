@@ -1,4 +1,4 @@
-//! The only writer of a try: journal, blobs and snapshots behind one lock.
+//! The only writer of a try's record. It guards the journal, blobs and snapshots with one lock.
 
 use std::{
     any::Any,
@@ -28,16 +28,16 @@ use crate::{
     start_tree::RecordedTree,
 };
 
-/// What a trial is doing, for display.
+/// A trial's current activity, for display.
 pub(crate) enum Now {
-    /// A request is waiting.
+    /// A request started waiting.
     Waits(Waiting),
     /// The wait ended after this many seconds.
     Waited(f64),
     Does(Doing),
 }
 
-/// Shared by the session, the gateway's sink and the egress ledger, which write to the same
+/// Shared by the session, the gateway's sink and the egress ledger, which all write to the same
 /// journal.
 pub(crate) struct Recorder {
     /// The trial's blobs.
@@ -48,7 +48,7 @@ pub(crate) struct Recorder {
 }
 
 struct OpenRecord {
-    /// Absent once the try has ended.
+    /// `None` once the try has ended.
     journal: Option<Journal>,
     tree: Arc<Tree>,
     /// Digest of `tree`.
@@ -56,24 +56,24 @@ struct OpenRecord {
     tool_calls: u64,
     responders: Responders,
     changes: RequestChanges,
-    /// Tool outputs since the last request: the call and the hash of the text.
+    /// Tool outputs since the last request, as pairs of call ID and text hash.
     shown: Vec<(String, String)>,
     /// Entries of the work directory that the scaffold hid from its client.
     hidden: BTreeMap<RawPath, SnapEntry>,
-    /// Limits for the state outside the work directory. Absent: nothing is kept, because the trial
-    /// cannot be resumed.
+    /// Limits for the state outside the work directory. `None` if the trial cannot be resumed, in
+    /// which case nothing is kept.
     limits: Option<OutsideLimits>,
-    /// As last reported by the sandbox.
-    told_outside: Option<OutsideState>,
-    /// Nothing may be omitted, however long it takes.
+    /// State outside the work directory, as last reported by the sandbox.
+    reported_outside: Option<OutsideState>,
+    /// Keep the complete state, however long it takes.
     keeps_all: bool,
-    /// The next snapshot is the last one. It is graded and nothing continues from it.
+    /// The next snapshot is the last. It is graded, and nothing resumes from it.
     is_ending: bool,
     /// The last attempt to keep the state outside the work directory failed.
     is_unkept: bool,
 }
 
-/// Makes a snapshot report hidden entries as unchanged, unless the agent has replaced them. `tree`
+/// Makes a snapshot report hidden entries as unchanged unless the agent has replaced them. `tree`
 /// is the tree before the snapshot.
 fn keep_hidden(hidden: &BTreeMap<RawPath, SnapEntry>, tree: &Tree, reply: &mut SnapshotReply) {
     if hidden.is_empty() {
@@ -92,7 +92,7 @@ fn keep_hidden(hidden: &BTreeMap<RawPath, SnapEntry>, tree: &Tree, reply: &mut S
     reply.changed.sort_by(|a, b| a.path.cmp(&b.path));
 }
 
-/// Whether a path equals another or lies below it.
+/// Whether `path` equals `folder` or lies below it.
 fn is_within(path: &RawPath, folder: &RawPath) -> bool {
     let rest = path.as_bytes().strip_prefix(folder.as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
@@ -117,7 +117,7 @@ impl Recorder {
             shown,
             hidden,
             limits: None,
-            told_outside: None,
+            reported_outside: None,
             keeps_all: false,
             is_ending: false,
             is_unkept: false,
@@ -130,9 +130,9 @@ impl Recorder {
         self.append_at(self.step(), event).await
     }
 
-    /// Appends an event under its step, which may be over, and flushes it. Responses and endings
-    /// are also fsynced, because a crash must not cost them twice. Tool outputs have their own
-    /// events, so the request that repeats them omits them.
+    /// Appends an event under the given step, which may be over, and flushes it. Responses and
+    /// endings are also fsynced, because a crash must not charge for them twice. Tool outputs have
+    /// their own events, so they are omitted from the request that repeats them.
     pub(crate) async fn append_at(&self, step: u64, mut event: Event) -> Result<(), Fault> {
         let durable = matches!(
             event,
@@ -152,7 +152,7 @@ impl Recorder {
             }
             Event::ModelAsked { ask } => {
                 let shown = std::mem::take(&mut state.shown);
-                ask.as_returned = leave_out(&mut ask.new.messages, &shown);
+                ask.as_returned = omit_tool_outputs(&mut ask.new.messages, &shown);
             }
             _ => {}
         }
@@ -162,12 +162,12 @@ impl Recorder {
         let Some(journal) = &mut state.journal else {
             return Err(Fault::new(
                 Layer::Record,
-                "the journal is closed, because the try has ended",
+                "the journal is closed because the try has ended",
             ));
         };
         if let Event::TrialEnded { packed, .. } = &mut event {
-            // Sync the blobs first: whatever the journal names must be on disk before the journal
-            // is complete.
+            // Sync the blobs first: every blob that the journal references must be on disk before
+            // the journal is complete.
             self.blobs.sync().map_err(record_fault)?;
             *packed = self.blobs.packed();
         }
@@ -178,45 +178,46 @@ impl Recorder {
         appended.map(drop).map_err(record_fault)
     }
 
-    /// Closes the journal even if others still hold the recorder.
+    /// Closes the journal, even if other owners still hold the recorder.
     pub(crate) async fn close(&self) {
         self.state.lock().await.journal = None;
     }
 
-    /// Number of tool calls, whoever ran them.
+    /// Returns the number of tool calls, whether the scaffold or its client ran them.
     pub(crate) async fn tool_calls(&self) -> u64 {
         self.state.lock().await.tool_calls
     }
 
-    /// The responders of the try's responses.
+    /// Returns the responders of the try's responses.
     pub(crate) async fn responders(&self) -> Responders {
         self.state.lock().await.responders.clone()
     }
 
-    /// The changes made to the try's requests.
+    /// Returns the changes made to the try's requests.
     pub(crate) async fn changes(&self) -> RequestChanges {
         self.state.lock().await.changes.clone()
     }
 
-    /// Continues the counts of an interrupted try.
+    /// Adds the counts of an interrupted try.
     pub(crate) async fn resume_counts(&self, responders: &Responders, changes: &RequestChanges) {
         let mut state = self.state.lock().await;
         state.responders.merge(responders);
         state.changes.merge(changes);
     }
 
-    /// The number of steps that the trial's meter has settled.
+    /// Returns the number of steps that the trial's meter has settled.
     pub(crate) fn step(&self) -> u64 {
         self.meter.get().map_or(0, |meter| meter.steps())
     }
 
-    /// Starts the agent's clock: from now on the meter determines the step.
+    /// Starts the agent's clock. From now on the meter determines the step.
     pub(crate) fn count_by(&self, meter: Arc<Meter>) {
-        // A try has one meter.
+        // Ignore the error: a try sets only one meter.
         let _ = self.meter.set(meter);
     }
 
-    /// What the trial's requests waited for; `None` before the agent's clock starts.
+    /// Returns how long the trial's requests waited, by cause; `None` before the agent's clock
+    /// starts.
     pub(crate) fn waits(&self) -> Option<RequestWaits> {
         self.meter.get().map(|meter| meter.waits())
     }
@@ -229,7 +230,7 @@ impl Recorder {
         self.blobs.put(bytes).map_err(record_fault)
     }
 
-    /// Stores the exact bytes of a request or a response of this trial and returns their hash.
+    /// Stores the exact bytes of a request or response of this trial and returns their hash.
     pub(crate) fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.blobs.put_body(bytes).map_err(record_fault)
     }
@@ -238,26 +239,27 @@ impl Recorder {
         &self.blobs
     }
 
-    /// Includes the sandbox outside the work directory in every later snapshot.
+    /// Includes the state outside the work directory in every later snapshot.
     pub(crate) async fn keep_outside(&self, limits: OutsideLimits) {
         self.state.lock().await.limits = Some(limits);
     }
 
-    /// Like `keep_outside`, at any cost: grading uses everything the agent changed.
+    /// Like `keep_outside`, but at any cost: grading uses everything that the agent changed.
     pub(crate) async fn keep_all(&self, limits: OutsideLimits) {
         let mut state = self.state.lock().await;
         (state.limits, state.keeps_all) = (Some(limits), true);
     }
 
-    /// Marks the next snapshot as the last. Returns whether it is needed even though the last tree
-    /// is known: a state that cannot be continued can still be graded.
+    /// Marks the next snapshot as the last. Returns whether that snapshot is needed even if the
+    /// work directory's final tree is known: a state that cannot be resumed can still be graded.
     pub(crate) async fn ends(&self) -> bool {
         let mut state = self.state.lock().await;
         state.is_ending = true;
         state.keeps_all && state.is_unkept
     }
 
-    /// What to ask about the state outside the work directory; `None` if it is not recorded.
+    /// Returns the request for the state outside the work directory; `None` if that state is not
+    /// recorded.
     async fn outside_request(&self, workdir: &RawPath, fresh: bool) -> Option<OutsideRequest> {
         let state = self.state.lock().await;
         let mut layer = state.limits?.request(workdir, &state.tree, fresh);
@@ -265,9 +267,9 @@ impl Recorder {
         Some(OutsideRequest { layer, at_any_cost: state.keeps_all })
     }
 
-    /// Captures the state outside the work directory. A fresh scan remembers what the agent starts
-    /// with.
-    async fn look_outside(
+    /// Captures the state outside the work directory. A fresh scan sets the baseline that the
+    /// agent starts with.
+    async fn scan_outside(
         &self,
         handle: &SandboxHandle,
         asked: OutsideRequest,
@@ -291,29 +293,29 @@ impl Recorder {
         let mut state = self.state.lock().await;
         let outside = match looked {
             _ if fresh => {
-                state.told_outside = None;
+                state.reported_outside = None;
                 None
             }
-            // If the state cannot be kept, that matters only if the trial is interrupted.
+            // A state that cannot be kept matters only if the trial is interrupted.
             LayerState::Unkept(why) => Some(OutsideState::Unkept(why)),
-            LayerState::Same => state.told_outside.clone(),
+            LayerState::Same => state.reported_outside.clone(),
             LayerState::Changed(layer) => {
                 let is_empty = layer.changed.is_empty() && layer.removed.is_empty();
                 let json = serde_json::to_vec(&layer).map_err(|error| {
                     Fault::new(Layer::Record, format!("sandbox state: {error}"))
                 })?;
-                state.told_outside = match is_empty {
+                state.reported_outside = match is_empty {
                     true => None,
                     false => Some(OutsideState::Kept(self.blob(&json)?)),
                 };
-                state.told_outside.clone()
+                state.reported_outside.clone()
             }
         };
         state.is_unkept = matches!(outside, Some(OutsideState::Unkept(_)));
         Ok(Outside { state: outside, bytes: contents.bytes })
     }
 
-    /// Takes and records a snapshot of the work directory; returns the tree.
+    /// Takes and records a snapshot of the work directory. Returns its tree.
     pub(crate) async fn snapshot(
         &self,
         handle: &SandboxHandle,
@@ -330,15 +332,16 @@ impl Recorder {
             }
         }
         let mut contents = Contents { blobs: &self.blobs, shared: fresh, new: None, bytes: 0 };
-        // At once: an engine takes as long to list what was written as the agent to walk a
-        // repository. A fresh scan remembers what the agent starts with, so nothing may follow it.
+        // Scan both concurrently: listing changes outside the work directory takes the engine as
+        // long as walking a repository takes the agent. A fresh outside scan sets the baseline, so
+        // it has to come last.
         let asked = match fresh {
             true => None,
             false => self.outside_request(workdir, fresh).await,
         };
         let look = async {
             match asked.clone() {
-                Some(asked) => self.look_outside(handle, asked).await.map(Some),
+                Some(asked) => self.scan_outside(handle, asked).await.map(Some),
                 None => Ok(None),
             }
         };
@@ -346,7 +349,7 @@ impl Recorder {
         let mut reply = match replied {
             Ok(reply) => reply,
             Err(SnapshotError::Sink(error)) => return Err(record_fault(error)),
-            // The agent's work cannot be read; the last readable tree counts. Returning a fault
+            // The agent's work is unreadable, so use the last readable tree. Returning a fault
             // would let an agent avoid being scored.
             Err(SnapshotError::Sandbox(error)) if !fresh && error.refusal().is_some() => {
                 let note = json!({ "snapshot_refused": error.to_string() });
@@ -376,11 +379,12 @@ impl Recorder {
         };
         let mut outside = looked?.unwrap_or_default();
         bytes += outside.bytes;
-        // The first scan, or the snapshot may have found repositories that were not asked about.
+        // Scan if this is the first scan, or if the snapshot found repositories that the request
+        // did not include.
         if fresh || changed + removed > 0 {
             let now = self.outside_request(workdir, fresh).await;
             if let Some(now) = now.filter(|now| asked.as_ref() != Some(now)) {
-                outside = self.look_outside(handle, now).await?;
+                outside = self.scan_outside(handle, now).await?;
                 bytes += outside.bytes;
             }
         }
@@ -391,8 +395,8 @@ impl Recorder {
         Ok(tree)
     }
 
-    /// Reports these paths, and everything below them, in every later snapshot as they are in the
-    /// last one.
+    /// Makes every later snapshot report these paths, and everything below them, as they are in
+    /// the last snapshot.
     pub(crate) async fn hide(&self, paths: &[RawPath]) {
         let mut state = self.state.lock().await;
         let is_hidden = |path: &RawPath| paths.iter().any(|hidden| is_within(path, hidden));
@@ -416,14 +420,14 @@ impl Recorder {
             past.tree.clone_into(&mut state.digest);
         }
         if let Some(asked) = self.outside_request(workdir, true).await {
-            self.look_outside(handle, asked).await?;
+            self.scan_outside(handle, asked).await?;
         }
         restore(handle, workdir, &self.blobs, &tree, owner).await?;
         let Some(digest) = &past.outside else { return Ok(()) };
         let recorded = outside::load(&self.blobs, digest).map_err(outside::lost)?;
         outside::restore(handle, &self.blobs, &recorded).await?;
         let Some(asked) = self.outside_request(workdir, false).await else { return Ok(()) };
-        match self.look_outside(handle, asked).await?.state {
+        match self.scan_outside(handle, asked).await?.state {
             Some(OutsideState::Kept(digest)) => {
                 let found = outside::load(&self.blobs, &digest).map_err(record_fault)?;
                 outside::verify(&recorded, &found)
@@ -433,14 +437,14 @@ impl Recorder {
         }
     }
 
-    /// The tree of the last snapshot.
+    /// Returns the tree of the last snapshot with its digest and blobs.
     pub(crate) async fn start_tree(&self) -> RecordedTree {
         let state = self.state.lock().await;
         let (tree, digest) = (Arc::clone(&state.tree), state.digest.clone());
         RecordedTree { digest, tree, blobs: self.blobs.clone() }
     }
 
-    /// The tree of the last snapshot.
+    /// Returns the tree of the last snapshot.
     pub(crate) async fn last_tree(&self) -> Arc<Tree> {
         Arc::clone(&self.state.lock().await.tree)
     }
@@ -449,7 +453,7 @@ impl Recorder {
 /// Stores a snapshot's contents as blobs while they arrive.
 struct Contents<'a> {
     blobs: &'a Blobs,
-    /// Trials of the same task share the content that the agent starts with.
+    /// Share the content that the agent starts with among trials of the same task.
     shared: bool,
     new: Option<NewBlob>,
     bytes: u64,
@@ -473,9 +477,9 @@ impl BlobSink for Contents<'_> {
     }
 }
 
-/// Empties the messages that repeat a tool's output and returns their indices.
-fn leave_out(messages: &mut [Message], shown: &[(String, String)]) -> Vec<usize> {
-    let mut left_out = Vec::new();
+/// Empties messages that repeat a tool's output and returns their indices.
+fn omit_tool_outputs(messages: &mut [Message], shown: &[(String, String)]) -> Vec<usize> {
+    let mut omitted = Vec::new();
     for (index, message) in messages.iter_mut().enumerate() {
         if let Message::Tool { call_id, content } = message
             && !content.is_empty()
@@ -483,14 +487,14 @@ fn leave_out(messages: &mut [Message], shown: &[(String, String)]) -> Vec<usize>
             && *hash == Blobs::hash(content.as_bytes())
         {
             content.clear();
-            left_out.push(index);
+            omitted.push(index);
         }
     }
-    left_out
+    omitted
 }
 
-/// A try whose record cannot be written is void: without a record there is no result. A damaged
-/// record affects only its own trial.
+/// A try whose record cannot be written is void, because there is no result without a record. A
+/// damaged record affects only its own trial.
 pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
     let damaged = (&error as &dyn Any)
         .downcast_ref::<RecordError>()
@@ -499,7 +503,7 @@ pub(crate) fn record_fault(error: impl std::error::Error + 'static) -> Fault {
     match damaged {
         true => fault
             .cause(Cause::Invalid)
-            .hint("`proctor report RUN --verify` lists what is missing in the record"),
+            .hint("`proctor report RUN --verify` lists what is missing from the record"),
         false => fault
             .cause(Cause::of(&error))
             .hint("check the free space and the permissions of the run directory"),
@@ -546,19 +550,19 @@ mod tests {
             tree.advance(&reply);
             tree.clone()
         };
-        // A file that was moved away counts as unchanged.
+        // A hidden file counts as unchanged.
         assert_eq!(step(&[], &[".mcp.json", ".x/y"]), base);
-        // Changes by the agent are recorded, even in place of a hidden file.
+        // The agent's changes are recorded, even at the path of a hidden file.
         let own = step(&[file(".mcp.json", "agent")], &["a.py"]);
         let path = RawPath::from(".mcp.json");
         assert_eq!(own.entries.get(&path), Some(&file(".mcp.json", "agent")));
         assert_eq!(own.entries.get(&RawPath::from("a.py")), None);
-        // The agent removes its own file; the repository's file is back.
+        // When the agent removes its own file, the repository's file reappears.
         assert_eq!(step(&[], &[".mcp.json"]).entries.get(&path), Some(&original[0]));
     }
 
     #[tokio::test]
-    async fn a_closed_journal_can_be_opened_while_the_recorder_is_held() {
+    async fn closed_journal_can_be_reopened_while_the_recorder_is_alive() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         let journal = Journal::create(&path, 1).unwrap();
@@ -573,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_request_omits_only_what_a_tool_returned() {
+    fn recorded_request_omits_only_tool_outputs() {
         let tool = |call: &str, content: &str| Message::Tool {
             call_id: call.into(),
             content: content.into(),
@@ -588,7 +592,7 @@ mod tests {
             tool("b", ""),
         ];
         let whole = messages.clone();
-        assert_eq!(leave_out(&mut messages, &shown), [1]);
+        assert_eq!(omit_tool_outputs(&mut messages, &shown), [1]);
         assert_eq!(messages[1], tool("a", ""));
         assert_eq!((&messages[0], &messages[2..]), (&whole[0], &whole[2..]));
     }

@@ -10,20 +10,19 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer};
 
-/// Concurrent file writes. Each is a round trip, which is mostly waiting.
+/// Number of concurrent file writes. Each write is a round trip that mostly waits.
 const AT_ONCE: usize = 16;
 
-/// Restores `tree` below `workdir`, byte for byte: files with their modes, links and empty
-/// directories, and nothing else. New entries belong to `owner`, like those of an agent that ran as
-/// that user. Entries that are already correct are not touched, so the cost depends on what
-/// changed.
+/// Restores `tree` below `workdir` exactly: file contents and modes, links and empty directories,
+/// and nothing else. New entries belong to `owner`, like those of an agent that ran as that user.
+/// Entries that are already correct are left alone, so the cost depends on what changed.
 ///
-/// Times and hard links are not restored, because no snapshot holds them. `outside.rs` restores the
-/// content of `.git` and everything outside the work directory.
+/// Times and hard links are not restored, because snapshots do not contain them. `outside.rs`
+/// restores the content of `.git` and everything outside the work directory.
 ///
 /// # Errors
-/// The record has lost a blob, or the restored tree differs; the error names the first path that
-/// does.
+/// The record has lost a blob, or the restored tree differs from the record. The error names the
+/// first differing path.
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -46,7 +45,7 @@ pub(crate) async fn restore(
 fn lost(why: impl std::fmt::Display) -> Fault {
     Fault::new(Layer::Record, format!("restoring the work directory: {why}"))
         .cause(Cause::Invalid)
-        .hint("`proctor report RUN --verify` lists what is missing in the record")
+        .hint("`proctor report RUN --verify` lists what is missing from the record")
 }
 
 async fn snapshot(
@@ -62,7 +61,7 @@ async fn snapshot(
     }
 }
 
-/// Discards content: the record has it, and only the manifest matters here.
+/// Discards content, because only the manifest is compared.
 struct Nowhere;
 
 impl BlobSink for Nowhere {
@@ -88,8 +87,8 @@ struct Workdir<'a> {
 }
 
 impl Workdir<'_> {
-    /// Removes entries that the tree lacks or has as a different kind. Content below a directory
-    /// goes with it.
+    /// Removes entries that are missing from the tree or have a different kind there. Removing a
+    /// directory also removes its content.
     async fn remove(&self, now: &Tree, tree: &Tree) -> Result<(), Fault> {
         let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
         for (path, entry) in &now.entries {
@@ -112,8 +111,8 @@ impl Workdir<'_> {
         let changed = tree.entries.values().filter(|one| now.entries.get(&one.path) != Some(one));
         let (folders, others): (Vec<&SnapEntry>, Vec<&SnapEntry>) =
             changed.partition(|entry| entry.kind == EntryKind::Dir);
-        // Sorted order puts a directory before its content. Keep it writable until everything is in
-        // place.
+        // In sorted order, a directory comes before its content. Keep directories writable until
+        // all content is written.
         for folder in &folders {
             self.folder(folder, folder.mode | 0o700).await?;
         }

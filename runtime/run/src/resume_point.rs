@@ -1,5 +1,5 @@
-//! Reads the journal of an interrupted or faulted try: the responses, the results of their calls,
-//! the tree, and what was spent.
+//! Reads the journal of an interrupted or faulted try: its responses, tool results, file tree and
+//! spent budget.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::outside;
 
-/// The key of a note: why the previous try was discarded although it was only interrupted.
+/// Note key: why the previous try was discarded instead of resumed.
 pub(crate) const STARTED_AGAIN: &str = "started_again";
 
 /// A try that can continue from its last complete step.
@@ -26,33 +26,32 @@ pub(crate) struct ResumePoint {
     pub(crate) base: String,
     /// The tree to continue with.
     pub(crate) tree: String,
-    /// Every recorded response. The calls of the last one are absent if they have to run again.
+    /// Every recorded response. The last response has no calls if they must run again.
     pub(crate) steps: VecDeque<RecordedStep>,
     pub(crate) whole_steps: u64,
-    /// The number of the last event that is kept.
+    /// Sequence number of the last event that is kept.
     pub(crate) stands_to: u64,
     pub(crate) used: Used,
     pub(crate) malformed: u64,
     /// Tool calls that are kept.
     pub(crate) tool_calls: u64,
-    /// Who served its responses.
+    /// The models and endpoints that sent its responses.
     pub(crate) responders: Responders,
     /// Changes made to its requests.
     pub(crate) changes: RequestChanges,
-    /// The record holds the limit that ended the trial.
-    pub(crate) limit_told: bool,
-    /// The record holds the response after that limit.
+    /// The record contains the limit that ended the trial.
+    pub(crate) limit_recorded: bool,
+    /// The record contains the final response after that limit.
     pub(crate) last_words: bool,
-    /// The first messages, if they are known without a notice of the remaining budget.
+    /// The first messages without the remaining-budget notice, if they are known.
     pub(crate) opening: Option<Vec<Message>>,
     /// The try's clock at its last event, in seconds.
     pub(crate) seconds: f64,
-    /// Blob of the state outside the work directory to continue with. Absent: that of a fresh
-    /// sandbox.
+    /// Blob of the state outside the work directory to restore. `None`: that of a fresh sandbox.
     pub(crate) outside: Option<String>,
-    /// The effect of interruptions on the try so far.
+    /// How interruptions have affected the try so far.
     pub(crate) interruptions: Interruptions,
-    /// A fork that has not started yet.
+    /// The try is a fork that has not started yet.
     pub(crate) just_forked: bool,
 }
 
@@ -62,47 +61,47 @@ pub(crate) struct RecordedStep {
     pub(crate) calls: VecDeque<ToolDone>,
 }
 
-/// Processes the journal event by event.
+/// Reconstructs a try's state from its journal, event by event.
 #[derive(Default)]
 struct Reader {
     base: Option<String>,
     tree: String,
-    steps: Vec<(Answer, Vec<Returned>)>,
+    steps: Vec<(Answer, Vec<ToolResult>)>,
     whole_steps: usize,
     stands_to: u64,
     spent: Spent,
-    /// Sent requests without a response yet.
+    /// Usage and cost of sent requests that have no response yet.
     sends: Vec<(Usage, Option<f64>)>,
     responders: Responders,
     changes: RequestChanges,
     waited: f64,
     lost: f64,
     waits: RequestWaits,
-    limit_told: bool,
+    limit_recorded: bool,
     last_words: bool,
     asks: usize,
     opening: Vec<Message>,
-    /// When the agent's clock started.
+    /// Time at which the agent's clock started.
     begun: f64,
-    /// Seconds of the journal's clock in which no agent ran.
+    /// Seconds on the journal's clock during which no agent ran.
     idle: f64,
     last: f64,
-    /// The clock at the last response or tree.
-    well: Clock,
+    /// The clock at the last response or snapshot.
+    last_good: Clock,
     /// The fault that ended the try, until a later try continues it.
     fault: Option<Fault>,
-    /// Number of responses when the try was continued after its sandbox broke.
-    went_on_at: Option<usize>,
-    /// The sandbox broke again before the next response: most likely the last response's calls
+    /// Number of responses when the try was resumed after a sandbox failure.
+    resumed_at: Option<usize>,
+    /// The sandbox failed again before the next response, so the last response's calls most likely
     /// break it.
     stuck: bool,
     outside: Option<OutsideState>,
     interruptions: Interruptions,
-    /// The last event is a fork's.
+    /// The last event is a fork.
     just_forked: bool,
 }
 
-/// The journal's clock, and how much of it was waiting.
+/// The journal's clock and the part of it spent waiting.
 #[derive(Debug, Clone, Copy, Default)]
 struct Clock {
     seconds: f64,
@@ -111,29 +110,29 @@ struct Clock {
     waits: RequestWaits,
 }
 
-/// What the main conversation had spent at the end of some events.
+/// Returns the main conversation's spending up to the end of `events`.
 pub(crate) fn spent_after(events: &[Envelope]) -> Spent {
     let mut reader = Reader::default();
     for event in events {
-        // Ending does not change what was spent.
-        let _ = reader.take(event.clone());
+        // Ignored: an error here means that the try has ended, which does not affect spending.
+        let _ = reader.apply(event.clone());
     }
     reader.settle();
     reader.spent
 }
 
-struct Returned {
+struct ToolResult {
     done: ToolDone,
     edited: Option<EditRecord>,
 }
 
 impl ResumePoint {
-    /// Reads the latest try of a trial. `goes_on` decides which faults can be continued. `Err`: why
-    /// the try cannot be continued, in a few words.
+    /// Reads the latest try of a trial. `is_resumable` decides which faults can be resumed. The
+    /// inner `Err` is a short reason why the try cannot be resumed.
     pub(crate) fn read(
         journal: &std::path::Path,
         blobs: &Blobs,
-        goes_on: &dyn Fn(&Fault) -> bool,
+        is_resumable: &dyn Fn(&Fault) -> bool,
     ) -> Result<Result<Self, String>, RecordError> {
         let reading = read_journal(journal)?;
         if let Some(lost) = reading.lost() {
@@ -145,25 +144,25 @@ impl ResumePoint {
         let try_number = first.try_number;
         let mut reader = Reader::default();
         for envelope in standing(reading.events) {
-            if let Err(why) = reader.take(envelope) {
+            if let Err(why) = reader.apply(envelope) {
                 return Ok(Err(why));
             }
         }
         match &reader.fault {
-            Some(fault) if !goes_on(fault) => return Ok(Err("it ended with a fault".into())),
+            Some(fault) if !is_resumable(fault) => return Ok(Err("it ended with a fault".into())),
             Some(_) if reader.stuck => {
                 return Ok(Err("its sandbox failed twice after the same response".into()));
             }
             _ => {}
         }
-        reader.whole(try_number, blobs)
+        reader.finish(try_number, blobs)
     }
 }
 
 impl Reader {
-    fn take(&mut self, envelope: Envelope) -> Result<(), String> {
+    fn apply(&mut self, envelope: Envelope) -> Result<(), String> {
         let Envelope { seq, t_mono, event, .. } = envelope;
-        let is_well = matches!(
+        let is_good = matches!(
             event,
             Event::SetupFinished { .. }
                 | Event::TrialResumed { .. }
@@ -173,13 +172,13 @@ impl Reader {
         );
         match event {
             Event::TryFailed { fault, .. } => {
-                // Time that led to the fault is not charged, such as an hour of retrying an
-                // endpoint that is down.
-                let Clock { seconds, waited, lost, waits } = self.well;
+                // Don't charge the time that led to the fault, such as an hour of retries while an
+                // endpoint was down.
+                let Clock { seconds, waited, lost, waits } = self.last_good;
                 (self.last, self.waited, self.waits) = (seconds.max(self.begun), waited, waits);
                 self.lost = lost;
                 if fault.layer == Layer::Sandbox {
-                    self.stuck = self.went_on_at == Some(self.steps.len());
+                    self.stuck = self.resumed_at == Some(self.steps.len());
                 }
                 self.fault = Some(fault);
                 return Ok(());
@@ -187,7 +186,7 @@ impl Reader {
             Event::TrialEnded { outcome, .. } => {
                 return match (&outcome.ending, &self.fault) {
                     (Ending::InfrastructureFault { .. }, Some(_)) => Ok(()),
-                    // A shared limit was raised since.
+                    // Resuming means that the shared limit has been raised since.
                     (Ending::Budget { scope, .. }, None) if !scope.is_trial() => Ok(()),
                     _ => Err("it has ended".into()),
                 };
@@ -202,8 +201,8 @@ impl Reader {
                 if self.asks == 1 {
                     self.opening = ask.new.messages;
                 } else if self.asks == 2 {
-                    // A notice of the remaining budget is in one request only, so the second
-                    // request has the first messages without it.
+                    // The remaining-budget notice is sent in one request only, so the second
+                    // request contains the first messages without it.
                     let new = ask.new.messages.into_iter();
                     let count = self.opening.len();
                     self.opening.truncate(ask.kept);
@@ -266,7 +265,7 @@ impl Reader {
                     ..ToolDone::default()
                 };
                 if let Some((_, calls)) = self.steps.last_mut() {
-                    calls.push(Returned { done, edited });
+                    calls.push(ToolResult { done, edited });
                 }
             }
             Event::SnapshotTaken { snapshot, outside, .. } if self.base.is_some() => {
@@ -279,17 +278,17 @@ impl Reader {
                 (self.whole_steps, self.stands_to) = (self.steps.len(), seq);
             }
             Event::TrialResumed { whole_steps, .. } => {
-                // A fork starts with one, too.
+                // A fork also starts with a `TrialResumed` event.
                 if !std::mem::take(&mut self.just_forked) {
                     self.interruptions.resumed_after.push(whole_steps);
                 }
                 self.idle += t_mono - self.last;
                 self.stands_to = seq;
                 if self.fault.take().is_some_and(|fault| fault.layer == Layer::Sandbox) {
-                    self.went_on_at = Some(self.steps.len());
+                    self.resumed_at = Some(self.steps.len());
                 }
             }
-            Event::BudgetReached { scope, .. } => self.limit_told = scope.is_trial(),
+            Event::BudgetReached { scope, .. } => self.limit_recorded = scope.is_trial(),
             Event::Noted { note } => {
                 if let Some(why) = note.get(STARTED_AGAIN).and_then(Value::as_str) {
                     self.interruptions.started_again = Some(why.to_owned());
@@ -298,21 +297,21 @@ impl Reader {
             _ => {}
         }
         self.last = t_mono;
-        if is_well {
-            self.well =
+        if is_good {
+            self.last_good =
                 Clock { seconds: t_mono, waited: self.waited, lost: self.lost, waits: self.waits };
         }
         Ok(())
     }
 
-    /// Charges the sent requests of the main conversation.
+    /// Charges the sent requests to the main conversation.
     fn settle(&mut self) {
         for (usage, cost) in std::mem::take(&mut self.sends) {
             self.spent.add(RequestClass::Main, &usage, cost, false);
         }
     }
 
-    fn whole(
+    fn finish(
         mut self,
         try_number: u32,
         blobs: &Blobs,
@@ -340,8 +339,8 @@ impl Reader {
         let mut steps = VecDeque::new();
         for (index, (answer, returned)) in self.steps.into_iter().enumerate() {
             let mut calls = VecDeque::new();
-            // Calls that ran after the tree was kept are not in it and run again.
-            for Returned { mut done, edited } in
+            // Calls that ran after the last snapshot are not in its tree, so they run again.
+            for ToolResult { mut done, edited } in
                 returned.into_iter().filter(|_| index < self.whole_steps)
             {
                 tool_calls += 1;
@@ -380,7 +379,7 @@ impl Reader {
             tool_calls,
             responders: self.responders,
             changes: self.changes,
-            limit_told: self.limit_told,
+            limit_recorded: self.limit_recorded,
             last_words: self.last_words,
             opening: (!self.opening.is_empty()).then_some(self.opening),
             seconds: self.last,
@@ -415,7 +414,7 @@ pub(crate) fn cannot_be_restored(
             _ => format!("{} is a pipe, a socket or a device", entry.path),
         }));
     }
-    // Read everything first: a trial that cannot be restored must not leave a partial restoration.
+    // Read every blob first, so that an unrestorable trial is not left partially restored.
     let files = base.diff(&tree).filter_map(|one| one.end);
     let mut contents =
         files.filter(|entry| entry.kind == EntryKind::File).filter_map(|entry| entry.hash.as_ref());
@@ -423,7 +422,7 @@ pub(crate) fn cannot_be_restored(
     lost.map(damaged).transpose()
 }
 
-/// Content that the record has lost is a reason; a disk read error is a fault.
+/// Turns missing or corrupt content into a reason; disk read errors remain errors.
 fn damaged(error: RecordError) -> Result<String, RecordError> {
     match error {
         RecordError::Corrupt { .. } => Ok(error.to_string()),

@@ -1,4 +1,4 @@
-//! What all trials of a run share.
+//! State that all trials of a run share.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,15 +16,15 @@ use proctor_types::{Arm, Cause, Fault, FlakePolicy, Layer, SandboxKind};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    Cancel, Capacity, Comparing, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
+    Cancel, Capacity, ComparisonLimit, Environments, FaultPolicy, FrozenTests, Halts, LeakChecks,
     OutsideLimits, Progress, SharedMeters, Verdicts,
 };
 
-/// Shared by all trials of a run. Only an [`Execution`](crate::Execution) makes one.
+/// State that all trials of a run share. Only an [`Execution`](crate::Execution) creates one.
 pub struct RunContext {
     pub(crate) run: Arc<RunDir>,
     pub(crate) backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
-    /// Keyed by arm id if the arm has its own scaffold (its prompts may be a user's), else by
+    /// Scaffolds by arm ID if the arm has its own (its prompts may be a user's), otherwise by
     /// scaffold name.
     pub(crate) scaffolds: BTreeMap<String, Arc<dyn Scaffold>>,
     pub(crate) environments: Environments,
@@ -33,22 +33,22 @@ pub struct RunContext {
     pub(crate) egress: Egress,
     pub(crate) shared: SharedMeters,
     pub(crate) grading: GradeOptions,
-    /// Used by gradings, in addition to the run's `jobs`.
+    /// Machine capacity for gradings, in addition to the run's `jobs`.
     pub(crate) capacity: Capacity,
-    /// Computes patches.
-    pub(crate) comparing: Comparing,
+    /// Limits concurrent patch computations.
+    pub(crate) comparing: ComparisonLimit,
     pub(crate) frozen: FrozenTests,
-    /// Absent: every patch is graded again.
+    /// `None`: every patch is graded again.
     pub(crate) verdicts: Option<Verdicts>,
-    /// Tests that grading cannot rely on, keyed by the SHA-256 of their task, and how grading
-    /// treats them.
+    /// Tests that grading cannot rely on, keyed by the SHA-256 of their task. `flaky` says how
+    /// grading treats them.
     pub(crate) unreliable: BTreeMap<String, BTreeSet<String>>,
     pub(crate) flaky: FlakePolicy,
-    /// Whether verdicts include the policy `wide`.
+    /// Whether verdicts include the `wide` policy.
     pub(crate) wide: bool,
-    /// Whether a Harbor verifier runs in the agent's own container, as Harbor does.
+    /// Whether a Harbor verifier runs in the agent's own container, as in Harbor itself.
     pub(crate) harbor_shared: bool,
-    /// Limits on the state outside the work directory that resumable trials keep.
+    /// Limits on the state outside the work directory that is kept for resumable trials.
     pub(crate) outside: OutsideLimits,
     /// The fault table.
     pub(crate) faults: FaultPolicy,
@@ -76,7 +76,7 @@ impl RunContext {
         })
     }
 
-    /// Sends progress to the watcher, if there still is one.
+    /// Sends progress to the receiver, if there still is one.
     pub(crate) fn tell(&self, progress: Progress) {
         let _ = self.progress.send(progress);
     }

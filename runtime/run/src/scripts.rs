@@ -1,4 +1,4 @@
-//! Scripted models of a plan.
+//! Serves the scripted models of a plan.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -9,13 +9,13 @@ use proctor_types::{Arm, SCRIPT, UserError};
 
 use crate::RunError;
 
-/// Running scripted models; dropping this stops them.
+/// Running scripted models. Dropping this stops them.
 pub(crate) struct Scripts {
     served: BTreeMap<String, FakeLlm>,
 }
 
 impl Scripts {
-    /// Serves every `script:FILE` of the arms over HTTP on loopback, and reports it.
+    /// Serves every `script:FILE` of the arms over HTTP on loopback and reports each one.
     pub(crate) async fn serve(arms: &[Arm], say: Say<'_>) -> Result<Self, RunError> {
         let mut served = BTreeMap::new();
         for model in arms.iter().filter_map(|arm| arm.model.as_ref()) {
@@ -36,7 +36,7 @@ impl Scripts {
         Ok(Self { served })
     }
 
-    /// The arm as it runs: a script's name is replaced with its URL.
+    /// Returns the arm with its script replaced by the URL that serves it.
     pub(crate) fn addressed(&self, arm: &Arm) -> Arm {
         let mut arm = arm.clone();
         if let Some(model) = &mut arm.model
@@ -47,7 +47,7 @@ impl Scripts {
         arm
     }
 
-    /// A configuration's rate limits with the same replacement.
+    /// Returns a configuration's rate limits with the same replacement.
     pub(crate) fn limited<'a>(
         &self,
         tables: impl IntoIterator<Item = &'a EndpointRates>,

@@ -1,4 +1,5 @@
-//! The session: one trial as its scaffold sees it. Budgets, recording and snapshots happen here.
+//! The session: a scaffold's view of one trial. It enforces budgets, records events and takes
+//! snapshots.
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
@@ -31,36 +32,36 @@ pub(crate) struct TrialSession {
     recorder: Arc<Recorder>,
     steps: Arc<Steps>,
     meter: Arc<Meter>,
-    /// Absent for scaffolds that call no model.
+    /// `None` for scaffolds that call no model.
     gateway: Option<Arc<TrialGateway>>,
     workdir: RawPath,
     malformed: u64,
-    /// The record holds the limit that ended the trial.
-    told: bool,
+    /// The record contains the limit that ended the trial.
+    limit_recorded: bool,
     client: Client,
     /// Recorded responses that have not been replayed to the scaffold yet.
     past: VecDeque<RecordedStep>,
-    /// The results of the calls of the last replayed response.
+    /// Results of the calls of the last replayed response.
     recalled: VecDeque<ToolDone>,
-    /// The record holds the response after the limit.
+    /// The record contains the response after the limit.
     last_words: bool,
 }
 
-/// What a session needs for the client of a scaffold that runs in a sandbox.
+/// State for a scaffold whose client runs in a sandbox.
 pub(crate) struct Client {
-    /// Absent: the scaffold requested no model endpoint.
+    /// `None` if the scaffold requested no model endpoint.
     pub(crate) server: Option<GatewayServer>,
     /// The sandbox of the scaffold's own program, if it has one.
     pub(crate) own: Option<Arc<SandboxHandle>>,
     /// Becomes true when the trial cannot continue.
     pub(crate) ending: watch::Receiver<bool>,
-    /// Where the client's files are kept.
+    /// Directory that stores the client's files.
     pub(crate) dir: TrialDir,
-    /// For a resumable trial: signals that it should stop after a step.
+    /// For a resumable trial: the context that signals when to stop after a step.
     pub(crate) stops: Option<Arc<RunContext>>,
 }
 
-/// What a session is made of.
+/// The parts of a session.
 pub(crate) struct SessionParts {
     pub(crate) brief: Brief,
     /// The task's sandbox.
@@ -68,7 +69,7 @@ pub(crate) struct SessionParts {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) steps: Arc<Steps>,
     pub(crate) meter: Arc<Meter>,
-    /// Absent: the arm has no model.
+    /// `None` if the arm has no model.
     pub(crate) gateway: Option<Arc<TrialGateway>>,
     pub(crate) client: Client,
 }
@@ -86,7 +87,7 @@ impl TrialSession {
             gateway,
             workdir,
             malformed: 0,
-            told: false,
+            limit_recorded: false,
             client,
             past: VecDeque::new(),
             recalled: VecDeque::new(),
@@ -98,17 +99,17 @@ impl TrialSession {
     pub(crate) fn after(mut self, past: &ResumePoint) -> Self {
         self.past = past.steps.clone();
         self.malformed = past.malformed;
-        (self.told, self.last_words) = (past.limit_told, past.last_words);
+        (self.limit_recorded, self.last_words) = (past.limit_recorded, past.last_words);
         self
     }
 
-    /// Stores content that an undo may need later, and returns its hash.
+    /// Stores content that an undo may need later. Returns its hash.
     fn kept(&self, content: Option<&Vec<u8>>) -> Result<Option<String>, Fault> {
         content.map(|bytes| self.recorder.blob(bytes)).transpose()
     }
 
-    /// Takes the last snapshot, however the loop ended, and returns the final tree. `frozen`: use
-    /// the last step's tree if it was kept.
+    /// Takes the last snapshot, however the loop ended, and returns its tree. `frozen`: reuse the
+    /// last step's snapshot if there is one.
     pub(crate) async fn finish(&mut self, frozen: bool) -> Result<Arc<Tree>, Fault> {
         self.steps.finish(frozen).await
     }
@@ -127,15 +128,15 @@ impl TrialSession {
         scope: BudgetScope,
         budget: BudgetKind,
     ) -> Result<(), Fault> {
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.limit_recorded, true) {
             let spent = self.spent();
             self.recorder.append(Event::BudgetReached { budget, scope, spent }).await?;
         }
         Ok(())
     }
 
-    /// Handles a limit that is reached before `ask`: requests the arm's last words, if configured.
-    /// If that request fails, this is noted and changes nothing, because the trial is already over.
+    /// Handles a limit that is reached before `ask`: requests the model's last words if the arm
+    /// allows them. A failure of that request is only noted, because the trial is already over.
     async fn out_of_budget(&mut self, gateway: &TrialGateway, ask: &Ask, kind: BudgetKind) -> Stop {
         let hard = self.meter.budget().ending.is_hard();
         let grace = !hard && !kind.is_time() && !self.last_words;
@@ -158,8 +159,8 @@ impl TrialSession {
         self.recorder.append(Event::Noted { note: [why].into_iter().collect() }).await
     }
 
-    /// The request as sent: with the remaining budget if the arm counts down.
-    fn disclosed<'a>(&self, ask: &'a Ask) -> Result<Cow<'a, Ask>, Fault> {
+    /// Returns the request to send, with the remaining budget added if the arm counts down.
+    fn with_budget_notice<'a>(&self, ask: &'a Ask) -> Result<Cow<'a, Ask>, Fault> {
         let budget = self.meter.budget();
         if budget.disclosure != Disclosure::Countdown {
             return Ok(Cow::Borrowed(ask));
@@ -191,21 +192,22 @@ impl Session for TrialSession {
     async fn ask(&mut self, ask: &Ask) -> Result<Answer, Stop> {
         if let Some(RecordedStep { answer, calls }) = self.past.pop_front() {
             self.recalled = calls;
-            return delivered(answer);
+            return check_refusal(answer);
         }
         self.steps.end().await?;
         if self.client.stops.as_ref().is_some_and(|context| context.cancel.winds_down()) {
-            // The record is complete up to here; `resume` continues with the next request.
+            // The record is complete up to here, so `resume` continues with the next request.
             return Err(Cancel::fault().into());
         }
         let Some(gateway) = self.gateway.clone() else {
             return Err(Stop::Refused("this arm has no model".into()));
         };
-        // The only place where a limit ends a trial: after step N's snapshot, before request N+1.
+        // This is the only place where a limit ends a trial: after step N's snapshot and before
+        // request N+1.
         if let Some(kind) = gateway.reached() {
             return Err(self.out_of_budget(&gateway, ask, kind).await);
         }
-        let asked = gateway.ask(&*self.disclosed(ask)?).await;
+        let asked = gateway.ask(&*self.with_budget_notice(ask)?).await;
         let answer = match asked {
             Ok(answer) => answer,
             Err(AskError::Budget(kind)) => {
@@ -213,7 +215,7 @@ impl Session for TrialSession {
             }
             Err(error) => return Err(stop(error, &gateway)),
         };
-        delivered(answer)
+        check_refusal(answer)
     }
 
     async fn recalled(&mut self, call_id: &str, name: &str) -> Result<Option<ToolDone>, Stop> {
@@ -222,7 +224,7 @@ impl Session for TrialSession {
             None => Ok(None),
             Some(done) => {
                 let what = format!(
-                    "the record has the call `{}` to `{}`, but the scaffold makes the call `{call_id}` to `{name}`",
+                    "the record contains call `{}` to `{}`, but the scaffold made call `{call_id}` to `{name}`",
                     done.call_id, done.name
                 );
                 Err(Fault::new(Layer::Record, what).cause(Cause::Invalid).into())
@@ -273,7 +275,7 @@ impl Session for TrialSession {
     async fn ending(&mut self) {
         let mut ending = self.client.ending.clone();
         if ending.wait_for(|ending| *ending).await.is_err() {
-            // Whoever could resolve this is gone, and this future goes with it.
+            // The sender is gone, so this future will be dropped with the trial.
             std::future::pending::<()>().await;
         }
     }
@@ -300,7 +302,7 @@ impl Session for TrialSession {
     async fn end_step(&mut self) -> Result<(), Stop> {
         self.steps.count();
         self.steps.end().await?;
-        // As with a model's responses: step N is complete, and the limit is checked after it.
+        // As with a model's responses, check the limit only after step N is complete.
         self.meter.reached().map_or(Ok(()), |kind| Err(Stop::Budget(kind)))
     }
 
@@ -341,8 +343,8 @@ impl Session for TrialSession {
     }
 }
 
-/// The response as the scaffold receives it. A refusal by the model ends the trial.
-fn delivered(answer: Answer) -> Result<Answer, Stop> {
+/// Passes a response on to the scaffold. A refusal by the model ends the trial instead.
+fn check_refusal(answer: Answer) -> Result<Answer, Stop> {
     if answer.refused {
         let said = answer.extra.get("refusal").and_then(Value::as_str);
         return Err(Stop::Refused(head(said.unwrap_or(&answer.content)).to_owned()));
@@ -350,7 +352,7 @@ fn delivered(answer: Answer) -> Result<Answer, Stop> {
     Ok(answer)
 }
 
-/// What a request without a response means for the trial; see the table in `docs/attribution.md`.
+/// Maps a failed request to its effect on the trial; see the table in `docs/attribution.md`.
 pub(crate) fn stop(error: AskError, gateway: &TrialGateway) -> Stop {
     match error {
         AskError::Budget(budget) => Stop::Budget(budget),
@@ -366,7 +368,7 @@ pub(crate) fn stop(error: AskError, gateway: &TrialGateway) -> Stop {
     }
 }
 
-/// The first 500 characters of a text.
+/// Returns the first 500 characters of a text.
 fn head(text: &str) -> &str {
     match text.char_indices().nth(500) {
         Some((end, _)) => &text[..end],

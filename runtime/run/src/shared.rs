@@ -1,4 +1,4 @@
-//! Limits that trials share, and what earlier calls of the runtime have spent of them.
+//! Limits that trials share, and the spending of earlier invocations that counts towards them.
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
@@ -15,11 +15,11 @@ use proctor_types::{
 
 use crate::{Plan, recorder::record_fault};
 
-/// A request leaves a moment after it is counted. Without this margin, the endpoint's own window
-/// would count one more.
+/// A request is sent a moment after it is counted. Without this margin, the endpoint's own window
+/// could count one request more.
 const LATE: Duration = Duration::from_secs(1);
 
-/// The meters of a run and of its arms that have such limits.
+/// Meters for the shared limits of a run and its arms.
 #[derive(Debug, Default)]
 pub struct SharedMeters {
     run: Option<SharedMeter>,
@@ -27,8 +27,8 @@ pub struct SharedMeters {
 }
 
 impl SharedMeters {
-    /// Creates the meters that the arms' budgets need. Spending is read from the journals of every
-    /// try, discarded ones included, because it was paid.
+    /// Creates the meters that the arms' budgets need. Reads spending from the journals of every
+    /// try, including discarded ones, because they were paid for.
     pub fn of(run: &RunDir, plan: &Plan) -> Result<Self, Fault> {
         let limited = |arm: &Arc<Arm>| arm.budget.run.is_some() || arm.budget.arm.is_some();
         if !plan.arms.iter().any(limited) {
@@ -57,12 +57,12 @@ impl SharedMeters {
         Ok(meters)
     }
 
-    /// The meters that a trial of the arm shares, in locking order.
+    /// Returns the meters that a trial of the arm shares, in locking order.
     pub fn of_arm(&self, arm: &ArmId) -> Vec<SharedMeter> {
         self.arms.get(arm).into_iter().chain(&self.run).cloned().collect()
     }
 
-    /// The limit that leaves no room for another trial of the arm.
+    /// Returns the shared limit that leaves no room for another trial of the arm, if any.
     pub fn reached(&self, arm: &ArmId) -> Option<(BudgetScope, BudgetKind)> {
         self.of_arm(arm).iter().find_map(|meter| Some((meter.scope(), meter.reached()?)))
     }
@@ -83,10 +83,10 @@ fn meter(
     Ok(meter.kept_by(pool(run, name, Limits { most, window: None }, spent_by_name(&spent))?))
 }
 
-/// The workers' shared endpoint limits, by table.
+/// Returns the endpoint tables with the limits that workers share.
 ///
 /// # Errors
-/// The run directory can't be written.
+/// The run directory cannot be written.
 pub fn shared_rates(
     run: &RunDir,
     tables: Vec<EndpointRates>,

@@ -1,4 +1,4 @@
-//! The work directory at a trial's start, from its own record.
+//! Reads the work directory at a trial's start from its record.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use proctor_types::{Event, Fault, Layer, TrialId, standing};
 
 use crate::recorder::record_fault;
 
-/// The work directory at a recorded trial's start: masked, without hidden files.
+/// Returns the work directory at a recorded trial's start: masked and without hidden files.
 ///
 /// # Errors
 /// The record cannot be read, or the trial never started.
@@ -30,7 +30,7 @@ pub fn start_of(run: &RunDir, id: &TrialId) -> Result<Arc<dyn StartTree>, Fault>
     Ok(Arc::new(RecordedTree { digest, tree, blobs }))
 }
 
-/// A tree and its stored contents.
+/// A recorded tree and the blobs with its contents.
 pub(crate) struct RecordedTree {
     pub(crate) digest: String,
     pub(crate) tree: Arc<Tree>,

@@ -1,48 +1,49 @@
-//! The task as an arm's agent receives it. `[statement]` removes its interfaces, shows its tests or
-//! adds its hints.
+//! The task as an arm's agent receives it. `[statement]` can remove its interfaces, show its tests
+//! or add its hints.
 
 use std::sync::Arc;
 
 use proctor_types::{Kept, StatementSpec, Task};
 
-/// The heading of the section with signatures. Everything from there on is removed, as with
+/// Heading of the section with signatures. Everything from there on is removed, as with
 /// FeatureBench's `--without`.
 const INTERFACES: &str = "## Interface Descriptions";
 
-/// The start of FEA-Bench's definitions section, below a line that announces it, and the end of the
+/// Start of FEA-Bench's definitions section, which follows an announcement line, and end of the
 /// statement.
 const DEFINITIONS: [&str; 2] = ["<<NEW DEFINITIONS>>", "<<END>>"];
-/// The start of that line.
+/// Beginning of the announcement line.
 const ANNOUNCED: &str = "There are several new functions or classes";
 
-/// How the headings of such sections begin in statements of `proctor collect` and of recipes: one for each file, and at level 2
-/// that of the new package and that of what its interface names.
+/// Beginnings of the section headings that contain signatures in statements of `proctor collect`
+/// and recipes: one section per file. At level 2, also the sections for the new package and for
+/// what its interface refers to.
 const HEADINGS: [&str; 3] = ["## `", "## What `agent_code` must have", "## What the library has"];
 
-/// A statement with hints behind it, as the loader's option `hints=true` makes it.
+/// Template of a statement followed by hints, as the loader option `hints=true` produces it.
 const HINTS: &str = include_str!("../../../prompts/swe-bench/hints.md.j2");
 
-/// The line that tells the agent about a test file that it may see.
+/// Template of the line that tells the agent about a test file it can see.
 const WHITE: &str = include_str!("../../../prompts/featurebench/white.md.j2");
 
-/// The variable in that line.
+/// Variable in that template.
 const PATH: &str = "{{ path }}";
 
-/// The task as an arm receives it. Its id does not change.
-pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
+/// Returns the task as an arm receives it. Its ID does not change.
+pub fn apply_statement(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
     if asked.is_plain() {
         return Arc::clone(task);
     }
     let mut given = task.as_ref().clone();
     if let Some(statement) = without_interfaces(&task.statement).filter(|_| !asked.interfaces) {
         given.statement = statement;
-        // Scaffolds that build their own prompt do not get them either.
+        // Remove them here too, because some scaffolds build their own prompt from them.
         given.details.new_components = Kept::default();
         if let Some(benchmark) = &mut given.benchmark {
             benchmark.details.new_components = Kept::default();
         }
     }
-    if let Some(hints) = untold_hints(task).filter(|_| asked.hints) {
+    if let Some(hints) = missing_hints(task).filter(|_| asked.hints) {
         let text = HINTS.replace("{{ hints }}", hints);
         given.statement = text.replacen("{{ statement }}", &given.statement, 1).trim_end().into();
     }
@@ -57,17 +58,17 @@ pub fn given(task: &Arc<Task>, asked: StatementSpec) -> Arc<Task> {
     Arc::new(given)
 }
 
-/// Whether a statement has a section that `interfaces = false` leaves out.
+/// Whether the statement has a section that `interfaces = false` removes.
 pub fn has_interfaces(task: &Task) -> bool {
     without_interfaces(&task.statement).is_some()
 }
 
-/// The statement without that section; `None` where it has none.
+/// Returns the statement without that section; `None` if it has none.
 fn without_interfaces(statement: &str) -> Option<String> {
     if let Some(end) = statement.find(INTERFACES) {
         return Some(statement[..end].trim_end().to_owned());
     }
-    // A request may quote the mark: the section is the last.
+    // A request may quote the marker, so search from the end.
     let Some(mark) = statement.rfind(DEFINITIONS[0]) else { return without_sections(statement) };
     let before = statement[..mark].trim_end();
     let line = before.rfind('\n').map_or(0, |at| at + 1);
@@ -76,7 +77,8 @@ fn without_interfaces(statement: &str) -> Option<String> {
     Some(format!("{}\n\n\n{}", kept.trim_end(), &statement[end..]).trim_end().to_owned())
 }
 
-/// A collected statement without its sections of signatures. Headings inside of code are none.
+/// Removes the signature sections from a collected statement. Headings inside code blocks are
+/// ignored.
 fn without_sections(statement: &str) -> Option<String> {
     let (mut kept, mut in_code, mut in_section, mut found) = (String::new(), false, false, false);
     for line in statement.split_inclusive('\n') {
@@ -93,14 +95,14 @@ fn without_sections(statement: &str) -> Option<String> {
     found.then_some(kept)
 }
 
-/// What the issues say of a task's request, where its statement does not say it already.
-pub fn untold_hints(task: &Task) -> Option<&str> {
+/// Returns the issue discussion of the task's request, unless the statement already contains it.
+pub fn missing_hints(task: &Task) -> Option<&str> {
     let hints = task.details()?.discussion.text()?.trim();
     (!hints.is_empty() && !task.statement.contains(hints)).then_some(hints)
 }
 
-/// The hidden files of a task that hold its fail-to-pass tests: what `tests = true` shows. It omits
-/// tests that only a grading patch adds.
+/// Returns the hidden files that contain the task's fail-to-pass tests, which `tests = true`
+/// shows. Tests that only a grading patch adds are omitted.
 pub fn shown_tests(task: &Task) -> Vec<String> {
     let holds = |path: &String| {
         task.fail_to_pass.iter().any(|id| {
@@ -112,13 +114,14 @@ pub fn shown_tests(task: &Task) -> Vec<String> {
     task.hidden.iter().filter(|path| holds(path)).cloned().collect()
 }
 
-/// Adds the files as `--white` does: a bullet after those of the note, or at the top if there is no
-/// note. FeatureBench names the first file only.
+/// Adds the files as `--white` does: as bullets after those of the note, or at the top if there is
+/// no note. FeatureBench names only the first file.
 fn with_tests(task: &Task, files: &[String]) -> String {
     let official =
         task.benchmark.as_ref().is_some_and(|benchmark| benchmark.name == "featurebench");
     let named = if official { &files[..1] } else { files };
-    // A work directory that the image names is not known yet; the agent starts there.
+    // If the image sets the work directory, its path is not known yet. The agent starts there, so
+    // a relative path works.
     let place = |file: &String| match task.workdir.as_str() {
         "" => file.clone(),
         workdir => format!("{workdir}/{file}"),
@@ -161,23 +164,23 @@ mod tests {
     const PLAIN: &str = "## Task\nDo it.\n\n## Interface Descriptions\n### a\n`def a()`\n";
 
     #[test]
-    fn featurebench_shows_its_test_where_it_is_asked_to() {
+    fn featurebench_statement_shows_its_test_if_requested() {
         let noted = "## Task\n**NOTE**: \n- One.\n- Two.\n\nMore.\n- Three.\n";
         let bullet = "- You are given access to the test file `/testbed/tests/test_a.py` for this task \
                       (white-box testing). Use this information to help you solve the problem.\n";
         let row = task(noted, 1);
-        let white = given(&row, with(true, true));
-        assert_eq!(given(&row, with(true, false)).hidden, ["tests/test_a.py"]);
+        let white = apply_statement(&row, with(true, true));
+        assert_eq!(apply_statement(&row, with(true, false)).hidden, ["tests/test_a.py"]);
         assert!(white.hidden.is_empty() && white.id == row.id);
         assert_eq!(white.statement, noted.replace("\n\nMore", &format!("\n{bullet}\nMore")));
-        let plain = given(&task(PLAIN, 1), with(false, true));
+        let plain = apply_statement(&task(PLAIN, 1), with(false, true));
         assert_eq!(plain.statement, format!("{bullet}\n## Task\nDo it."));
-        let scratch = given(&task(PLAIN, 2), with(true, true));
-        assert_eq!(scratch.statement, PLAIN, "there is no file to be shown");
+        let scratch = apply_statement(&task(PLAIN, 2), with(true, true));
+        assert_eq!(scratch.statement, PLAIN, "there is no file to show");
     }
 
     #[test]
-    fn of_a_task_of_our_own_only_the_tests_are_shown() {
+    fn own_task_shows_only_files_with_its_tests() {
         let mut own = task("Do it.", 1).as_ref().clone();
         own.benchmark = None;
         own.hidden =
@@ -185,7 +188,7 @@ mod tests {
         own.fail_to_pass =
             ["tests/unit/test_a.py::test_x", "b.py::test_y"].map(str::to_owned).to_vec();
         let own = Arc::new(own);
-        let given = given(&own, with(true, true));
+        let given = apply_statement(&own, with(true, true));
         assert_eq!(given.hidden, ["tests/units/x.py", "answers.txt"]);
         for file in ["/testbed/tests/unit/`", "/testbed/b.py`"] {
             assert!(given.statement.contains(file), "{}", given.statement);
@@ -193,26 +196,32 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_are_left_out_up_to_the_end() {
-        assert_eq!(given(&task(PLAIN, 1), with(false, false)).statement, "## Task\nDo it.");
-        assert_eq!(given(&task("No section.\n", 1), with(false, false)).statement, "No section.\n");
+    fn interface_section_is_removed_to_the_end() {
+        assert_eq!(
+            apply_statement(&task(PLAIN, 1), with(false, false)).statement,
+            "## Task\nDo it."
+        );
+        assert_eq!(
+            apply_statement(&task("No section.\n", 1), with(false, false)).statement,
+            "No section.\n"
+        );
     }
 
     #[test]
-    fn collected_tasks_keep_all_but_their_signatures() {
+    fn collected_statement_loses_only_signature_sections() {
         let first = "# Implement `f` in p\n\nPut it back.\n\n## `p/a.py`\n\nFunction `f`\n\n```python\ndef f():\n\
                      ## no heading\n    ...\n```\n\n## `p/b.py`\n\n```python\n...\n```\n\n## Rules\n\n- Do it.\n";
         let kept = "# Implement `f` in p\n\nPut it back.\n\n## Rules\n\n- Do it.\n";
-        assert_eq!(given(&task(first, 1), with(false, false)).statement, kept);
+        assert_eq!(apply_statement(&task(first, 1), with(false, false)).statement, kept);
         let second = "# Write `f`\n\n## What `agent_code` must have\n\n```python\ndef f():\n```\n\n\
                       ## What the tests require besides\n\n- This.\n\n## What the library has\n\n```python\nA = 1\n```\n\n## Rules\n";
         let kept = "# Write `f`\n\n## What the tests require besides\n\n- This.\n\n## Rules\n";
-        assert_eq!(given(&task(second, 2), with(false, false)).statement, kept);
+        assert_eq!(apply_statement(&task(second, 2), with(false, false)).statement, kept);
         assert!(!has_interfaces(&task("# Fix it\n\n## Rules\n", 1)));
     }
 
     #[test]
-    fn fea_bench_keeps_its_definitions_or_adds_its_hints() {
+    fn fea_bench_statement_omits_definitions_and_adds_hints() {
         let request =
             "This is\n<<NEW FEATURE REQUEST>>\n<request>\nT <<NEW DEFINITIONS>>\n</request>";
         let statement = format!(
@@ -228,13 +237,17 @@ mod tests {
         .unwrap();
         let fea = Arc::new(fea);
         assert!(fea.details().unwrap().new_components.get().is_some());
-        let hidden = given(&fea, with(false, false));
+        let hidden = apply_statement(&fea, with(false, false));
         assert_eq!(hidden.statement, format!("{request}\n\n\n<<END>>"));
         assert!(hidden.details().unwrap().new_components.is_absent());
         let asked = StatementSpec { hints: true, ..StatementSpec::default() };
-        let told = given(&fea, asked);
+        let told = apply_statement(&fea, asked);
         let ending = "<<END>>\n\n## Hints\n\n<issues>\n7\n</issues>";
         assert!(told.statement.ends_with(ending), "{}", told.statement);
-        assert_eq!(given(&told, asked).statement, told.statement, "they are told once");
+        assert_eq!(
+            apply_statement(&told, asked).statement,
+            told.statement,
+            "hints are added only once"
+        );
     }
 }

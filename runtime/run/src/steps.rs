@@ -1,4 +1,5 @@
-//! The end of each step: a snapshot of its tree, for built-in loops and for clients in the sandbox.
+//! Ends each step with a snapshot of its tree, both for built-in loops and for clients in the
+//! sandbox.
 
 use std::sync::Arc;
 
@@ -11,21 +12,21 @@ use tokio::sync::Mutex;
 
 use crate::recorder::{Now, Recorder};
 
-/// Takes a step's snapshot when the step is over, before the main conversation's next request. That
-/// request comes from a built-in loop or from a client inside the sandbox, which waits for its
-/// response meanwhile. The meter settles each response and determines the step.
+/// Takes a step's snapshot when the step is over, which is before the main conversation's next
+/// request. That request comes from a built-in loop or from a client in the sandbox, which waits
+/// for its response in the meantime. The meter settles each response and determines the step.
 pub(crate) struct Steps {
     recorder: Arc<Recorder>,
     handle: Arc<SandboxHandle>,
     workdir: RawPath,
     meter: Arc<Meter>,
     stepped: Box<dyn Fn(u64) + Send + Sync>,
-    /// The last step whose tree was kept.
+    /// The last step with a snapshot.
     kept: Mutex<u64>,
 }
 
 impl Steps {
-    /// `kept`: the last step whose tree is already in the record.
+    /// `kept` is the last step that already has a snapshot in the record.
     pub(crate) fn new(
         recorder: Arc<Recorder>,
         (handle, workdir): (Arc<SandboxHandle>, RawPath),
@@ -36,7 +37,7 @@ impl Steps {
         Arc::new(Self { recorder, handle, workdir, meter, stepped, kept: Mutex::new(kept) })
     }
 
-    /// Keeps the last step's tree, unless it is already kept.
+    /// Takes the last step's snapshot, unless it exists.
     pub(crate) async fn end(&self) -> Result<(), Fault> {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();
@@ -47,13 +48,13 @@ impl Steps {
         Ok(())
     }
 
-    /// Keeps the last tree, however the trial ended, and returns it.
+    /// Takes the final snapshot, however the trial ended, and returns its tree.
     ///
-    /// If the sandbox is gone but the last step's tree is kept, that tree is the agent's work.
-    /// Otherwise the content of the sandbox is unknown.
+    /// If the sandbox is gone but the last step has a snapshot, that tree counts as the agent's
+    /// work. Otherwise the content of the sandbox is unknown.
     ///
-    /// `frozen`: a client inside the sandbox was refused its next request. The tree that was kept
-    /// for that request is the last one: what the client does after the refusal does not count.
+    /// `frozen`: the next request of a client in the sandbox was rejected. The snapshot taken for
+    /// that request is the last one, so the client's changes after the rejection do not count.
     pub(crate) async fn finish(&self, frozen: bool) -> Result<Arc<Tree>, Fault> {
         let mut kept = self.kept.lock().await;
         let step = self.meter.steps();

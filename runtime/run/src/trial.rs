@@ -1,4 +1,4 @@
-//! One trial from its place in the plan to its verdict, over as many tries as the policy allows.
+//! Runs one trial of the plan up to its verdict, with as many tries as the policy allows.
 
 use std::sync::Arc;
 
@@ -9,26 +9,27 @@ use serde_json::{Map, Value};
 
 use crate::{
     Cancel, PlannedTask, Progress, RunContext, drive::Try, fault_policy::ScopeKind,
-    forensics::add_forensics, fork::begin_again, grading::grade_trial, halts::Affected,
-    interrupted::goes_on, own_sandbox::SecondSandbox, patience::TrialEnvironment,
+    forensics::add_forensics, fork::restart, grading::grade_trial, halts::Affected,
+    interrupted::can_resume, own_sandbox::SecondSandbox, patience::TrialEnvironment,
     recorder::record_fault, resume_point::ResumePoint,
 };
 
 /// Key of the note about a worker that died.
 const LOST_WORKER: &str = "lost_worker";
 
-/// Why a trial of an external agent restarts.
+/// Reason why a trial of an external agent restarts.
 const NO_CONVERSATION: &str = "its scaffold cannot continue a conversation";
 
 /// How a trial ended.
 #[derive(Debug, Clone)]
 pub struct TrialEnd {
     pub outcome: Outcome,
-    /// Absent if grading met an infrastructure fault: the trial has no verdict, rather than a zero.
+    /// `None` if grading ended in an infrastructure fault. The trial then has no verdict, rather
+    /// than a score of zero.
     pub verdict: Option<Verdict>,
 }
 
-/// A trial with everything that its tries and gradings use.
+/// A trial and the context that its tries and gradings use.
 #[derive(Clone, Copy)]
 struct TrialRun<'a> {
     context: &'a Arc<RunContext>,
@@ -40,8 +41,9 @@ struct TrialRun<'a> {
 }
 
 /// Runs a trial, or only its missing part: a recorded outcome is kept, and a recorded verdict is
-/// final. `None`: it was not started. Either a shared limit is used up, or the endpoint rejected
-/// the arm's key or model in an earlier trial of this call of the runtime.
+/// final. Returns `None` if the trial was not started, because a shared limit is used up, a fault
+/// halted its scope, or the endpoint rejected the arm's key or model in an earlier trial of this
+/// invocation.
 pub async fn run_trial(
     context: &Arc<RunContext>,
     id: &TrialId,
@@ -50,8 +52,8 @@ pub async fn run_trial(
 ) -> Result<Option<TrialEnd>, Fault> {
     let affected = Affected::of(arm, id);
     let end = start(context, id, planned, arm, &affected).await;
-    // If even the fault could not be recorded, the run directory is usually the cause.
-    end.inspect_err(|fault| context.met(&affected, fault))
+    // If not even the fault could be recorded, the run directory is usually the cause.
+    end.inspect_err(|fault| context.count_fault(&affected, fault))
 }
 
 async fn start(
@@ -61,7 +63,8 @@ async fn start(
     arm: &Arm,
     affected: &Affected,
 ) -> Result<Option<TrialEnd>, Fault> {
-    // The first try creates the directory: a trial that is not started leaves nothing.
+    // Don't create the directory here; the first try does. A trial that is not started leaves
+    // nothing.
     let dir = context.run.trial_path(id);
     let checked = checked(context, id, &dir)?;
     if checked.finished && checked.is_lost() {
@@ -76,17 +79,17 @@ async fn start(
     }
     let backend = context.backend(arm.sandbox.kind)?;
     let built = context.environments.has(backend.as_ref(), &planned.task).await;
-    // Neither run nor graded.
+    // A halted trial is neither run nor graded.
     if context.halts.holds_back(affected, built) {
         return Ok(None);
     }
     if let (None, Some((scope, budget))) = (&finished, context.shared.reached(&arm.id)) {
-        // No sandbox and no record: the trial waits for a `resume` with a higher limit.
+        // Create no sandbox and no record: the trial waits for a `resume` with a higher limit.
         let (trial, arm) = (id.clone(), arm.name.clone());
         context.tell(Progress::NotStarted { trial, arm, scope, budget });
         return Ok(None);
     }
-    // The endpoint rejected this model in an earlier trial. Do not start this one: `resume` does.
+    // The endpoint rejected this model in an earlier trial. Leave this trial to `resume`.
     if finished.is_none() && is_halted(context, arm)? {
         return Ok(None);
     }
@@ -108,9 +111,9 @@ async fn start(
     Ok(Some(TrialEnd { outcome, verdict }))
 }
 
-/// What the record of a trial says. Redundant parts are restored first, and damage is reported. If
-/// the runtime was killed between the last event and `outcome.json`, the journal holds the outcome,
-/// and writing it now is such a restoration.
+/// Reads a trial's record. First restores redundant parts and reports damage. For example, if
+/// Proctor was killed between the last event and `outcome.json`, the outcome is restored from the
+/// journal.
 fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked, Fault> {
     let mut checked = context.run.check(id);
     let blobs = context.run.blobs_of(dir);
@@ -123,7 +126,7 @@ fn checked(context: &RunContext, id: &TrialId, dir: &TrialDir) -> Result<Checked
     }
     for damage in &checked.damage {
         let then = match damage.remedy {
-            // Do not rely on anything after damage; keep the try as evidence.
+            // Don't rely on anything after the damage; keep the try as evidence.
             _ if !checked.finished => "starting a new try",
             _ => damage.remedy.hint(),
         };
@@ -137,7 +140,7 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
     let backend = Arc::clone(context.backend(arm.sandbox.kind)?);
     let mut done = 0;
     note_lost_worker(context, id, arm, dir)?;
-    let (mut interrupted, mut started_again) = past(context, id, arm, dir)?;
+    let (mut interrupted, mut started_again) = resume_state(context, id, arm, dir)?;
     loop {
         let mut past = interrupted.take();
         let number = match &past {
@@ -145,7 +148,7 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
             None => begin_try(dir)?,
         };
         if past.is_none() && arm.forked_from.is_some() {
-            past = Some(forked_again(context, dir, number)?);
+            past = Some(restart_fork(context, dir, number)?);
         }
         done += 1;
         let start =
@@ -153,7 +156,7 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         let tried = attempt(trial, start).await;
         let fault = match tried {
             Ok(outcome) => {
-                context.halts.well(affected, ScopeKind::Run);
+                context.halts.clear_faults(affected, ScopeKind::Run);
                 return Ok(outcome);
             }
             Err(fault) => fault,
@@ -169,17 +172,17 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
-        let fault = context.look_behind(backend.as_ref(), affected, fault).await;
+        let fault = context.check_back_end(backend.as_ref(), affected, fault).await;
         if context.cancel.is_told() {
             return Err(fault);
         }
-        // An incomplete record costs the steps, not the trial.
+        // If the record is incomplete, the trial restarts and loses only its steps.
         let unrestored = past.is_some()
             && arm.forked_from.is_none()
             && (fault.layer, fault.cause) == (Layer::Record, Cause::Invalid);
         let again = unrestored || context.faults.again(&fault, done);
         if !again {
-            context.met(affected, &fault);
+            context.count_fault(affected, &fault);
         }
         let halted = context.halts.of(affected, true).is_some() || is_halted(context, arm)?;
         let will_retry = again && !halted;
@@ -194,7 +197,7 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         if !will_retry {
             return end_in_fault(id, dir, number, fault);
         }
-        // A record that cannot be written ends the trial; the earlier fault was reported.
+        // If the record cannot be written, end the trial. The earlier fault was already reported.
         noted?;
         context.pause(context.faults.wait(done)).await;
         if context.cancel.winds_down() {
@@ -203,16 +206,17 @@ async fn drive_with_tries(trial: TrialRun<'_>) -> Result<Outcome, Fault> {
         if unrestored {
             started_again = Some(fault.what.clone());
         }
-        if context.faults.goes_on(&fault) {
-            let (again, why) = self::past(context, id, arm, dir)?;
-            // A fault ended this scaffold's try, and the record holds it.
+        if context.faults.is_resumable(&fault) {
+            let (again, why) = resume_state(context, id, arm, dir)?;
+            // Drop this reason: this scaffold always restarts, and the record already contains the
+            // fault.
             let why = why.filter(|why| why != NO_CONVERSATION);
             (interrupted, started_again) = (again, why.or(started_again));
         }
     }
 }
 
-/// Records in the journal, and reports, which worker lost this trial and how its job ended.
+/// Records and reports which worker lost this trial and how its job ended.
 fn note_lost_worker(
     context: &RunContext,
     id: &TrialId,
@@ -232,7 +236,7 @@ fn note_lost_worker(
     append(id, dir, 1, Event::Noted { note })
 }
 
-/// The outcome of a try that met a fault after its last event. The journal's outcome counts,
+/// Returns the outcome of a try that faulted after its last event. The journal's outcome counts,
 /// whatever failed afterwards.
 fn recorded_outcome(
     context: &RunContext,
@@ -252,32 +256,32 @@ fn recorded_outcome(
     }
 }
 
-/// Returns the interrupted or faulted try if the policies and its record allow resuming it. Reports
-/// progress in both cases. Otherwise returns why the try restarts, if its agent had received a
-/// response.
-fn past(
+/// Returns the interrupted or faulted try if the policies and its record allow resuming it, and
+/// reports progress either way. Otherwise returns why the try restarts, provided that its agent
+/// had received a response.
+fn resume_state(
     context: &RunContext,
     id: &TrialId,
     arm: &Arm,
     dir: &TrialDir,
 ) -> Result<(Option<ResumePoint>, Option<String>), Fault> {
     let journal = dir.trajectory();
-    let goes_on = goes_on(context.scaffold(arm)?.as_ref())?;
-    // An unreadable journal counts as nothing.
+    let resumable = can_resume(context.scaffold(arm)?.as_ref())?;
+    // Treat an unreadable journal as having no steps.
     let had_begun = || spent_in(&journal).is_ok_and(|spent| spent.steps > 0);
     if !journal.exists() {
         return Ok((None, None));
     }
-    // Every scaffold can use the files of a fork.
-    if !(goes_on || arm.forked_from.is_some()) {
+    // Every scaffold can continue from the files of a fork.
+    if !(resumable || arm.forked_from.is_some()) {
         return Ok((None, had_begun().then(|| NO_CONVERSATION.to_owned())));
     }
     let blobs = context.run.blobs_of(dir);
-    let read = ResumePoint::read(&journal, &blobs, &|fault| context.faults.goes_on(fault))
+    let read = ResumePoint::read(&journal, &blobs, &|fault| context.faults.is_resumable(fault))
         .unwrap_or_else(|error| Err(error.to_string()));
     let (trial, name) = (id.clone(), arm.name.clone());
     match read {
-        Ok(past) if goes_on || past.steps.is_empty() => {
+        Ok(past) if resumable || past.steps.is_empty() => {
             let step = past.whole_steps;
             context.tell(Progress::Resumed { trial, arm: name, step });
             Ok((Some(past), None))
@@ -291,15 +295,16 @@ fn past(
     }
 }
 
-/// Starts another try of a fork where the first one started.
-fn forked_again(context: &RunContext, dir: &TrialDir, number: u32) -> Result<ResumePoint, Fault> {
-    begin_again(dir, number)?;
+/// Starts another try of a fork from the fork point.
+fn restart_fork(context: &RunContext, dir: &TrialDir, number: u32) -> Result<ResumePoint, Fault> {
+    restart(dir, number)?;
     let read = ResumePoint::read(&dir.trajectory(), &context.run.blobs_of(dir), &|_| false);
     let read = read.map_err(record_fault)?;
     read.map_err(|why| Fault::new(Layer::Record, why).cause(Cause::Invalid))
 }
 
-/// Sets aside what an earlier try left, of this call or of one that was killed, as evidence.
+/// Sets aside the files of an earlier try as evidence, whether it ran in this invocation or in one
+/// that was killed. Returns the new try's number.
 fn begin_try(dir: &TrialDir) -> Result<u32, Fault> {
     let number = dir.next_try().map_err(record_fault)?;
     dir.begin_try(number).map_err(record_fault)?;
@@ -316,9 +321,9 @@ fn is_halted(context: &RunContext, arm: &Arm) -> Result<bool, Fault> {
 /// How a try starts.
 struct TryStart<'a> {
     number: u32,
-    /// The interrupted try that it continues.
+    /// The interrupted try to continue.
     past: Option<&'a ResumePoint>,
-    /// Why it does not continue one.
+    /// Why it does not continue an earlier try.
     started_again: Option<&'a str>,
 }
 
@@ -350,9 +355,9 @@ async fn attempt(trial: TrialRun<'_>, start: TryStart<'_>) -> Result<Outcome, Fa
     .await
 }
 
-/// Appends an event that the try itself could no longer write. A try that failed before its sandbox
-/// was requested has no journal yet; this creates it, and like every journal it starts with the
-/// trial's identity.
+/// Appends an event that the try itself could no longer write. A try that failed before it
+/// requested a sandbox has no journal yet. This function then creates one, which starts with the
+/// trial's identity like every journal.
 fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(), Fault> {
     let path = dir.trajectory();
     let began = path.exists();
@@ -365,7 +370,8 @@ fn append(id: &TrialId, dir: &TrialDir, number: u32, event: Event) -> Result<(),
     Ok(())
 }
 
-/// The outcome of a trial that no try completed. It includes what the last try spent.
+/// Records and returns the outcome of a trial that no try completed. It includes the spending of
+/// the last try.
 fn end_in_fault(id: &TrialId, dir: &TrialDir, number: u32, fault: Fault) -> Result<Outcome, Fault> {
     let spent = spent_in(&dir.trajectory()).map_err(record_fault)?;
     let outcome = Outcome { spent, ..unmeasured(number, fault) };
@@ -388,14 +394,14 @@ async fn grade_with_tries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Fault>
     };
     let mut done = 0;
     loop {
-        // `resume` grades what still waits for grading.
+        // `resume` grades the trials that still wait for grading.
         if context.cancel.winds_down() {
             return Err(Cancel::fault());
         }
         done += 1;
-        let fault = match graded(trial, &patch).await {
+        let fault = match grade_once(trial, &patch).await {
             Ok(verdict) => {
-                context.halts.well(affected, ScopeKind::Run);
+                context.halts.clear_faults(affected, ScopeKind::Run);
                 context.tell(Progress::Graded {
                     trial: id.clone(),
                     arm: arm.name.clone(),
@@ -414,10 +420,10 @@ async fn grade_with_tries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Fault>
         if fault.layer == Layer::Environment && fault.cause == Cause::Gone {
             context.environments.forget(backend.as_ref(), &planned.task).await;
         }
-        let fault = context.look_behind(backend.as_ref(), affected, fault).await;
+        let fault = context.check_back_end(backend.as_ref(), affected, fault).await;
         let again = context.faults.again(&fault, done);
         if !again {
-            context.met(affected, &fault);
+            context.count_fault(affected, &fault);
         }
         if !again || context.halts.of(affected, true).is_some() {
             return Ok(without_verdict(context, id, arm, fault));
@@ -426,7 +432,7 @@ async fn grade_with_tries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Fault>
     }
 }
 
-async fn graded(trial: TrialRun<'_>, patch: &[u8]) -> Result<Verdict, Fault> {
+async fn grade_once(trial: TrialRun<'_>, patch: &[u8]) -> Result<Verdict, Fault> {
     let TrialRun { context, id, planned, arm, dir, .. } = trial;
     let TrialEnvironment { planned: on_image, .. } = context.environment(id, planned, arm).await?;
     let (mut graded, _) = grade_trial(context, id, planned, arm, patch).await?;
@@ -443,8 +449,8 @@ fn without_verdict(context: &RunContext, id: &TrialId, arm: &Arm, fault: Fault) 
     None
 }
 
-/// The patch that the trial's journal names. No other patch is ever graded in its place, not even
-/// an empty one.
+/// Returns the patch that the trial's journal references. No other patch is ever graded instead,
+/// not even an empty one.
 pub(crate) fn recorded_patch(
     context: &RunContext,
     id: &TrialId,

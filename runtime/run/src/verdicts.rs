@@ -1,4 +1,4 @@
-//! The verdict cache. The key is what a verdict depends on, never a path.
+//! The verdict cache. Keys cover everything that a verdict depends on, and contain no paths.
 
 use std::{
     collections::BTreeSet,
@@ -12,10 +12,11 @@ use serde_json::json;
 
 use crate::recorder::record_fault;
 
-/// A directory of verdicts, each under the SHA-256 of task, patch, sandbox, its preparation and the
-/// grader.
+/// A directory of verdicts. Each is keyed by the SHA-256 of its task, patch, sandbox, preparation
+/// and grader.
 ///
-/// Unreadable entries count as absent, and write errors are ignored: a cache must not end a run.
+/// Unreadable entries count as missing, and write errors are ignored: a cache must never fail a
+/// run.
 #[derive(Debug, Clone)]
 pub struct Verdicts {
     folder: PathBuf,
@@ -46,8 +47,8 @@ impl Verdicts {
         Ok(sha256_hex(canonical(&all).as_bytes()))
     }
 
-    /// The complete grading under a key: verdict, log and raw results. A corrupt entry counts as
-    /// absent.
+    /// Returns the complete grading for a key: verdict, log and raw results. A corrupt entry
+    /// counts as missing.
     pub(crate) fn find(&self, key: &str) -> Option<Graded> {
         let folder = self.folder.join(key);
         let read = |name: &str| proctor_files::read(&folder.join(name)).ok();
@@ -59,7 +60,7 @@ impl Verdicts {
     }
 
     pub(crate) fn keep(&self, key: &str, graded: &Graded) {
-        // Another grading may stay within the time and memory limits.
+        // Don't cache these: another grading may stay within the time and memory limits.
         let passing = [TIMED_OUT, SANDBOX_KILLED];
         if graded.verdict.evidence.iter().any(|found| passing.contains(&found.kind.as_str())) {
             return;
@@ -76,7 +77,8 @@ impl Verdicts {
         fs::write(beside.path().join("sum"), sum(&text, &graded.log, &graded.raw))?;
         fs::write(beside.path().join("log.txt"), &graded.log)?;
         fs::write(beside.path().join("results.jsonl"), &graded.raw)?;
-        // An existing entry has the same content; the guard then removes the temporary directory.
+        // The rename fails if the entry exists with the same content. The guard then removes the
+        // temporary directory.
         fs::rename(beside.path(), folder)
     }
 }
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_names_all_that_a_verdict_depends_on() {
+    fn key_covers_every_input_of_a_verdict() {
         let limits = SandboxSpec::default();
         let small = SandboxSpec { memory_mb: 64, ..limits.clone() };
         let key = |place, limits, statement, patch| {
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_found_whole_and_one_that_ran_out_of_time_is_not_kept() {
+    fn complete_verdicts_are_cached_but_timeouts_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let verdicts = Verdicts::at(folder.path().join("verdicts"));
         assert!(verdicts.find("k").is_none());
@@ -151,13 +153,13 @@ mod tests {
         let kept = folder.path().join("verdicts/k/verdict.json");
         let text = fs::read_to_string(&kept).unwrap();
         fs::write(&kept, text.replace("true", "false")).unwrap();
-        assert!(verdicts.find("k").is_none(), "what was changed is not there");
+        assert!(verdicts.find("k").is_none(), "modified entries are ignored");
         fs::write(&kept, "{").unwrap();
-        assert!(verdicts.find("k").is_none(), "what cannot be read is not there");
+        assert!(verdicts.find("k").is_none(), "unreadable entries are ignored");
     }
 
     #[test]
-    fn what_is_no_file_of_a_verdict_is_not_there() {
+    fn non_regular_cache_files_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["verdict.json", "sum", "log.txt", "results.jsonl"] {
             let verdicts = Verdicts::at(folder.path().join(name));

@@ -1,4 +1,5 @@
-//! The third verdict: runs every test of the repository that passes with gold on a patch.
+//! The third verdict, `wide`: runs every test of the repository that passes with gold against the
+//! patch.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +8,17 @@ use proctor_types::{Fault, PolicyVerdict, Task, plural};
 
 use crate::{GradingSandbox, RunContext, drive::gold_of};
 
-/// The name of the policy in a verdict.
+/// Name of the policy in a verdict.
 const WIDE: &str = "wide";
-/// Maximum number of tests that a reason names.
+/// Maximum number of failed tests to list in a reason.
 const NAMED: usize = 5;
 
-/// Adds `wide` to a verdict: the whole suite, as frozen by a run of gold. A task has no `wide`
-/// verdict in these cases: only its benchmark runs its tests, its results are a report, it starts
-/// from nothing, it has no gold patch, or its suite does not end properly.
+/// Adds a `wide` verdict: the result of the whole suite, as frozen by a run of gold. A task gets
+/// no `wide` verdict if only its benchmark runs its tests, its results are a report, it starts
+/// from scratch, it has no gold patch, or its suite does not end properly.
 ///
 /// # Errors
-/// A fault of the sandbox or of grading.
+/// A sandbox or grading fault.
 pub(crate) async fn add_wide(
     context: &RunContext,
     handle: &GradingSandbox<'_>,
@@ -43,7 +44,7 @@ pub(crate) async fn add_wide(
     Ok(())
 }
 
-/// The task with every test of the suite that gold passes.
+/// Returns the task with every test of the suite that passes with gold.
 pub(crate) fn widened(task: &Task, options: &GradeOptions, suite: Vec<String>) -> Task {
     let (fail_to_pass, mut pass_to_pass) = match &options.frozen {
         Some(frozen) => (frozen.fail_to_pass.clone(), frozen.pass_to_pass.clone()),
@@ -69,9 +70,9 @@ fn policy(task: &Task, wide: &Graded) -> PolicyVerdict {
             let named = failed[..failed.len().min(NAMED)].join(", ");
             format!("of {all} that pass with gold, these fail: {named}{more}")
         }
-        // All tests passed, but other evidence speaks against the run.
+        // All tests passed, but other evidence keeps the run from being resolved.
         (Some(strict), []) if !strict.resolved => strict.why.clone(),
-        _ => format!("all of {all} that pass with gold pass"),
+        _ => format!("of {all} that pass with gold, none fail"),
     };
     let resolved = strict.is_some_and(|strict| strict.resolved);
     PolicyVerdict { name: None, version: None, resolved, why }

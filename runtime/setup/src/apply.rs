@@ -9,36 +9,36 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer, Task};
 
-/// Files larger than this are not patched, in bytes.
+/// Maximum size in bytes of a file to patch.
 const FILE_LIMIT: u64 = 64 << 20;
 
-/// Why a patch was not applied: the fault of the patch or of the sandbox.
+/// Why a patch was not applied. The cause is either the patch or the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// The patch is at fault: it is scored, not retried.
+    /// The patch is invalid. It is scored, not retried.
     #[error(transparent)]
     Patch(#[from] PatchError),
-    /// The sandbox is at fault: the attempt does not count.
+    /// The sandbox failed. The attempt does not count.
     #[error(transparent)]
     SandboxHandle(SandboxError),
 }
 
-/// What was applied of a patch.
+/// The result of applying a patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The changed paths.
     pub paths: Vec<RawPath>,
-    /// Parts that were left out or interpreted differently, one sentence each.
+    /// Parts that were skipped or interpreted differently, one sentence each.
     pub left_out: Vec<String>,
 }
 
 /// Applies `patch` to `workdir` and returns the changed paths. The whole patch is resolved before
-/// the first byte is written, so a patch that does not fit changes nothing.
+/// the first byte is written, so a patch that does not apply changes nothing.
 ///
-/// Deletions come before additions: a path may lie below a directory that becomes a link, and
-/// deleting it afterwards would delete whatever the link points to. A directory that becomes a file
-/// is removed whole, including what interpreters left in it. New files belong to `owner`, or to
-/// root without one.
+/// Deletions come before additions. A path may lie below a directory that becomes a link, and a
+/// later deletion would delete the link's target. A directory that becomes a file is removed
+/// completely, including files that interpreters left in it. New files belong to `owner`, or to
+/// root if there is none.
 pub async fn apply_patch(
     handle: &SandboxHandle,
     workdir: &RawPath,
@@ -49,23 +49,24 @@ pub async fn apply_patch(
         let changes = patch.resolve(current)?;
         Ok(Resolved { changes, left_out: Vec::new() })
     };
-    Ok(lay(handle, workdir, patch, owner, resolve).await?.paths)
+    Ok(apply_changes(handle, workdir, patch, owner, resolve).await?.paths)
 }
 
-/// Like [`apply_patch`], but for a patch that is graded: continues where Git and benchmark
-/// harnesses would ([`Patch::resolve_parts`]).
+/// Like [`apply_patch`], but for graded patches: tolerates what Git and benchmark harnesses
+/// tolerate ([`Patch::resolve_parts`]).
 pub async fn apply_parts(
     handle: &SandboxHandle,
     workdir: &RawPath,
     patch: &[u8],
     owner: Option<&str>,
 ) -> Result<Applied, ApplyError> {
-    lay(handle, workdir, patch, owner, |patch, current| patch.resolve_parts(current)).await
+    apply_changes(handle, workdir, patch, owner, |patch, current| patch.resolve_parts(current))
+        .await
 }
 
 type Resolve = fn(&Patch, &dyn Fn(&RawPath) -> Option<Current>) -> Result<Resolved, PatchError>;
 
-async fn lay(
+async fn apply_changes(
     handle: &SandboxHandle,
     workdir: &RawPath,
     patch: &[u8],
@@ -93,7 +94,7 @@ async fn lay(
         let (path, done) = match change {
             Change::Write { path, bytes, mode } => {
                 let full = workdir.join(&path);
-                // A link at the path is replaced, never followed.
+                // Replace a link at the path; never follow it.
                 let free = match in_the_way.contains(&path) {
                     true => handle.remove_beneath(workdir, &full).await,
                     false => Ok(()),
@@ -133,11 +134,11 @@ async fn lay(
     Ok(Applied { paths: changed, left_out })
 }
 
-/// Removes the task's feature from the unmasked source in a sandbox. Does nothing for a task
-/// without a mask.
+/// Applies the task's mask, which removes the feature from the source in a sandbox. Does nothing
+/// for a task without a mask.
 ///
 /// # Errors
-/// A setup fault if the mask does not fit, a sandbox fault if the sandbox fails.
+/// A setup fault if the mask does not apply, or a sandbox fault if the sandbox fails.
 pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let Some(mask) = task.mask.as_deref().filter(|mask| !mask.trim().is_empty()) else {
         return Ok(());
@@ -155,10 +156,11 @@ pub async fn apply_mask(handle: &SandboxHandle, task: &Task) -> Result<(), Fault
     })
 }
 
-/// What is at a path before the patch.
+/// The entry at a path before the patch.
 enum Found {
     Nothing,
-    /// Also covers anything that is neither a file nor a link; a patch cannot express those.
+    /// A directory, or any other entry that is neither a file nor a link; a patch cannot express
+    /// those.
     Folder,
     Content(Current),
 }

@@ -1,4 +1,4 @@
-//! Turns a task's environment into the specification that a backend builds.
+//! Turns a task's environment into the specification that a back end builds.
 
 use std::{path::Path, time::Duration};
 
@@ -14,7 +14,7 @@ const SETUP_LIMIT: Duration = Duration::from_secs(1800);
 /// are resolved against `base_dir`.
 ///
 /// # Errors
-/// A fault of the environment layer that names the path or the package.
+/// An environment fault that names the path or package.
 pub async fn layer_spec(
     task: &Task,
     sources: &Sources,
@@ -43,9 +43,10 @@ pub async fn layer_spec(
     })
 }
 
-/// A set-up line, run after the task's own, that gives the work directory and the home to the
-/// task's user. It is part of the environment because running it in each sandbox would copy every
-/// file. A user of the image only gets a home if there is none.
+/// Returns a set-up line that makes the task's user the owner of the work directory and the home.
+/// It runs after the task's own lines. It is part of the environment, because running it in each
+/// sandbox would copy every file. If the user comes from the image, the line only creates a
+/// missing home.
 fn owner_line(task: &Task) -> Option<String> {
     let (user, home) = (task.user.as_deref()?, task.user_home()?);
     let values = [("user", user), ("home", home.as_str()), ("work", task.workdir.as_str())];
@@ -54,9 +55,9 @@ fn owner_line(task: &Task) -> Option<String> {
     Some(format!("{}; {FIND_USER}{then}", values.join("; ")))
 }
 
-/// A user that exists in the sandbox keeps its group and home; the home that commands see links to
-/// it. A number without an entry is used as its own group, which is how commands run as it. A name
-/// without an entry is left for the check of the task's user to report.
+/// A user that exists in the sandbox keeps its group and home; the home that commands use is a
+/// link to it. A number without an entry is also used as the group, which is how commands run as
+/// that user. A name without an entry is skipped here; the check of the task's user reports it.
 const FIND_USER: &str = r#"name="${user%%:*}"; group="$name"; number=; own=; \
 if [ -f /etc/passwd ]; then while IFS=: read -r login _ uid gid _ dir _; do \
 if [ "$login" = "$name" ] || [ "$uid" = "$name" ]; then group="$gid"; number="$uid"; own="$dir"; break; fi; \
@@ -65,7 +66,8 @@ case "$name" in *[!0-9]*) [ -n "$number" ] || exit 0 ;; esac; \
 case "$user" in *:*) group="${user#*:}" ;; esac; \
 "#;
 
-/// A source on a read-only share has folders that nobody may write, except root.
+/// Also makes folders writable, because a source on a read-only share may have folders that only
+/// root can write.
 const GIVE_FOLDERS: &str = r#"of() { ls -ldn "$1" 2>/dev/null | { read -r _ _ owner _; echo "$owner"; }; }; \
 mkdir -p "$work" && \
 if [ -n "$number" ] && [ -d "$own/." ] && [ "$(of "$own/.")" = "$number" ] && [ ! -e "$home" ]; \
@@ -78,11 +80,11 @@ const MAKE_HOME: &str = r#"mkdir -p "$work"; [ -e "$home" ] || \
 if [ -n "$number" ] && [ -d "$own/." ]; then mkdir -p "${home%/*}" && ln -s "$own" "$home"; \
 else mkdir -p "$home" && chown -h "$name:$group" "$home"; fi"#;
 
-/// Checks that the local files named by a task's source exist. Reads nothing, so it can be used to
-/// check a plan.
+/// Checks that the local files of a task's source exist. Reads no content, so that it can be used
+/// to check a plan.
 ///
 /// # Errors
-/// A fault of the environment layer that names what is missing.
+/// An environment fault that names the missing path.
 pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
     let (path, is_there, what): (_, fn(&Path) -> bool, _) = match &task.source {
         Some(Source::Path { path }) => (path, Path::is_dir, "folder"),
@@ -96,15 +98,15 @@ pub fn check_source(task: &Task, base_dir: &Path) -> Result<(), Fault> {
     let what = format!("source {} is not a {what}", path.display());
     Err(Fault::new(Layer::Environment, what)
         .cause(Cause::Invalid)
-        .hint("relative paths start at the folder of the task's file")
+        .hint("relative paths are resolved against the folder of the task's file")
         .context(&task.id))
 }
 
-/// What a task's sandboxes start from. Fetches and builds nothing, so it can be used to check a
-/// plan.
+/// Returns the base of a task's sandboxes. Fetches and builds nothing, so that it can be used to
+/// check a plan.
 ///
 /// # Errors
-/// A fault of the environment layer if an archive or a directory is missing.
+/// An environment fault if an archive or directory is missing.
 pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     let fault =
         |what: String| Fault::new(Layer::Environment, what).cause(Cause::Invalid).context(&task.id);
@@ -133,8 +135,8 @@ pub fn base_of(task: &Task, base_dir: &Path) -> Result<Base, Fault> {
     }
     match (&environment.image, &environment.base) {
         (Some(image), None) => {
-            // A mistyped path would be taken for an image name, and the error would come from a
-            // registry.
+            // Reject mistyped paths here; otherwise they would be taken for image names and fail
+            // later at a registry.
             let file = base_dir.join(image);
             if file.is_file() {
                 return std::fs::canonicalize(&file)
@@ -181,10 +183,10 @@ mod tests {
         task
     }
 
-    /// A task with these directories, and the id of its user.
+    /// Returns a task with these directories and its user's ID.
     fn task_in(work: &Path, home: &Path) -> (u32, Task) {
         let me = fs::metadata(work).unwrap().uid();
-        // Without root, files can only be given to oneself.
+        // Without root, files can only be given to the current user.
         let user = if me == 0 { 54321 } else { me };
         let mut task = task(Some(&user.to_string()));
         task.workdir = work.display().to_string();
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn image_user_gets_a_home_but_no_image_folder() {
+    fn image_user_gets_a_home_but_not_the_work_directory() {
         let folder = tempfile::tempdir().unwrap();
         let (work, home) = (folder.path().join("work"), folder.path().join("home/1234"));
         fs::create_dir_all(&work).unwrap();

@@ -1,18 +1,20 @@
-//! The initial state of a task that gives its agent no source.
+//! The initial state of a task whose agent gets no source.
 
 use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_types::{Fault, FromScratch};
 
-/// Empties the work directory, including dotfiles, and adds the few files that the agent is given.
+/// Empties the work directory, including dotfiles, and adds the few files that the task provides
+/// to the agent.
 pub(crate) async fn empty(
     handle: &SandboxHandle,
     workdir: &RawPath,
     start: &FromScratch,
 ) -> Result<(), Fault> {
-    let entries = handle.list(workdir).await.map_err(|error| error.fault("listing setup"))?;
+    let entries =
+        handle.list(workdir).await.map_err(|error| error.fault("listing the work directory"))?;
     for entry in entries {
         let path = workdir.join(&entry.name);
-        handle.remove(&path).await.map_err(|error| error.fault("emptying setup"))?;
+        handle.remove(&path).await.map_err(|error| error.fault("emptying the work directory"))?;
     }
     for (path, text) in &start.files {
         let full = workdir.join(&RawPath::from(path.as_str()));

@@ -2,12 +2,11 @@
 
 use proctor_types::{Cause, Fault, ImageSettings, Layer, Task};
 
-/// The task with the settings that it takes from its image. A Harbor task's own variables may refer
-/// to variables of this machine.
+/// Returns the task with the settings that its image declares. The variables of a Harbor task may
+/// refer to environment variables of this machine.
 ///
 /// # Errors
-/// A variable that is not set on this machine. The fault names the variable; values are never
-/// recorded.
+/// A variable is not set on this machine. The fault names it; values are never recorded.
 pub fn on_image(task: &Task, image: &ImageSettings) -> Result<Task, Fault> {
     if task.harbor.is_none() {
         return Ok(task.on_image(image));

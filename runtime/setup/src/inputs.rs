@@ -1,4 +1,4 @@
-//! The files of a Harbor task directory in a sandbox.
+//! Copies the files of a Harbor task directory into a sandbox.
 
 use proctor_harbor::{InputFile, InputKind};
 use proctor_sandbox_api::{
@@ -10,7 +10,7 @@ use proctor_sandbox_api::{
 pub const LOGS: &str = "/logs";
 
 /// Copies the files of `tests/` or `solution/` to an absolute path, as root, and makes the script
-/// executable. With `empties`, existing content is removed first.
+/// executable. If `empties` is set, existing content is removed first.
 ///
 /// # Errors
 /// The sandbox rejects an entry or is gone.
@@ -45,10 +45,10 @@ pub async fn lay_inputs(
     Ok(())
 }
 
-/// Creates log directories that everybody may write to, as in Harbor's containers.
+/// Creates log directories that all users can write to, as in Harbor's containers.
 ///
 /// # Errors
-/// The sandbox rejects one or is gone.
+/// The sandbox rejects a directory or is gone.
 pub async fn make_logs(handle: &SandboxHandle, names: &[&str]) -> Result<(), SandboxError> {
     let (root, logs) = (RawPath::from("/"), RawPath::from(LOGS));
     let found = handle.stat(&logs).await?;

@@ -1,4 +1,4 @@
-//! Setup prepares a sandbox for one task, to run the agent or to grade.
+//! Prepares a sandbox for a task, either to run the agent or to grade.
 
 mod apply;
 mod environment;
@@ -27,5 +27,5 @@ pub use source::{Sources, local_source};
 pub use workdir::{Stays, prepare_for_driving, snapshot_request, take_away};
 
 /// Fingerprint of everything that turns an environment and a task into a sandbox: this code, its
-/// policy, and how patches are applied.
+/// policy, and the code that applies patches.
 pub const PREPARATION: &str = env!("PREPARATION");

@@ -1,4 +1,4 @@
-//! Work that many trials need and the first of them does.
+//! Shares work that many trials need: the first trial does it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,10 +7,10 @@ use tokio::sync::Mutex;
 
 type Cell<V> = Arc<Mutex<Option<Result<V, Fault>>>>;
 
-/// Results by key. The first caller does the work, the others wait for it.
+/// Results by key. The first caller does the work; the others wait for it.
 ///
-/// A fault is kept if every later caller would get the same one. A fault that may pass is not kept,
-/// so the next caller tries again.
+/// A fault is cached if every later caller would get the same one. A transient fault is not
+/// cached, so the next caller tries again.
 #[derive(Debug)]
 pub struct Memo<K, V>(Mutex<BTreeMap<K, Cell<V>>>);
 
@@ -21,8 +21,8 @@ impl<K: Ord, V> Default for Memo<K, V> {
 }
 
 impl<K: Ord, V: Clone> Memo<K, V> {
-    /// The value of `key`; computed by `work` if it is missing. `may_pass` tells whether the next
-    /// caller may succeed despite a fault.
+    /// Returns the value of `key`, computing it with `work` if it is missing. `may_pass` says
+    /// whether the next caller may succeed despite a fault.
     pub async fn get(
         &self,
         key: K,
@@ -41,7 +41,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         done
     }
 
-    /// The value if it exists, or once the current work is done.
+    /// Returns the value if it exists. Waits for work in progress.
     pub async fn known(&self, key: &K) -> Option<V> {
         let cell = self.0.lock().await.get(key).cloned()?;
         let kept = cell.lock().await;
@@ -53,7 +53,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         self.known(key).await.is_some()
     }
 
-    /// Forgets the value of a key because what it refers to was removed.
+    /// Removes the value of a key, because whatever it refers to was removed.
     pub async fn forget(&self, key: &K) {
         self.0.lock().await.remove(key);
     }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_is_done_once_and_a_fault_that_may_pass_is_not_kept() {
+    async fn work_runs_once_and_transient_faults_are_not_cached() {
         let memo = Memo::<&str, u32>::default();
         let done = AtomicU32::new(0);
         let may_pass = |fault: &Fault| fault.cause == Cause::Unreachable;

@@ -1,18 +1,18 @@
-//! Checks that a sandbox has what its task names, before anything runs in it.
+//! Checks that a sandbox has the files and user that its task names, before anything runs in it.
 
 use proctor_sandbox_api::{Command, SandboxError, SandboxHandle, wire::RawPath};
 use proctor_types::{Cause, Fault, Layer, Task};
 
-/// Checks for the work directory and the user of a task.
+/// Checks that the work directory and the user of a task exist.
 ///
 /// # Errors
-/// One of them is missing. Every sandbox of the task would fail the same way, so the fault stops
-/// the task.
+/// One of them is missing. Every sandbox of the task would fail in the same way, so the fault
+/// stops the task.
 pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let missing = |what: String, hint: &str| {
         Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Missing).hint(hint))
     };
-    // A task that starts from scratch may get its work directory only later.
+    // A task that starts from scratch may get its work directory later.
     if task.from_scratch.is_none() {
         let found = handle.stat(&RawPath::new(task.workdir.as_bytes())).await;
         let found = found.map_err(|error| error.fault("checking the work directory"))?;
@@ -25,7 +25,7 @@ pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Faul
         let mut command = Command::new(["true"]);
         command.user = Some(user.clone());
         match handle.run(command).await {
-            // Whether the program exists does not matter here.
+            // The program itself need not exist.
             Ok(_) => {}
             Err(SandboxError::Refused(refusal)) => {
                 let hint = "fix the task's `user`; `proctor doctor` shows whether sandboxes \
@@ -41,7 +41,7 @@ pub async fn check_named(handle: &SandboxHandle, task: &Task) -> Result<(), Faul
     check_owned(handle, task).await
 }
 
-/// Checks that the work directory and the home belong to the task's user.
+/// Checks that the task's user owns the work directory and the home.
 async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     let (Some(user), Some(home)) = (&task.user, task.user_home()) else { return Ok(()) };
     let line = r#"[ -O . ] && [ -w . ] && [ -O "$HOME/." ] && [ -w "$HOME/." ]"#;
@@ -49,13 +49,14 @@ async fn check_owned(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
     command.user = Some(user.clone());
     let done = handle.run(command).await;
     let done = done.map_err(|error| error.fault("checking the user's folders"))?;
-    // Without a shell the status is a different one.
+    // A missing shell gives a different status; ignore it.
     if done.exited.code != Some(1) {
         return Ok(());
     }
     let workdir = &task.workdir;
     let what = format!("the task's user {user} does not own both {workdir} and {home}");
-    Err(Fault::new(Layer::Setup, what).context(&task.id).cause(Cause::Invalid).hint(
-        "check for mounts and read-only folders, because the set-up makes the user their owner",
-    ))
+    Err(Fault::new(Layer::Setup, what)
+        .context(&task.id)
+        .cause(Cause::Invalid)
+        .hint("set-up makes the user their owner, so check for mounts and read-only folders"))
 }

@@ -1,5 +1,5 @@
-//! Prepares every sandbox for a task, whether the agent or the tests run in it: what the task hides
-//! is absent.
+//! Prepares every sandbox for a task, whether the agent or the tests run in it. Removes everything
+//! that the task hides.
 
 use std::collections::BTreeMap;
 
@@ -16,36 +16,37 @@ use crate::{
     leak_check::{Leak, LeakKind, LeakPolicy, refusal},
 };
 
-/// Maximum number of bytes lent to the test tool.
+/// Maximum number of bytes to provide to the test tool.
 const LENT_LIMIT: usize = 32 << 20;
 
-/// What will run in a sandbox.
+/// The code that will run in a sandbox.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose<'a> {
-    /// An agent. Nothing hidden is left in the sandbox, or the sandbox is rejected.
+    /// An agent. Either no hidden content is left in the sandbox, or the sandbox is rejected.
     Driving(OnFinding),
-    /// Code under test, started by the grader. What the test tool cannot start without is lent to
-    /// it, out of reach of the code under test.
+    /// Code under test, started by the grader. Modules that the test tool needs to start are
+    /// provided only to the tool, out of reach of the code under test.
     Testing,
-    /// Code under test, started by a benchmark's own commands. What these need stays where it is.
+    /// Code under test, started by a benchmark's own commands. Files that these commands need stay
+    /// in place.
     Procedure { commands: &'a str },
 }
 
-/// A sandbox to be made for a task.
+/// The parameters of a sandbox for a task.
 pub struct Preparation<'a> {
     pub backend: &'a dyn Backend,
     pub environment: &'a Prepared,
     pub task: &'a Task,
-    /// What the environment holds of the task's secrets.
+    /// Copies of the task's secrets in the environment.
     pub findings: &'a LayerFindings,
     pub limits: &'a SandboxSpec,
     /// Mounts for an agent's sandbox. Code under test gets none.
     pub mounts: &'a [Mount],
-    /// For labels and messages.
+    /// Used for labels and messages.
     pub label: String,
 }
 
-/// What was hidden in a sandbox, and which of it the test tools get nevertheless.
+/// Copies that were hidden in a sandbox, and those that the test tools get nevertheless.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hidden {
     /// Sentences for the record.
@@ -56,20 +57,20 @@ pub struct Hidden {
     leaks: Vec<RawPath>,
 }
 
-/// A module that is missing in the sandbox and is handed to the test tool when it starts.
+/// A module that is missing in the sandbox and is provided to the test tool when it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lent {
-    /// Where the environment has it.
+    /// Path in the environment.
     pub place: RawPath,
-    /// By path below the import root.
+    /// File contents by path below the import root.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// A copy of what the task hides that was left in place.
+/// A copy of hidden content that was left in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub place: String,
-    /// What needs it.
+    /// Why it is needed.
     pub why: String,
 }
 
@@ -78,17 +79,18 @@ impl Hidden {
         Self { copies, ..Self::default() }
     }
 
-    /// Whatever [`crate::take_away`] removes below the work directory.
+    /// Returns the paths that [`crate::take_away`] removes below the work directory.
     pub(crate) fn below_workdir(&self) -> impl Iterator<Item = &RawPath> {
         self.copies.iter().chain(&self.leaks)
     }
 
-    /// Keeps, of the work directory, only the copies that are recognized by name.
+    /// Returns the copies in the work directory that are recognized by name, without the other
+    /// leaks.
     pub(crate) fn without_leaks(&self) -> Self {
         Self::of_copies(self.copies.clone())
     }
 
-    /// Whether a path in the work directory was found to be a copy.
+    /// Whether the leak check identified this path in the work directory as a copy.
     pub fn is_leak(&self, path: &RawPath) -> bool {
         self.leaks.contains(path)
     }
@@ -104,8 +106,8 @@ impl Preparation<'_> {
     /// Opens the sandbox and removes the environment's copies before anything else runs in it.
     ///
     /// # Errors
-    /// A setup fault that names the places if something must be hidden and cannot be, or may not be
-    /// removed from an agent's sandbox; a sandbox fault if the sandbox fails.
+    /// A setup fault that names the paths if hidden content cannot be removed, or may not be
+    /// removed from an agent's sandbox. A sandbox fault if the sandbox fails.
     pub async fn open(&self, purpose: Purpose<'_>) -> Result<Ready, Fault> {
         let (task, findings) = (self.task, self.findings);
         let mut hidden = Hidden {
@@ -116,22 +118,22 @@ impl Preparation<'_> {
         let mut going = Vec::new();
         let mut refused = Vec::new();
         for leak in &findings.leaks {
-            match self.fate(purpose, leak)? {
-                Fate::Goes => going.push(leak),
-                Fate::Lent => {
+            match self.action_for(purpose, leak)? {
+                Action::Remove => going.push(leak),
+                Action::Lend => {
                     going.push(leak);
                     hidden.lent.extend(
                         leak.remove.clone().map(|place| Lent { place, files: BTreeMap::new() }),
                     );
                 }
-                Fate::Stays(why) => {
+                Action::Keep(why) => {
                     hidden.kept.push(Kept { place: leak.place.clone(), why });
                 }
-                Fate::Refused => refused.push(leak.clone()),
+                Action::Reject => refused.push(leak.clone()),
             }
         }
-        // Checked before a sandbox is opened, which could not change the result. Findings beyond
-        // the reported ones cannot be hidden.
+        // Check before opening a sandbox, which could not change the result. Findings beyond the
+        // reported ones cannot be hidden.
         let on_finding = match purpose {
             Purpose::Driving(on_finding) => on_finding,
             Purpose::Testing | Purpose::Procedure { .. } => OnFinding::Remove,
@@ -156,22 +158,22 @@ impl Preparation<'_> {
         let handle = std::sync::Arc::clone(sandbox.handle());
         handle.set_default_env(variables);
         let made = async {
-            self.lay_clock(&handle).await?;
+            self.copy_clock_library(&handle).await?;
             self.hide(&handle, &going, hidden).await
         };
         match made.await {
             Ok(hidden) => Ok(Ready { sandbox, hidden }),
             Err(fault) => {
-                // Report the first fault, not one from closing.
+                // Report the first fault, not a failure to close.
                 let _ = sandbox.close().await;
                 Err(fault)
             }
         }
     }
 
-    /// Adds the library that shows programs the task's time, for the variables of the task's
-    /// commands.
-    async fn lay_clock(&self, handle: &SandboxHandle) -> Result<(), Fault> {
+    /// Copies the library that shows programs the task's time. The task's commands load it through
+    /// their variables.
+    async fn copy_clock_library(&self, handle: &SandboxHandle) -> Result<(), Fault> {
         if self.task.clock.is_none() {
             return Ok(());
         }
@@ -188,7 +190,7 @@ impl Preparation<'_> {
         laid.map_err(|error| error.fault("copying the clock library"))
     }
 
-    fn fate(&self, purpose: Purpose<'_>, leak: &Leak) -> Result<Fate, Fault> {
+    fn action_for(&self, purpose: Purpose<'_>, leak: &Leak) -> Result<Action, Fault> {
         let (task, findings) = (self.task, self.findings);
         let policy = LeakPolicy::get()?;
         Ok(match purpose {
@@ -196,33 +198,33 @@ impl Preparation<'_> {
                 let may_go = on_finding == OnFinding::Remove
                     || findings.absent_path(task, leak).is_some()
                     || findings.is_unavoidable(task, leak)?;
-                if may_go { Fate::Goes } else { Fate::Refused }
+                if may_go { Action::Remove } else { Action::Reject }
             }
             Purpose::Testing => match findings.tools.load(leak) {
                 true if leak.remove.as_ref().is_some_and(|path| policy.is_importable(path)) => {
-                    Fate::Lent
+                    Action::Lend
                 }
-                true => Fate::Stays("the test tool loads it".into()),
-                false => Fate::Goes,
+                true => Action::Keep("the test tool loads it".into()),
+                false => Action::Remove,
             },
             Purpose::Procedure { commands } => {
-                if findings.tools.use_it(leak) {
-                    return Ok(Fate::Stays("the test tool is installed with it".into()));
+                if findings.tools.needs(leak) {
+                    return Ok(Action::Keep("the test tool is installed with it".into()));
                 }
                 if task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy {
                     let why = "the procedure's tests may use the library for something else";
-                    return Ok(Fate::Stays(why.into()));
+                    return Ok(Action::Keep(why.into()));
                 }
                 match policy.tool_of(commands, leak.place.as_str()) {
-                    Some(tool) => Fate::Stays(format!("the procedure runs {tool}")),
-                    None => Fate::Goes,
+                    Some(tool) => Action::Keep(format!("the procedure runs {tool}")),
+                    None => Action::Remove,
                 }
             }
         })
     }
 
-    /// Reads what is lent, then removes everything. What the host holds is already absent here, so
-    /// it is read on the host.
+    /// Reads the provided modules, then removes all findings. Paths that come from the host are
+    /// already absent in the sandbox, so they are read on the host.
     async fn hide(
         &self,
         handle: &SandboxHandle,
@@ -257,15 +259,15 @@ impl Preparation<'_> {
     }
 }
 
-enum Fate {
-    Goes,
-    /// Removed, but handed to the test tool in another way.
-    Lent,
-    Stays(String),
-    Refused,
+enum Action {
+    Remove,
+    /// Remove it, but provide it to the test tool in another way.
+    Lend,
+    Keep(String),
+    Reject,
 }
 
-/// Removes a finding and what the interpreter compiled from it. Returns whether it is gone.
+/// Removes a finding and its compiled copies. Returns whether they are gone.
 pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, Fault> {
     let Some(path) = &leak.remove else { return Ok(false) };
     let mut gone = compiled(handle, path).await?;
@@ -276,14 +278,14 @@ pub(crate) async fn remove(handle: &SandboxHandle, leak: &Leak) -> Result<bool, 
             Err(error) if error.is_broken() => {
                 return Err(error.fault(format!("removing {path}")));
             }
-            // Part of a base that cannot be written to.
+            // The file is part of a read-only base.
             Err(_) => return Ok(false),
         }
     }
     Ok(true)
 }
 
-/// The compiled copies beside a file of Python code.
+/// Returns the compiled copies of a Python file.
 async fn compiled(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<RawPath>, Fault> {
     let name = last(path);
     let Some(stem) = name.strip_suffix(b".py") else { return Ok(Vec::new()) };
@@ -304,7 +306,7 @@ fn too_large(place: &RawPath) -> Fault {
     Fault::new(Layer::Setup, format!("{place} is too large to be provided to the test tool"))
 }
 
-/// Whether a file is lent; compiled copies are useless under another path.
+/// Whether to provide a file. Compiled copies are useless at another path.
 fn is_lent(name: &[u8]) -> bool {
     name != b"__pycache__" && !name.ends_with(b".pyc")
 }

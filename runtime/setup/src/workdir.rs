@@ -1,4 +1,4 @@
-//! The work directory of a prepared sandbox, from the trusted side.
+//! Prepares and inspects the work directory of a sandbox from the trusted side.
 
 use proctor_sandbox_api::{
     SandboxHandle,
@@ -11,17 +11,17 @@ use crate::{
     leak_check::{LayerFindings, LeakPolicy, LeakReport, verify},
 };
 
-/// Files larger than this are listed in a snapshot without their content, in bytes.
+/// Files larger than this many bytes are listed in a snapshot without their content.
 pub const SNAPSHOT_FILE_LIMIT: u64 = 64 << 20;
 
-/// Maximum number of entries visited in a work directory.
+/// Maximum number of entries to visit in a work directory.
 pub const SNAPSHOT_ENTRY_LIMIT: u64 = 250_000;
 
-/// Bytes of content that one step may add to the record; small files are still added beyond it.
+/// Bytes of content that one step may add to the record. Small files are added even beyond it.
 pub const SNAPSHOT_CONTENT_LIMIT: u64 = 256 << 20;
 
-/// The snapshot request for a task's work directory. A fresh work directory contains the task's own
-/// source, which is captured completely.
+/// Returns the snapshot request for a task's work directory. A fresh work directory contains the
+/// task's own source, which is captured completely.
 pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     SnapshotRequest {
         root: workdir.clone(),
@@ -33,22 +33,22 @@ pub fn snapshot_request(workdir: &RawPath, fresh: bool) -> SnapshotRequest {
     }
 }
 
-/// What stays in a work directory although it is hidden from the agent. Normally nothing; a
-/// benchmark's own procedure may need some of it.
+/// Hidden content that stays in a work directory. Normally there is none, but a benchmark's own
+/// procedure may need some of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stays {
-    /// The files that the task names as hidden.
+    /// The files that the task declares as hidden.
     pub hidden_files: bool,
-    /// Repositories, because the procedure's own commands query them.
+    /// Repositories, because the procedure's commands query them.
     pub history: bool,
 }
 
-/// Removes what a task hides: applies the mask and removes hidden paths, history, caches, bytecode
-/// and the copies that the leak check found. Works the same for the agent and for the code under
-/// test.
+/// Removes a task's hidden content: applies the mask and removes hidden paths, history, caches,
+/// bytecode and the copies that the leak check found. Works the same for the agent and for the
+/// code under test.
 ///
 /// # Errors
-/// A setup fault if the mask does not fit, a sandbox fault if the sandbox fails.
+/// A setup fault if the mask does not apply, or a sandbox fault if the sandbox fails.
 pub async fn take_away(
     handle: &SandboxHandle,
     task: &Task,
@@ -72,12 +72,12 @@ pub async fn take_away(
     Ok(())
 }
 
-/// Prepares the work directory for an agent, then scans the whole sandbox and rejects it if
-/// anything hidden can be found. `layer` is what the environment was found to hold, `hidden` what
-/// of it was hidden when the sandbox was opened, `on_finding` what to do with findings.
+/// Prepares the work directory for an agent, then scans the whole sandbox and rejects it if any
+/// hidden content is found. `layer` contains the environment's findings, `hidden` those that were
+/// hidden when the sandbox was opened. `on_finding` says how to handle findings.
 ///
 /// # Errors
-/// Everything that goes wrong here is an infrastructure fault of setup, never a zero.
+/// Every error here is a setup fault, so it never scores the trial as zero.
 pub async fn prepare_for_driving(
     handle: &SandboxHandle,
     task: &Task,
@@ -85,8 +85,8 @@ pub async fn prepare_for_driving(
     hidden: &Hidden,
     on_finding: OnFinding,
 ) -> Result<LeakReport, Fault> {
-    // A Harbor image is the task, so what its author left in it, such as a history, stays. Its
-    // solution and its tests were never in it.
+    // A Harbor image is part of the task, so files that its author left in it, such as a Git
+    // history, stay. The image never contained the solution or the tests.
     if task.harbor.is_some() {
         return Ok(LeakReport::default());
     }
@@ -94,22 +94,25 @@ pub async fn prepare_for_driving(
     if let Some(start) = &task.from_scratch {
         from_scratch::empty(handle, &workdir, start).await?;
     }
-    // Found copies stay for the scan below: the policy decides whether they may be removed.
+    // Keep found copies for the scan below: the policy decides whether they may be removed.
     let known = hidden.without_leaks();
     take_away(handle, task, &known, Stays::default()).await?;
     hidden_are_gone(handle, task, &workdir).await?;
     verify(handle, task, layer, hidden, on_finding).await
 }
 
-/// Copies of a masked work directory's code, recognized by name: history, caches, bytecode. An
-/// interpreter in the work directory is left alone because the tests need it.
+/// Returns copies of a masked work directory's code that are recognized by name: history, caches,
+/// bytecode. An interpreter in the work directory is skipped, because the tests need it.
 pub(crate) async fn copies(handle: &SandboxHandle, task: &Task) -> Result<Vec<RawPath>, Fault> {
     let policy = LeakPolicy::get()?;
     let workdir = RawPath::from(task.workdir.as_str());
     let interpreter = interpreter(task);
     let (mut found, mut folders) = (Vec::new(), vec![workdir]);
     while let Some(folder) = folders.pop() {
-        let entries = handle.list(&folder).await.map_err(|error| error.fault("listing setup"))?;
+        let entries = handle
+            .list(&folder)
+            .await
+            .map_err(|error| error.fault("listing the work directory"))?;
         for entry in entries {
             let path = folder.join(&entry.name);
             if interpreter.as_ref() == Some(&path) {
@@ -130,7 +133,8 @@ pub(crate) async fn copies(handle: &SandboxHandle, task: &Task) -> Result<Vec<Ra
     Ok(found)
 }
 
-/// The directory of an interpreter in the work directory: `WORKDIR/.venv` for `.venv/bin/python`.
+/// Returns the directory of an interpreter in the work directory: `WORKDIR/.venv` for
+/// `.venv/bin/python`.
 fn interpreter(task: &Task) -> Option<RawPath> {
     let program = task.test_command.first()?;
     let root = task.workdir.trim_end_matches('/');
@@ -154,7 +158,7 @@ async fn hidden_are_gone(
         let found =
             handle.stat(&path).await.map_err(|error| error.fault("verifying the leak check"))?;
         if found.is_some() {
-            let what = format!("hidden path {hidden} is still there");
+            let what = format!("hidden path {hidden} still exists");
             return Err(Fault::new(Layer::Setup, what).context(&task.id));
         }
     }
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interpreter_in_the_work_directory_is_told_by_the_test_command() {
+    fn interpreter_in_the_work_directory_is_found_from_the_test_command() {
         let of = |program: &str| {
             let task: Task = serde_json::from_value(serde_json::json!({
                 "schema_version": 1, "id": "t", "statement": "", "environment": {},

@@ -1,4 +1,4 @@
-//! The keys of a matrix: which factor each names, and which values it crosses.
+//! The keys of a matrix: the factor that each refers to, and the values to cross.
 
 use proctor_types::ModelSpec;
 use toml::{Table, Value};
@@ -14,12 +14,12 @@ use crate::{
 /// The keys of `[matrix]` that are not factors.
 const OWN: [&str; 2] = ["include", "exclude"];
 
-/// What a key of a matrix names.
+/// The factor that a matrix key refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FactorKey {
     /// A path below the arm.
     Arm(Vec<String>),
-    /// A key of the arm's model: for any model (`model.temperature`), or only for one
+    /// A key of the arm's model, either of any model (`model.temperature`) or of a specific one
     /// (`models.NAME.temperature`).
     Model { of: Option<String>, key: String },
 }
@@ -30,7 +30,7 @@ impl FactorKey {
     }
 }
 
-/// A factor and the values that are crossed.
+/// A factor and the values to cross.
 #[derive(Debug)]
 pub(super) struct Axis {
     pub(super) place: FactorKey,
@@ -38,8 +38,8 @@ pub(super) struct Axis {
     pub(super) values: Vec<Value>,
 }
 
-/// The axes of a matrix, in the order in which they are written; those that only `--set` has come
-/// last.
+/// Returns the axes of a matrix in the order in which they are written. Axes that exist only in
+/// `--set` come last.
 pub(super) fn of(matrix: &Table, written: &Written) -> Result<Vec<Axis>, Problem> {
     let mut axes = Vec::new();
     for (name, value) in matrix.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
@@ -51,14 +51,14 @@ pub(super) fn of(matrix: &Table, written: &Written) -> Result<Vec<Axis>, Problem
         .enumerate()
         .find(|(index, axis)| axes.iter().take(*index).any(|before| before.place == axis.place));
     if let Some((_, axis)) = twice {
-        let wrong = Wrong::new("crossed twice", "give the key once, with all of its values");
+        let wrong = Wrong::new("crossed twice", "use the key once, with all of its values");
         return Err(Problem { path: axis.at.clone(), wrong });
     }
     Ok(axes)
 }
 
-/// `budget.steps = [...]` is a table of tables; `"budget.steps" = [...]` is one key. Both mean the
-/// same.
+/// Collects the axes below a key. `budget.steps = [...]` is a nested table and `"budget.steps" =
+/// [...]` a single key; both mean the same.
 fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), Problem> {
     match value {
         Value::Table(table) if !table.is_empty() => {
@@ -98,9 +98,10 @@ fn collect(at: Vec<String>, value: &Value, axes: &mut Vec<Axis>) -> Result<(), P
     }
 }
 
-/// The factor that a key names: parts that contain dots are equivalent to parts of a table.
+/// Returns the factor that a key refers to. A part that contains dots is equivalent to nested
+/// tables.
 pub(super) fn factor_key(written: &[String]) -> Result<FactorKey, Wrong> {
-    // A model's name may contain dots if it is quoted.
+    // A quoted model name may contain dots.
     if let [models, name, key] = written
         && models == "models"
     {
@@ -132,7 +133,7 @@ fn model(of: Option<String>, key: &str) -> Result<FactorKey, Wrong> {
     Ok(FactorKey::Model { of, key: key.to_owned() })
 }
 
-/// Rejects keys that no arm has, and suggests the nearest one.
+/// Rejects keys that arms do not have, and suggests the nearest key.
 fn below(path: &[String], keys: &[Key]) -> Result<(), Wrong> {
     let Some((first, rest)) = path.split_first() else { return Ok(()) };
     let key = match keys.iter().find(|key| key.name == *first) {
@@ -150,7 +151,7 @@ fn below(path: &[String], keys: &[Key]) -> Result<(), Wrong> {
             let hint = format!("did you mean \"model.{first}\"?");
             return Err(Wrong::new("not a key of an arm", hint));
         }
-        None => return Err(nearer(first, keys)),
+        None => return Err(unknown_arm_key(first, keys)),
     };
     match &key.kind {
         _ if rest.is_empty() => Ok(()),
@@ -160,8 +161,9 @@ fn below(path: &[String], keys: &[Key]) -> Result<(), Wrong> {
     }
 }
 
-/// A key of one of an arm's tables, written without its table: the error names the table.
-fn nearer(name: &str, keys: &[Key]) -> Wrong {
+/// Returns the error for an unknown arm key. If the key belongs to one of an arm's tables,
+/// suggests that table.
+fn unknown_arm_key(name: &str, keys: &[Key]) -> Wrong {
     let home = keys.iter().find_map(|key| match &key.kind {
         Kind::Table(inner) if inner.iter().any(|one| one.name == name) => Some(&key.name),
         _ => None,
@@ -176,7 +178,7 @@ fn arm_keys() -> &'static [Key] {
     rows("arms")
 }
 
-/// The keys of a list or of named tables at the top.
+/// Returns the keys of a top-level list of tables or of top-level named tables.
 fn rows(name: &str) -> &'static [Key] {
     match FILE.iter().find(|key| key.name == name).map(|key| &key.kind) {
         Some(Kind::Rows(keys) | Kind::Named(keys)) => keys,
@@ -184,13 +186,13 @@ fn rows(name: &str) -> &'static [Key] {
     }
 }
 
-/// Every value of a table that is not itself a table, with its path.
-pub(super) fn flat(table: &Table) -> Vec<(Vec<String>, Value)> {
+/// Returns every value of a table that is not itself a table, with its path.
+pub(super) fn flatten(table: &Table) -> Vec<(Vec<String>, Value)> {
     let mut out = Vec::new();
     for (name, value) in table {
         match value {
             Value::Table(inner) if !inner.is_empty() => {
-                let below = flat(inner).into_iter();
+                let below = flatten(inner).into_iter();
                 out.extend(below.map(|(path, value)| ([vec![name.clone()], path].concat(), value)));
             }
             value => out.push((vec![name.clone()], value.clone())),
@@ -199,14 +201,14 @@ pub(super) fn flat(table: &Table) -> Vec<(Vec<String>, Value)> {
     out
 }
 
-/// Merges a value into a table: tables key by key, anything else as a whole.
-pub(super) fn lay(table: &mut Table, path: &[String], value: Value) {
+/// Merges a value into a table. Tables merge key by key; any other value is replaced.
+pub(super) fn merge(table: &mut Table, path: &[String], value: Value) {
     let Some((first, rest)) = path.split_first() else { return };
     match (rest.is_empty(), value) {
         (true, Value::Table(value)) if table.get(first).is_some_and(Value::is_table) => {
             for (key, value) in value {
                 if let Some(Value::Table(inner)) = table.get_mut(first) {
-                    lay(inner, &[key], value);
+                    merge(inner, &[key], value);
                 }
             }
         }
@@ -217,13 +219,13 @@ pub(super) fn lay(table: &mut Table, path: &[String], value: Value) {
                 *inner = Table::new().into();
             }
             if let Value::Table(inner) = inner {
-                lay(inner, rest, value);
+                merge(inner, rest, value);
             }
         }
     }
 }
 
-/// Whether two values mean the same: 1 is 1.0.
+/// Whether two values are equal, treating 1 and 1.0 as equal.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     let number = |value: &Value| match value {
         Value::Integer(number) => Some(*number as f64),
@@ -236,7 +238,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Values as listed in a sentence.
+/// Lists values in a sentence.
 pub(super) fn listed(values: &[Value]) -> String {
     values.iter().map(|value| format!("`{}`", shown(value))).collect::<Vec<_>>().join(", ")
 }

@@ -1,12 +1,12 @@
-//! Models with their own sampling settings: a matrix that crosses `model.temperature` makes a model
-//! for each value.
+//! Models with their own sampling settings. A matrix that crosses `model.temperature` creates a
+//! model for each value.
 
 use toml::{Table, Value};
 
 use super::{Choice, Crossed, ModelOrigin, axes::FactorKey, names::shown};
 use crate::{kind::Wrong, walk::Problem};
 
-/// Makes the model for these choices if it does not exist yet, and assigns it to the arm.
+/// Creates the model for these choices, if it does not exist yet, and assigns it to the arm.
 pub(super) fn model(
     top: &mut Table,
     crossed: &mut Crossed,
@@ -25,7 +25,7 @@ pub(super) fn model(
     let Some((models, own)) =
         models.and_then(|models| models.get(&name).cloned().map(|own| (models, own)))
     else {
-        // Looking up the model reports that it does not exist.
+        // Resolving the arm reports the missing model.
         return Ok(());
     };
     let Value::Table(mut own) = own else { return Ok(()) };
@@ -46,7 +46,8 @@ pub(super) fn model(
     Ok(())
 }
 
-/// A combination's value at a place: from its choices, the arm, its model, or the top of the file.
+/// Returns a combination's value for a factor: from its choices, the arm, its model, or the top of
+/// the file.
 pub(super) fn value(
     place: &FactorKey,
     base: &Table,

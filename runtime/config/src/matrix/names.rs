@@ -1,4 +1,5 @@
-//! The names of a matrix's arms: what differs between them, in the order in which it is written.
+//! The names of a matrix's arms. They list the values that differ, in the order in which they are
+//! written.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use super::{
     axes::{Axis, FactorKey},
 };
 
-/// A value longer than this is cut in a name.
+/// Maximum length of a value in a name. Longer values are cut off.
 const LONGEST: usize = 40;
 
 /// Labels of all values, by axis.
@@ -33,7 +34,8 @@ impl Names {
         Self { labels: labels.collect(), differs: differs.collect() }
     }
 
-    /// What distinguishes a value from the others of its axis; `None` if it is the only one.
+    /// Returns the label that distinguishes a value from the others of its axis; `None` if it is
+    /// the only one.
     pub(super) fn label(&self, axis: usize, value: usize) -> Option<String> {
         let label = self.labels.get(axis)?.get(value)?;
         self.differs.get(axis).copied().unwrap_or_default().then(|| label.clone())
@@ -43,7 +45,7 @@ impl Names {
         let mut parts: Vec<String> = base.map(str::to_owned).into_iter().collect();
         for choice in choices {
             let bare = choice.place.is_arm(&["scaffold"]) || choice.place.is_arm(&["model"]);
-            // Without its own name, an arm is named by its scaffold and its model.
+            // An arm without its own name is named after its scaffold and model.
             let own = (base.is_none() && bare).then(|| text(&choice.value, false));
             let included = choice.at.get(1).is_some_and(|part| part == "include");
             let label = match (&choice.label, included && !bare) {
@@ -59,7 +61,8 @@ impl Names {
     }
 }
 
-/// `steps` for `budget.steps`, `network` for `network.mode`; the whole key if that is ambiguous.
+/// Returns `steps` for `budget.steps` and `network` for `network.mode`, or the whole key if that
+/// is ambiguous.
 fn key(place: &FactorKey, whole: bool) -> String {
     match place {
         FactorKey::Model { of: Some(model), key } if whole => format!("models.{model}.{key}"),
@@ -74,7 +77,7 @@ fn key(place: &FactorKey, whole: bool) -> String {
     }
 }
 
-/// Short texts for values, all different.
+/// Returns short, distinct texts for values.
 fn distinct(values: &[Value], paths: bool) -> Vec<String> {
     let short: Vec<String> = values.iter().map(|value| text(value, paths)).collect();
     let alone =
@@ -95,7 +98,7 @@ fn distinct(values: &[Value], paths: bool) -> Vec<String> {
     numbered.collect()
 }
 
-/// A value as it appears in a name: the last part of a path, without a file's extension.
+/// Returns a value as it appears in a name: for a path, its last part without the extension.
 fn text(value: &Value, path: bool) -> String {
     match value {
         Value::String(text) if path || text.ends_with(".toml") => {
@@ -106,7 +109,7 @@ fn text(value: &Value, path: bool) -> String {
     }
 }
 
-/// A value as it is written, without quotes.
+/// Returns a value as it is written, without quotes.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -34,10 +34,10 @@ fn every_combination_becomes_an_arm_named_after_its_differences() {
     assert_eq!(names(&config), wanted);
     let last = &config.arms[3];
     assert_eq!((last.scaffold.as_str(), last.budget.steps), ("bash", Some(100)));
-    assert_eq!(last.budget.cost_usd, Some(2.0), "what is not crossed is inherited");
+    assert_eq!(last.budget.cost_usd, Some(2.0), "keys that are not crossed are inherited");
     assert_eq!(last.budget.ending, proctor_types::BudgetEnding::Grace);
-    // Keys of tables and keys with dots are equivalent; without [[arms]] the scaffold and the model
-    // name an arm.
+    // Nested tables and keys with dots are equivalent. Without [[arms]], an arm is named after its
+    // scaffold and model.
     let tables = "[matrix]\nscaffold = ['tools']\nmodel = ['m']\n[matrix.budget]\nsteps = [50, 100]\n\
         disclosure = ['hidden', 'countdown']";
     let config = text(tables, "").unwrap();
@@ -49,7 +49,7 @@ fn every_combination_becomes_an_arm_named_after_its_differences() {
 }
 
 #[test]
-fn a_matrix_can_be_set_on_the_command_line() {
+fn matrix_can_be_set_on_the_command_line() {
     let sets =
         [r#"matrix."budget.steps"=[1, 2]"#, "matrix.network.mode=[\"closed\", \"open_except\"]"];
     let config = set("", BASE, &sets).unwrap();
@@ -69,7 +69,7 @@ fn crossed_temperatures_create_separate_models() {
     assert_eq!(names(&config)[1], "base/m/temperature=0.7");
     let of = |arm: usize| config.models[config.arms[arm].model.as_ref().unwrap()].temperature;
     assert_eq!([of(0), of(1), of(2), of(3)], [Some(0.0), Some(0.7), Some(0.0), Some(0.7)]);
-    // For one model only: the other occurs once.
+    // For a specific model only: the other model occurs once.
     let one = "[matrix]\nmodel = ['m', 'n']\nmodels.n.temperature = [0, 0.7]";
     let config = text(one, BASE).unwrap();
     assert_eq!(names(&config), ["base/m", "base/n/temperature=0", "base/n/temperature=0.7"]);
@@ -92,7 +92,7 @@ fn matrix_excludes_and_includes_combinations() {
     ];
     assert_eq!(names(&config), wanted);
     assert_eq!(config.arms[4].scaffold, "tools");
-    // By an arm's own keys, and by its name.
+    // Excludes by an arm's own keys, and by its name.
     let two = format!("{BASE}{}", BASE.replace("base", "other").replace("'tools'", "'bash'"));
     let matrix = "[matrix]\nbudget.steps = [5, 10]\n[[matrix.exclude]]\nname = 'other'\nbudget.steps = 10.0\n\
         [[matrix.exclude]]\nscaffold = 'tools'\nbudget = { cost_usd = 2, steps = 5 }";
@@ -180,13 +180,13 @@ fn matrix_errors_name_the_key_and_the_value() {
 
 /// A prompt directory is named by its last part.
 #[test]
-fn prompts_are_crossed_too() {
+fn prompts_can_be_crossed() {
     let config = text("[matrix]\nprompts = ['p/one', '/q/two']", BASE).unwrap();
     assert_eq!(names(&config), ["base/prompts=one", "base/prompts=two"]);
     assert_eq!(config.arms[1].prompts.as_deref(), Some(std::path::Path::new("/q/two")));
 }
 
-/// Names of values that look alike, of paths, and of two keys with the same last part.
+/// Names must differ for similar values, for paths, and for two keys with the same last part.
 #[test]
 fn matrix_names_are_unique() {
     let config = text(

@@ -1,12 +1,12 @@
-//! The part of a trial's result that a separate verifier receives.
+//! Selects the part of a trial's result that a separate verifier receives.
 
 use proctor_record::Tree;
 use proctor_sandbox_api::wire::{EntryKind, Layer as SandboxLayer, LayerEntry, RawPath, SnapEntry};
 use proctor_types::Task;
 
-/// The part of a recorded state that a separate verifier receives: the declared artifacts and the
-/// directory that is always collected. Everything belongs to root and has no special bits, and no
-/// link leaves its artifact.
+/// Returns the part of a recorded state that a separate verifier receives: the declared artifacts
+/// and the directory that is always collected. All entries belong to root and have no special mode
+/// bits. Links that leave their artifact are dropped.
 pub(super) fn artifacts(
     task: &Task,
     paths: &[String],
@@ -56,7 +56,7 @@ fn is_within(path: &RawPath, folder: &RawPath) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// Whether the link at `path` points below `folder`, judging by its text only.
+/// Whether the link at `path` points below `folder`, judging only by its text.
 fn stays_within(path: &RawPath, target: &RawPath, folder: &RawPath) -> bool {
     let mut parts: Vec<&[u8]> = Vec::new();
     let from = if target.as_bytes().starts_with(b"/") { &[][..] } else { path.as_bytes() };

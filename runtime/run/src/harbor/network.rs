@@ -1,4 +1,5 @@
-//! The network of Harbor's verifiers and reference solutions: what the task allows, and what they ask for.
+//! The network of Harbor's verifiers and reference solutions: what the task allows, and what they
+//! request.
 
 use std::{
     net::IpAddr,
@@ -11,10 +12,11 @@ use proctor_types::{
     Arm, DenyReason, Fault, HarborNetwork, NetworkMode, NetworkPolicy, UrlRequest,
 };
 
-/// Maximum number of lines about the verifier's network in a log.
+/// Maximum number of network requests of a verifier to log.
 const REQUESTS: usize = 1000;
 
-/// A network that the task names, with the arm's mirrors: they are this machine's and not the task's.
+/// Returns the network policy that the task declares, plus the arm's mirrors, which belong to this
+/// machine and not to the task.
 pub(super) fn policy_of(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
     let (private, ca_file) = (arm.network.private.clone(), arm.network.ca_file.clone());
     let own = NetworkPolicy { private, ca_file, ..NetworkPolicy::default() };
@@ -22,7 +24,7 @@ pub(super) fn policy_of(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
         HarborNetwork::Public => NetworkPolicy { mode: NetworkMode::OpenExcept, ..own },
         HarborNetwork::NoNetwork => NetworkPolicy::default(),
         HarborNetwork::Allowlist(hosts) => {
-            // `*.` matches every name below; a single star ends at the next dot.
+            // `*.` matches every name below; a single star would stop at the next dot.
             let pattern = |host: &String| match host.strip_prefix("*.") {
                 Some(suffix) => format!("*://**.{suffix}:*"),
                 None => format!("*://{host}:*"),
@@ -33,11 +35,12 @@ pub(super) fn policy_of(network: &HarborNetwork, arm: &Arm) -> NetworkPolicy {
     }
 }
 
-/// What a verifier asked its network for.
+/// Records a verifier's network requests.
 #[derive(Default)]
 pub(super) struct Requests {
     lines: Mutex<Vec<String>>,
-    /// The first address that the policy allows and this machine's name service sends to a private network.
+    /// The first address that the policy allows but that this machine resolves to a private
+    /// network.
     unreachable: Mutex<Option<String>>,
 }
 
@@ -52,7 +55,7 @@ impl Requests {
     }
 }
 
-/// Whether an address names a host of another machine, and not an address or this one.
+/// Whether a URL names another host, rather than an IP address or this machine.
 fn names_host(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.split(['/', '?']).next().unwrap_or_default();
@@ -86,7 +89,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_mirror_at_a_private_address_is_no_result() {
+    async fn private_mirror_is_reported_as_unreachable() {
         let requests = Requests::default();
         let denied = |url: &str, reason| UrlRequest {
             url: url.to_owned(),

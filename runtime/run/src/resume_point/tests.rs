@@ -1,4 +1,4 @@
-//! Tests of resuming a try, on journals written the way a trial writes them.
+//! Tests resuming a try, using journals as a trial writes them.
 
 use proctor_record::Journal;
 use proctor_sandbox_api::wire::{RawPath, SnapEntry};
@@ -31,7 +31,7 @@ impl Record {
         self.journal.append(0, event).unwrap();
     }
 
-    /// Records a tree of these entries.
+    /// Records a tree with these entries and returns its digest.
     fn tree(&self, entries: &[(&str, EntryKind, bool)]) -> String {
         let mut tree = Tree::default();
         for (path, kind, kept) in entries {
@@ -62,7 +62,7 @@ impl Record {
         base
     }
 
-    /// A request charged ten tokens in and one out, and its response.
+    /// Records a response to a request that cost ten input tokens and one output token.
     fn answered(&mut self, content: &str) {
         self.add(Event::ModelAttempted {
             attempt: 1,
@@ -121,13 +121,14 @@ impl Record {
     }
 
     fn read(&self) -> Result<ResumePoint, String> {
-        let goes_on = |fault: &Fault| fault.cause != proctor_types::Cause::Rejected;
-        ResumePoint::read(&self.folder.path().join("trajectory.jsonl"), &self.blobs, &goes_on)
+        let is_resumable = |fault: &Fault| fault.cause != proctor_types::Cause::Rejected;
+        ResumePoint::read(&self.folder.path().join("trajectory.jsonl"), &self.blobs, &is_resumable)
             .unwrap()
     }
 }
 
-/// Two responses. The first one's tree is kept; the second one's calls have begun to return.
+/// Records two responses: the first has a snapshot; the second has one finished call and no
+/// snapshot.
 fn in_the_second_step() -> (Record, String) {
     let mut record = Record::new();
     record.begun();
@@ -141,22 +142,22 @@ fn in_the_second_step() -> (Record, String) {
 }
 
 #[test]
-fn past_keeps_every_response_and_only_calls_in_the_tree() {
+fn resume_point_keeps_every_response_but_only_calls_before_the_last_snapshot() {
     let (record, tree) = in_the_second_step();
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.whole_steps), (3, 1), "the same try");
     assert_eq!(past.tree, tree);
     let answers: Vec<_> = past.steps.iter().map(|step| step.answer.content.as_str()).collect();
-    assert_eq!(answers, ["one", "two"], "what was paid is not asked for again");
+    assert_eq!(answers, ["one", "two"], "paid responses are not requested again");
     assert_eq!(past.steps[0].calls[0].shown, "output of a");
-    assert!(past.steps[1].calls.is_empty(), "what ran after the tree was kept runs again");
+    assert!(past.steps[1].calls.is_empty(), "calls after the last snapshot run again");
     assert_eq!((past.tool_calls, past.malformed), (1, 1));
     assert_eq!(past.responders.by_count(), [(&responder(), 2)]);
-    assert!(!past.limit_told && !past.last_words);
+    assert!(!past.limit_recorded && !past.last_words);
 }
 
 #[test]
-fn past_counts_what_was_spent() {
+fn resume_point_counts_spent_budget() {
     let (record, _) = in_the_second_step();
     let used = record.read().unwrap().used;
     assert_eq!((used.spent.steps, used.spent.input_tokens, used.spent.output_tokens), (2, 20, 2));
@@ -164,15 +165,11 @@ fn past_counts_what_was_spent() {
     assert_eq!(used.waited, Duration::from_secs(10));
     let waits = RequestWaits { shared_limits: 2.0, rate_limits: 4.0, retries: 4.0 };
     assert_eq!(used.waits, waits);
-    assert_eq!(
-        used.in_tools,
-        Duration::from_secs(4),
-        "the call that runs again counts when it does"
-    );
+    assert_eq!(used.in_tools, Duration::from_secs(4), "a call that runs again is counted then");
 }
 
 #[test]
-fn response_in_flight_is_paid_but_not_a_step() {
+fn lost_response_is_charged_but_not_counted_as_a_step() {
     let (mut record, _) = in_the_second_step();
     record.answered("three");
     let text = std::fs::read_to_string(record.folder.path().join("trajectory.jsonl")).unwrap();
@@ -180,11 +177,11 @@ fn response_in_flight_is_paid_but_not_a_step() {
     std::fs::write(record.folder.path().join("trajectory.jsonl"), format!("{whole}\n")).unwrap();
     let past = record.read().unwrap();
     assert_eq!((past.steps.len(), past.used.spent.steps), (2, 2));
-    assert_eq!(past.used.spent.input_tokens, 30, "its send was charged");
+    assert_eq!(past.used.spent.input_tokens, 30, "its request was charged");
 }
 
 #[test]
-fn steps_undone_by_an_earlier_kill_stay_undone() {
+fn calls_discarded_by_an_earlier_resume_stay_discarded() {
     let (mut record, tree) = in_the_second_step();
     let stands_to = record.read().unwrap().stands_to;
     record.add(Event::TrialResumed { snapshot: tree.clone(), whole_steps: 1, stands_to });
@@ -194,13 +191,13 @@ fn steps_undone_by_an_earlier_kill_stay_undone() {
     let past = record.read().unwrap();
     assert_eq!((past.whole_steps, past.tree), (2, later));
     let calls: Vec<_> = past.steps[1].calls.iter().map(|call| call.call_id.as_str()).collect();
-    assert_eq!(calls, ["again"], "not the call that was cut");
+    assert_eq!(calls, ["again"], "the interrupted call is gone");
 }
 
-/// A fault ends a try and its trial. Recorded events are kept, and the time that led to the fault
-/// is not charged.
+/// A fault ends a try and its trial. Its recorded events are kept, but the time that led to the
+/// fault is not charged.
 #[test]
-fn fault_from_outside_keeps_all_responses() {
+fn fault_keeps_all_responses_and_does_not_charge_its_time() {
     let (mut record, tree) = in_the_second_step();
     let before = record.read().unwrap();
     record.add(Event::ModelAttempted {
@@ -227,15 +224,15 @@ fn fault_from_outside_keeps_all_responses() {
     record.add(Event::TrialEnded { outcome, packed: None });
     let past = record.read().unwrap();
     assert_eq!((past.try_number, past.steps.len(), past.tree.as_str()), (3, 2, tree.as_str()));
-    assert_eq!(past.used.waited, before.used.waited, "as at the last answer");
+    assert_eq!(past.used.waited, before.used.waited, "as at the last response");
     assert_eq!((past.used.lost, before.used.lost.as_millis()), (before.used.lost, 1000));
     assert!(past.seconds <= before.seconds && past.used.elapsed <= before.used.elapsed);
 }
 
-/// If the same response breaks its sandbox every time, ask the model again. An endpoint may be down
-/// for longer.
+/// If the same response breaks the sandbox every time, the model must be asked again. An endpoint,
+/// in contrast, may simply be down for longer.
 #[test]
-fn sandbox_that_fails_twice_after_one_response_ends_the_try() {
+fn sandbox_failing_twice_after_one_response_prevents_resume() {
     let said = |layer: Layer, between: &dyn Fn(&mut Record)| {
         let (mut record, tree) = in_the_second_step();
         let fail = |record: &mut Record| {
@@ -260,7 +257,7 @@ fn idle_time_is_not_charged() {
     let mut at = |t_mono: f64, event: Event| {
         let envelope =
             Envelope { v: 2, seq: 1, try_number: 1, step: 0, t_mono, t_wall: 0.0, event };
-        reader.take(envelope).unwrap();
+        reader.apply(envelope).unwrap();
     };
     let note = || Event::Noted { note: Map::new() };
     at(0.0, note());
@@ -271,7 +268,7 @@ fn idle_time_is_not_charged() {
 }
 
 #[test]
-fn trial_that_cannot_be_resumed_says_why() {
+fn unresumable_trial_reports_the_reason() {
     let said = |make: &dyn Fn(&mut Record)| {
         let mut record = Record::new();
         make(&mut record);
@@ -319,7 +316,7 @@ fn outside_state_is_restored_or_the_trial_restarts() {
 }
 
 #[test]
-fn past_reads_interruptions_from_the_journal() {
+fn resume_point_reads_interruptions_from_the_journal() {
     let (mut record, tree) = in_the_second_step();
     assert!(record.read().unwrap().interruptions.is_none());
     let note = Map::from_iter([(STARTED_AGAIN.to_owned(), Value::from("a server was running"))]);

@@ -1,5 +1,5 @@
-//! Copies of the package under test in its environment. They are hidden from the agent, and from
-//! the code under test until the last test has run. The tests use real packages that pip,
+//! Tests that copies of the package under test in its environment are hidden from the agent, and
+//! from the code under test until the last test has run. The tests use real packages that pip,
 //! setuptools and pytest bundle or need.
 
 #![expect(clippy::print_stdout, reason = "what was found is shown where a test fails")]
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::not_run::not_run;
 
-/// A package, the file of it that is masked, and tests of that file's behavior.
+/// A package, the file to mask in it, and tests of that file's behavior.
 struct Subject {
     name: &'static str,
     version: &'static str,
@@ -51,8 +51,9 @@ const INICONFIG: Subject = Subject {
             def test_kept():\n    from iniconfig import exceptions\n    assert exceptions\n",
 };
 
-/// A patch that searches the sandbox for the solution instead of solving the task. It matches any
-/// source file, compiled file or archive outside its own directory with the name of the masked one.
+/// A patch that searches the sandbox for the solution instead of solving the task. It looks
+/// outside its own directory for any source file, compiled file or archive with the masked file's
+/// name.
 const HUNT: &str = r#"import glob, marshal, os, sys, zipfile
 
 _own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -89,7 +90,7 @@ for _code in _codes():
         pass
 "#;
 
-/// A patch that changes one file from one text to another.
+/// Returns a patch that replaces a file's text.
 fn diff(path: &str, old: &str, new: &str) -> String {
     let mut out = format!(
         "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{} +1,{} @@\n",
@@ -182,7 +183,7 @@ impl<'a> Stage<'a> {
         grade_patch(handle, task, patch.as_bytes(), &options).await.unwrap().verdict
     }
 
-    /// Grades as Proctor did when it prepared only the agent's sandbox.
+    /// Grades without preparing the grading sandbox, as Proctor used to do.
     async fn graded_unprepared(&self, patch: &str) -> Verdict {
         let spec = SandboxRequest {
             environment: self.environment.clone(),
@@ -204,7 +205,7 @@ impl<'a> Stage<'a> {
         for leak in &self.findings.leaks {
             println!("  {leak}");
         }
-        // The copies exist and the cheat would succeed with them.
+        // The copies exist, and the cheat would succeed with them.
         let cheated = self.graded_unprepared(&self.cheat).await;
         assert!(cheated.resolved, "{cheated:#?}");
 
@@ -215,7 +216,7 @@ impl<'a> Stage<'a> {
         let nothing = self.graded(&self.task, "").await;
         assert!(!nothing.resolved, "{nothing:#?}");
 
-        // Under every policy the agent has no copy, although its environment needs them.
+        // Under every policy the agent finds no copy, although its environment needs them.
         for on_finding in [OnFinding::Refuse, OnFinding::Remove] {
             let limits = SandboxSpec::default();
             let preparation = Preparation {
@@ -250,7 +251,8 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Uses the subjects' own versions as copies: another version may not fit the rest of the package.
+/// Installs the subjects' own versions as copies, because another version may not fit the rest of
+/// the package.
 fn on_host() -> serde_json::Value {
     let install = "/venv/bin/pip install -q pytest==8.4.2 setuptools==80.9.0 packaging==25.0 \
                    iniconfig==2.1.0";
@@ -264,7 +266,8 @@ async fn copies_of_packaging_stay_hidden_natively() {
     let mut stage = Stage::set(&native, &PACKAGING, on_host(), cache.path()).await;
     stage.shows().await;
 
-    // A benchmark's own procedure starts pytest itself. What it needs stays and is reported.
+    // A benchmark's own procedure starts pytest itself. The copies that pytest needs stay and are
+    // reported.
     let details = json!({
         "test_cmd": "/venv/bin/python -m pytest -rA -p no:cacheprovider",
         "log_parser": "parse_log_pytest", "test_directives": ["checks/test_it.py"],
@@ -286,7 +289,7 @@ async fn copies_of_packaging_stay_hidden_natively() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_that_pytest_itself_needs_is_lent_to_it_alone() {
+async fn copy_that_pytest_needs_is_available_only_to_pytest() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().join("native")).unwrap();
     let stage = Stage::set(&native, &INICONFIG, on_host(), cache.path()).await;

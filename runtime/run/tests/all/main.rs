@@ -1,4 +1,4 @@
-//! Tests of trials in real sandboxes. They form one binary, because linking is slow.
+//! Tests that run trials in real sandboxes. They share one binary because linking is slow.
 
 mod hidden_copies;
 mod model_endpoint;

@@ -1,5 +1,5 @@
-//! The model endpoint: a client in the sandbox calls the model over HTTP with a token and without
-//! the key.
+//! Tests the model endpoint: a client in the sandbox calls the model over HTTP with a token,
+//! without access to the API key.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -26,8 +26,8 @@ use serde_json::{Map, Value, json};
 
 use crate::not_run::not_run;
 
-/// Runs these lines in the sandbox with the proxy's address and token as variables, and keeps their
-/// output.
+/// A scaffold that runs shell lines in the sandbox, with the endpoint's address and token as
+/// variables, and collects their output.
 struct Lines {
     lines: Vec<String>,
     said: Mutex<Vec<String>>,
@@ -59,7 +59,7 @@ impl Scaffold for Lines {
                 .env("ENDPOINT", proxy.url.as_str())
                 .env("TOKEN", proxy.token.as_str())
                 .time_limit(Duration::from_secs(60));
-            let done = handle.run(command).await.map_err(|error| error.fault("a line"))?;
+            let done = handle.run(command).await.map_err(|error| error.fault("running a line"))?;
             let said = format!("{}{}", done.stdout.text(), done.stderr.text());
             self.said.lock().unwrap().push(said);
         }
@@ -67,7 +67,7 @@ impl Scaffold for Lines {
     }
 }
 
-/// The one scaffold of this test.
+/// A scaffold source with a single scaffold.
 struct Only(Arc<Lines>);
 
 #[async_trait(?Send)]
@@ -98,7 +98,7 @@ impl ScaffoldSource for Only {
     }
 }
 
-/// In two parts, so that no file of this repository contains it.
+/// Split in two, so that no file of this repository contains the key.
 fn key() -> String {
     ["sk-planted-", "a91e0b77c2"].concat()
 }
@@ -124,7 +124,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         ask("-H 'authorization: Bearer guessed'", 100),
         format!("curl -sS -i {token} $ENDPOINT/v1/models"),
         ask(token, 8),
-        // What the client does after a response belongs to that step.
+        // The client's changes after a response belong to that step.
         format!("{}; echo one > /testbed/one.txt", ask(token, 100)),
         ask(token, 100),
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'".into(),
@@ -193,7 +193,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
 
     let ending = Ending::Budget { budget: BudgetKind::Steps, scope: BudgetScope::Trial };
     assert_eq!(outcome.ending, ending);
-    assert_eq!(outcome.spent.steps, 2, "the side request is no step");
+    assert_eq!(outcome.spent.steps, 2, "a side request is not a step");
     let said = scaffold.said.lock().unwrap().clone();
     assert!(said[0].contains(" 401 ") && said[1].contains(" 401 "), "{} {}", said[0], said[1]);
     assert!(said[2].contains(" 200 "), "{}", said[2]);
@@ -207,14 +207,14 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
         assert!(!text.contains(&key()), "{text}");
     }
     let seen = fake.requests();
-    assert_eq!(seen.len(), 3, "what is refused never reaches the model");
+    assert_eq!(seen.len(), 3, "rejected requests never reach the model");
     let bearer = format!("Bearer {}", key());
     assert!(seen.iter().all(|seen| seen.authorization.as_ref() == Some(&bearer)));
     let events = read_journal(run.trial_path(&id).trajectory()).unwrap().events;
     let answers =
         events.iter().filter(|line| matches!(line.event, Event::ModelAnswered { .. })).count();
     assert_eq!(answers, 2);
-    // Each step has its tree, taken when the next main request arrived, as in a built-in loop.
+    // Each step has a snapshot, taken when the next main request arrived, as in a built-in loop.
     let snapshots = events.iter().filter_map(|line| match &line.event {
         Event::SnapshotTaken { changed, .. } if line.step > 0 => Some((line.step, *changed)),
         _ => None,
@@ -225,7 +225,7 @@ async fn model_endpoint(kind: SandboxKind, backend: Arc<dyn Backend>) {
     for file in files(dir.path()) {
         let content = std::fs::read(&file).unwrap();
         let held = content.windows(key().len()).any(|window| window == key().as_bytes());
-        assert!(!held, "{} holds the key", file.display());
+        assert!(!held, "{} contains the key", file.display());
     }
 }
 
@@ -244,8 +244,8 @@ fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache/native")
 }
 
-/// Runs the named test again with the key in its environment: a process cannot safely change its
-/// own.
+/// Reruns the given test in a child process that has the key in its environment, because a process
+/// cannot safely change its own environment.
 fn with_key(name: &str) -> bool {
     if std::env::var_os("PROCTOR_TEST_PLANTED_KEY").is_some() {
         return true;
@@ -262,16 +262,16 @@ fn with_key(name: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_inside_meets_the_budget_and_no_key() {
-    if with_key("a_client_inside_meets_the_budget_and_no_key") {
+async fn client_in_sandbox_is_held_to_the_budget_without_seeing_the_key() {
+    if with_key("client_in_sandbox_is_held_to_the_budget_without_seeing_the_key") {
         let native = proctor_native::Native::new(cache()).unwrap();
         model_endpoint(SandboxKind::Native, Arc::new(native)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_a_client_inside_meets_the_budget_and_no_key() {
-    let name = "docker_a_client_inside_meets_the_budget_and_no_key";
+async fn docker_client_in_sandbox_is_held_to_the_budget_without_seeing_the_key() {
+    let name = "docker_client_in_sandbox_is_held_to_the_budget_without_seeing_the_key";
     match proctor_docker::Docker::connect().await {
         Ok(docker) => {
             if with_key(name) {

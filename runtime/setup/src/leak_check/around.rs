@@ -1,4 +1,5 @@
-//! Checks what surrounds the files: variables, mounts, sockets and credentials of the host.
+//! Checks a sandbox's surroundings: variables, mounts, engine sockets and credentials from the
+//! host.
 
 use proctor_sandbox_api::{
     SandboxHandle,
@@ -11,10 +12,10 @@ use super::{
     policy::LeakPolicy,
 };
 
-/// Maximum number of bytes read from a file of `/proc`.
+/// Maximum number of bytes to read from a file in `/proc`.
 const PROC_FILE: u64 = 4 << 20;
 
-/// Inspects the sandbox as a process in it would, before any other process runs in it.
+/// Searches the sandbox as a process in it would, before any other process runs in it.
 pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Leak>, Fault> {
     let policy = &LeakPolicy::get()?.sandbox;
     let mut leaks = Vec::new();
@@ -44,7 +45,7 @@ pub(super) async fn search(handle: &SandboxHandle, task: &Task) -> Result<Vec<Le
     }
     for socket in &policy.sockets {
         if exists(handle, socket).await? {
-            let what = "it reaches a container engine of the host";
+            let what = "it gives access to a container engine on the host";
             leaks.push(Leak::secret(LeakKind::EngineSocket, socket, what));
         }
     }
@@ -73,8 +74,8 @@ async fn homes(handle: &SandboxHandle) -> Result<Vec<String>, Fault> {
 
 async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
     let found = handle.stat(&path.into()).await;
-    // The sandbox agent reports what it may not read; processes in the sandbox see no more than it
-    // does.
+    // The sandbox agent reports files that it cannot read. Processes in the sandbox can read no
+    // more than the agent.
     match found {
         Ok(found) => Ok(found.is_some()),
         Err(error) if error.is_broken() => Err(error.fault(format!("checking {path}"))),
@@ -82,10 +83,10 @@ async fn exists(handle: &SandboxHandle, path: &str) -> Result<bool, Fault> {
     }
 }
 
-/// The variables of the sandbox's first process, which is the agent.
+/// Returns the environment variables of the sandbox's first process, which is the sandbox agent.
 ///
-/// If the sandbox's user is not root, the kernel assigns this file to the machine's root, so
-/// neither the agent nor any other process in the sandbox can read it. Then it leaks nothing.
+/// If the sandbox's user is not root, the kernel makes the machine's root the owner of this file.
+/// No process in the sandbox can read it then, so it leaks nothing.
 async fn environ(handle: &SandboxHandle) -> Result<String, Fault> {
     let path = "/proc/self/environ";
     match handle.read(&path.into(), PROC_FILE).await {
@@ -102,7 +103,7 @@ async fn proc_file(handle: &SandboxHandle, path: &str) -> Result<String, Fault> 
     }
 }
 
-/// A leading `*` matches anything.
+/// Matches a name against a glob with an optional leading `*`.
 fn matches(glob: &str, name: &str) -> bool {
     match glob.strip_prefix('*') {
         Some(end) => name.ends_with(end),

@@ -1,9 +1,9 @@
-//! Finds copies of a package under test in an agent's bundle, which is mounted into the sandbox and
-//! readable there.
+//! Finds copies of a package under test in an agent's bundle, which is mounted into the sandbox
+//! and readable there.
 //!
-//! The search runs on the host before any trial starts. A copy cannot be removed from a bundle
-//! because the agent may import it. Hiding it from everything but the agent was rejected: the
-//! agent's own shell inherits what the agent sees.
+//! The search runs on the host before any trial starts. A copy cannot be removed from a bundle,
+//! because the agent may import it. Hiding it from everything but the agent would not help,
+//! because the agent's own shell can read whatever the agent reads.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,22 +17,22 @@ use proctor_types::{Cause, Fault, Layer, Source, Task};
 
 use super::{
     policy::LeakPolicy,
-    secrets::{Labelled, modules, secrets},
+    secrets::{LabelledSecrets, modules, secrets},
     sides::sides,
 };
 
-/// A copy of what a task hides, or of the package that the task works on.
+/// A copy of a task's hidden content, or of the package that the task works on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BundleCopy {
-    /// Relative to the bundle's directory.
+    /// Path relative to the bundle's directory.
     pub place: String,
-    /// What it is.
+    /// Description of the copy.
     pub what: String,
 }
 
-/// Looks for copies in a bundle and returns the first one found for each task. A task's package is
-/// found by the paths that its patches change and by the name of its repository or distribution;
-/// its hidden code is found by content, whatever its name.
+/// Returns the first copy in the bundle for each task, by task index. A task's package is found by
+/// the paths that its patches change and by the name of its repository or distribution. Its hidden
+/// code is found by content, whatever its name.
 ///
 /// # Errors
 /// The bundle or the built-in policy cannot be read.
@@ -42,10 +42,10 @@ pub fn bundle_copies(folder: &Path, tasks: &[&Task]) -> Result<BTreeMap<usize, B
         let what = format!("cannot read the bundle {}: {error}", folder.display());
         Fault::new(Layer::Setup, what).cause(Cause::of_io(&error))
     };
-    let carried = Carried::read(folder, policy).map_err(reading)?;
+    let packages = BundlePackages::read(folder, policy).map_err(reading)?;
     let mut found = BTreeMap::new();
     for (at, task) in tasks.iter().enumerate() {
-        if let Some(copy) = carried.package_of(task, policy) {
+        if let Some(copy) = packages.package_of(task, policy) {
             found.insert(at, copy);
         }
     }
@@ -53,9 +53,9 @@ pub fn bundle_copies(folder: &Path, tasks: &[&Task]) -> Result<BTreeMap<usize, B
     Ok(found)
 }
 
-/// Searches for all remaining tasks at once. A file counts for the task that it matches most, so
-/// another task's copy in the same file is only found by the next search, which no longer includes
-/// the first task.
+/// Searches for all remaining tasks at once. A file is reported only for the task that it matches
+/// most. Another task's copy in the same file is found by the next search, which no longer
+/// includes the first task.
 fn by_content(
     folder: &Path,
     tasks: &[&Task],
@@ -64,14 +64,14 @@ fn by_content(
 ) -> Result<(), Fault> {
     loop {
         let left = (0..tasks.len()).filter(|at| !found.contains_key(at));
-        let mut together = Labelled::default();
+        let mut together = LabelledSecrets::default();
         let mut suffixes: BTreeSet<String> = policy.host.suffixes.iter().cloned().collect();
         suffixes.insert("pyc".into());
         let (mut blocks, mut names) = (Vec::new(), Vec::new());
         for at in left {
             let task = tasks[at];
-            // Hidden files and the source of a from-scratch task lie in the environment, which does
-            // not exist yet.
+            // Hidden files and the source of a from-scratch task are part of the environment,
+            // which does not exist yet.
             let mut one = secrets(task, &BTreeMap::new(), &BTreeMap::new(), policy)?;
             suffixes.extend(changed(task).filter_map(|path| suffix(&path)));
             blocks.extend(one.secrets.blocks.iter().map(|_| at));
@@ -124,7 +124,7 @@ fn place(folder: &Path, finding: &Finding) -> String {
     place
 }
 
-/// The paths that a task's own patches change.
+/// Returns the paths that a task's own patches change.
 fn changed(task: &Task) -> impl Iterator<Item = String> {
     let patches = [&task.mask, &task.gold].into_iter().flatten();
     let paths: BTreeSet<String> = patches.flat_map(|patch| sides(patch).into_keys()).collect();
@@ -136,17 +136,17 @@ fn suffix(path: &str) -> Option<String> {
 }
 
 /// The Python packages in a bundle.
-struct Carried {
+struct BundlePackages {
     bundle: PathBuf,
-    /// Directories that packages are imported from, including those vendored inside other packages.
+    /// Directories that packages are imported from, including those vendored in other packages.
     roots: Vec<PathBuf>,
-    /// Distributions by normalized name, with the directory that describes each.
+    /// Distributions by normalized name, each with its metadata directory.
     distributions: BTreeMap<String, PathBuf>,
 }
 
-impl Carried {
+impl BundlePackages {
     fn read(bundle: &Path, policy: &LeakPolicy) -> io::Result<Self> {
-        let mut carried =
+        let mut packages =
             Self { bundle: bundle.to_owned(), roots: Vec::new(), distributions: BTreeMap::new() };
         let mut open = vec![bundle.to_owned()];
         while let Some(folder) = open.pop() {
@@ -158,18 +158,18 @@ impl Carried {
                     name.strip_suffix(".dist-info").or(name.strip_suffix(".egg-info"))
                 {
                     let of = told.split_once('-').map_or(told, |(name, _)| name);
-                    carried.distributions.insert(normal(of), path);
+                    packages.distributions.insert(normal(of), path);
                 } else if entry.file_type()?.is_dir() {
                     let mut roots = policy.import_roots.iter().chain(&policy.vendor_folders);
                     if roots.any(|root| *root == name) {
-                        carried.roots.push(path.clone());
+                        packages.roots.push(path.clone());
                     }
                     open.push(path);
                 }
             }
         }
-        carried.roots.sort();
-        Ok(carried)
+        packages.roots.sort();
+        Ok(packages)
     }
 
     fn package_of(&self, task: &Task, policy: &LeakPolicy) -> Option<BundleCopy> {
@@ -195,7 +195,7 @@ impl Carried {
     }
 }
 
-/// Names under which a task's package may be installed.
+/// Returns the names under which a task's package may be installed.
 fn names(task: &Task) -> impl Iterator<Item = &str> {
     let distribution = match &task.source {
         Some(Source::Pypi { pypi, .. }) => Some(pypi.as_str()),
@@ -217,9 +217,9 @@ fn normal(name: &str) -> String {
     out
 }
 
-/// Finds the package of a module below an import root. Another version of the package may have
-/// other modules, so the package alone counts. A directory without `__init__` may be shared by
-/// several packages and proves nothing.
+/// Finds a module's package below an import root. The package alone is enough, because another
+/// version of it may have other modules. A directory without `__init__` proves nothing, because
+/// several packages may share it.
 fn importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
     let mut at = root.to_owned();
     for (depth, part) in module.iter().enumerate() {
@@ -236,15 +236,15 @@ fn importable(root: &Path, module: &[&str]) -> Option<PathBuf> {
     if let Some(file) = module.get(below).and_then(|part| file_of(&at, part)) {
         return Some(file);
     }
-    // Below a directory of the repository that is not part of the package, the module itself must
-    // exist.
+    // A prefix of the path may be a repository directory that is not part of the package. Without
+    // that prefix, the module itself must exist.
     (1..module.len().saturating_sub(1)).find_map(|from| {
         let (name, folders) = module[from..].split_last()?;
         file_of(&root.join(folders.join("/")), name)
     })
 }
 
-/// `NAME.py` and the like, including compiled files and extension modules.
+/// Finds `NAME.py` or a compiled file or extension module of that name.
 fn file_of(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten();
     let mut found: Vec<PathBuf> = entries
@@ -265,7 +265,7 @@ fn file_of(folder: &Path, name: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Twelve lines that occur nowhere else, each with one function.
+    /// Twelve unique lines of code, each with one function call.
     fn code(of: &str) -> Vec<String> {
         (0..12).map(|n| format!("    total_{of}_{n} = weigh_{of}(total, {n}) + {n} * 17")).collect()
     }
@@ -295,7 +295,7 @@ mod tests {
     const SITE: &str = "lib/python3/dist-packages";
 
     #[test]
-    fn the_package_under_test_is_found_by_its_modules_name_and_content() {
+    fn package_under_test_is_found_by_module_name_or_content() {
         let text = || "x = 1\n".to_owned();
         let node = "lib/node_modules/npm/node_modules/node-gyp/gyp/pylib";
         let files = [
@@ -313,19 +313,20 @@ mod tests {
             files.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
         let folder = bundle(&files);
         let cases = [
-            // Another version: it lacks the mask's module but has the package.
+            // Another version of the package: the mask's module is missing, but the package
+            // exists.
             (task("o/x", "src/rollcall/new.py", "a"), Some("rollcall")),
             (task("o/x", "space/shared/deep/one.py", "b"), Some("space/shared")),
             (task("o/x", "space/alone/one.py", "c"), None),
             (task("o/x", "tally.py", "d"), Some("other/_vendor/tally.py")),
             (task("odd/odd.name", "core/x.py", "e"), Some("Odd_Name-2.0.dist-info")),
             (task("o/x", "parcel/tags.py", "f"), Some("gyp/pylib/parcel")),
-            // The same file name in a directory that is not part of the package.
+            // The same file name, in a directory that is not part of the package.
             (task("o/x", "tools/rollcall/new.py", "g"), None),
             (task("o/x", "python/rollcall/__init__.py", "h"), Some("rollcall/__init__.py")),
             (task("o/x", "mine/one.py", "renamed"), Some("helper/inner.py")),
             (task("o/x", "mine/one.py", "renamed_too"), Some("helper/inner2.py")),
-            // Python code cannot be imported from here.
+            // Python code cannot be imported from this path.
             (task("o/x", "mine/one.py", "elsewhere"), None),
             (task("o/x", "mine/one.txt", "elsewhere"), Some("share/hidden.txt")),
             (task("numerals", "numerals/roman.py", "i"), None),
@@ -341,7 +342,7 @@ mod tests {
                 None => assert_eq!(place, None, "{at}"),
             }
         }
-        // One at a time, because another task may add file suffixes to the search.
+        // Search one at a time, because other tasks may add file suffixes to the search.
         for (at, (task, wanted)) in cases.iter().enumerate() {
             let found = bundle_copies(folder.path(), &[task]).unwrap();
             let place = found.get(&0).map(|copy| copy.place.as_str());
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn two_tasks_of_which_one_file_is_a_copy_are_both_found() {
+    fn file_that_copies_two_tasks_is_found_for_both() {
         let both = code("first").into_iter().chain(code("second")).collect::<Vec<_>>().join("\n");
         let folder = bundle(&[("lib/python3/dist-packages/far/away.py", both)]);
         let (first, second) = (task("o/a", "a/a.py", "first"), task("o/b", "b/b.py", "second"));

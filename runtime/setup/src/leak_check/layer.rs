@@ -1,4 +1,5 @@
-//! What an environment's layer holds of a task's secrets: searched once, then cached by digest.
+//! Finds a task's secrets in an environment's layer. Each layer is searched once; the findings are
+//! cached by digest.
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 
@@ -13,36 +14,38 @@ use serde::{Deserialize, Serialize};
 use super::{
     leak::{Leak, LeakKind},
     policy::LeakPolicy,
-    secrets::{Labelled, digest, secrets},
+    secrets::{LabelledSecrets, digest, secrets},
     sides::sides,
 };
 use crate::{Hidden, PREPARATION, Stays, take_away, workdir::copies};
 
-/// Hidden files larger than this are not fingerprinted, in bytes.
+/// Maximum size in bytes of a hidden file to fingerprint.
 const HIDDEN_FILE: u64 = 4 << 20;
 
-/// Increased when findings get a field that cached ones lack, so that the search is repeated.
+/// Increase this when the findings get a field that cached ones lack, so that layers are searched
+/// again.
 const FORMAT: u32 = 2;
 
-/// What one environment holds of what one task hides. The search runs once, and every sandbox is
-/// prepared from its result.
+/// A task's hidden content in one environment. The search runs once, and every sandbox is prepared
+/// from its result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerFindings {
-    pub(super) labelled: Labelled,
-    /// Outside of the work directory.
+    pub(super) labelled: LabelledSecrets,
+    /// Leaks outside the work directory.
     pub leaks: Vec<Leak>,
     pub workdir: WorkdirFindings,
-    /// Files of the environment that the test tools need; determined only if there are leaks.
+    /// Files of the environment that the test tools need. Determined only if there are leaks.
     pub tools: ToolFiles,
     pub unseen: Unseen,
     decoys: Vec<RawPath>,
-    /// Paths of `hidden` that match nothing: they are neither in the environment nor created by a
-    /// patch of the task.
+    /// Paths of `hidden` that match nothing: they neither exist in the environment nor are created
+    /// by a patch of the task.
     #[serde(default)]
     pub unmatched: Vec<String>,
 }
 
-/// What the work directory still holds after the mask is applied and hidden paths are removed.
+/// Hidden content that remains in the work directory after the mask is applied and hidden paths
+/// are removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkdirFindings {
     /// History, caches and bytecode, recognized by name.
@@ -53,25 +56,26 @@ pub struct WorkdirFindings {
 /// Files of the environment that the test tools need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFiles {
-    /// The test tool does not start without these.
+    /// Files without which the test tool does not start.
     pub loaded: Vec<RawPath>,
     /// Files of packages that the test tool or one of its plugins declares as requirements.
     pub declared: Vec<RawPath>,
 }
 
 impl ToolFiles {
-    /// Whether the test tool cannot start without the file of a leak.
+    /// Whether the test tool cannot start without the leak's file.
     pub fn load(&self, leak: &Leak) -> bool {
         self.loaded.iter().any(|file| leak.holds(file))
     }
 
-    /// Whether the file of a leak was installed with the test tool.
-    pub fn use_it(&self, leak: &Leak) -> bool {
+    /// Whether the leak's file was installed with the test tool.
+    pub fn needs(&self, leak: &Leak) -> bool {
         self.load(leak) || self.declared.iter().any(|file| leak.holds(file))
     }
 }
 
-/// What a scan skipped. The leak check promises nothing about these.
+/// Files that a scan skipped, for which the leak check guarantees nothing, and statistics of the
+/// scan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
     /// Files and expanded streams above the size limit.
@@ -103,8 +107,8 @@ impl Unseen {
 }
 
 impl LayerFindings {
-    /// The cache key of the findings for a task in an environment (named as in
-    /// [`proctor_sandbox_api::Prepared`]), made by an agent (named as in
+    /// Returns the cache key of the findings for a task in an environment (identified as in
+    /// [`proctor_sandbox_api::Prepared`]), made by a sandbox agent (identified as in
     /// [`proctor_sandbox_api::Backend`]).
     ///
     /// # Errors
@@ -112,19 +116,19 @@ impl LayerFindings {
     pub fn key(task: &Task, environment: &str, agent: &str) -> Result<String, Fault> {
         let policy = LeakPolicy::get()?.digest();
         let makers = format!("{PREPARATION} {agent} {FORMAT}");
-        // The tools are those of the test command.
+        // Part of the key, because the test command determines the tools.
         let tools = serde_json::json!([task.test_command, task.env, task.user]);
         let text = format!("{policy} {makers} {environment} {tools} {}", digest(task));
         Ok(sha256_hex(text.as_bytes()))
     }
 
-    /// Reads cached findings; `None` if there are none or they cannot be read.
+    /// Reads cached findings; `None` if there are none or they are unreadable.
     pub fn read(folder: &Path, key: &str) -> Option<Self> {
         let text = proctor_files::read(&folder.join(key).with_extension("json")).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// Caches the findings. They contain places and hashes, but no content.
+    /// Caches the findings. They contain paths and hashes but no content.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -132,7 +136,7 @@ impl LayerFindings {
         let write = || -> std::io::Result<()> {
             let text = serde_json::to_vec(self)?;
             fs::create_dir_all(folder)?;
-            // Written atomically, because another run may be reading it.
+            // Write atomically, because another run may be reading the file.
             let file = tempfile::NamedTempFile::new_in(folder)?;
             fs::write(file.path(), text)?;
             file.persist(folder.join(key).with_extension("json"))?;
@@ -144,10 +148,10 @@ impl LayerFindings {
         })
     }
 
-    /// The findings of a task that hides nothing.
+    /// Returns the findings of a task that hides nothing.
     pub fn nothing() -> Self {
         Self {
-            labelled: Labelled::default(),
+            labelled: LabelledSecrets::default(),
             leaks: Vec::new(),
             workdir: WorkdirFindings::default(),
             tools: ToolFiles::default(),
@@ -157,7 +161,7 @@ impl LayerFindings {
         }
     }
 
-    /// Scans a fresh sandbox of the environment in which nothing has been prepared yet.
+    /// Scans a fresh sandbox of the environment, before anything is prepared in it.
     ///
     /// # Errors
     /// A sandbox fault if the sandbox cannot be searched.
@@ -165,7 +169,7 @@ impl LayerFindings {
         let policy = LeakPolicy::get()?;
         let workdir = RawPath::from(task.workdir.as_str());
         let hidden = files(handle, task.hidden.clone(), &workdir).await?;
-        // If the agent starts from scratch, the whole source is hidden from it.
+        // If the agent starts from scratch, its whole source is hidden.
         let source = match &task.from_scratch {
             Some(_) => files(handle, top(handle, &workdir).await?, &workdir).await?,
             None => BTreeMap::new(),
@@ -176,8 +180,8 @@ impl LayerFindings {
         Ok(Self { unmatched, ..found })
     }
 
-    /// Scans another sandbox of the same task for the same secrets: the sandbox of the agent's own
-    /// program, which has no work directory. `task` has the environment of that sandbox.
+    /// Scans another sandbox of the task for the same secrets: the sandbox of the agent's own
+    /// program, which has no work directory. `task` contains that sandbox's environment.
     ///
     /// # Errors
     /// A sandbox fault if it cannot be searched.
@@ -188,7 +192,7 @@ impl LayerFindings {
     async fn searched(
         handle: &SandboxHandle,
         task: &Task,
-        labelled: Labelled,
+        labelled: LabelledSecrets,
         passed_over: Vec<RawPath>,
     ) -> Result<Self, Fault> {
         let policy = LeakPolicy::get()?;
@@ -230,12 +234,14 @@ impl LayerFindings {
         Ok(leak_check)
     }
 
-    /// Scans the work directory as every sandbox of the task has it, after removing what the task
-    /// hides. The sandbox cannot be used for anything else afterwards. For a task that starts from
-    /// scratch, the work directory is emptied for the agent and protected from the code under test.
+    /// Removes the task's hidden content from the work directory and scans the rest, as it is in
+    /// every sandbox of the task. The sandbox cannot be used for anything else afterwards. Skips
+    /// tasks that start from scratch: their work directory is emptied for the agent and protected
+    /// from the code under test.
     ///
     /// # Errors
-    /// A setup fault if the mask does not fit, a sandbox fault if the sandbox cannot be searched.
+    /// A setup fault if the mask does not apply, or a sandbox fault if the sandbox cannot be
+    /// searched.
     pub async fn look_at_workdir(
         &mut self,
         handle: &SandboxHandle,
@@ -256,19 +262,20 @@ impl LayerFindings {
         Ok(())
     }
 
-    /// Whether any finding lies outside of the work directory.
+    /// Whether there are findings outside the work directory.
     pub fn has_leaks(&self) -> bool {
         !self.leaks.is_empty()
     }
 
-    /// Covers everything that the findings change in a sandbox, because a verdict depends on it.
+    /// Returns a digest of everything that the findings change in a sandbox, because verdicts
+    /// depend on it.
     pub fn digest(&self) -> String {
         let text = serde_json::json!([self.leaks, self.workdir, self.tools]).to_string();
         sha256_hex(text.as_bytes())
     }
 
-    /// The host paths that a sandbox for the task must not have, among the leaks that `goes`
-    /// selects. The host's directories cannot be changed from inside a sandbox, so these paths are
+    /// Returns the host paths that must be absent from the task's sandbox, for the leaks that
+    /// `goes` selects. A sandbox cannot change the host's directories, so these paths must be
     /// absent from the start.
     pub(crate) fn absent(&self, task: &Task, goes: &dyn Fn(&Leak) -> bool) -> Absent {
         let mut paths: Vec<RawPath> = Vec::new();
@@ -284,20 +291,22 @@ impl LayerFindings {
         Absent { paths, decoys }
     }
 
-    /// The places of all leaks that lie on the host.
+    /// Returns the paths of all leaks that come from the host.
     pub(crate) fn absent_paths(&self, task: &Task) -> Vec<RawPath> {
         self.leaks.iter().filter_map(|leak| self.absent_path(task, leak)).cloned().collect()
     }
 
-    /// Whether the environment cannot exist without the leak, so that rejecting it would reject the
-    /// task: the original of what is to be written from scratch, and what is installed with the
-    /// test tool or with the package installer. Such a leak is removed regardless of the policy.
+    /// Whether the environment cannot exist without the leak, so that rejecting it would reject
+    /// the task. This covers the original of a from-scratch task and files installed with the test
+    /// tool or the package installer. Such a leak is removed regardless of the policy.
     pub(crate) fn is_unavoidable(&self, task: &Task, leak: &Leak) -> Result<bool, Fault> {
         let is_original = task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy;
-        Ok(is_original || self.tools.use_it(leak) || LeakPolicy::get()?.in_a_tool(&leak.place))
+        Ok(is_original
+            || self.tools.needs(leak)
+            || LeakPolicy::get()?.is_bundled_by_tool(&leak.place))
     }
 
-    /// The path of a leak if the host itself holds it.
+    /// Returns the path of a leak if the file comes from the host.
     pub(crate) fn absent_path<'l>(&self, task: &Task, leak: &'l Leak) -> Option<&'l RawPath> {
         if task.environment.base.as_deref() != Some("host") {
             return None;
@@ -322,7 +331,7 @@ impl LayerFindings {
     }
 }
 
-/// The interpreter's compiled copies that currently lie beside a file of the host.
+/// Returns the interpreter's compiled copies next to a file of the host.
 fn compiled(path: &RawPath) -> Vec<RawPath> {
     let path = Path::new(OsStr::from_bytes(path.as_bytes()));
     let (Some(folder), Some(stem)) = (path.parent(), path.file_stem()) else { return Vec::new() };
@@ -337,8 +346,9 @@ fn compiled(path: &RawPath) -> Vec<RawPath> {
         .collect()
 }
 
-/// Host directories that hold Python code, chosen evenly by the hash of their paths. The choice is
-/// the same for every task, so comparing two tasks reveals no more than one does.
+/// Returns host directories that contain Python code, selected evenly by the hash of their paths.
+/// The selection is the same for every task, so comparing two tasks reveals no more than a single
+/// task does.
 fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
     let mut found = Vec::new();
     let mut open = host_base::shown();
@@ -366,8 +376,8 @@ fn decoys(skip: &[String], count: usize) -> Vec<RawPath> {
     found.into_iter().take(count).map(|(_, path)| path).collect()
 }
 
-/// Paths that the task hides but that exist neither in the environment nor in one of the task's
-/// patches. Most are typing errors, and what they should have hidden stays visible to the agent.
+/// Returns hidden paths that exist neither in the environment nor in one of the task's patches.
+/// Most are typing errors, so the intended files stay visible to the agent.
 async fn unmatched(
     handle: &SandboxHandle,
     task: &Task,
@@ -391,15 +401,14 @@ async fn unmatched(
     Ok(unmatched)
 }
 
-/// The names in the work directory.
+/// Returns the entry names in the work directory.
 async fn top(handle: &SandboxHandle, workdir: &RawPath) -> Result<Vec<String>, Fault> {
     let entries = handle.list(workdir).await;
     let entries = entries.map_err(|error| error.fault("listing the source files"))?;
     Ok(entries.iter().map(|entry| entry.name.escaped()).collect())
 }
 
-/// Reads files by path below the work directory, and all files below directories, as the
-/// environment has them.
+/// Reads files, and all files below directories, by their path below the work directory.
 async fn files(
     handle: &SandboxHandle,
     mut left: Vec<String>,
@@ -408,7 +417,7 @@ async fn files(
     let mut files = BTreeMap::new();
     while let Some(path) = left.pop() {
         let full = workdir.join(&RawPath::parse(&path).unwrap_or_else(|| path.as_str().into()));
-        let reading = |error: SandboxError| error.fault(format!("reading the hidden {path}"));
+        let reading = |error: SandboxError| error.fault(format!("reading hidden file {path}"));
         let Some(entry) = handle.stat(&full).await.map_err(reading)? else { continue };
         match entry.kind {
             EntryKind::Dir if entry.name.as_bytes() != b".git" => {

@@ -1,19 +1,19 @@
-//! A finding, described precisely enough to fix it without revealing what is hidden.
+//! A finding of the leak check, precise enough to fix it without revealing the hidden content.
 
 use std::fmt;
 
 use proctor_sandbox_api::wire::{Finding, Found, RawPath, whole};
 use serde::{Deserialize, Serialize};
 
-use super::secrets::Labelled;
+use super::secrets::LabelledSecrets;
 
-/// The place of something that must not be there. It never holds the content that was found.
+/// The location of content that must not be in a sandbox. It never contains that content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leak {
     pub kind: LeakKind,
-    /// The file in the sandbox, or the variable; ` > ` leads into archives.
+    /// The file in the sandbox, or the variable. ` > ` separates an archive from its members.
     pub place: String,
-    /// What it is a copy of.
+    /// Description of the copied content.
     pub what: String,
     /// The path to remove, if it can be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,12 +25,12 @@ pub struct Leak {
 pub enum LeakKind {
     /// Text in a file.
     Copy,
-    /// Anything in an archive or a compressed file.
+    /// Content in an archive or a compressed file.
     ArchivedCopy,
-    /// In a repository's objects or logs.
+    /// Content in a repository's objects or logs.
     History,
     Bytecode,
-    /// The package under test at a place that an interpreter imports from.
+    /// The package under test, where an interpreter imports it.
     ImportableCopy,
     SecretVariable,
     SecretFile,
@@ -61,7 +61,7 @@ impl fmt::Display for Leak {
 }
 
 impl Leak {
-    pub(super) fn of(finding: &Finding, labels: &Labelled) -> Self {
+    pub(super) fn of(finding: &Finding, labels: &LabelledSecrets) -> Self {
         let path = finding.path.as_bytes();
         let repository = whole::repository(path);
         let (kind, what) = match &finding.what {
@@ -107,7 +107,7 @@ impl Leak {
         Self { kind, place, what, remove: Some(RawPath::new(remove)) }
     }
 
-    /// Whether removing the leak also removes a file.
+    /// Whether removing the leak also removes `file`.
     pub fn holds(&self, file: &RawPath) -> bool {
         let place = self.remove.as_ref();
         let rest = place.and_then(|place| file.as_bytes().strip_prefix(place.as_bytes()));

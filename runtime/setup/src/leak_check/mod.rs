@@ -1,4 +1,4 @@
-//! The leak check: nothing in a sandbox reveals what its task hides.
+//! The leak check: ensures that nothing in a sandbox reveals a task's hidden content.
 
 mod around;
 mod bundles;

@@ -1,5 +1,5 @@
-//! Extracts names from Python code without parsing it, because runs of removed lines are not whole
-//! programs.
+//! Extracts names from Python code without parsing it, because runs of removed lines are not
+//! complete programs.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ const KEYWORDS: [&str; 35] = [
     "with", "yield",
 ];
 
-/// Identifiers of three bytes or more, outside of comments and strings.
+/// Returns identifiers of three bytes or more outside comments and strings.
 pub(crate) fn names<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
-    // The quotes of the multi-line string that is currently open.
+    // The quotes of the open multi-line string, if any.
     let mut open: Option<&str> = None;
     for line in lines {
         let mut rest = line;
@@ -49,7 +49,7 @@ pub(crate) fn names<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'
     found
 }
 
-/// What follows the string. A string that does not end on its line ends with the line.
+/// Returns the text after a string. An unterminated string ends at the end of its line.
 fn after_string(text: &str, quote: char) -> &str {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_outside_of_strings_and_comments() {
+    fn names_ignores_strings_and_comments() {
         let code = [
             "def to_roman(number):",
             "    \"\"\"Writes",

@@ -1,4 +1,4 @@
-//! What the leak check looks for, read from `configs/leak-check.toml`.
+//! The policy of the leak check, read from `configs/leak-check.toml`.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub(crate) struct LeakPolicy {
 pub(crate) struct HostFolders {
     pub suffixes: Vec<String>,
     pub skip: Vec<String>,
-    /// Number of directories without a finding that are treated as if they had one.
+    /// Number of directories without a finding to treat as if they had one.
     pub decoys: usize,
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct HostFolders {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tool {
     pub name: String,
-    /// Words of a command that runs it.
+    /// Words in a command that indicate that it runs the tool.
     pub words: Vec<String>,
-    /// Its directories, wherever they are.
+    /// Its directories, wherever it is installed.
     pub folders: Vec<String>,
 }
 
-/// When a match counts as a copy.
+/// Thresholds for counting a match as a copy.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prints {
@@ -78,7 +78,8 @@ pub(crate) struct SandboxSecrets {
 }
 
 impl Tool {
-    /// Only below an interpreter's library, not in every directory with such a name.
+    /// Whether the path belongs to this tool. Only directories below an interpreter's library
+    /// count, not every directory with the same name.
     fn holds(&self, place: &str) -> bool {
         let parts: Vec<&str> = place.split(" > ").next().unwrap_or(place).split('/').collect();
         parts.windows(2).any(|pair| {
@@ -95,7 +96,7 @@ impl LeakPolicy {
         POLICY.get().map_err(|error| Fault::new(Layer::Setup, error))
     }
 
-    /// Whether an entry of the work directory is a copy, judged by its name.
+    /// Whether an entry of the work directory is a copy, judging by its name.
     pub(crate) fn is_copy(&self, name: &RawPath) -> bool {
         let name = name.as_bytes();
         self.copies.iter().any(|copy| name == copy.as_bytes())
@@ -108,21 +109,22 @@ impl LeakPolicy {
         self.histories.iter().any(|history| name == history.as_bytes())
     }
 
-    /// Whether a path is a whole module or package in a directory that an interpreter imports from.
+    /// Whether a path is a complete module or package in a directory that an interpreter imports
+    /// from.
     pub(crate) fn is_importable(&self, path: &RawPath) -> bool {
         let mut parts = path.as_bytes().rsplit(|&byte| byte == b'/').skip(1);
         let folder = parts.next().unwrap_or_default();
         self.import_roots.iter().any(|root| root.as_bytes() == folder)
     }
 
-    /// Whether a place belongs to what a tool bundles.
-    pub(crate) fn in_a_tool(&self, place: &str) -> bool {
+    /// Whether a tool bundles the file at this path.
+    pub(crate) fn is_bundled_by_tool(&self, place: &str) -> bool {
         self.tools.iter().any(|tool| tool.holds(place))
     }
 
-    /// The tool that `commands` run and that a place belongs to.
+    /// Returns the tool that `commands` run and that bundles the file at `place`.
     pub(crate) fn tool_of(&self, commands: &str, place: &str) -> Option<&str> {
-        // A program is recognized by its name in any directory; a directory of that name does not
+        // A program is recognized by its name in any directory; a directory with that name does not
         // count.
         let ends = |c: char| c.is_whitespace() || ";|&()<>\"'`$=".contains(c);
         let programs = || commands.split(ends).map(|word| word.rsplit('/').next().unwrap_or(word));
@@ -132,7 +134,8 @@ impl LeakPolicy {
         tool.map(|tool| tool.name.as_str())
     }
 
-    /// Covers the policy's whole text, so that findings of another policy are not reused.
+    /// Returns a digest of the policy's whole text, so that findings of another policy are not
+    /// reused.
     pub(crate) fn digest(&self) -> String {
         sha256_hex(format!("{} {TEXT}", self.version).as_bytes())
     }
@@ -143,22 +146,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shipped_policy_is_read() {
+    fn shipped_policy_is_valid() {
         let policy = LeakPolicy::get().unwrap();
         assert!(policy.limits.depth > 0 && policy.prints.code_share <= 1.0);
     }
 
     #[test]
-    fn a_tool_keeps_what_is_its_own_and_only_where_it_is_run() {
+    fn tool_keeps_its_bundled_files_only_if_commands_run_it() {
         let policy = LeakPolicy::get().unwrap();
         let vendored = "/venv/lib/python3.11/site-packages/pip/_vendor/packaging/version.py";
-        assert!(policy.in_a_tool(vendored));
+        assert!(policy.is_bundled_by_tool(vendored));
         assert_eq!(policy.tool_of("python -m pip install -e .", vendored), Some("pip"));
         assert_eq!(policy.tool_of("cd /x; /venv/bin/pip3 install .", vendored), Some("pip"));
         assert_eq!(policy.tool_of("/pip/venv/bin/pytest -rA tests/test_pipes.py", vendored), None);
         let bundled = "/usr/lib/python3.11/ensurepip/_bundled/pip-24.whl > pip/_vendor/six.py";
-        assert!(policy.in_a_tool(bundled));
-        assert!(!policy.in_a_tool("/srv/pip/packaging/version.py"));
+        assert!(policy.is_bundled_by_tool(bundled));
+        assert!(!policy.is_bundled_by_tool("/srv/pip/packaging/version.py"));
         assert!(policy.is_importable(&"/v/site-packages/pluggy".into()));
         assert!(!policy.is_importable(&vendored.into()));
     }

@@ -1,4 +1,4 @@
-//! Turns a task into fingerprints of what must not be found.
+//! Turns a task into fingerprints of its hidden content.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,19 +12,19 @@ use super::{
     sides::{Sides, sides},
 };
 
-/// Fingerprints with a description of each. The descriptions are for people and never reach the
+/// Fingerprints with a description of each. The descriptions are for users and never reach the
 /// sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Labelled {
+pub(crate) struct LabelledSecrets {
     pub secrets: Secrets,
-    /// One for each block.
+    /// One description per block.
     pub blocks: Vec<String>,
-    /// One for each set of names.
+    /// One description per set of names.
     pub names: Vec<String>,
 }
 
-/// Covers everything that the fingerprints are made from, except the environment that hidden files
-/// are read from.
+/// Returns a digest of the task data that the fingerprints are made from. It does not cover hidden
+/// files, which are read from the environment.
 pub(crate) fn digest(task: &Task) -> String {
     let parts =
         [&task.mask, &task.gold, &task.test_patch].map(|part| part.as_deref().unwrap_or_default());
@@ -32,19 +32,21 @@ pub(crate) fn digest(task: &Task) -> String {
     sha256_hex(text.as_bytes())
 }
 
-/// `hidden` and `source` contain files by path below the work directory, with their content.
+/// Creates a task's fingerprints. `hidden` and `source` map paths below the work directory to file
+/// contents.
 pub(crate) fn secrets(
     task: &Task,
     hidden: &BTreeMap<String, Vec<u8>>,
     source: &BTreeMap<String, Vec<u8>>,
     policy: &LeakPolicy,
-) -> Result<Labelled, Fault> {
-    let mut out = Maker { policy, known: HashSet::new(), made: Labelled::default() };
+) -> Result<LabelledSecrets, Fault> {
+    let mut out =
+        SecretsBuilder { policy, known: HashSet::new(), made: LabelledSecrets::default() };
     let roots = policy.import_roots.iter().chain(&policy.vendor_folders);
     out.made.secrets.import_roots = roots.cloned().collect();
     let mask = task.mask.as_deref().map(sides).unwrap_or_default();
     let gold = task.gold.as_deref().map(sides).unwrap_or_default();
-    // What stays in the work directory is no secret.
+    // Lines that stay in the work directory are not secret.
     for side in mask.values() {
         out.know(side.kept.iter().chain(&side.added));
     }
@@ -86,17 +88,17 @@ fn lines(content: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(content).lines().map(str::to_owned).collect()
 }
 
-/// A file without its leading comment. The same licence occurs in many files, and each of them
-/// would count as a copy of a small file.
+/// Returns a file without its leading comment. Many files start with the same licence, and each of
+/// them would count as a copy of a small file.
 fn body(mut lines: Vec<String>) -> Vec<String> {
     let is_head = |line: &String| line.trim().is_empty() || line.starts_with('#');
     lines.drain(..lines.iter().take_while(|line| is_head(line)).count());
     lines
 }
 
-/// A short Python file that defines nothing, such as a generated version file that looks the same
-/// in many packages. A task from scratch asks for functions and classes, so such a file solves no
-/// task, and a similar file elsewhere is not a copy of it.
+/// Whether this is a short Python file that defines nothing, such as a generated version file that
+/// looks the same in many packages. A from-scratch task asks for functions and classes, so such a
+/// file solves no task, and a similar file elsewhere is not a copy of it.
 fn is_plain(path: &str, runs: &[Vec<String>], policy: &LeakPolicy) -> bool {
     let prints = &policy.prints;
     let mut lines = runs.iter().flatten().filter(|line| !line.trim().is_empty());
@@ -104,7 +106,7 @@ fn is_plain(path: &str, runs: &[Vec<String>], policy: &LeakPolicy) -> bool {
     path.ends_with(".py") && lines.clone().count() <= prints.plain_lines && !lines.any(defines)
 }
 
-/// The modules that files define, by their paths in the repository.
+/// Returns the modules that files define, judging by their paths in the repository.
 pub(crate) fn modules(
     paths: impl Iterator<Item = String>,
     policy: &LeakPolicy,
@@ -112,7 +114,7 @@ pub(crate) fn modules(
     paths.filter_map(|path| module(&path, policy)).collect()
 }
 
-/// `package/module` for `src/package/module.py`; nothing for tests and configuration.
+/// Returns `package/module` for `src/package/module.py`; `None` for tests and configuration.
 fn module(path: &str, policy: &LeakPolicy) -> Option<String> {
     let stem = path.strip_suffix(".py")?;
     let mut parts: Vec<&str> = stem.split('/').collect();
@@ -127,22 +129,22 @@ fn module(path: &str, policy: &LeakPolicy) -> Option<String> {
     Some(parts.join("/"))
 }
 
-struct Maker<'a> {
+struct SecretsBuilder<'a> {
     policy: &'a LeakPolicy,
-    /// Windows that stay visible.
+    /// Hashes of windows that stay visible to the agent.
     known: HashSet<u64>,
-    made: Labelled,
+    made: LabelledSecrets,
 }
 
-/// Distinct windows in order with the lines of each, and the number of all bytes without white
-/// space.
+/// Distinct windows in order, with the number of lines per window and the total number of bytes
+/// without white space.
 struct Windows {
     lines: usize,
     hashes: Vec<u64>,
     bytes: usize,
 }
 
-impl Maker<'_> {
+impl SecretsBuilder<'_> {
     fn prints(&self) -> &Prints {
         &self.policy.prints
     }
@@ -179,7 +181,7 @@ impl Maker<'_> {
         out
     }
 
-    /// Windows of three lines; if there are none, of two, then of one.
+    /// Returns windows of three lines or, if there are none, of two lines or one.
     fn longest_windows(&self, runs: &[Vec<String>]) -> Windows {
         let mut windows = self.windows(runs, WINDOW_LINES);
         while windows.hashes.is_empty() && windows.lines > 1 {
@@ -193,7 +195,7 @@ impl Maker<'_> {
         if count == 0 || windows.bytes < self.prints().block_bytes {
             return;
         }
-        // With few windows, all are needed: half of three could match by coincidence.
+        // Require all windows if there are few: half of three could match by coincidence.
         let need = if count <= 3 { count } else { (count as f64 * share).ceil() as usize };
         self.made.blocks.push(label);
         self.made.secrets.blocks.push(Block {
@@ -203,7 +205,7 @@ impl Maker<'_> {
         });
     }
 
-    /// A masked file: the whole of it, and each long run separately.
+    /// Adds a masked file as a whole, and each long run of lines separately.
     fn code(&mut self, path: &str, runs: &[Vec<String>]) {
         let share = self.prints().code_share;
         let whole = self.longest_windows(runs);
@@ -225,7 +227,7 @@ impl Maker<'_> {
         self.block(format!("the hidden file {path}"), &windows, share);
     }
 
-    /// Names that occur only in the masked part of a module.
+    /// Adds the names that occur only in the masked part of a module.
     fn names(&mut self, path: &str, side: &Sides) {
         let Some(module) = module(path, self.policy) else { return };
         let kept: BTreeSet<&str> = side
@@ -260,7 +262,7 @@ impl Maker<'_> {
         self.made.names.push(format!("compiled code of {path}"));
     }
 
-    /// Thins the windows out evenly if there are too many for one request.
+    /// Thins out the windows evenly if there are too many for one request.
     fn thin(&mut self, most: usize) {
         let all: usize = self.made.secrets.blocks.iter().map(|block| block.windows.len()).sum();
         let step = all.div_ceil(most.max(1));
@@ -280,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_licence_that_a_source_file_begins_with_is_no_secret() {
+    fn leading_licence_comment_is_not_a_secret() {
         let task: Task = serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": ["t"], "test_command": [],
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_file_that_defines_nothing_is_no_secret_of_a_task_from_scratch() {
+    fn short_file_without_definitions_is_not_a_secret_of_a_from_scratch_task() {
         let version = "# file generated by hatch-vcs\n__all__ = [\"__version__\", \"version\"]\n\
                        TYPE_CHECKING = False\nif TYPE_CHECKING:\n    VERSION_TUPLE = tuple[int | str, ...]\n\
                        else:\n    VERSION_TUPLE = object\n__version__ = version = '4.12.3'\n\
@@ -327,7 +329,8 @@ mod tests {
             secrets(&task, &BTreeMap::new(), &source, LeakPolicy::get().unwrap()).unwrap().blocks
         };
         assert!(labels(version, true).is_empty());
-        // A long table counts, and so does a masked constant. A constant elsewhere does not.
+        // A long table counts as a secret, and so does a masked constant. A constant elsewhere
+        // does not.
         let both = ["masked code of a/_version.py", "the original source a.py"];
         assert_eq!(labels(&code, true), both);
         assert_eq!(labels(&long, true), both);
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_any_code_has_make_no_copy_of_bytecode() {
+    fn common_names_do_not_identify_bytecode() {
         let sets = |body: &str| {
             let lines: String = body.lines().map(|line| format!("-{line}\n")).collect();
             let mask = format!(
@@ -350,13 +353,13 @@ mod tests {
             let none = BTreeMap::new();
             secrets(&task, &none, &none, LeakPolicy::get().unwrap()).unwrap().secrets.names
         };
-        // An exception class looks the same in many packages.
+        // Exception classes look the same in many packages.
         let plain = "def __init__(self, line: int, message: str | None = None) -> None:\n    \
                      super().__init__(message)\n    self.line = line";
         assert!(sets(plain).is_empty());
         let own =
             format!("{plain}\n    self.column = column\n    self.offset = column - skew(line)");
         let sets = sets(&own);
-        assert_eq!((sets[0].names.len(), sets[0].need), (3, 3), "all of so few");
+        assert_eq!((sets[0].names.len(), sets[0].need), (3, 3), "with few names, all are needed");
     }
 }

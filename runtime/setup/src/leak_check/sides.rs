@@ -1,10 +1,10 @@
-//! The lines that a patch removes, adds and keeps, by file.
+//! Splits a patch into the lines that it removes, adds and keeps, by file.
 
 use std::collections::BTreeMap;
 
 use proctor_patch::{Hunk, Line, Patch, Side};
 
-/// One file's lines, in runs of consecutive lines.
+/// One file's lines, as runs of consecutive lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sides {
     pub removed: Vec<Vec<String>>,
@@ -14,14 +14,14 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    /// Whether no line existed before.
+    /// Whether the patch creates the file, judging by its lines.
     pub(crate) fn is_new(&self) -> bool {
         self.removed.is_empty() && self.kept.is_empty()
     }
 }
 
-/// Reads as much of the patch as it can. Whether the patch is valid is checked when it is applied;
-/// here only its text counts.
+/// Reads as much of the patch as possible. Only its text counts here; whether it is valid is
+/// checked when it is applied.
 pub(crate) fn sides(patch: &str) -> BTreeMap<String, Sides> {
     let mut files: BTreeMap<String, Sides> = BTreeMap::new();
     for file in Patch::read(patch.as_bytes()).files {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_read_by_side() {
+    fn sides_splits_a_patch_into_runs() {
         let patch = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1,5 +1,3 @@ def f\n \
                      kept\n---- a dashed line\n-two\n+new\n-three\n last\n@@ -9 +8,0 @@\n-tail\n";
         let files = sides(patch);
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_file_keeps_its_name() {
+    fn removed_file_keeps_its_old_name() {
         let patch = "--- a/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-text\n";
         assert_eq!(sides(patch)["gone.py"].removed, [["text"]]);
     }

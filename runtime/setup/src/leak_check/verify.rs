@@ -1,4 +1,5 @@
-//! The leak check of one trial: the layer's findings, and what setup made of the work directory.
+//! The leak check of a single trial: combines the layer's findings with a scan of the prepared
+//! work directory.
 
 use std::fmt::Write as _;
 
@@ -17,26 +18,26 @@ use super::{
 };
 use crate::{Hidden, preparation::remove};
 
-/// Findings that the error names; for the others it gives the number.
+/// Maximum number of findings to list in the error. The rest are only counted.
 const NAMED: usize = 5;
 
-/// The result for a sandbox that the agent may run in.
+/// The leak-check result of a sandbox that the agent may run in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LeakReport {
-    /// What was removed because of the policy, as sentences.
+    /// Content that was removed because of the policy, one sentence each.
     pub removed: Vec<String>,
-    /// What was not scanned, by the layer's scan and the trial's own together.
+    /// Files that were not scanned, by the layer's scan and the trial's own scan together.
     pub unseen: Unseen,
     /// Paths of the task's `hidden` that match nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
 }
 
-/// Scans what the layer's scan could not know, and acts on all findings.
+/// Scans everything that the layer's scan could not cover, and handles all findings.
 ///
 /// # Errors
-/// A setup fault that names the places if something is found that may not or cannot be removed. The
-/// trial is then not run.
+/// A setup fault that names the locations if a finding cannot or may not be removed. The trial is
+/// not run in that case.
 pub(crate) async fn verify(
     handle: &SandboxHandle,
     task: &Task,
@@ -47,7 +48,7 @@ pub(crate) async fn verify(
     let policy = LeakPolicy::get()?;
     let mut roots = vec![RawPath::from(task.workdir.as_str())];
     roots.extend(policy.volatile.iter().map(|path| RawPath::from(path.as_str())));
-    // Also verifies that what was hidden when the sandbox was opened is gone.
+    // Also verify that content hidden when the sandbox was opened is gone.
     roots.extend(layer.leaks.iter().filter_map(|leak| leak.remove.clone()));
     let request = ScanRequest { roots, skip: Vec::new(), suffixes: None, limits: policy.limits };
     let reply = layer.scan(handle, request).await?;
@@ -79,7 +80,7 @@ pub(crate) async fn verify(
     Err(refusal(task, &stay, unseen.more, on_finding))
 }
 
-/// The fault that names places where hidden content can be read.
+/// Returns the fault that lists where hidden content can be read.
 pub(crate) fn refusal(task: &Task, leaks: &[Leak], is_cut: bool, on_finding: OnFinding) -> Fault {
     let mut what = String::from("copies of the hidden solution are readable in the sandbox");
     for leak in leaks.iter().take(NAMED) {

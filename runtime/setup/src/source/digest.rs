@@ -1,4 +1,4 @@
-//! The digest of a directory's content.
+//! Computes the digest of a directory's content.
 
 use std::{
     fs,
@@ -10,13 +10,14 @@ use proctor_types::{Fault, Source, sha256_hex};
 
 use super::fetch::{fault, io};
 
-/// Not part of a source: history and what interpreters leave behind. Setup removes them too.
+/// Not part of a source: history and files that interpreters leave behind. Setup also removes
+/// them.
 const LEFT_OUT: [&str; 3] = [".git", "__pycache__", ".pytest_cache"];
 
-/// A directory with more entries is not a source but probably somebody's home.
+/// A directory with more entries is probably a home directory, not a source.
 const ENTRY_LIMIT: usize = 200_000;
 
-/// SHA-256 over the sorted paths, kinds, executable bits and contents.
+/// Returns the SHA-256 of the sorted paths, kinds, executable bits and contents.
 pub(super) fn of_folder(folder: &Path) -> Result<String, Fault> {
     if !folder.is_dir() {
         return Err(fault(format!("source {} is not a folder", folder.display())));
@@ -29,8 +30,8 @@ pub(super) fn of_folder(folder: &Path) -> Result<String, Fault> {
     Ok(sha256_hex(text.as_bytes()))
 }
 
-/// The current digest of a source on this host. `None` if the task itself gives the digest, or if
-/// the source cannot be read, which fetching it will report.
+/// Returns the current digest of a source on this host. `None` if the task itself gives the
+/// digest, or if the source cannot be read, which fetching will report.
 pub fn local_source(source: &Source, base_dir: &Path) -> Option<String> {
     match source {
         Source::Path { path } => of_folder(&fs::canonicalize(base_dir.join(path)).ok()?).ok(),

@@ -11,10 +11,11 @@ use proctor_types::{Cause, Fault, Layer, Source, sha256_hex};
 
 use super::{digest, git, unpack};
 
-/// Sources on this host, cached below one directory: `archives/<sha256>.tar.gz`, `trees/<digest>/`.
+/// Sources on this host, cached below one directory: `archives/<sha256>.tar.gz`,
+/// `trees/<digest>/`.
 ///
-/// A tree is renamed into `trees` only once it is complete, so a killed runtime leaves at most a
-/// temporary directory and never half a source. Trees are never changed afterwards; a sandbox gets
+/// A tree is moved into `trees` only once it is complete. If Proctor is killed, it leaves at most
+/// a temporary directory and never a partial source. Trees never change afterwards; a sandbox gets
 /// a copy.
 #[derive(Debug, Clone)]
 pub struct Sources {
@@ -26,11 +27,11 @@ impl Sources {
         Self { cache: cache.into() }
     }
 
-    /// Fetches a source to this host, or finds it in the cache. Relative paths are resolved against
-    /// `base_dir`. The caller fills in where the tree is placed in a sandbox (`at`).
+    /// Fetches a source to this host, or finds it in the cache. Relative paths are resolved
+    /// against `base_dir`. The caller sets the tree's path in a sandbox (`at`).
     ///
     /// # Errors
-    /// A fault of the environment layer: unreachable index, wrong checksum, unsafe archive.
+    /// An environment fault: unreachable index, wrong checksum, unsafe archive.
     pub async fn fetch(&self, source: &Source, base_dir: &Path) -> Result<SourceTree, Fault> {
         match source {
             Source::Path { path } => {
@@ -38,7 +39,7 @@ impl Sources {
                 let folder = fs::canonicalize(&folder).map_err(|error| {
                     io(&folder, &error)
                         .context("source folder")
-                        .hint("relative paths start at the folder of the task's file")
+                        .hint("relative paths are resolved against the folder of the task's file")
                 })?;
                 let found = folder.clone();
                 let digest = blocking(move || digest::of_folder(&found)).await?;
@@ -75,7 +76,7 @@ impl Sources {
         }
     }
 
-    /// The sdist's bytes from the cache or the index, with a verified checksum.
+    /// Returns the sdist's bytes from the cache or the index, with a verified checksum.
     async fn sdist(&self, name: &str, version: &str, sha256: &str) -> Result<Vec<u8>, Fault> {
         let parent = self.make("archives")?;
         let kept = parent.join(format!("{sha256}.tar.gz"));
@@ -115,15 +116,15 @@ impl Sources {
     }
 }
 
-/// Moves a complete tree to its final place. Another process may have done the same already.
+/// Moves a complete tree to its final location. Another process may already have done so.
 fn settle(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::PermissionsExt;
-    // A temporary directory is private, but the sandboxes' users read the tree.
+    // A temporary directory is private, but sandbox users must be able to read the tree.
     fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755))
         .map_err(|error| io(fresh.path(), &error))?;
     match fs::rename(fresh.path(), folder) {
         Ok(()) => {
-            // The directory was renamed; `keep` only disables its removal.
+            // The directory was moved; `keep` only disables its removal.
             let _ = fresh.keep();
             Ok(())
         }
@@ -133,7 +134,7 @@ fn settle(fresh: tempfile::TempDir, folder: &Path) -> Result<(), Fault> {
 }
 
 fn tree(folder: PathBuf, digest: String) -> SourceTree {
-    // A cache directory may be given as a relative path, but a sandbox needs an absolute one.
+    // The cache directory may be a relative path, but a sandbox needs an absolute one.
     let folder = fs::canonicalize(&folder).unwrap_or(folder);
     SourceTree { folder, digest, at: RawPath::default() }
 }
@@ -155,7 +156,7 @@ pub(super) fn io(path: &Path, error: &std::io::Error) -> Fault {
     fault(format!("{}: {error}", path.display())).cause(Cause::of_io(error))
 }
 
-/// Runs file work off the async reactor.
+/// Runs blocking file operations off the async threads.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {

@@ -1,4 +1,4 @@
-//! The releases that an index offers.
+//! Finds releases on a package index.
 
 use proctor_packages::{Offer, Pypi};
 use proctor_types::{Cause, Fault, Source, sha256_hex};
@@ -6,12 +6,13 @@ use proctor_types::{Cause, Fault, Source, sha256_hex};
 use super::{Sources, fetch::fault};
 
 impl Sources {
-    /// A release as a source, with the checksum of the sdist that the index offers now.
+    /// Returns a release as a source, with the checksum of the sdist that the index currently
+    /// offers.
     ///
     /// # Errors
-    /// A fault of the environment layer for an unreachable index, with the cause [`Cause::Missing`]
-    /// if the index responds but has no such project or no sdist of that version. Its hint then
-    /// suggests what could be meant.
+    /// An environment fault if the index is unreachable. Its cause is [`Cause::Missing`] if the
+    /// index responds but has no such project or no sdist of that version; its hint then suggests
+    /// an alternative.
     pub async fn release(&self, name: &str, version: &str) -> Result<Source, Fault> {
         let index = Pypi::of_this_host()?;
         let (files, broken) = index.files(name).await;
@@ -20,24 +21,24 @@ impl Sources {
         };
         let sha256 = match &offer.sha256 {
             Some(sha256) => sha256.to_lowercase(),
-            // An index may give no checksum; then that of the current file is used.
+            // If the index gives no checksum, use that of the current file.
             None => sha256_hex(&index.bytes(offer).await?),
         };
         Ok(Source::Pypi { pypi: name.to_owned(), version: version.to_owned(), sha256 })
     }
 
-    /// When a release was uploaded, according to the index. `None` if the index does not say or
-    /// cannot be reached.
+    /// Returns when a release was uploaded, according to the index. `None` if the index does not
+    /// say or cannot be reached.
     pub async fn uploaded(&self, name: &str, version: &str) -> Option<String> {
         let (files, _) = Pypi::of_this_host().ok()?.files(name).await;
         files.into_iter().find(|offer| offer.is_of(name, version))?.uploaded
     }
 
-    /// The version of the newest sdist that the index offers, ignoring prereleases.
+    /// Returns the version of the newest sdist on the index, ignoring prereleases.
     ///
     /// # Errors
-    /// A fault of the environment layer: an unreachable index, or the cause [`Cause::Missing`] if
-    /// there is no sdist.
+    /// An environment fault if the index is unreachable, or one with the cause [`Cause::Missing`]
+    /// if there is no sdist.
     pub async fn newest(&self, name: &str) -> Result<String, Fault> {
         let (files, broken) = Pypi::of_this_host()?.files(name).await;
         let newest = releases(&files, name).pop().map(|(_, version)| version.to_owned());
@@ -45,8 +46,8 @@ impl Sources {
     }
 }
 
-/// The fault for a missing release, with a suggestion of what could be meant. Without a version,
-/// any sdist would do.
+/// Returns the fault for a missing release, with a suggestion. An empty version stands for any
+/// sdist.
 fn absent(files: &[Offer], name: &str, version: &str) -> Fault {
     let missing = |what: String, hint: String| fault(what).cause(Cause::Missing).hint(hint);
     if files.is_empty() {
@@ -75,7 +76,7 @@ fn absent(files: &[Offer], name: &str, version: &str) -> Fault {
     missing(format!("the package index has no release {version} of {name}"), hint)
 }
 
-/// The final releases that have an sdist, oldest first.
+/// Returns the final releases that have an sdist, oldest first.
 fn releases<'a>(files: &'a [Offer], name: &str) -> Vec<(Vec<u64>, &'a str)> {
     let of = |file: &'a Offer| {
         let version = file.version(name)?;
@@ -86,7 +87,8 @@ fn releases<'a>(files: &'a [Offer], name: &str) -> Vec<(Vec<u64>, &'a str)> {
     out
 }
 
-/// The newest of the releases that share the most leading numbers with `wanted`, at least one.
+/// Returns the newest release among those that share the most leading numbers with `wanted`;
+/// `None` if no release shares any.
 fn nearest<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a str> {
     let common = |numbers: &[u64]| numbers.iter().zip(wanted).take_while(|(a, b)| a == b).count();
     let same = |numbers: &[u64]| numbers == wanted;
@@ -94,7 +96,7 @@ fn nearest<'a>(releases: &[(Vec<u64>, &'a str)], wanted: &[u64]) -> Option<&'a s
     found.filter(|(numbers, _)| common(numbers) > 0).map(|(_, version)| *version)
 }
 
-/// The numbers of a version that is a release: `1.10.2`, `2024.1.post1`.
+/// Parses the numbers of a final release: `1.10.2`, `2024.1.post1`.
 fn numbers(version: &str) -> Option<Vec<u64>> {
     let (release, post) = match version.split_once(".post") {
         Some((release, post)) => (release, post.parse().ok()?),
@@ -104,7 +106,7 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
     while out.last() == Some(&0) {
         out.pop();
     }
-    // Sorts a post-release before a version with one more number.
+    // Sort a post-release before a version with one more number.
     out.extend([0, post].into_iter().filter(|_| post > 0));
     Some(out)
 }

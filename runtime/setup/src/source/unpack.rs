@@ -10,15 +10,14 @@ use proctor_types::Fault;
 
 use super::fetch::{fault, io};
 
-/// Limits on unpacked bytes and entries; an archive above them is treated as a bomb.
+/// Limits on unpacked bytes and entries. A larger archive is treated as a bomb.
 const BYTE_LIMIT: u64 = 2 << 30;
 const ENTRY_LIMIT: usize = 200_000;
 
-/// Unpacks a `.tar.gz` into an empty directory. A single top-level directory, as sdists have it, is
-/// stripped.
+/// Unpacks a `.tar.gz` into an empty directory. Strips a single top-level directory, as in sdists.
 ///
-/// The whole archive is rejected if it contains paths or links that leave the directory, devices,
-/// or pax and GNU kinds other than files, directories and links.
+/// Rejects the whole archive if it contains paths or links that leave the directory, or entries
+/// other than files, directories and links.
 pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
     let staging = tempfile::tempdir_in(to).map_err(|error| io(to, &error))?;
     let mut archive = tar::Archive::new(GzDecoder::new(bytes));
@@ -53,7 +52,7 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
         } else if !kind.is_file() && !kind.is_dir() {
             return Err(refuse(format!("{} is not a file, folder or link", path.display())));
         }
-        // The library checks again, including links that are on disk by now.
+        // The library checks again, including links that were unpacked earlier.
         if !entry.unpack_in(staging.path()).map_err(broken)? {
             return Err(refuse(format!("{} points outside the folder", path.display())));
         }
@@ -67,14 +66,14 @@ pub(super) fn tar_gz(bytes: &[u8], to: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The only entry, if it is a directory.
+/// Returns the only entry, if it is a directory.
 fn single_folder(folder: &Path) -> Option<PathBuf> {
     let mut entries = fs::read_dir(folder).ok()?;
     let only = entries.next()?.ok()?;
     (entries.next().is_none() && only.file_type().ok()?.is_dir()).then(|| only.path())
 }
 
-/// The path with `.` and `..` resolved; `None` if it leaves its start.
+/// Resolves `.` and `..` in a path; `None` if it leaves its start.
 fn inside(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -101,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes names raw because the library's own builder would reject the hostile ones.
+    /// Writes raw names, because the library's own builder would reject the hostile ones.
     fn archive(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         for (name, kind, content) in entries {

@@ -1,4 +1,4 @@
-//! Sources from a directory, an archive, a repository, and the package index.
+//! Tests sources from a directory, an archive, a repository and the package index.
 
 #![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
 
@@ -18,7 +18,7 @@ fn task(source: serde_json::Value) -> Task {
 }
 
 #[tokio::test]
-async fn a_folder_is_named_by_its_content_and_placed_at_the_workdir() {
+async fn folder_source_is_identified_by_content_and_placed_at_the_workdir() {
     let dir = TempDir::new().unwrap();
     fs::create_dir(dir.path().join("code")).unwrap();
     fs::write(dir.path().join("code/a.py"), "1").unwrap();
@@ -35,7 +35,7 @@ async fn a_folder_is_named_by_its_content_and_placed_at_the_workdir() {
 }
 
 #[tokio::test]
-async fn a_wrong_checksum_is_a_fault_that_names_both() {
+async fn wrong_checksum_is_a_fault_with_the_expected_checksum() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("a.tar.gz"), "not an archive").unwrap();
     let sources = Sources::new(dir.path().join("cache"));
@@ -57,7 +57,7 @@ fn git(dir: &Path, args: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn a_commit_is_checked_out_without_its_history() {
+async fn commit_is_checked_out_without_history() {
     let dir = TempDir::new().unwrap();
     let repo = dir.path().join("repo");
     fs::create_dir(&repo).unwrap();
@@ -77,9 +77,9 @@ async fn a_commit_is_checked_out_without_its_history() {
     assert!(sources.fetch(&absent, dir.path()).await.is_err());
 }
 
-/// Needs a package index, as the demo does.
+/// Needs a package index, like the demo.
 #[tokio::test]
-async fn an_sdist_comes_from_the_index_and_stays_in_the_cache() {
+async fn sdist_is_downloaded_from_the_index_and_cached() {
     let dir = TempDir::new().unwrap();
     let sources = Sources::new(dir.path().join("cache"));
     let source = Source::Pypi {

@@ -1,4 +1,4 @@
-//! A small task, its environment with or without planted copies, and a scan of it.
+//! Helpers: a small task, its environment with or without planted copies, and a scan of it.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -43,14 +43,14 @@ pub fn task() -> Task {
     .unwrap()
 }
 
-/// One planted copy a line: what kind, and where.
+/// Builds the task's environment. Each line of `places` plants one copy: its kind and its path.
 pub async fn layer(backend: &dyn Backend, base: Base, folder: &Path, places: &str) -> Prepared {
     let tree = folder.join("source");
     for (path, text) in [
         ("numerals/__init__.py", ""),
         ("numerals/roman.py", &format!("{KEPT}{GOLD}")[..]),
         ("tests/test_roman.py", TEST),
-        // A neighbour that begins like the hidden test.
+        // Another file that starts like the hidden test.
         (
             "tests/test_kept.py",
             "import pytest\nfrom numerals import roman\n\n\ndef test_it():\n    assert roman\n",
@@ -85,7 +85,7 @@ pub async fn open(backend: &dyn Backend, environment: &Prepared) -> Box<dyn Sand
     backend.open(&spec).await.unwrap()
 }
 
-/// What is found in the layer.
+/// Returns the findings in the layer.
 pub async fn searched(backend: &dyn Backend, environment: &Prepared, task: &Task) -> LayerFindings {
     let mut sandbox = open(backend, environment).await;
     let mut leak_check = LayerFindings::take(sandbox.handle(), task).await.unwrap();
@@ -94,7 +94,7 @@ pub async fn searched(backend: &dyn Backend, environment: &Prepared, task: &Task
     leak_check
 }
 
-/// A sandbox of the task, prepared like all of them.
+/// Opens a sandbox of the task, prepared as usual.
 pub async fn prepared(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -109,7 +109,7 @@ pub async fn prepared(
         .await
 }
 
-/// The result of setting up a trial.
+/// Sets up a trial and returns the result.
 pub async fn set_up(
     backend: &dyn Backend,
     environment: &Prepared,

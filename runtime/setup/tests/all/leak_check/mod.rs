@@ -1,4 +1,5 @@
-//! The leak check on real sandboxes: planted copies are found, clean sandboxes are set up.
+//! Tests the leak check in real sandboxes: planted copies are found, and clean sandboxes are set
+//! up.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 #![expect(clippy::print_stdout, reason = "the list of findings is what these tests show")]
@@ -14,7 +15,7 @@ use proctor_types::{Layer, OnFinding};
 use crate::not_run::not_run;
 use bench::{layer, prepared, searched, set_up, task};
 
-/// Planted copies: how, where, and the kind of finding that each must yield.
+/// Planted copies: their kind, their path, and the kind of finding that each must yield.
 const PLACES: [(&str, &str, LeakKind); 38] = [
     ("exact", "/root/backup/thesis.txt", LeakKind::Copy),
     ("exact", "/srv/deploy/numerals.py~", LeakKind::Copy),
@@ -71,7 +72,7 @@ fn print(leak_check: &LayerFindings) {
     println!("  {:?}", leak_check.unseen);
 }
 
-/// Every place has a finding of its kind, and there are no other findings.
+/// Asserts that every place has a finding of its kind, and that there are no other findings.
 fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
     for (how, path, kind) in places {
         let found: Vec<_> =
@@ -87,8 +88,8 @@ fn assert_found(leak_check: &LayerFindings, places: &[(&str, &str, LeakKind)]) {
     }
 }
 
-/// The whole sequence on one backend: found, rejected without revealing the solution, removed, and
-/// set up.
+/// Tests the whole sequence on one back end: copies are found, rejected without revealing the
+/// solution, and removed, and the sandbox is set up.
 async fn planted(backend: &dyn Backend, base: Base, places: &[(&str, &str, LeakKind)]) {
     let folder = tempfile::tempdir().unwrap();
     let task = task();
@@ -119,7 +120,7 @@ async fn clean(backend: &dyn Backend, base: Base) {
     assert_eq!(leak_check.leaks, [], "a clean image yields no finding");
     assert!(
         leak_check.unseen.files > 100,
-        "the whole sandbox was looked through: {:?}",
+        "the whole sandbox was scanned: {:?}",
         leak_check.unseen
     );
     let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
@@ -133,10 +134,10 @@ fn native() -> (tempfile::TempDir, Native) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_planted_in_a_native_sandbox_is_found() {
+async fn planted_copies_in_a_native_sandbox_are_found() {
     let (_cache, native) = native();
     let mut places = PLACES.to_vec();
-    // Real git packs the blob as a delta; the commit is only in the reflog.
+    // Git itself packs the blob as a delta. The commit is only in the reflog.
     places.push(("packed_by_git", "/root/work", LeakKind::History));
     places.push(("wheel_in_history", "/root/builds", LeakKind::History));
     places.push(("bundle_of_git", "/root/numerals.bundle", LeakKind::Copy));
@@ -145,14 +146,14 @@ async fn everything_planted_in_a_native_sandbox_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clean_native_sandbox_is_set_up() {
+async fn clean_native_sandbox_is_set_up() {
     let (_cache, native) = native();
     clean(&native, Base::Host).await;
 }
 
 const DEBIAN: &str = "proctor-test:bookworm";
 
-/// An engine; without one, the test ends.
+/// Connects to Docker. Without it, reports that the test did not run.
 async fn engine(test: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
@@ -164,15 +165,15 @@ async fn engine(test: &str) -> Option<Docker> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_planted_in_a_docker_image_is_found() {
-    let name = "everything_planted_in_a_docker_image_is_found";
+async fn planted_copies_in_a_docker_image_are_found() {
+    let name = "planted_copies_in_a_docker_image_are_found";
     let Some(docker) = engine(name).await else { return };
     planted(&docker, Base::Image(DEBIAN.into()), &PLACES).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clean_docker_image_is_set_up() {
-    let Some(docker) = engine("a_clean_docker_image_is_set_up").await else { return };
+async fn clean_docker_image_is_set_up() {
+    let Some(docker) = engine("clean_docker_image_is_set_up").await else { return };
     clean(&docker, Base::Image(DEBIAN.into())).await;
 }
 
@@ -185,26 +186,26 @@ async fn copies_in_the_work_directory_are_found_after_the_mask() {
                   loose_object /testbed/.git\nbytecode /testbed/numerals/roman.pyc\n";
     let environment = layer(&native, Base::Host, folder.path(), places).await;
     let leak_check = searched(&native, &environment, &task).await;
-    assert_eq!(leak_check.leaks, [], "the work directory is the trial's");
+    assert_eq!(leak_check.leaks, [], "the work directory is left to each trial's check");
     let fault =
         set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
     let said = fault.to_string();
     assert!(said.contains("/testbed/build/lib/numerals/roman.py"), "{said}");
     assert!(said.contains("/testbed/dist/any.whl"), "{said}");
-    assert!(!said.contains(".git") && !said.contains(".pyc"), "removed in any case: {said}");
+    assert!(!said.contains(".git") && !said.contains(".pyc"), "always removed: {said}");
     let leaks = set_up(&native, &environment, &task, &leak_check, OnFinding::Remove).await.unwrap();
     assert_eq!(leaks.removed.len(), 2, "{:?}", leaks.removed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn secrets_around_the_files_are_found() {
+async fn secrets_in_the_surroundings_are_found() {
     let (_cache, native) = native();
     let folder = tempfile::tempdir().unwrap();
     let places = "exact /root/.netrc\n";
     let environment = layer(&native, Base::Host, folder.path(), places).await;
     let mut task = task();
     task.env.insert("SERVICE_API_KEY".into(), "not to be told".into());
-    // Without a mask nothing is hidden, but what surrounds the files is still checked.
+    // Without a mask, no content is hidden, but the surroundings are still checked.
     task.mask = None;
     task.hidden.clear();
     let leak_check = searched(&native, &environment, &task).await;
@@ -219,7 +220,7 @@ async fn secrets_around_the_files_are_found() {
 /// The whole source is hidden, the installed package is removed, and the work directory starts as
 /// configured.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_from_scratch_cannot_import_the_original() {
+async fn from_scratch_task_cannot_import_the_original() {
     let (_cache, native) = native();
     let folder = tempfile::tempdir().unwrap();
     let mut task = task();
@@ -237,7 +238,7 @@ async fn a_start_from_scratch_cannot_import_the_original() {
     print(&leak_check);
     let at =
         |place: &str| leak_check.leaks.iter().filter(|leak| leak.place.starts_with(place)).count();
-    assert_eq!((at(site), at("/root/copy.py")), (1, 1), "one finding a package");
+    assert_eq!((at(site), at("/root/copy.py")), (1, 1), "one finding per package");
 
     let fault =
         set_up(&native, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap_err();
@@ -255,16 +256,15 @@ async fn a_start_from_scratch_cannot_import_the_original() {
     sandbox.close().await.unwrap();
 }
 
-/// A sandbox for each purpose: what is hidden from the agent is hidden from the code under test
-/// too.
+/// One sandbox per purpose: content hidden from the agent is also hidden from the code under test.
 const PURPOSES: [Purpose<'static>; 3] = [
     Purpose::Driving(OnFinding::Refuse),
     Purpose::Testing,
     Purpose::Procedure { commands: "pytest -rA" },
 ];
 
-/// The host's own copy of what a task hides is absent in the task's sandboxes, and in no others;
-/// and nothing shows where it was.
+/// Tests that the host's own copy of hidden content is absent from the task's sandboxes, but from
+/// no others, and that nothing shows where it was.
 async fn host_copy(backend: &dyn Backend) {
     let folder = tempfile::tempdir().unwrap();
     let environment = layer(backend, Base::Host, folder.path(), "").await;
@@ -273,7 +273,7 @@ async fn host_copy(backend: &dyn Backend) {
     let done = sandbox.handle().run(Command::shell(line)).await.unwrap();
     let path = done.stdout.text().trim().to_owned();
     let (parent, _) = path.rsplit_once('/').unwrap();
-    // Everything a listing shows of the directory: names, kinds, modes, sizes, links of the
+    // Everything that a listing shows of the directory: names, kinds, modes and owners of its
     // entries.
     let list = format!("cd {parent} && stat -c '%n %F %a %u:%g' -- * .[!.]* __pycache__/* | sort");
     let before = sandbox.handle().run(Command::shell(&list)).await.unwrap().stdout.text();
@@ -290,7 +290,7 @@ async fn host_copy(backend: &dyn Backend) {
     assert!(leak_check.leaks.iter().any(|leak| leak.place == path), "{path}");
     let leaks = set_up(backend, &environment, &task, &leak_check, OnFinding::Refuse).await.unwrap();
     assert!(leaks.removed.iter().any(|line| line.contains(&path)), "{:?}", leaks.removed);
-    // A sandbox that has it shows that it exists.
+    // In a sandbox that has the copy, the check finds it.
     let mut open = bench::open(backend, &environment).await;
     let (handle, nothing) = (open.handle(), Hidden::default());
     let refused =
@@ -298,7 +298,7 @@ async fn host_copy(backend: &dyn Backend) {
     assert!(refused.unwrap_err().what.contains(&path));
     open.close().await.unwrap();
 
-    // Measures the cost: one more mount, where white-outs already exist.
+    // Measure the cost: one more mount if white-outs already exist.
     let (mut plain, mut without) = (Vec::new(), Vec::new());
     for _ in 0..9 {
         let begun = std::time::Instant::now();
@@ -337,13 +337,14 @@ async fn host_copy(backend: &dyn Backend) {
             said.contains("No such file") && said.contains("No module named 'textwrap'"),
             "{said}"
         );
-        // No device, no empty placeholder, no mount at or below the directory that lost it.
+        // There is no device, no empty placeholder, and no mount at or below the directory that
+        // lost it.
         let odd = format!(
             "find {parent} ! -type f ! -type d ! -type l; \
              awk '{{ print $5 }}' /proc/self/mountinfo | grep '^{parent}' | grep -v -- -packages"
         );
         assert_eq!(handle.run(Command::shell(&odd)).await.unwrap().stdout.text(), "");
-        // Among the directories that hold code, many look like the one that lost something.
+        // Among the directories with code, many look like the one that lost something.
         let alike = "find /usr -xdev -type d -links 1 -exec sh -c 'ls \"$0\"/*.py' {} ';' 2>/dev/null \
                      | sed 's,/[^/]*$,,' | sort -u | wc -l";
         let alike = handle.run(Command::shell(alike)).await.unwrap().stdout.text();
@@ -353,20 +354,20 @@ async fn host_copy(backend: &dyn Backend) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_on_the_host_is_absent_in_a_native_sandbox() {
+async fn copy_on_the_host_is_absent_in_a_native_sandbox() {
     let (_cache, native) = native();
     host_copy(&native).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_on_the_host_is_absent_in_a_docker_sandbox() {
-    let Some(docker) = engine("a_copy_on_the_host_is_absent_in_a_docker_sandbox").await else {
+async fn copy_on_the_host_is_absent_in_a_docker_sandbox() {
+    let Some(docker) = engine("copy_on_the_host_is_absent_in_a_docker_sandbox").await else {
         return;
     };
     host_copy(&docker).await;
 }
 
-/// Modules of Python's own library that no other package bundles.
+/// Modules of Python's standard library that no other package bundles.
 const LIBRARY: [&str; 16] = [
     "argparse",
     "ast",
@@ -386,10 +387,10 @@ const LIBRARY: [&str; 16] = [
     "tarfile",
 ];
 
-/// A task that hides a whole library of real code finds each of its files where it lies and
-/// mistakes none of the thousands of other files for it, whichever way their lines are read.
+/// Hides a whole library of real code. Each of its files is found where it is, and none of the
+/// thousands of other files is mistaken for one of them, however their lines are read.
 #[tokio::test(flavor = "multi_thread")]
-async fn real_code_is_found_where_it_is_and_nowhere_else() {
+async fn real_code_is_found_without_false_positives() {
     let (_cache, native) = native();
     let folder = tempfile::tempdir().unwrap();
     let environment = layer(&native, Base::Host, folder.path(), "").await;
@@ -414,8 +415,8 @@ async fn real_code_is_found_where_it_is_and_nowhere_else() {
         assert_eq!(leak_check.leaks.iter().filter(is_it).count(), 1, "{name}");
     }
     for leak in &leak_check.leaks {
-        // Another Python on this machine has its own library, or a package bundles a module under
-        // the same name.
+        // Another Python on this machine has its own library, and a package may bundle a module
+        // under the same name.
         let mut parts = leak.place.split('/').map(|part| part.trim_end_matches(".py"));
         assert!(parts.any(|part| LIBRARY.contains(&part)), "{leak}");
     }
@@ -423,7 +424,7 @@ async fn real_code_is_found_where_it_is_and_nowhere_else() {
 }
 
 #[test]
-fn what_was_found_is_kept_by_digest() {
+fn findings_are_cached_by_digest() {
     let folder = tempfile::tempdir().unwrap();
     let task = task();
     let key = LayerFindings::key(&task, "an environment", "an agent").unwrap();
@@ -433,7 +434,7 @@ fn what_was_found_is_kept_by_digest() {
     other.hidden.push("tests/more.py".into());
     assert_ne!(key, LayerFindings::key(&other, "an environment", "an agent").unwrap());
     assert_eq!(LayerFindings::read(folder.path(), &key), None);
-    // Reading does not block on a pipe in place of the file.
+    // Reading does not block on a named pipe at the file's path.
     let place = folder.path().join(&key).with_extension("json");
     assert!(std::process::Command::new("mkfifo").arg(place).status().unwrap().success());
     assert_eq!(LayerFindings::read(folder.path(), &key), None);
