@@ -44,8 +44,8 @@ pub fn refuse_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
         if let Some(original) = original {
             let (copy, original) = (path.display(), original.display());
             let trials = plural(copies, "trial");
-            let what = format!("{copy} is a copy of {original}: both hold the same {trials}");
-            let hint = "give only one of the two; otherwise their trials would count twice";
+            let what = format!("{copy} is a copy of {original}: both contain the same {trials}");
+            let hint = "pass only one of the two; otherwise their trials would count twice";
             return Err(UserError::new(what).hint(hint).into());
         }
     }

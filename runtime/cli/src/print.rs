@@ -23,8 +23,8 @@ pub fn shown(text: &str) -> io::Result<()> {
 }
 
 /// Prints a line on standard error. It may quote a name from a file or an endpoint's message, so
-/// terminal control characters are escaped. Escaping at each quoting place was tried first, and
-/// places were forgotten.
+/// terminal control characters are escaped. Escaping at each call site was tried first, and some
+/// were missed.
 macro_rules! tell {
     ($($line:tt)*) => {
         ::std::eprintln!("{}", ::proctor_types::visible(&::std::format!($($line)*)))

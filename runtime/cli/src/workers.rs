@@ -14,12 +14,12 @@ use proctor_types::{RunRecord, SandboxKind, SandboxSpec, plural};
 
 use crate::error::{CommandError, UserError};
 
-/// An engine's error, for the user.
+/// Converts an engine's error to a user error.
 pub fn user(error: EngineError) -> UserError {
     UserError { what: error.what, hint: error.hint }
 }
 
-/// Rejects running trials on this machine if an engine's workers run them.
+/// Rejects running trials on this machine if an engine's workers already run them.
 pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     let submissions = Submissions::of(run).map_err(user)?;
     let Some(last) = submissions.open().last() else { return Ok(()) };
@@ -32,10 +32,10 @@ pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint(hint).into())
 }
 
-/// Rejects working next to workers of another version.
+/// Rejects working next to workers of another version of Proctor.
 pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
-    // All live workers have one version: each of them came by here.
+    // All live workers have the same version, because each of them passed this check.
     let any = proctor_cluster::any_live(run, None).map_err(unwritable)?;
     let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(
@@ -45,7 +45,7 @@ pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint("use the same version on all machines of a run").into())
 }
 
-/// The moment at which a process with this much time left must have ended.
+/// Returns the time by which a process with this much time left must end.
 pub fn until(left: Duration) -> Result<Until, CommandError> {
     let table = table().map_err(user)?;
     let overhead = Duration::from_secs(table.overhead_seconds);
@@ -54,15 +54,15 @@ pub fn until(left: Duration) -> Result<Until, CommandError> {
     Ok(Until { at, overhead })
 }
 
-/// Memory of a worker itself, beside its sandboxes.
+/// Memory of the worker process itself, without its sandboxes.
 const OWN_MB: u64 = 256;
 
-/// Trials that a worker runs at once: as many of the largest sandboxes as its job's CPUs and memory hold, and no more
-/// than the run's `jobs`.
+/// Returns how many trials a worker runs in parallel: as many of the largest sandboxes as fit into
+/// its job's CPUs and memory, and at most the run's `jobs`.
 ///
 /// # Errors
-/// The job's memory does not hold one sandbox. The kernel would end what the sandbox's own limit allows, and that would
-/// count against the model.
+/// The job's memory is too small for one sandbox. The kernel would kill processes that the
+/// sandbox's own limit allows, and that would count against the model.
 pub fn jobs(record: &RunRecord) -> Result<usize, UserError> {
     let here = Machine::here();
     // Not every site binds a job to its CPUs.
@@ -80,7 +80,7 @@ pub fn jobs(record: &RunRecord) -> Result<usize, UserError> {
     Ok(jobs)
 }
 
-/// The limits of all sandboxes of a run.
+/// Returns the limits of all sandboxes of a run.
 fn sandboxes(record: &RunRecord) -> Vec<SandboxSpec> {
     let tasks = &record.tasks;
     let all =
@@ -105,12 +105,12 @@ fn expect_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError>
     Err(UserError::new(what).hint(hint))
 }
 
-/// The command that adds workers to a run.
+/// Returns the command that adds workers to a run.
 pub fn submit_again(run: &Path, engine: &str) -> String {
     format!("proctor submit {} --engine {engine} --workers N", run.display())
 }
 
-/// The command that continues a run: by its engine if one ran trials of it.
+/// Returns the command that continues a run: through its engine if an engine ran trials of it.
 pub fn continuation(run: &Path) -> String {
     let submissions = Submissions::of(run).map(|found| found.all).unwrap_or_default();
     match submissions.last() {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expect_memory_rejects_a_job_that_holds_no_sandbox_and_names_what_it_needs() {
+    fn expect_memory_rejects_jobs_too_small_for_one_sandbox() {
         let sandbox = |kind, memory_mb| SandboxSpec { kind, memory_mb, ..SandboxSpec::default() };
         let native = sandbox(SandboxKind::Native, 2048);
         assert!(expect_memory(4000, std::slice::from_ref(&native)).is_ok());

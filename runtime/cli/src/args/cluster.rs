@@ -39,12 +39,12 @@ pub struct SubmitArgs {
 }
 
 impl SubmitArgs {
-    /// The engine's settings. If one is given twice, the last counts.
+    /// Returns the engine's settings. If a key is repeated, its last value wins.
     pub fn settings(&self) -> BTreeMap<String, String> {
         self.engine_set.iter().cloned().collect()
     }
 
-    /// The first option that plans a run, if any was given.
+    /// Returns the first planning option that was given, if any.
     pub fn planning_option(&self) -> Option<&'static str> {
         let args = &self.run;
         let given = [

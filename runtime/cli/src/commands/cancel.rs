@@ -16,10 +16,10 @@ use crate::{
     workers::{live, submit_again, user},
 };
 
-/// A worker that is asked to end closes its sandboxes within a quarter of a minute. What does not end in this time, the
-/// scheduler kills.
+/// Time for workers to end after the request. A worker closes its sandboxes within 15 s; after
+/// that, the scheduler kills it.
 const ASKED: Duration = Duration::from_secs(30);
-/// A worker that was killed counts as live for a lease.
+/// Time for workers to end after being killed. A killed worker counts as live until its lease expires.
 const CLOSING: Duration = Duration::from_secs(90);
 /// Interval between two checks of the run directory.
 const LOOK: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until no worker of these jobs lives, or for so long. Returns the workers that are left.
+/// Waits until no worker of these jobs is live, or until the timeout. Returns the workers that are left.
 async fn until_ended(
     run: &Path,
     jobs: &[String],

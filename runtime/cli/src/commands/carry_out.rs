@@ -30,20 +30,21 @@ use crate::{
     workers::continuation,
 };
 
-/// Maximum number of named trials whose fault could not be recorded: most have the same fault.
+/// Maximum number of trials listed by name whose fault could not be recorded. Most have the same fault.
 const SHOWN: usize = 3;
 
 /// Signals within this time of the first count as the same request.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// What asked the run to end.
+/// Why the run was asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupt {
-    /// ^C: the user can press it again.
+    /// Ctrl-C: the user can press it again.
     Key,
-    /// The process is asked to end, or its terminal closed.
+    /// The process was asked to end, or its terminal was closed.
     Ending,
-    /// The process should finish current work and start nothing new: its job is close to its time limit.
+    /// The process should finish its current work and start nothing new, because its job is close
+    /// to its time limit.
     Drain,
 }
 
@@ -65,8 +66,8 @@ async fn interrupted() -> Interrupt {
     }
 }
 
-/// Schedulers signal every process of a job, and the job's script may forward its signal. Signals
-/// within a moment count as the same request.
+/// Waits for the next interrupt. Schedulers signal every process of a job, and the job's script may
+/// forward its signal, so signals that arrive at almost the same time count as one request.
 async fn interrupted_again() {
     sleep(SAME_WISH).await;
     interrupted().await;
@@ -84,25 +85,25 @@ fn ignores_hangup() -> bool {
 }
 
 /// How a plan ended.
-pub enum Carried {
+pub enum PlanEnd {
     Interrupted,
-    /// It finished current work, as requested, and left the rest.
+    /// It finished its current work, as requested, and left the remaining trials.
     Drained,
     Done {
         /// The message about `proctor resume` was printed.
         told_to_resume: bool,
         /// Trials were left because this process has too little time for them.
         too_late: bool,
-        /// The trials that were already finished, as read then.
+        /// The trials that were already finished, as they were read at the start.
         finished: HashMap<TrialId, Checked>,
     },
 }
 
-/// A plan in its run directory, and what its trials use.
+/// A plan in its run directory, and the resources that its trials use.
 pub struct Work<'a> {
     pub run: RunDir,
     pub plan: Plan,
-    /// Trials at once.
+    /// Number of parallel trials.
     pub jobs: usize,
     pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     pub cache: &'a Path,
@@ -125,13 +126,13 @@ pub async fn carry_out(work: Work<'_>) -> Result<ExitCode, CommandError> {
         grading,
         flakes,
         say: &assemble::say,
-        hear: &assemble::hear,
+        hear: &assemble::print_preflight,
     };
-    let carried = carry(execution, true).await?;
+    let carried = execute_plan(execution, true).await?;
     let (told_to_resume, too_late, finished) = match carried {
-        Carried::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-        Carried::Drained => return Ok(ExitCode::from(UNFINISHED)),
-        Carried::Done { told_to_resume, too_late, finished } => {
+        PlanEnd::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+        PlanEnd::Drained => return Ok(ExitCode::from(UNFINISHED)),
+        PlanEnd::Done { told_to_resume, too_late, finished } => {
             (told_to_resume, too_late, finished)
         }
     };
@@ -174,9 +175,12 @@ fn give_back(out: &Path) -> Result<Vec<TrialId>, CommandError> {
     Ok(kept)
 }
 
-/// Runs a plan without reporting its results. `is_kept`: the run directory outlives this command, so
-/// that the user can continue the run.
-pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, CommandError> {
+/// Runs a plan without reporting its results. `is_kept` means that the run directory outlives this
+/// command, so the user can continue the run.
+pub async fn execute_plan(
+    execution: Execution<'_>,
+    is_kept: bool,
+) -> Result<PlanEnd, CommandError> {
     let out = execution.run.path().to_owned();
     tell!("run directory: {}", out.display());
     let jobs = execution.jobs;
@@ -204,7 +208,7 @@ pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, C
                 done = tokio::select! { _ = running.wait() => true, _ = interrupted() => false };
             }
             if done && how == Interrupt::Drain {
-                return Ok(Carried::Drained);
+                return Ok(PlanEnd::Drained);
             }
             if !done {
                 tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them to the next run");
@@ -216,7 +220,7 @@ pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, C
                 }
             }
             continues();
-            return Ok(Carried::Interrupted);
+            return Ok(PlanEnd::Interrupted);
         }
     };
     watchdog.dismiss();
@@ -229,7 +233,7 @@ pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, C
     if let Some(more) = unrecorded.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         tell!("and {} more that could not be recorded", plural(more, "trial"));
     }
-    // The watcher ends with the execution.
+    // The watcher stops when the execution ends.
     let ended = running.close(trials);
     let held: Vec<_> = ended.held.iter().map(|one| not_started(&one.fault, one.trials)).collect();
     if let Some(watcher) = watcher {
@@ -242,10 +246,10 @@ pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, C
     if told_to_resume {
         continues();
     }
-    Ok(Carried::Done { told_to_resume, too_late, finished: ended.finished })
+    Ok(PlanEnd::Done { told_to_resume, too_late, finished: ended.finished })
 }
 
-/// The plan, and what of it has a verdict.
+/// Returns the progress board of a plan, including the trials that already have a verdict.
 pub fn board(run: &RunDir, plan: &Plan) -> Board {
     board_of(&known_trials(run, plan))
 }

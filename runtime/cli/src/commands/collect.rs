@@ -16,7 +16,7 @@ use proctor_types::plural;
 
 use crate::{
     args::{CollectArgs, CollectPullsArgs},
-    asked::Asked,
+    asked::CommandModel,
     assemble,
     error::{CommandError, UserError},
     home,
@@ -33,7 +33,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let origin = match args.renew {
         Some(_) => None,
         None => Some(
-            Origin::parse(&named).map_err(|what| UserError::new(what).hint(what_helps(&named)))?,
+            Origin::parse(&named).map_err(|what| UserError::new(what).hint(origin_hint(&named)))?,
         ),
     };
     let old = match &args.renew {
@@ -46,9 +46,9 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let sources = Sources::new(cache.join("sources"));
     let name = if origin.is_some() { folder_of(&named) } else { "renewed".to_owned() };
     let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name));
-    is_folder(&out)?;
+    reject_file(&out)?;
     if args.dry_run {
-        keeps_its_tasks(&out)?;
+        reject_overwriting_tasks(&out)?;
     }
     let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
     let context = CollectionContext {
@@ -67,7 +67,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let Some(origin) = origin else {
         let renewed = renew(&old, &out, &context).await;
         bill();
-        let renewed = renewed.map_err(told)?;
+        let renewed = renewed.map_err(command_error)?;
         result(&table(&renewed))?;
         let gone = renewed.iter().filter(|task| task.renewed.is_none()).count();
         let stands = renewed.iter().any(|task| task.renewed.is_some());
@@ -75,14 +75,14 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     };
     let report = proctor_collection::collect(&origin, &named, &out, &context).await;
     bill();
-    let report = report.map_err(told)?;
+    let report = report.map_err(command_error)?;
     result(&report.summary())?;
     let has_tasks = !report.tasks.is_empty() || !report.level_2.tasks.is_empty();
     let left_out = report.rejects.len() + report.level_2.rejects.len();
     Ok(ended(&out, args.dry_run || has_tasks, left_out, "rejects.jsonl"))
 }
 
-/// The result for each task, in Markdown.
+/// Formats the result for each task as a Markdown table.
 fn table(renewed: &[Renewed]) -> String {
     let mut out = String::from("| task | from | newest | now |\n| --- | --- | --- | --- |\n");
     for task in renewed {
@@ -94,7 +94,7 @@ fn table(renewed: &[Renewed]) -> String {
     out
 }
 
-/// The exit status of a collection, and its last message.
+/// Prints the last message of a collection and returns its exit status.
 fn ended(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
     tell!("written: {}", out.display());
     if left_out > 0 {
@@ -115,7 +115,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
     }
     let searches = searches(&args)?;
     let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name_of(&searches)));
-    is_folder(&out)?;
+    reject_file(&out)?;
     let tell = |what: &str| tell!("{what}");
     let cache = home::cache()?;
     let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
@@ -131,7 +131,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             sources: &sources,
             cache,
             jobs: args.jobs as usize,
-            // Nothing is random.
+            // Pull requests are collected without random choices.
             seed: String::new(),
             dry_run: false,
             attacks: Attacks::Sample(0),
@@ -143,18 +143,18 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
         each_clone(&searches, &out, extent, answers, &tell).await
     };
     model.iter().for_each(|model| tell!("{}", model.bill()));
-    let (summary, tasks, rejects) = collected.map_err(told)?;
+    let (summary, tasks, rejects) = collected.map_err(command_error)?;
     result(&summary)?;
     Ok(ended(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
 
-/// The searches, one per clone.
+/// Builds the searches, one per clone.
 fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
         if given > 0 && given != clones.len() {
             let what = format!("{}, but {given} {option}", plural(clones.len(), "clone"));
-            let hint = format!("give {option} once for each clone, in the order of the clones");
+            let hint = format!("pass {option} once per clone, in the order of the clones");
             return Err(UserError::new(what).hint(hint));
         }
     }
@@ -162,7 +162,7 @@ fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
         && !clone.is_dir()
     {
         let what = format!("{} is not a folder", clone.display());
-        return Err(UserError::new(what).hint("give the folder of a git clone"));
+        return Err(UserError::new(what).hint("pass the folder of a git clone"));
     }
     let search = |(index, clone): (usize, &PathBuf)| Pulls {
         clone: clone.clone(),
@@ -174,7 +174,7 @@ fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
     Ok(clones.iter().enumerate().map(search).collect())
 }
 
-/// The directory's name for some clones: that of the only one, else a generic one.
+/// Returns the directory's name: that of the only clone, or a generic one for several.
 fn name_of(searches: &[Pulls]) -> String {
     match searches {
         [only] => {
@@ -186,8 +186,8 @@ fn name_of(searches: &[Pulls]) -> String {
 }
 
 /// Collects from every clone. Returns the summary, the number of tasks, and the number of pull
-/// requests without one. A single clone becomes the dataset itself. Of several, each gets a
-/// subdirectory, and a failing one does not stop the others.
+/// requests that did not become a task. A single clone becomes the dataset itself. Several clones
+/// get a subdirectory each, and a failing clone does not stop the others.
 async fn each_clone(
     searches: &[Pulls],
     out: &Path,
@@ -209,7 +209,7 @@ async fn each_clone(
         let collected = match search.clone.is_dir() {
             true => proctor_collection::collect_pulls(search, &folder, extent, answers, tell).await,
             false => {
-                let hint = "give the folder of a git clone".to_owned();
+                let hint = "pass the folder of a git clone".to_owned();
                 Err(CollectError::Nothing { what: "it is not a folder".to_owned(), hint })
             }
         };
@@ -220,7 +220,7 @@ async fn each_clone(
                     clones.push(CloneCollection { folder, report });
                     continue;
                 }
-                format!("an earlier clone is {} too; tell them apart with --repo", report.repo)
+                format!("an earlier clone is also {}; distinguish them with --repo", report.repo)
             }
             Err(CollectError::Nothing { what, hint }) => format!("{what} ({hint})"),
             Err(error) => error.to_string(),
@@ -231,40 +231,41 @@ async fn each_clone(
     if clones.is_empty() {
         let first = failed.first().map(|one| one.reason.clone()).unwrap_or_default();
         let what = format!("none of {} could be collected: {first}", plural(failed.len(), "clone"));
-        let hint = "give folders of git clones with their full history".to_owned();
+        let hint = "pass folders of git clones with their full history".to_owned();
         return Err(CollectError::Nothing { what, hint });
     }
     let joined = join_clones(out, clones, failed)?;
     Ok((joined.summary(), joined.tasks(), joined.rejects()))
 }
 
-/// The model that `--llm` names.
+/// Opens the model named by `--llm`.
 fn asked(
     llm: Option<&str>,
     config: Option<&Path>,
     out: &Path,
-) -> Result<Option<Asked>, CommandError> {
-    llm.map(|name| Asked::open(&model_of(name, config)?, out)).transpose()
+) -> Result<Option<CommandModel>, CommandError> {
+    llm.map(|name| CommandModel::open(&model_of(name, config)?, out)).transpose()
 }
 
-fn told(error: CollectError) -> CommandError {
+fn command_error(error: CollectError) -> CommandError {
     match error {
         CollectError::Nothing { what, hint } => UserError::new(what).hint(hint).into(),
         other => CommandError::from(other),
     }
 }
 
-/// Checked before hours of work.
-fn is_folder(out: &Path) -> Result<(), UserError> {
+/// Rejects an `--out` that is a file. Checked early, because a collection takes hours.
+fn reject_file(out: &Path) -> Result<(), UserError> {
     if out.exists() && !out.is_dir() {
         let what = format!("--out {}: it is a file", out.display());
-        return Err(UserError::new(what).hint("give a folder, or a path that does not exist yet"));
+        return Err(UserError::new(what).hint("pass a folder, or a path that does not exist yet"));
     }
     Ok(())
 }
 
-/// A dry run has no tasks and would overwrite those of a collection.
-fn keeps_its_tasks(out: &Path) -> Result<(), UserError> {
+/// Rejects a dry run into a folder with tasks. A dry run creates no tasks and would overwrite the
+/// existing ones.
+fn reject_overwriting_tasks(out: &Path) -> Result<(), UserError> {
     let tasks = out.join("tasks.jsonl");
     match fs::metadata(&tasks) {
         Ok(file) if file.len() > 0 => {
@@ -275,13 +276,13 @@ fn keeps_its_tasks(out: &Path) -> Result<(), UserError> {
     }
 }
 
-/// `2024-05-01`, which is compared as text.
+/// Whether a text has the form `2024-05-01`. Dates are compared as text.
 fn is_day(text: &str) -> bool {
     let shape = |byte: u8| if byte.is_ascii_digit() { b'0' } else { byte };
     text.bytes().map(shape).eq(*b"0000-00-00")
 }
 
-/// A directory name for an origin.
+/// Derives a directory name from an origin.
 fn folder_of(origin: &str) -> String {
     let last = origin.trim_end_matches('/').rsplit('/').next().unwrap_or(origin);
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
@@ -292,8 +293,8 @@ fn folder_of(origin: &str) -> String {
     }
 }
 
-/// A hint for a repository that cannot be read.
-fn what_helps(named: &str) -> String {
+/// Returns a hint for a repository that cannot be read.
+fn origin_hint(named: &str) -> String {
     let address = named.strip_prefix("git+").unwrap_or(named);
     if !address.contains("://") {
         return "for example: proctor collect boltons==25.0.0 --out boltons".to_owned();
@@ -319,14 +320,14 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_repeats_the_form_of_the_origin() {
+    fn origin_hint_repeats_the_form_of_the_origin() {
         let of_branch = "`git ls-remote https://h.test/o/n main` prints the current commit; use \
                          git+https://h.test/o/n@COMMIT";
-        assert_eq!(what_helps("git+https://h.test/o/n@main"), of_branch);
+        assert_eq!(origin_hint("git+https://h.test/o/n@main"), of_branch);
         assert!(
-            what_helps("https://me@h.test/o/n").contains("ls-remote https://me@h.test/o/n HEAD`")
+            origin_hint("https://me@h.test/o/n").contains("ls-remote https://me@h.test/o/n HEAD`")
         );
-        assert!(what_helps("boltons").contains("boltons=="));
+        assert!(origin_hint("boltons").contains("boltons=="));
     }
 
     #[test]

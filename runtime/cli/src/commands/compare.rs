@@ -1,4 +1,4 @@
-//! `proctor compare`: which arm is better, and whether the difference is significant.
+//! `proctor compare`: shows which arm is better, and whether the difference is significant.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,9 +19,9 @@ use crate::{
     print::{result, shown},
 };
 
-/// A gate failed.
+/// Exit status: a gate failed.
 const FAILED: u8 = 4;
-/// A gate could not be decided.
+/// Exit status: a gate could not be decided.
 const UNDECIDED: u8 = 5;
 
 pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
@@ -41,7 +41,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     if arms.len() < 2 && !has_control {
         let name = arms.first().map_or("", |arm| arm.name.as_str());
         let what = format!("nothing to compare with: `{name}` is the only arm");
-        let hint = "give a run with several arms, or more runs of the same tasks";
+        let hint = "pass a run with several arms, or more runs of the same tasks";
         return Err(UserError::new(what).hint(hint).into());
     }
     if arms.len() < 2 {

@@ -32,7 +32,7 @@ use crate::{
     print::shown,
 };
 
-/// Written next to the export: what it cannot represent.
+/// The file next to an export that lists what the format cannot represent.
 pub const FIDELITY: &str = "fidelity.json";
 
 /// Maximum length of a name in a file name. The rest of the file name also has to fit in 255 bytes.
@@ -105,7 +105,7 @@ pub fn export(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Requires a directory without other content.
+/// Rejects a directory with other content.
 pub fn new_or_empty(out: &Path) -> Result<(), UserError> {
     if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(UserError::new(format!("{} is not empty", out.display()))
@@ -129,7 +129,7 @@ struct Export<'a> {
 }
 
 impl<'a> Export<'a> {
-    /// Writes a trial. The inner error says why it is in no file.
+    /// Writes a trial. The inner error says why it was not written.
     fn trial(&mut self, found: Found<'a>) -> Result<Result<(), String>, CommandError> {
         let (id, dir) = (found.id(), self.run.trial_path(&found.id()));
         let checked = self.run.check(&id);
@@ -213,8 +213,8 @@ impl<'a> Export<'a> {
         format!("{name}.{attempt}.{}", self.format.ending()).into()
     }
 
-    /// The name of an arm's files. Two arms whose names differ only in characters that file names
-    /// cannot have are distinguished by id.
+    /// Returns the name of an arm's files. Arms whose names differ only in characters that are not
+    /// allowed in file names are distinguished by id.
     fn arm(&self, found: Found<'_>) -> String {
         let name = safe(&found.arm.name);
         let alike = self.record.arms.iter().filter(|arm| safe(&arm.name) == name).count();
@@ -254,8 +254,8 @@ impl<'a> Export<'a> {
         Ok(())
     }
 
-    /// Writes a file that belongs to one trial. The inner error: on a case-insensitive disk another
-    /// trial has it.
+    /// Writes a file that belongs to one trial. The inner error means that the file belongs to
+    /// another trial, which happens on case-insensitive disks.
     fn write_new(
         &mut self,
         file: &Path,
@@ -288,7 +288,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Adds a file to an archive. `shown`: the archive's name in the list of masked values.
+/// Adds a file to an archive. `shown` is the archive's name in the list of masked values.
 fn add(
     archive: &mut ZipWriter<fs::File>,
     file: &str,
@@ -300,8 +300,8 @@ fn add(
     Ok(())
 }
 
-/// A task's name as a file name. A name that has to change ends in a hash, because other ids may
-/// map to the same letters. `~` occurs in no unchanged name.
+/// Converts a task's id to a file name. A changed name ends in a hash, because other ids may map to
+/// the same characters. Unchanged names never contain `~`.
 fn name_of_task(id: &str) -> String {
     match safe(id) {
         name if name == id || name.contains('~') => name,
@@ -309,8 +309,8 @@ fn name_of_task(id: &str) -> String {
     }
 }
 
-/// A name as a file name. A long one is cut and ends in a hash, so that two long names do not
-/// collide.
+/// Converts a name to a file name. A long name is truncated and ends in a hash, so that two long
+/// names do not collide.
 fn safe(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._=+-".contains(c);
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();

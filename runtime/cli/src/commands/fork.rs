@@ -49,7 +49,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     let Some(arm) = resolved.config().arms.first() else {
         return Err(UserError::new("no arm left to run").into());
     };
-    let alone = files_alone_because(&found, arm, &point)?;
+    let alone = why_files_only(&found, arm, &point)?;
     if alone.is_none()
         && let Some(limit) = arm.budget.steps.filter(|limit| *limit <= args.step)
     {
@@ -97,7 +97,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     carry_out(Work { run: child, plan, jobs: 1, backends, cache, grading, flakes }).await
 }
 
-/// A configuration of the parent's arm with the changes of `--set` and the hint.
+/// Returns the configuration of the parent's arm with the changes from `--set` and the hint.
 fn other_arm(
     config: &RecordedConfig,
     found: &Found<'_>,
@@ -118,7 +118,7 @@ fn other_arm(
             Some(text) => hint = Some(text.to_owned()),
             None if OF_THE_ARM.contains(&key) => {
                 config::set(&mut table, &format!("arms.0.{set}"))?;
-                // A run has one such limit for all arms.
+                // These limits belong to the run and apply to all arms.
                 if set.starts_with("budget.run.") {
                     config::set(&mut table, set)?;
                 }
@@ -141,8 +141,8 @@ fn is_same_model(one: &Arm, other: &Arm) -> bool {
     of(one) == of(other)
 }
 
-/// Why the conversation cannot be copied, if it cannot.
-fn files_alone_because(
+/// Returns why the conversation cannot be copied, or `None` if it can.
+fn why_files_only(
     found: &Found<'_>,
     arm: &Arm,
     point: &ForkPoint,

@@ -1,5 +1,6 @@
-//! The files of a directory that `proctor import` reads: trajectories, or predictions if there are
-//! none. Agents write settings, logs and results next to them, which are skipped.
+//! Finds the files in a directory that `proctor import` reads: trajectories, or predictions if
+//! there are no trajectories. Settings, logs and results that agents write next to them are
+//! skipped.
 
 use std::{
     fs, io,
@@ -21,7 +22,7 @@ pub struct Below {
 }
 
 impl ImportFormat {
-    /// `None` for predictions, which have no trajectory.
+    /// Returns the trajectories' format, or `None` for predictions, which have no trajectory.
     pub fn of_trajectories(self) -> Option<Format> {
         match self {
             Self::Atif => Some(Format::Atif),
@@ -32,8 +33,8 @@ impl ImportFormat {
     }
 }
 
-/// The files of `folder` in the requested format, or in any format if none is requested. Links are
-/// not followed.
+/// Returns the files of `folder` in the requested format, or in any format if none is requested.
+/// Symlinks are not followed.
 pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserError> {
     let all = walk(folder)
         .map_err(|error| UserError::new(format!("{} cannot be read: {error}", folder.display())))?;
@@ -68,7 +69,7 @@ pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserE
         let what = format!("{}: no file in it has a known format", folder.display());
         return Err(UserError::new(what).hint(
             "trajectories end in .json or .traj, predictions in .jsonl or are named preds.json; or \
-             give the files themselves",
+             pass the files themselves",
         ));
     }
     Ok(Below { passed_over: count - files.len(), files })
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn below_takes_predictions_and_rejects_folders_without_either() {
+    fn below_accepts_predictions_and_rejects_folders_without_either() {
         let given =
             folder(&[("all/preds.json", "{}"), ("gold.1.jsonl", ROW), ("fidelity.json", "{}")]);
         assert_eq!(names(given.path(), None), ["all/preds.json", "gold.1.jsonl"]);

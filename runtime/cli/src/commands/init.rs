@@ -1,5 +1,4 @@
-//! `proctor init`: writes a first run configuration, from options or from three questions on a
-//! terminal.
+//! `proctor init`: creates a run configuration from options, or from three questions on a terminal.
 
 use std::{
     collections::BTreeSet,
@@ -29,7 +28,7 @@ const SCAFFOLD: &str = "tools";
 
 pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let shown = args.file.display().to_string();
-    // Before any question, because the answers would be lost.
+    // Check before asking any question, because the answers would be lost.
     if args.file.symlink_metadata().is_ok() {
         return Err(exists(&shown).into());
     }
@@ -71,7 +70,7 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps the first of those that have the same name.
+/// Removes duplicates by name, keeping the first.
 fn distinct<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
     let mut seen = BTreeSet::new();
     all.retain(|one| seen.insert(name(one).to_owned()));
@@ -82,7 +81,7 @@ fn exists(shown: &str) -> UserError {
         .hint("choose another file: proctor init FILE")
 }
 
-/// A model as named, and what is known about it.
+/// A model's name, and what is known about it.
 struct Model {
     name: String,
     found: VendorModel,
@@ -195,7 +194,7 @@ impl Answers {
     }
 }
 
-/// Asks for words until all of them are usable. An empty answer has none.
+/// Asks for words until all of them are valid. An empty answer returns no words.
 fn words<T>(
     input: &mut impl BufRead,
     out: &mut impl Write,
@@ -278,7 +277,7 @@ impl Table {
     }
 }
 
-/// A text as a TOML string.
+/// Quotes a text as a TOML string.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
@@ -320,7 +319,7 @@ mod tests {
         let (done, out) = asked(&mut answers, "\n\n");
         done.unwrap();
         assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
-        // A scaffold that calls no model needs none.
+        // A scaffold that calls no model doesn't need one.
         let mut answers = nothing();
         answers.scaffolds.push(scaffold("gold").unwrap());
         let (done, out) = asked(&mut answers, "\n");

@@ -16,7 +16,7 @@ use crate::{
     print::shown,
 };
 
-/// Maximum characters of a label and of a comment: a label is a name.
+/// Maximum number of characters in a label and in a comment. A label is a name.
 const LABEL: usize = 60;
 const COMMENT: usize = 4_000;
 
@@ -50,7 +50,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
         removed: args.remove,
     };
     if args.remove && !run.labels().standing.iter().any(|one| label.replaces(one)) {
-        let what = format!("{} has no label `{}` at this place", found.name(), label.label);
+        let what = format!("{} has no label `{}` on that trial or step", found.name(), label.label);
         return Err(UserError::new(what).hint("`proctor label RUN` lists the labels").into());
     }
     run.add_label(&label)?;
@@ -69,7 +69,7 @@ fn check(option: &str, text: &str, most: usize) -> Result<(), UserError> {
         .hint("use a short name, and --comment for longer text"))
 }
 
-/// Every label, in plan order.
+/// Lists every label, in plan order.
 fn list(run: &RunDir, record: &RunRecord) -> String {
     let labels = run.labels();
     let mut out = String::new();

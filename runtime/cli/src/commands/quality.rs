@@ -84,7 +84,7 @@ pub async fn quality(
     Ok(ExitCode::SUCCESS)
 }
 
-/// If a source is unavailable, only the checks of its tests are skipped.
+/// Fetches a task's source tree. If it is unavailable, only the checks of the task's tests are skipped.
 async fn tree(planned: &PlannedTask, sources: &Sources) -> Tree {
     let Some(source) = &planned.task.source else { return Tree(None) };
     match sources.fetch(source, &planned.base_dir).await {
@@ -113,7 +113,7 @@ pub fn read(path: &Path) -> Result<QualityFile, UserError> {
     Ok(read)
 }
 
-/// The findings: one task per line, with its findings below.
+/// Formats the findings: a line per task, with its findings below.
 fn table(judged: &[TaskQuality]) -> String {
     let mut out = String::new();
     for task in judged {

@@ -1,4 +1,4 @@
-//! `proctor report`: the plan's trials with their recorded results.
+//! `proctor report`: shows a plan's trials with their recorded results.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,14 +23,14 @@ use crate::{
     print::{self, result},
 };
 
-/// Exit status: files that no verdict depends on are damaged.
+/// Exit status: only files that no verdict depends on are damaged.
 const DAMAGED: u8 = 1;
 
-/// With more trials, the text has no comparison: it would take longer than reading the run.
+/// With more trials than this, the text has no comparison. It would take longer than reading the run.
 const COMPARED: usize = 2_000;
 
-/// Reports what exists. An incomplete run is not an error; its report says so in the first line.
-/// With `verify`, everything that was recorded is read, and damage is an error.
+/// Reports the recorded results. An incomplete run is not an error; its report says so in the first
+/// line. With `verify`, everything that was recorded is read, and damage is an error.
 pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> {
     let (runs, format, verify) = (&args.runs, args.format, args.verify);
     let groups = if args.groups { Groups::All } else { Groups::Telling };
@@ -43,7 +43,7 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     let mut plan_damaged = false;
     refuse_copies(runs)?;
     for run in runs {
-        // First: report an unreadable plan before any of its trials.
+        // Read the remarks first, so that an unreadable plan is reported before any of its trials.
         let (more, damaged) = remarks_of(run, verify)?;
         results.extend(results_of(run, verify)?);
         remarks.extend(more);
@@ -127,7 +127,7 @@ fn read_curve(path: &Path) -> Result<Curve, UserError> {
     let curve: Curve = serde_json::from_slice(&text)
         .map_err(|error| UserError::new(format!("{shown} is not a curve: {error}")).hint(hint))?;
     if curve.schema_version != CURVE_SCHEMA {
-        let what = format!("{shown} is a curve of schema {}", curve.schema_version);
+        let what = format!("{shown}: unsupported curve schema {}", curve.schema_version);
         return Err(UserError::new(what).hint(hint));
     }
     Ok(curve)
@@ -144,8 +144,8 @@ fn with(report: Report, remarks: BTreeSet<String>) -> Report {
     Report { remarks: remarks.into_iter().collect(), ..report }
 }
 
-/// The report of one run directory, read from disk except for trials that are known. Prints the
-/// labels that cannot be read.
+/// Builds the report of one run directory. Trials in `known` are not read again. Prints the labels
+/// that cannot be read.
 pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, CommandError> {
     let report = proctor_report::of_run(path, known)?;
     tell_bad_labels(&RunDir::view(path)?.labels());
@@ -166,7 +166,7 @@ fn tell_bad_labels(labels: &Labels) {
     }
 }
 
-/// Saves it as `report.json`.
+/// Saves the report as `report.json`.
 pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
     RunDir::view(run)?.write_report(report)?;
     Ok(())
@@ -177,7 +177,7 @@ fn is_read_at_length(format: ReportFormat) -> bool {
     matches!(format, ReportFormat::Markdown | ReportFormat::Html)
 }
 
-/// A run by the name of its directory. Its full path stays private when the page is shared.
+/// Returns a run's page, named after its directory. The full path stays private when the page is shared.
 pub fn page_of(run: &Path) -> Result<RunPage, CommandError> {
     let record = RunDir::view(run).map_err(CommandError::of_run)?.read_run()?;
     let path = run.canonicalize().unwrap_or_else(|_| run.to_owned());
@@ -185,7 +185,7 @@ pub fn page_of(run: &Path) -> Result<RunPage, CommandError> {
     Ok(RunPage { name, record })
 }
 
-/// Each arm once, in order of first appearance.
+/// Returns each arm once, in order of first appearance.
 pub fn distinct<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
     let mut arms: Vec<Arm> = Vec::new();
     for arm in all {

@@ -16,7 +16,7 @@ use crate::{
     home,
 };
 
-/// Maximum number of trials that are listed by name; beyond that only their number is shown.
+/// Maximum number of trials listed by name. The others are only counted.
 const NAMED: usize = 20;
 
 pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError> {
@@ -39,7 +39,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     if let Some(more) = chosen.len().checked_sub(NAMED).filter(|more| *more > 0) {
         tell!("  and {more} more");
     }
-    // Reject everything that can be rejected before setting anything aside.
+    // Run every check before setting anything aside.
     let (cache, catalog) = (home::cache()?, assemble::catalog()?);
     let (jobs, world) = (reopened.record().jobs, assemble::world(&cache, &catalog));
     let only = chosen.iter().map(|(id, ..)| id.clone()).collect();
@@ -59,7 +59,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
 }
 
-/// Sets aside what exists of a trial as a discarded try, as in a resumed trial.
+/// Sets a trial's files aside as a discarded try, as resuming a trial does.
 fn put_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
     let dir = run.trial_path(id);
     if dir.path().exists() {
@@ -68,7 +68,7 @@ fn put_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Why a trial is re-run; `None` if it is not.
+/// Returns why a trial is re-run, or `None` if it is not.
 fn reason(checked: &Checked, select: Select) -> Option<String> {
     let lost = checked.is_lost();
     let fault = checked.outcome.as_ref().and_then(|outcome| match &outcome.ending {

@@ -42,7 +42,7 @@ pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The name and the version of a built-in agent that is neither pinned nor added.
+/// Returns the name and the version of a built-in agent that is neither pinned nor added.
 fn other_version<'a>(
     cache: &Path,
     asked: &'a str,

@@ -1,4 +1,4 @@
-//! `proctor shell`: a shell in a sandbox in the state of a task's start or of a trial.
+//! `proctor shell`: opens a shell in a sandbox with the initial state of a task or the state of a trial.
 
 use std::{
     io::{IsTerminal as _, Read as _, Write},
@@ -23,11 +23,10 @@ use crate::{
     home, progress,
 };
 
-/// Holds input that does not come from a terminal. The shell removes it before it reads the first
-/// command.
+/// File with input that does not come from a terminal. The shell removes it before it reads the first command.
 const INPUT: &str = "/tmp/.proctor-shell-input";
 
-/// With a pseudo-terminal if the sandbox has a program for it, so that line editing and ^C work.
+/// Starts a shell with a pseudo-terminal if the sandbox has `script`, so that line editing and Ctrl-C work.
 const ON_A_TERMINAL: &str = "shell=$(command -v bash || echo /bin/sh); \
     if script -qec true /dev/null >/dev/null 2>&1; then \
     exec script -qec \"stty $1 2>/dev/null; exec $shell\" /dev/null; fi; exec $shell -i";
@@ -66,7 +65,7 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         grading: Grading::Once,
         flakes: Flakes::default(),
         say: &assemble::say,
-        hear: &assemble::hear,
+        hear: &assemble::print_preflight,
     };
     let (context, told) = execution.open().await?.into_parts();
     let watcher = tokio::spawn(progress::watch(told, board));
@@ -87,7 +86,7 @@ fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandE
     let found = named(&record, trial)?;
     let id = found.id();
     if let Some(step) = args.step {
-        // Before opening a sandbox, and as a usage error.
+        // Check before opening a sandbox, and report it as a usage error.
         ForkPoint::of(&run, &id, step)?.map_err(|why| {
             UserError::new(format!("--step {step}: {}: {why}", found.name()))
                 .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
@@ -96,14 +95,14 @@ fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandE
     Ok((run, id))
 }
 
-/// A run of one trial that never starts.
+/// Plans a run of one trial that never starts.
 async fn of_task(
     args: &ShellArgs,
     folder: &Path,
     cache: &Path,
 ) -> Result<(RunDir, TrialId), CommandError> {
     if args.tasks.is_empty() {
-        let what = format!("{}: give a task and --tasks, or a run and --trial", args.of);
+        let what = format!("{}: pass a task and --tasks, or a run and --trial", args.of);
         let hint = "use `proctor shell TASK --tasks DATASET` or `proctor shell RUN --trial TASK/ARM/ATTEMPT`";
         return Err(UserError::new(what).hint(hint).into());
     }
@@ -205,7 +204,7 @@ fn print(to: &mut dyn Write, bytes: &[u8]) -> std::io::Result<()> {
     to.flush()
 }
 
-/// Terminal input, read by a separate thread: a terminal read cannot be cancelled.
+/// Reads terminal input on a separate thread, because a terminal read cannot be cancelled.
 fn keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
     let (send, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -222,7 +221,7 @@ fn keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
 /// The user's terminal in raw mode while this lives.
 struct Terminal {
     saved: String,
-    /// In the form of `stty`'s arguments.
+    /// The terminal's size, as arguments to `stty`.
     size: String,
 }
 

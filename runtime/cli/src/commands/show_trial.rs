@@ -1,4 +1,4 @@
-//! `proctor show`: a run, a trial or a step in the terminal, by readable names.
+//! `proctor show`: prints a run, a trial or a step in the terminal, selected by readable names.
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path, process::ExitCode};
 
@@ -21,8 +21,7 @@ use crate::{
     print::result,
 };
 
-/// Passed tests are only counted. Maximum number of tracebacks of the others, and of tests per
-/// traceback.
+/// Maximum number of tracebacks shown, and of tests listed per traceback. Passed tests are only counted.
 const SHOWN_TESTS: usize = 10;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
@@ -87,7 +86,7 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
             Some(_) => "not resolved",
             None => "no verdict",
         };
-        // Without a verdict, the ending says why.
+        // Without a verdict, the ending gives the reason.
         let reason = result.filter(|one| one.verdict.is_some()).and_then(|one| {
             Reason::of(outcome, one.verdict.as_ref(), one.patch_bytes, one.unasked)
         });
@@ -101,7 +100,7 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
     }
     let _ = writeln!(
         out,
-        "{}; give a task, an arm and an attempt to show one trial",
+        "{}; pass a task, an arm and an attempt to show one trial",
         plural(trials.len(), "trial")
     );
     out
@@ -223,7 +222,7 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
     lines
 }
 
-/// A person's label.
+/// Formats a person's label.
 fn said(label: &Said) -> String {
     let step = label.step.map_or_else(String::new, |step| format!(", step {step}"));
     match label.comment.as_str() {
@@ -232,7 +231,7 @@ fn said(label: &Said) -> String {
     }
 }
 
-/// One line per step.
+/// Formats a step as one line.
 fn row(step: &StepRow) -> String {
     let did: String = step.did.join("; ").replace('\n', " ").chars().take(160).collect();
     let failed = if step.failed { " [failed]" } else { "" };

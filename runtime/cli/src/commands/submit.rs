@@ -50,13 +50,13 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         match prepare(planned).await? {
             Prepared::Done => return Ok(ExitCode::SUCCESS),
             Prepared::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-            // This releases its lock: workers take none.
+            // Dropping it releases the run's lock, which workers do not need.
             Prepared::Ready(ready) => drop(ready),
         }
     }
     let run = RunDir::view(&out).map_err(CommandError::of_run)?;
     expect_this_version(&out)?;
-    // A plan that was written stays: the next command names it.
+    // A written plan is kept, and the hint names the command that submits it.
     let kept = |mut error: UserError| {
         if !is_run {
             let kept = format!(
@@ -90,7 +90,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong with a time limit within which no trial may start.
+/// Returns an error if no trial may start within the time limit.
 fn too_short(run: &RunDir, time: Option<&str>) -> Result<Option<UserError>, CommandError> {
     let Some(text) = time else { return Ok(None) };
     let Some(limit) = duration(text) else { return Ok(None) };

@@ -24,19 +24,21 @@ use tokio::{
 use super::{carry_out::board, resume::plan_of};
 use crate::{
     error::CommandError,
-    progress::{Board, How, OpenTrial, Running, Screen, chosen, is_screen, name, straggler},
+    progress::{
+        Board, OpenTrial, ProgressFormat, Running, Screen, chosen, is_screen, name, straggler,
+    },
     workers::user,
 };
 
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
-/// Checks between two lines if standard error is not a terminal.
+/// Number of checks between two lines if standard error is not a terminal.
 const PACE: u32 = 30;
-/// Bytes read from a journal's end to find a trial's activity. If the last event is longer, the
-/// previous one is shown.
+/// Number of bytes read from the end of a journal to find a trial's activity. If the last event is
+/// longer, the previous activity is shown.
 const TAIL: u64 = 64 << 10;
 
-/// Ends when every trial has a verdict, or when the user stops it. The run is not affected.
+/// Shows progress until every trial has a verdict or the user stops it. The run is not affected.
 pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(run).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
@@ -44,12 +46,12 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let queue = Queue::ask(run.path())?;
     let mut told_queue = Vec::new();
     let mut board = board(&run, &plan).with_jobs(record.jobs);
-    // Once: the plan does not change meanwhile.
+    // Read this once: the plan does not change meanwhile.
     let trials = plan.chosen();
     let mut seen = HashMap::new();
     let overhead = table().map_err(user)?.overhead_seconds as f64;
     let how = chosen();
-    let mut screen = (how == How::Auto && is_screen()).then(Screen::new);
+    let mut screen = (how == ProgressFormat::Auto && is_screen()).then(Screen::new);
     let mut looks = interval(LOOK);
     for look in 0_u32.. {
         looks.tick().await;
@@ -57,9 +59,9 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
         let (done, all) = board.counts();
         let slowest = straggler(open(&trials, &board, &seen, overhead), now() as f64);
         let lines = queue.lines();
-        if screen.is_none() && how != How::None && lines != told_queue {
+        if screen.is_none() && how != ProgressFormat::None && lines != told_queue {
             match how {
-                How::Json => eprintln!("{}", json!({ "event": "queue", "jobs": lines })),
+                ProgressFormat::Json => eprintln!("{}", json!({ "event": "queue", "jobs": lines })),
                 _ => lines.iter().for_each(|line| tell!("{line}")),
             }
             told_queue.clone_from(&lines);
@@ -69,10 +71,10 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
                 screen.draw(&[board.lines(), slowest.into_iter().collect(), lines].concat());
             }
             None if look % PACE != 0 && done != all => {}
-            None if how == How::Json => {
+            None if how == ProgressFormat::Json => {
                 eprintln!("{}", json!({ "event": "watched", "done": done, "of": all }));
             }
-            None if how == How::None => {}
+            None if how == ProgressFormat::None => {}
             None => {
                 tell!("{}", board.summary());
                 slowest.iter().for_each(|line| tell!("{line}"));
@@ -131,7 +133,7 @@ impl Drop for Queue {
 
 /// A line for each submission that was not cancelled, and one for live workers.
 fn states(run: &Path) -> Vec<String> {
-    // Whatever is unreadable now is read the next time.
+    // Files that are unreadable now are read at the next check.
     let Ok(submissions) = Submissions::of(run) else { return Vec::new() };
     let mut lines = Vec::new();
     for one in submissions.open() {
@@ -150,15 +152,15 @@ fn states(run: &Path) -> Vec<String> {
     lines
 }
 
-/// What was last seen of a journal.
+/// The last known state of a journal.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     length: u64,
-    /// When its try began, as [`OpenTrial::since`].
+    /// When the try began; see [`OpenTrial::since`].
     since: Option<f64>,
 }
 
-/// The trials that have begun and have no verdict.
+/// Returns the trials that have begun and have no verdict.
 fn open<'a>(
     trials: &'a [(TrialId, PlannedTask, Arc<Arm>)],
     board: &'a Board,
@@ -174,7 +176,7 @@ fn open<'a>(
     })
 }
 
-/// Brings the board up to what lies in the folder. What cannot be read is looked at again the next time.
+/// Updates the board from the run directory. Files that cannot be read are tried again at the next check.
 fn read(
     run: &RunDir,
     trials: &[(TrialId, PlannedTask, Arc<Arm>)],
@@ -208,11 +210,11 @@ fn read(
     }
 }
 
-/// What a journal's last events say.
+/// Information from a journal's last events.
 struct Last {
     step: u64,
     doing: String,
-    /// As [`OpenTrial::since`].
+    /// See [`OpenTrial::since`].
     since: f64,
 }
 

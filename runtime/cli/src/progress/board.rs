@@ -24,10 +24,10 @@ pub struct Board {
     begun: Instant,
     arms: Vec<ArmRow>,
     done: BTreeSet<TrialId>,
-    /// Done before this process started: they say nothing about the remaining time.
+    /// Number of trials done before this process started. They don't count for the remaining time.
     before: usize,
     trials: usize,
-    /// Concurrent trials.
+    /// Number of parallel trials.
     jobs: usize,
     running: BTreeMap<TrialId, Running>,
     faults: usize,
@@ -42,7 +42,7 @@ struct ArmRow {
     planned: usize,
     done: usize,
     resolved: usize,
-    /// Time limit of the arm's trials in seconds. Absent: no limit.
+    /// Time limit of the arm's trials in seconds. `None` if there is no limit.
     limit: Option<f64>,
 }
 
@@ -62,7 +62,7 @@ impl Running {
 }
 
 impl Board {
-    /// For a plan: each trial with its arm's name and its wall-time limit in seconds.
+    /// Creates a board for a plan: each trial with its arm's name and its wall-time limit in seconds.
     pub fn new<'a>(plan: impl Iterator<Item = (&'a TrialId, &'a str, Option<f64>)>) -> Self {
         let mut board = Self {
             begun: Instant::now(),
@@ -100,13 +100,13 @@ impl Board {
         &mut self.arms[at]
     }
 
-    /// A trial that already had its verdict. `resolved`: as far as it was read.
+    /// Counts a trial that already had a verdict.
     pub fn was_done(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
         self.graded(trial, arm, resolved);
         self.before = self.done.len();
     }
 
-    /// A regraded trial counts once: no counter exceeds its total.
+    /// Counts a graded trial. A regraded trial counts once, so no counter exceeds its total.
     pub fn graded(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
         self.running.remove(trial);
         if self.done.insert(trial.clone()) {
@@ -130,7 +130,7 @@ impl Board {
         self.unpriced |= outcome.spent.unpriced;
     }
 
-    /// The number of trials with a verdict, and the total.
+    /// Returns the number of trials with a verdict, and the total.
     pub fn counts(&self) -> (usize, usize) {
         (self.done.len(), self.trials)
     }
@@ -185,7 +185,7 @@ impl Board {
         }
     }
 
-    /// The progress in one line.
+    /// Returns the progress in one line.
     pub fn summary(&self) -> String {
         let mut parts = vec![self.so_far(), self.spending()];
         parts.retain(|part| !part.is_empty());
@@ -221,8 +221,8 @@ impl Board {
         format!("{cost}, {} tokens/min", short(self.tokens as f64 / minutes))
     }
 
-    /// Remaining seconds, extrapolated from this process's trials and capped by the limits of the
-    /// open trials. Absent before the first trial ends.
+    /// Returns the remaining seconds, extrapolated from this process's trials and capped by the
+    /// limits of the open trials. `None` before the first trial ends.
     fn left(&self) -> Option<f64> {
         let now = self.done.len() - self.before;
         let open = self.trials.saturating_sub(self.done.len());
@@ -231,7 +231,8 @@ impl Board {
         Some(self.most().map_or(left, |most| left.min(most)))
     }
 
-    /// Maximum seconds of the open trials by their limits. Absent if one of them has no limit.
+    /// Returns the maximum remaining seconds of the open trials by their limits. `None` if one of
+    /// them has no limit.
     fn most(&self) -> Option<f64> {
         let (mut sum, mut longest) = (0.0, 0.0_f64);
         for arm in self.arms.iter().filter(|arm| arm.done < arm.planned) {
@@ -242,11 +243,11 @@ impl Board {
         Some((sum / self.jobs as f64).max(longest))
     }
 
-    /// The whole screen. Lines may be longer than its width; the drawing code cuts them.
+    /// Returns the whole screen. Lines may be longer than its width; the drawing code cuts them.
     pub fn lines(&self) -> Vec<String> {
         let clock = clock(self.begun.elapsed().as_secs_f64());
         let mut lines = vec![format!("{clock} {}", self.so_far())];
-        // On a separate line: both do not fit in 80 columns.
+        // On a separate line, because both do not fit in 80 columns.
         lines.extend(Some(format!("  {}", self.spending())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
             lines.extend(self.arms.iter().take(SHOWN).map(|arm| {
@@ -295,7 +296,7 @@ pub(super) fn clock(seconds: f64) -> String {
     }
 }
 
-/// Why a request waits.
+/// Describes why a request waits.
 pub(super) fn waits(waiting: &Waiting) -> String {
     match waiting {
         Waiting::Queued(so_far) => {
@@ -369,9 +370,9 @@ mod tests {
         assert!(late(None, 2) >= 2400.0);
         assert_eq!(late(Some(60.0), 2), 120.0);
         assert_eq!(late(Some(60.0), 1), 240.0);
-        // A trial takes its own time, however many run at once.
+        // The number of parallel trials does not change how long one trial takes.
         assert_eq!(late(Some(60.0), 100), 60.0);
-        // Faster than the limits.
+        // The estimate is below the limits.
         assert!(late(Some(100_000.0), 1) < 3000.0);
     }
 

@@ -9,8 +9,8 @@ use super::{
     watch::name,
 };
 
-/// The event as text. `board` already includes it.
-pub(super) fn told(event: &Progress, board: &Board) -> String {
+/// Formats the event as text. `board` already includes it.
+pub(super) fn format_event(event: &Progress, board: &Board) -> String {
     match event {
         Progress::Stepped { trial, arm, step } => format!("{}: step {step}", name(trial, arm)),
         Progress::Does { trial, arm, doing } => format!("{}: {doing}", name(trial, arm)),

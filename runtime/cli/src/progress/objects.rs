@@ -4,7 +4,7 @@ use proctor_run::{Doing, Progress};
 use proctor_types::TrialId;
 use serde_json::{Map, Value, json};
 
-/// An event as an object; its keys depend on `event`. `None`: not relevant to programs.
+/// Converts an event to an object whose keys depend on `event`. `None` if it is not relevant to programs.
 pub(super) fn object(event: &Progress, seconds: f64) -> Option<Value> {
     let (kind, trial, rest) = match event {
         Progress::Started { trial, arm } => ("started", Some((trial, arm)), json!({})),

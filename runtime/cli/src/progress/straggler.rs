@@ -1,21 +1,23 @@
-//! The trial that keeps a run from its end.
+//! Describes the trial that has been running longest.
 
 use super::board::clock;
 
-/// Seconds after which a trial is worth a line.
+/// A trial is shown after this many seconds.
 const SLOW: f64 = 60.0;
 
 /// A trial that has begun and has no verdict.
 #[derive(Debug)]
 pub struct OpenTrial {
     pub name: String,
-    /// When its try began, in seconds since the epoch. Time between interruptions does not count.
+    /// When its try began, in seconds since the epoch, excluding the time that it was interrupted.
     pub since: f64,
-    /// Seconds in which its limits end it, with set-up and grading. Absent: its agent has no limit on wall time.
+    /// Seconds after which its limits end it, including set-up and grading. `None` if its agent has
+    /// no wall-time limit.
     pub limit: Option<f64>,
 }
 
-/// The trial that has run longest, and when its limits end it at the latest. `None`: all began a moment ago.
+/// Describes the longest-running trial and when its limits end it. `None` if it began less than a
+/// minute ago.
 pub fn straggler(open: impl Iterator<Item = OpenTrial>, now: f64) -> Option<String> {
     let oldest = open.min_by(|one, other| one.since.total_cmp(&other.since))?;
     let ran = now - oldest.since;
