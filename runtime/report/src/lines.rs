@@ -1,14 +1,14 @@
 //! Wraps lines for a terminal.
 
-/// Longer lines are wrapped. Shorter ones stay intact because a reader may search for them.
+/// Lines longer than this are wrapped. Shorter lines stay intact, because a reader may search for them.
 const LONG: usize = 400;
-/// The width at which they are wrapped.
+/// The width of wrapped lines.
 const WIDTH: usize = 100;
 /// Prefix of the continuation of a wrapped line.
 const INDENT: &str = "    ";
 
-/// The same text, with lines of more than 400 characters wrapped at spaces after 100 characters: a
-/// fault may quote anything that an endpoint or a shell printed. Nothing is left out.
+/// Wraps lines of more than 400 characters at spaces after 100 characters. A fault may quote
+/// anything that an endpoint or a shell printed. No text is left out.
 pub fn wrapped(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         if line.chars().count() > LONG { broken(line, WIDTH) } else { line.to_owned() }
@@ -16,7 +16,7 @@ pub fn wrapped(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A paragraph of 80 columns.
+/// Wraps a line as a paragraph of 80 columns.
 pub(crate) fn filled(line: &str) -> String {
     broken(line, crate::table::WIDTH)
 }

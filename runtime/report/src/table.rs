@@ -5,21 +5,20 @@ use comfy_table::{
     presets::UTF8_FULL_CONDENSED,
 };
 
-/// The number of columns that any terminal can be expected to have.
+/// Terminal width that every table must fit.
 pub(crate) const WIDTH: usize = 80;
 
-/// Text is wrapped in a column that is wider than its share; no column gets narrower than this.
+/// Minimum width of a column of wrapped text.
 const NARROWEST: usize = 8;
-/// A border and the spaces around a cell.
+/// Width of a border and the spaces around a cell.
 const AROUND: usize = 3;
-/// Width of a task's or arm's name in a table of tasks by arms.
+/// Width of a task's or an arm's name in a table of tasks by arms.
 const NAME: usize = 24;
-/// Maximum number of characters in a cell. Files from elsewhere may hold names of any length, and
-/// the table library counts in 16 bits.
+/// Maximum number of characters in a cell. Imported files may contain names of any length, and the
+/// table library counts in 16 bits.
 const CELL: usize = 1_000;
 
-/// Formats a table. Columns of numbers (`right`) are never wrapped; the others share the remaining
-/// width.
+/// Formats a table. Columns of numbers (`right`) are never wrapped; the others share the remaining width.
 pub(crate) fn table(
     headers: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
@@ -50,8 +49,8 @@ pub(crate) fn table(
     format!("{}\n", table.trim_fmt())
 }
 
-/// A table with a first column of names and one for each arm. Arms that do not fit get a further
-/// table below.
+/// Formats a table with a first column of names and one column for each arm. Arms that do not fit
+/// continue in another table below.
 pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
@@ -83,7 +82,7 @@ pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     out
 }
 
-/// Cuts a text that a table cannot hold. The whole text is in the JSON.
+/// Cuts a text that does not fit into a table. The JSON has the whole text.
 fn cut(text: String) -> String {
     match text.char_indices().nth(CELL) {
         Some((at, _)) => format!("{}\u{2026}", &text[..at]),
@@ -91,7 +90,7 @@ fn cut(text: String) -> String {
     }
 }
 
-/// Length of the longest line in characters.
+/// Returns the length of the longest line in characters.
 fn longest(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }

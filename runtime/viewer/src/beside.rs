@@ -9,15 +9,15 @@ use crate::{
     html::{Choice, Side, parted},
 };
 
-/// Number of trials shown if none are named, and the maximum.
+/// Number of trials shown by default, and the maximum.
 const SHOWN: usize = 4;
 const MOST: usize = 12;
 
-/// The trials that are shown, and those that could be.
+/// The trials that are shown, and the trials to choose from.
 type Beside = (Vec<Side>, Vec<Choice>);
 
-/// `named` are the requested trials; if empty, the first of each arm. `None`: there is no such
-/// task.
+/// Reads the requested trials (`named`), or the first trial of each arm if `named` is empty.
+/// Returns `None` if there is no such task.
 pub fn beside(
     runs: &[Shown],
     task: &str,

@@ -1,5 +1,5 @@
-//! Full-text search over the journals of runs. A journal is read event by event; a line that cannot
-//! match is only scanned as bytes.
+//! Full-text search over the journals of runs. Journals are read event by event. Lines that cannot
+//! match are only scanned as bytes.
 
 use proctor_record::{EventLine, Events, RunDir};
 use proctor_types::{Event, Message};
@@ -17,21 +17,21 @@ use crate::{
     html::{Hit, Search},
 };
 
-/// Maximum matches shown.
+/// Maximum number of matches shown.
 const HITS: usize = 200;
-/// Characters of context around a match.
+/// Number of characters of context around a match.
 const BESIDE: usize = 90;
-/// Maximum characters of a match.
+/// Maximum number of characters of a match.
 const FOUND: usize = 200;
-/// Number of preceding matches that are checked for duplicates.
+/// Number of previous matches that are checked for duplicates.
 const AGAIN: usize = 16;
-/// Size limit of a compiled pattern in bytes: handwritten patterns need less.
+/// Size limit of a compiled pattern in bytes. Handwritten patterns need less.
 const PATTERN: usize = 1 << 20;
 
-/// What to search for.
+/// A compiled search pattern.
 struct Wanted {
     text: Regex,
-    /// A literal part that every matching line contains.
+    /// A literal part that every matching line must contain.
     part: Option<bytes::Regex>,
 }
 
@@ -40,7 +40,7 @@ impl Wanted {
         let plain = regex::escape(text);
         let source = if is_pattern { text } else { &plain };
         let regex = RegexBuilder::new(source).case_insensitive(true).size_limit(PATTERN).build()?;
-        // A journal escapes these, and those in a call's arguments twice.
+        // A journal escapes these characters, and it escapes those in a call's arguments twice.
         let is_escaped =
             |sign: char| sign.is_control() || !sign.is_ascii() || "\"\\/".contains(sign);
         let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
@@ -53,16 +53,16 @@ impl Wanted {
         self.part.as_ref().is_none_or(|part| part.is_match(line))
     }
 
-    /// The first match in a text, and the number of further ones.
+    /// Returns the first match in a text, and the number of further matches.
     fn hit(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
-        // A pattern that matches the empty string matches everywhere.
+        // Ignore empty matches, because a pattern that matches the empty string matches everywhere.
         let mut all = self.text.find_iter(text).filter(|found| !found.is_empty());
         let first = all.next()?.range();
         Some((first, all.count()))
     }
 }
 
-/// The result of a query, over all journals or one trial's.
+/// Returns the result of a query, over all journals or one trial's.
 pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
     let (text, trial) = (query.one("q"), query.one("trial"));
     let mut search = Search {
@@ -98,7 +98,7 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
                 1 => found.name(),
                 _ => format!("{}: {}", run.name, found.name()),
             };
-            // The trial's page reports a bad line.
+            // The trial's page reports invalid lines.
             for line in Events::of(&journal)?.flatten() {
                 if !wanted.may_have(line.json()) {
                     continue;
@@ -110,7 +110,7 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
                         break;
                     }
                     let hit = hit(&name, &place, line.step, place_in, &text, at, more);
-                    // A call in a response is recorded again when it runs.
+                    // A call in a response is recorded again when it runs, so skip duplicates.
                     if !search.hits.iter().rev().take(AGAIN).any(|known| *known == hit) {
                         search.hits.push(hit);
                     }
@@ -124,18 +124,18 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
     Ok(search)
 }
 
-/// Whether `RUN/TASK/ARM/ATTEMPT`, as people write it, names a trial.
+/// Whether `RUN/TASK/ARM/ATTEMPT`, without percent-encoding, is the address of this trial.
 fn same_place(trial: &str, run: usize, found: &Found<'_>) -> bool {
     trial == said(run, found)
 }
 
-/// A trial's address without percent-encoding, for people.
+/// Returns a trial's address without percent-encoding, for people.
 pub fn said(run: usize, found: &Found<'_>) -> String {
     let (task, arm) = (&found.task.task.id, super::place::arm_of(found));
     format!("{run}/{task}/{arm}/{}", found.attempt)
 }
 
-/// The search for a test in a trial.
+/// Returns the address of a search for a test in a trial.
 pub fn for_test(run: usize, found: &Found<'_>, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
@@ -155,7 +155,7 @@ fn hit(
     let from = before.char_indices().rev().nth(BESIDE).map_or(0, |(at, _)| at);
     let to = after.char_indices().nth(BESIDE).map_or(after.len(), |(at, _)| at);
     let found: String = text[at.clone()].chars().take(FOUND).collect();
-    // A browser searches within one block of text.
+    // Browsers match a text fragment only within one block of text.
     let line = found.lines().next().unwrap_or_default();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     Hit {
@@ -171,7 +171,7 @@ fn hit(
     }
 }
 
-/// The texts of an event with their labels.
+/// Returns the texts of an event with their labels.
 fn texts(line: &EventLine) -> Vec<(String, String)> {
     let kinds = [
         "model_asked",
@@ -183,7 +183,7 @@ fn texts(line: &EventLine) -> Vec<(String, String)> {
         "url_requested",
         "try_failed",
     ];
-    // Later requests repeat responses and outputs.
+    // Requests after the first repeat earlier responses and outputs.
     if !kinds.contains(&line.kind.as_str()) || (line.kind == "model_asked" && line.step > 0) {
         return Vec::new();
     }
@@ -195,7 +195,7 @@ fn texts(line: &EventLine) -> Vec<(String, String)> {
             .into_iter()
             .filter_map(|message| match message {
                 Message::System { content } => Some(("instructions".to_owned(), content)),
-                Message::User { content } => Some(("told".to_owned(), content)),
+                Message::User { content } => Some(("user message".to_owned(), content)),
                 Message::Assistant { .. } | Message::Tool { .. } => None,
             })
             .collect(),
@@ -217,7 +217,9 @@ fn texts(line: &EventLine) -> Vec<(String, String)> {
         Event::UrlRequested(url) => {
             vec![("egress".to_owned(), format!("{} {}", url.method, url.url))]
         }
-        Event::ModelAttempted { error: Some(error), .. } => vec![("failed send".to_owned(), error)],
+        Event::ModelAttempted { error: Some(error), .. } => {
+            vec![("failed request".to_owned(), error)]
+        }
         Event::TryFailed { fault, .. } => vec![("fault".to_owned(), fault.to_string())],
         _ => Vec::new(),
     }

@@ -1,4 +1,4 @@
-//! One complete step of a trial.
+//! Reads one complete step of a trial.
 
 use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, between};
 use proctor_types::Event;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::html::{Call, Sent, Step, Url};
 
-/// Reads the lines of one step. `None`: the trial has no such step.
+/// Reads the lines of one step. Returns `None` if the trial has no such step.
 pub fn step(index: &Index, blobs: &Blobs, number: u64) -> Option<Step> {
     let row = index.rows.get(number.checked_sub(1)? as usize)?;
     let mut step = Step { row: row.clone(), ..Step::default() };
@@ -54,7 +54,7 @@ fn tell(step: &mut Step, event: Event) {
             }
         }
         Event::ToolReturned { name, shown, full, exit_status, seconds, malformed, .. } => {
-            // Outputs arrive in the order of their calls.
+            // Results are recorded in the order of their calls.
             let waiting =
                 step.calls.iter_mut().find(|call| call.shown.is_none() && call.name == name);
             if let Some(call) = waiting {

@@ -1,4 +1,4 @@
-//! The work directory after a step, one directory at a time, and the content of a file.
+//! Shows the work directory after a step, one directory at a time, and the content of a file.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use super::{
 };
 use crate::html::{Entry, Folder, Opened};
 
-/// Maximum entries listed per directory, and maximum bytes shown per file.
+/// Maximum number of entries listed per directory, and of bytes shown per file.
 const LISTED: usize = 1_000;
 const SHOWN: usize = 256 << 10;
 
-/// One entry of a directory in the tree.
+/// One entry of a directory.
 #[derive(Default)]
 struct Below {
     is_folder: bool,
-    /// Number of paths below it, and how many of them the step changed.
+    /// Number of paths below the entry, and how many of them the step changed.
     paths: u64,
     changed: u64,
     size: u64,
     mark: &'static str,
-    /// The target of a link.
+    /// The target of a symbolic link.
     link: String,
 }
 
-/// The directory that `in` names and the file that `open` names. `None`: there is no snapshot yet.
+/// Returns the directory named by `in`, with the file named by `open`. `None` if there is no snapshot yet.
 pub fn workspace(
     index: &Index,
     blobs: &Blobs,
@@ -59,7 +59,7 @@ pub fn workspace(
             below.paths += 1;
             below.changed += u64::from(!mark.is_empty());
         } else {
-            // An entry without content or target is a directory, or unreadable.
+            // An entry without content and target is a directory, or cannot be read.
             below.is_folder |= entry.hash.is_none() && entry.link.is_none();
             (below.size, below.mark) = (entry.size, mark);
             below.link = entry.link.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -93,7 +93,7 @@ pub fn workspace(
     }))
 }
 
-/// The directories from the top to this one, each with its address.
+/// Returns the directories from the top down to this one, each with its address.
 fn above(place: &str) -> Vec<(String, String)> {
     let mut all = vec![("/".to_owned(), address("", ""))];
     let mut path = String::new();

@@ -321,8 +321,10 @@ fn trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
         let at = |attempt| (one.arm.clone(), task.clone(), attempt);
         if let Some(attempt) = one.attempt.filter(|attempt| !(1..=MOST_ATTEMPTS).contains(attempt))
         {
-            let what =
-                format!("{}: attempt {attempt} is outside 1 to {MOST_ATTEMPTS}", one.file.display());
+            let what = format!(
+                "{}: attempt {attempt} is outside 1 to {MOST_ATTEMPTS}",
+                one.file.display()
+            );
             return Err(UserError::new(what).hint("fix the number in the file, or remove it"));
         }
         let attempt = match one.attempt {

@@ -1,4 +1,4 @@
-//! The answer of a comparison in one line.
+//! Summarizes a comparison in one line per pair of arms.
 
 use proctor_statistics::ALPHA;
 use proctor_types::plural;
@@ -12,12 +12,12 @@ use crate::{
     text::{dollars, percent},
 };
 
-/// What one pair of arms shows. The arm that resolves more comes first.
+/// The result for one pair of arms. The arm that resolves more comes first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
     /// `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
     pub text: String,
-    /// Rates, p-value, the interval of the cost ratio, and what is left out.
+    /// Rates, p-value, the interval of the cost ratio, and the number of excluded tasks.
     pub detail: String,
     /// Whether the arms differ in `resolved`.
     pub distinguishable: bool,
@@ -25,8 +25,8 @@ pub struct Headline {
     pub difference: f64,
 }
 
-/// One headline for each pair of arms that are no controls: first the pairs that differ, the
-/// largest difference first, then the others in the order of the plan.
+/// Returns one headline for each pair of arms that are not controls. Pairs that differ come first,
+/// by decreasing difference; the others follow in plan order.
 pub fn headlines(comparison: &Comparison) -> Vec<Headline> {
     headlines_with(comparison, str::to_owned)
 }
@@ -36,18 +36,18 @@ pub fn headlines_with(comparison: &Comparison, written: impl Fn(&str) -> String)
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let pairs = comparison.pairs.chunk_by(same_arms);
     let mut all: Vec<Headline> = pairs.filter_map(|metrics| headline(metrics, &written)).collect();
-    // A stable sort: the others keep their order.
+    // The sort is stable, so the others keep their order.
     let size = |one: &Headline| if one.distinguishable { one.difference } else { -1.0 };
     all.sort_by(|one, other| size(other).total_cmp(&size(one)));
     all
 }
 
-/// Whether the second arm of a pair resolves more. Charts show such a pair the other way round.
+/// Whether the second arm of a pair resolves more. Charts show such a pair in reverse order.
 pub fn is_turned(resolved: &Pair) -> bool {
     resolved.difference.is_some_and(|difference| difference < 0.0)
 }
 
-/// All metrics of one pair of arms.
+/// Builds the headline from all metrics of one pair of arms.
 fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headline> {
     let of = |name: &str| metrics.iter().find(|pair| pair.metric == name);
     let pair = of("resolved")?;
@@ -107,7 +107,7 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
     Some(Headline { text, detail, distinguishable, difference: difference.abs() })
 }
 
-/// The arm that resolves more first.
+/// Puts the arm that resolves more first.
 fn turned<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
     if is_turned(pair) { [b, a] } else { [a, b] }
 }
@@ -126,7 +126,7 @@ fn with_tokens(ratio: Ratio) -> String {
     }
 }
 
-/// The interval of a ratio. Empty if there is none.
+/// Formats the interval of a ratio. Empty if there is none.
 fn spread(ratio: Ratio, what: &str) -> String {
     match (ratio.lower, ratio.upper) {
         (None, _) => String::new(),
@@ -137,7 +137,7 @@ fn spread(ratio: Ratio, what: &str) -> String {
     }
 }
 
-/// `1.3`, `0.85`, `12`: two digits.
+/// Formats a ratio with two significant digits: `1.3`, `0.85`, `12`.
 fn times(ratio: f64) -> String {
     if ratio >= 9.95 {
         return format!("{ratio:.0}");
@@ -149,8 +149,8 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.digits$}")
 }
 
-/// The answer of a report with one arm under study: its score and what a resolved trial costs.
-/// `None` with several arms.
+/// Returns the answer of a report with one arm under study: its score and the cost per resolved
+/// trial. `None` with several arms.
 pub fn only_arm(report: &Report) -> Option<String> {
     let study = report.study();
     let [arm] = study.as_slice() else { return None };
@@ -169,7 +169,7 @@ mod tests {
     use super::times;
 
     #[test]
-    fn ratios_have_two_digits() {
+    fn times_has_two_significant_digits() {
         for (ratio, shown) in [
             (1.342, "1.3"),
             (0.999, "1.0"),

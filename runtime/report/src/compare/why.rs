@@ -1,4 +1,4 @@
-//! What differs between two arms besides their results.
+//! Lists the differences between two arms besides their results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::{TrialResult, arm::responders, limits::limit_of, notes::mixture, text::percent};
 
-/// A longer text is shown by its digest.
+/// Texts with more characters than this are shown as a digest.
 const SHOWN: usize = 60;
-/// Number of tasks that a line names.
+/// Number of tasks named in a line.
 const NAMED: usize = 5;
-/// The versions of an agent's packages, by name.
+/// Prefix of the factors with the versions of an agent's packages.
 const PACKAGES: &str = "prompts.bundle.versions.";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,38 +26,38 @@ pub struct PairWhy {
     pub b_arm: ArmId,
     /// The factors that differ between the arms, with dotted keys.
     pub factors: Vec<FactorDifference>,
-    /// The share of each arm's trials that a limit ended, by kind.
+    /// The share of each arm's trials that ended at a limit, by kind of limit.
     pub a_limits: BTreeMap<String, f64>,
     pub b_limits: BTreeMap<String, f64>,
-    /// Trials that an infrastructure fault ended.
+    /// Trials of each arm that ended with an infrastructure fault.
     pub a_faults: u64,
     pub b_faults: u64,
-    /// Who gave the responses of each arm. Absent if no response names anyone.
+    /// The responders of each arm. Absent if no response names one.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub a_responders: Responders,
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub b_responders: Responders,
-    /// What the gateway changed in the requests of each arm, with the number of requests. Absent if
+    /// The gateway's changes to the requests of each arm, with the number of requests. Absent if
     /// nothing was changed.
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub a_changes: RequestChanges,
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub b_changes: RequestChanges,
-    /// Tasks that the arms were given in different revisions.
+    /// Tasks that the arms had in different revisions.
     pub task_revisions: Vec<String>,
     /// Tasks that were graded in different environments.
     pub environments: Vec<String>,
 }
 
-/// How the long texts of factors are shown.
+/// How to show long texts of factors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Texts {
-    /// By their digest.
+    /// As digests.
     Digests,
     Full,
 }
 
-/// Null if an arm has no such factor.
+/// A factor that differs. A value is null if the arm has no such factor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FactorDifference {
     pub factor: String,
@@ -157,7 +157,7 @@ fn digest(text: &str) -> String {
     sha256_hex(text.as_bytes())[..12].to_owned()
 }
 
-/// A value in a line.
+/// Formats a value on one line.
 fn on_one_line(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
@@ -176,7 +176,7 @@ fn on_one_line(value: &Value) -> String {
     }
 }
 
-/// A value on lines of its own, or `None` if it fits into a line.
+/// Formats a value on separate lines, or returns `None` if it fits on one line.
 fn in_full(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -188,7 +188,7 @@ fn in_full(value: &Value) -> Option<String> {
     (text.contains('\n') || text.chars().count() > SHOWN).then_some(text)
 }
 
-/// One arm's value of a factor, with the lines of a long text below the arm's name.
+/// Formats one arm's value of a factor. The lines of a long text follow the arm's name.
 fn of_arm(arm: &str, value: &Value) -> String {
     match in_full(value) {
         Some(text) => {
@@ -228,7 +228,7 @@ fn changes_of(tasks: &ByTask<'_>) -> RequestChanges {
     all
 }
 
-/// One line for each factor; in full, a long text has lines of its own.
+/// Formats one line per factor. In full, a long text has its own lines.
 pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -253,8 +253,8 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
         }
     }
     if only_a + only_b > 0 {
-        // Two agents have almost no bundled packages in common: a hundred lines would hide the
-        // others.
+        // Two agents have almost no bundled packages in common, and listing a hundred of them would
+        // hide the other differences.
         line(format!("  packages in only one of them: {only_a} vs {only_b}"));
     }
     let shares = |limits: &BTreeMap<String, f64>| {

@@ -1,4 +1,4 @@
-//! The table `tests`: one row for each expected test of a graded trial.
+//! The table `tests`: one row per expected test of a graded trial.
 
 use std::collections::HashSet;
 
@@ -19,13 +19,13 @@ pub struct TestRow<'a> {
 }
 
 impl TestRow<'_> {
-    /// The row's values, in the order of [`TESTS`].
+    /// Returns the row's values, in the order of [`TESTS`].
     pub fn cells(&self) -> Vec<Cell> {
         TESTS.iter().map(|column| (column.of)(self)).collect()
     }
 }
 
-/// The rows of a verdict, sorted by test id.
+/// Returns the rows of a verdict, sorted by test id.
 pub fn test_rows<'a>(
     trial: &'a TaskReport,
     arm_name: &'a str,

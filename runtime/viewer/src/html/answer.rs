@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::html::figures::Numbered;
 
-/// Number of comparisons that have a headline; the others are in the forest plot.
+/// Maximum number of comparisons with a headline. The forest plot shows the others.
 const HEADLINES: usize = 6;
-/// Number of reasons of failure that an arm's line names.
+/// Maximum number of failure reasons named in an arm's line.
 const NAMED_REASONS: usize = 3;
 
 #[derive(Serialize)]
@@ -43,11 +43,11 @@ pub(crate) struct VarianceRow<'a> {
     name: &'a str,
     between_tasks: f64,
     between_attempts: f64,
-    /// Tasks that some attempts resolve and others do not.
+    /// Number of tasks that only some attempts resolve.
     mixed: usize,
 }
 
-/// `3 arms and 2 controls, 30 tasks, 150 trials`.
+/// Formats the size of the report: `3 arms and 2 controls, 30 tasks, 150 trials`.
 pub(crate) fn scale(report: &Report) -> String {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
     let controls = match report.controls().len() {
@@ -59,7 +59,7 @@ pub(crate) fn scale(report: &Report) -> String {
     format!("{arms}{controls}, {tasks}, {trials}")
 }
 
-/// The answer: a line for each comparison, or one for the only arm.
+/// Returns the answer: one line per comparison, or a single line if there is only one arm.
 pub(crate) fn headline_rows(
     report: &Report,
     comparison: Option<&Comparison>,

@@ -25,11 +25,11 @@ pub(crate) struct BarRow {
 #[derive(Debug, Serialize)]
 pub(crate) struct BarCell {
     pub(crate) text: String,
-    /// Percent of the cell; 0 for no bar.
+    /// Width in percent of the cell. 0 for no bar.
     pub(crate) width: f64,
 }
 
-/// Rows of a value for each arm. Bars are relative to `most`, or to the largest value.
+/// Builds rows with a value for each arm. Bars are relative to `most`, or to the largest value.
 fn bar_table(
     (first, caption): (&'static str, &'static str),
     rows: Vec<(String, Vec<f64>)>,
@@ -96,7 +96,7 @@ pub(crate) fn exceptions(report: &Report, study: &Numbered<'_>) -> Option<BarTab
     )
 }
 
-/// A count; nothing for 0.
+/// Formats a count. Empty for 0.
 fn whole(count: f64) -> String {
     if count > 0.0 { format!("{count:.0}") } else { String::new() }
 }

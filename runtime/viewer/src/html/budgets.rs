@@ -1,4 +1,4 @@
-//! Budget curves: how much is resolved within a budget.
+//! Budget curves: the share of trials resolved within a budget.
 
 use proctor_report::{
     ArmReport, Curve, Point, Report, Used, Within, dollars, percent, short, within,
@@ -10,7 +10,7 @@ use crate::html::{
     plot::{Axis, Dot, Line, Plane, whole_percent},
 };
 
-/// Points of a curve. More would change no pixel.
+/// Number of points on a curve. More points would make no visible difference.
 const STEPS: usize = 400;
 
 /// A budget curve of each arm, with its numbers.
@@ -19,11 +19,11 @@ pub(crate) struct Budget {
     pub(crate) plane: Plane,
     pub(crate) legend: Vec<(usize, String)>,
     pub(crate) caption: String,
-    /// A budget, and a cell for each arm of the legend.
+    /// Rows of a budget and a cell for each arm of the legend.
     pub(crate) rows: Vec<(String, Vec<String>)>,
 }
 
-/// The share of trials that resolve their task within a budget, for each kind of budget.
+/// Returns the share of trials that resolve their task within a budget, for each kind of budget.
 pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
     let study: Vec<&ArmReport> = arms.iter().map(|(_, arm)| *arm).collect();
     let number_of = |curve: &ArmReport| {
@@ -87,7 +87,7 @@ pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
     Used::ALL.into_iter().filter_map(budget).collect()
 }
 
-/// A curve of `proctor curve`: graded snapshots.
+/// Returns a chart of a `proctor curve` result, which is based on graded snapshots.
 pub(crate) fn graded(curve: &Curve, index: usize, arms: &Numbered<'_>) -> Option<Budget> {
     let axis = Axis::to(curve.points.iter().map(|point| point.at).reduce(f64::max)?);
     let kind = curve.points.first().map_or("", |point| point.budget.as_str());

@@ -1,4 +1,4 @@
-//! The time and budget chart of a trial: where its time went, and how close it came to each limit.
+//! The time and budget chart of a trial: where its time went, and how close the trial came to each limit.
 
 use serde::Serialize;
 
@@ -7,15 +7,15 @@ use super::{StepRow, plot::tenth};
 const WIDTH: f64 = 780.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 580.0;
-/// Height of the strip of steps.
+/// Height of the strip that shows the steps.
 const STRIP: f64 = 24.0;
 const THICK: f64 = 18.0;
-/// Positions of the budget lines: fully used, and unused.
+/// Vertical positions of the budget lines: fully used, and unused.
 const FULL: f64 = 74.0;
 const EMPTY: f64 = 194.0;
-/// Distance between the names of two lines.
+/// Minimum distance between the names of two lines.
 const APART: f64 = 15.0;
-/// Maximum number of steps drawn separately. With more, neighbours are drawn as one.
+/// Maximum number of steps drawn separately. With more steps, neighbours are merged.
 const DRAWN: usize = 400;
 
 /// A limit of a trial's budget.
@@ -25,7 +25,7 @@ pub struct Cap {
     pub most: f64,
 }
 
-/// What a limit counts. Kinds that steps say nothing about are not drawn.
+/// The quantity that a limit counts. Kinds that cannot be computed from steps are not drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapKind {
     Steps,
@@ -52,7 +52,7 @@ impl CapKind {
         }
     }
 
-    /// What a step adds to it.
+    /// Returns the amount that a step adds.
     fn of(self, row: &StepRow) -> f64 {
         match self {
             Self::Steps => 1.0,
@@ -77,7 +77,7 @@ impl CapKind {
     }
 }
 
-/// The drawing.
+/// The chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Timeline {
     width: f64,
@@ -94,7 +94,7 @@ pub(crate) struct Timeline {
     lines: Vec<Line>,
 }
 
-/// A stretch of the strip.
+/// A part of the strip.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Part {
     /// `model`, `wait`, `tool` or `other`.
@@ -103,7 +103,7 @@ struct Part {
     width: f64,
 }
 
-/// How much of a limit was used over time.
+/// The used share of a limit over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Line {
     name: &'static str,
@@ -111,13 +111,13 @@ struct Line {
     most: String,
     share: f64,
     points: String,
-    /// Which pattern of dashes.
+    /// Index of the dash pattern.
     dash: usize,
     end_y: f64,
     label_y: f64,
 }
 
-/// `None` if there are no steps.
+/// Returns `None` if there are no steps.
 pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
     let (first, last) = (rows.first()?, rows.last()?);
     let (begin, end) = (first.at.min(last.at), last.at + last.seconds);
@@ -170,7 +170,7 @@ fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Lin
     }
 }
 
-/// Moves names beside the ends of their lines so that they do not overlap.
+/// Moves the names at the ends of the lines apart so that they do not overlap.
 fn spread(lines: &mut [Line]) {
     lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
     let mut free = 0.0_f64;

@@ -1,6 +1,6 @@
-//! The viewer's pages for a trial whose every text is hostile.
+//! Tests for the viewer's pages of a trial in which every text is hostile.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use proctor_viewer::html::{
     Call, Cap, CapKind, Cell, Choice, Choices, Entry, FILES, Filter, Folder, Hit, Links, Matrix,
