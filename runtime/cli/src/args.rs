@@ -171,7 +171,7 @@ pub enum Command {
         #[arg(long)]
         dry_run: bool,
         /// Remove only items older than this: `90m`, `12h`, `30d`, `2w`.
-        #[arg(long, value_name = "AGE", value_parser = age)]
+        #[arg(long, value_name = "AGE", value_parser = parse_age)]
         older_than: Option<Duration>,
     },
     /// Print a JSON Schema for editors.
@@ -227,7 +227,7 @@ pub enum ScaffoldAction {
 }
 
 /// Parses an age: a number with its unit.
-fn age(text: &str) -> Result<Duration, String> {
+fn parse_age(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a number and a unit, such as 90m, 12h, 30d or 2w".to_owned();
     let unit = text.chars().last().ok_or_else(wrong)?;
     let seconds = match unit {

@@ -12,11 +12,11 @@ use crate::error::{CommandError, UserError};
 
 /// Rejects runs whose trials would count twice: a run that is named twice, or a copy next to its
 /// original.
-pub fn refuse_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
+pub fn reject_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
     let mut places = BTreeSet::new();
     for run in runs {
         if !places.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
-            let what = format!("{} is given twice", run.display());
+            let what = format!("{} is listed twice", run.display());
             return Err(UserError::new(what).hint("its trials would count twice").into());
         }
     }

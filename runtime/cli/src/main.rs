@@ -36,7 +36,7 @@ use crate::{
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How long threads may take to finish their work at exit, mostly removing directories.
-const LAST_WORK: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let cli = match Cli::from_arg_matches(&args::command().get_matches()) {
@@ -58,9 +58,9 @@ fn main() -> ExitCode {
     let done = runtime.block_on(dispatch(cli));
     // Signals are no longer handled, so a thread that waits for a file system must not block the
     // process forever.
-    runtime.shutdown_timeout(LAST_WORK);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     // Shutting down the runtime drops the sandboxes that are still open.
-    proctor_native::wait_for_dropped_sandboxes(LAST_WORK);
+    proctor_native::wait_for_dropped_sandboxes(SHUTDOWN_TIMEOUT);
     match done {
         Ok(code) => code,
         Err(error) => {

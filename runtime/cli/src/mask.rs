@@ -24,11 +24,11 @@ static TABLE: ShippedTable<Table> =
 const BEFORE: &str =
     r"(?:^|[^A-Za-z0-9_]|\\[nrtbf0]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}|\[[0-9;]{0,12}m)";
 /// The label of a listed word.
-const LISTED: &str = "listed word";
+const LISTED_WORD: &str = "listed word";
 /// Minimum length of a listed word. Shorter words would match inside others.
-const SHORTEST: usize = 4;
+const MIN_WORD_LENGTH: usize = 4;
 /// Size limit of a compiled expression in bytes: a word list may be long.
-const SIZE: usize = 64 << 20;
+const REGEX_SIZE_LIMIT: usize = 64 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,7 +76,7 @@ impl Mask {
         let mut rows: Vec<(String, String, usize, usize)> = Vec::new();
         // Listed words come first, because they are the user's own.
         if let Some(file) = &args.mask_words {
-            rows.push((LISTED.to_owned(), listed(file)?, 0, 0));
+            rows.push((LISTED_WORD.to_owned(), listed(file)?, 0, 0));
         }
         if args.is_requested() {
             for Row { name, pattern, digits, letters } in &TABLE.get().map_err(UserError::new)?.kind
@@ -90,11 +90,13 @@ impl Mask {
                 .hint("use fewer words")
         };
         let patterns = rows.iter().map(|(_, pattern, ..)| pattern);
-        let any = RegexSetBuilder::new(patterns).unicode(false).size_limit(SIZE).build();
+        let any =
+            RegexSetBuilder::new(patterns).unicode(false).size_limit(REGEX_SIZE_LIMIT).build();
         let any = any.map_err(wrong)?;
         let mut kinds = Vec::new();
         for (name, pattern, digits, letters) in rows {
-            let regex = RegexBuilder::new(&pattern).unicode(false).size_limit(SIZE).build();
+            let regex =
+                RegexBuilder::new(&pattern).unicode(false).size_limit(REGEX_SIZE_LIMIT).build();
             kinds.push(Kind { name, regex: regex.map_err(wrong)?, digits, letters });
         }
         Ok(Self { kinds, any, masked: Mutex::default(), is_on: args.is_requested() })
@@ -218,8 +220,9 @@ fn listed(file: &Path) -> Result<String, UserError> {
         if word.is_empty() {
             continue;
         }
-        if word.chars().count() < SHORTEST {
-            let what = format!("{shown}:{}: the word has fewer than {SHORTEST} letters", index + 1);
+        if word.chars().count() < MIN_WORD_LENGTH {
+            let what =
+                format!("{shown}:{}: the word has fewer than {MIN_WORD_LENGTH} letters", index + 1);
             return Err(UserError::new(what).hint("use a longer part of the text to mask"));
         }
         spelled.extend(spellings(word));

@@ -17,9 +17,9 @@ use tokio::{
 };
 
 /// How long sandboxes may take to close after the second interrupt. The next run removes those that are left.
-pub const CLOSING: Duration = Duration::from_secs(10);
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the process may take to end after that.
-const ENDING: Duration = Duration::from_secs(7);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// Handles the same interrupts as the run, on its own thread: if every worker of the runtime is
 /// stuck in a system call, the run receives none of them.
@@ -63,8 +63,8 @@ fn wait_until_overdue() -> io::Result<()> {
             () = twice => {}
             _ = end.recv() => {}
         }
-        let _ = timeout(CLOSING, keys.recv()).await;
-        sleep(ENDING).await;
+        let _ = timeout(CLOSE_TIMEOUT, keys.recv()).await;
+        sleep(EXIT_TIMEOUT).await;
         Ok(())
     })
 }

@@ -15,13 +15,13 @@ use proctor_types::{RunRecord, SandboxKind, SandboxSpec, plural};
 use crate::error::{CommandError, UserError};
 
 /// Converts an engine's error to a user error.
-pub fn user(error: EngineError) -> UserError {
+pub fn user_error(error: EngineError) -> UserError {
     UserError { what: error.what, hint: error.hint }
 }
 
 /// Rejects running trials on this machine if an engine's workers already run them.
 pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
-    let submissions = Submissions::of(run).map_err(user)?;
+    let submissions = Submissions::of(run).map_err(user_error)?;
     let Some(last) = submissions.open().last() else { return Ok(()) };
     let what = format!("{}: {} is running the trials of this run", run.display(), last.engine);
     let hint = format!(
@@ -47,7 +47,7 @@ pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
 
 /// Returns the time by which a process with this much time left must end.
 pub fn until(left: Duration) -> Result<Until, CommandError> {
-    let table = table().map_err(user)?;
+    let table = table().map_err(user_error)?;
     let overhead = Duration::from_secs(table.overhead_seconds);
     let at = Instant::now().checked_add(left);
     let at = at.ok_or_else(|| UserError::new("--time-left: too long").hint("use UNLIMITED"))?;
@@ -55,7 +55,7 @@ pub fn until(left: Duration) -> Result<Until, CommandError> {
 }
 
 /// Memory of the worker process itself, without its sandboxes.
-const OWN_MB: u64 = 256;
+const WORKER_MB: u64 = 256;
 
 /// Returns how many trials a worker runs in parallel: as many of the largest sandboxes as fit into
 /// its job's CPUs and memory, and at most the run's `jobs`.
@@ -68,7 +68,7 @@ pub fn jobs(record: &RunRecord) -> Result<usize, UserError> {
     // Not every site binds a job to its CPUs.
     let of_job = std::env::var("SLURM_CPUS_ON_NODE").ok().and_then(|cpus| cpus.parse().ok());
     let cpus = of_job.map_or(here.cpus, |cpus: f64| here.cpus.min(cpus));
-    let memory_mb = here.memory_mb.saturating_sub(OWN_MB);
+    let memory_mb = here.memory_mb.saturating_sub(WORKER_MB);
     let wanted = sandboxes(record);
     if let Some(limit) = Machine::memory_limit_mb() {
         expect_memory(limit, &wanted)?;
@@ -92,12 +92,12 @@ fn expect_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError>
     // Containers belong to the Docker daemon's control groups.
     let native = wanted.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
     let Some(most) = native.map(|sandbox| sandbox.memory_mb).max() else { return Ok(()) };
-    let needed = most.saturating_add(OWN_MB);
+    let needed = most.saturating_add(WORKER_MB);
     if needed <= limit_mb {
         return Ok(());
     }
     let what = format!(
-        "this job has {limit_mb} MiB of memory, but one sandbox may use {most} MiB, and the worker {OWN_MB} MiB"
+        "this job has {limit_mb} MiB of memory, but one sandbox may use {most} MiB, and the worker {WORKER_MB} MiB"
     );
     let hint = format!(
         "submit with --engine-set mem={needed}M or more, or plan the run with a smaller sandbox.memory_mb"

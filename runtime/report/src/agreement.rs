@@ -12,7 +12,7 @@ use crate::{Report, TaskFacts, TrialResult, build::round};
 const LITE: &str = "lite";
 
 /// Minimum number of arms for a ranking to be meaningful.
-const FEWEST_ARMS: usize = 3;
+const MIN_ARMS: usize = 3;
 
 /// How well two sets of tasks agree on the order of the arms. Arms are ranked by the share of tasks
 /// that they resolve.
@@ -40,7 +40,7 @@ type Row<'a> = (&'a TaskFacts, Vec<f64>);
 pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
     let trials: Vec<&TrialResult> = inputs.iter().filter(|trial| !trial.control).collect();
     let arms: BTreeSet<&ArmId> = trials.iter().map(|trial| &trial.arm).collect();
-    if arms.len() < FEWEST_ARMS || trials.iter().any(|trial| trial.verdict.is_none()) {
+    if arms.len() < MIN_ARMS || trials.iter().any(|trial| trial.verdict.is_none()) {
         return Vec::new();
     }
     let rows = rows(&trials, &arms);

@@ -1,7 +1,7 @@
 //! Wraps lines for a terminal.
 
 /// Lines longer than this are wrapped. Shorter lines stay intact, because a reader may search for them.
-const LONG: usize = 400;
+const WRAP_THRESHOLD: usize = 400;
 /// The width of wrapped lines.
 const WIDTH: usize = 100;
 /// Prefix of the continuation of a wrapped line.
@@ -11,21 +11,25 @@ const INDENT: &str = "    ";
 /// anything that an endpoint or a shell printed. No text is left out.
 pub fn wrapped(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
-        if line.chars().count() > LONG { broken(line, WIDTH) } else { line.to_owned() }
+        if line.chars().count() > WRAP_THRESHOLD {
+            break_line(line, WIDTH)
+        } else {
+            line.to_owned()
+        }
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Wraps a line as a paragraph of 80 columns.
 pub(crate) fn filled(line: &str) -> String {
-    broken(line, crate::table::WIDTH)
+    break_line(line, crate::table::WIDTH)
 }
 
-fn broken(line: &str, width: usize) -> String {
+fn break_line(line: &str, width: usize) -> String {
     let rest = line.trim_start_matches(' ');
     let mut out = line[..line.len() - rest.len()].to_owned();
     let mut used = 0;
-    for word in rest.split(' ').flat_map(|word| pieces(word, width)) {
+    for word in rest.split(' ').flat_map(|word| split_word(word, width)) {
         let size = word.chars().count();
         if used > 0 && used + 1 + size > width {
             out.push('\n');
@@ -42,7 +46,7 @@ fn broken(line: &str, width: usize) -> String {
 }
 
 /// Splits a word that is longer than a line.
-fn pieces(word: &str, width: usize) -> Vec<String> {
+fn split_word(word: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(INDENT.len()).max(1);
     let characters: Vec<char> = word.chars().collect();
     if characters.len() <= room {

@@ -11,7 +11,7 @@ use crate::{
 
 /// Maximum number of arms for which all metrics are compared. With more arms, only `resolved` is
 /// compared; `proctor compare` shows the rest.
-const ALL_METRICS: usize = 3;
+const MAX_ARMS_WITH_ALL_METRICS: usize = 3;
 
 /// Formats arms, groups, comparisons and findings. Text from a run is put into code spans, so that
 /// nothing in it becomes a link, a mention or markup.
@@ -31,7 +31,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
     if let Some(comparison) = comparison {
         out.push_str("\n#### Comparisons\n\n");
         let mut last: Option<(&ArmId, &ArmId)> = None;
-        let short = report.arms.len() > ALL_METRICS;
+        let short = report.arms.len() > MAX_ARMS_WITH_ALL_METRICS;
         let pairs = comparison.pairs.iter().filter(|pair| !short || pair.metric == "resolved");
         let controls = comparison.controls.iter().filter(|pair| pair.metric == "resolved");
         for pair in pairs.chain(controls) {

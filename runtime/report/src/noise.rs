@@ -96,7 +96,7 @@ impl NoiseReport {
     }
 }
 
-/// Formats the share of trials at a limit, shown beside a score: `6.7 %: steps 3.3 %, memory 3.3 %`.
+/// Formats the share of trials at a limit, shown next to a score: `6.7 %: steps 3.3 %, memory 3.3 %`.
 pub(crate) fn bound_of(arm: &ArmReport) -> String {
     let touched = arm.noise.iter().flat_map(|noise| &noise.touched);
     let kinds: Vec<String> = arm

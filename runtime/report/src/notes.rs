@@ -10,10 +10,10 @@ use crate::{
 };
 
 /// Maximum number of responders named in a mixture, and of trials named for the same error.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Maximum number of trials named for a condition that many may share.
-const EXAMPLES: usize = 2;
+const MAX_EXAMPLES: usize = 2;
 
 /// Whether a condition of several trials has one line or a line for each trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,40 +202,40 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         );
         add(Rank::Known, text);
     }
-    for line in each(doubtful(report), detail) {
+    for line in error_lines(doubtful_verdicts(report), detail) {
         add(Rank::Doubtful, line);
     }
     let differing = report.tasks.iter().filter(|trial| !trial.policies_differ.is_empty());
     let differing = differing.map(|trial| {
         let said: Vec<String> =
             trial.policies_differ.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-        (place(report, trial), format!("the policies differ. {}.", said.join("; ")))
+        (trial_name(report, trial), format!("the policies differ. {}.", said.join("; ")))
     });
-    for line in each(differing.collect(), detail) {
+    for line in error_lines(differing.collect(), detail) {
         add(Rank::Doubtful, line);
     }
     let ends = report.tasks.iter().filter_map(|trial| {
         let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
-        Some((place(report, trial), format!("{outcome}: {}", trial.why.as_ref()?)))
+        Some((trial_name(report, trial), format!("{outcome}: {}", trial.why.as_ref()?)))
     });
-    for line in once_each(ends, NAMED) {
+    for line in once_each(ends, MAX_NAMED) {
         add(Rank::Known, line);
     }
     for line in interrupted(report, detail) {
         add(Rank::Known, line);
     }
     for trial in report.tasks.iter().filter(|trial| !trial.damage.is_empty()) {
-        let mut lines = vec![format!("{}: damaged record:", place(report, trial))];
+        let mut lines = vec![format!("{}: damaged record:", trial_name(report, trial))];
         lines.extend(trial.damage.iter().map(|damage| format!("  {damage}")));
         all.push(Note { rank: Rank::Missing, lines });
     }
     let faults = report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?)));
     let faults: Vec<_> =
-        faults.map(|(trial, fault)| (place(report, trial), fault.clone())).collect();
+        faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect();
     if !faults.is_empty() {
         let word = noun_of(faults.len(), "fault");
         let mut lines = vec![format!("Infrastructure {word} (not counted against an arm):")];
-        lines.extend(once_each(faults, NAMED).into_iter().map(|line| format!("  {line}")));
+        lines.extend(once_each(faults, MAX_NAMED).into_iter().map(|line| format!("  {line}")));
         all.push(Note { rank: Rank::Missing, lines });
     }
     let remarks = report.remarks.iter().cloned();
@@ -244,16 +244,16 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
 }
 
 /// Returns one line for each error, or for each trial.
-fn each(errors: Vec<(String, String)>, detail: Detail) -> Vec<String> {
+fn error_lines(errors: Vec<(String, String)>, detail: Detail) -> Vec<String> {
     match detail {
-        Detail::Brief => once_each(errors, EXAMPLES),
+        Detail::Brief => once_each(errors, MAX_EXAMPLES),
         Detail::Full => {
             errors.into_iter().map(|(place, error)| format!("{place}: {error}")).collect()
         }
     }
 }
 
-fn doubtful(report: &Report) -> Vec<(String, String)> {
+fn doubtful_verdicts(report: &Report) -> Vec<(String, String)> {
     let word = |trial: &TaskReport| match trial.integrity {
         Some(Integrity::Suspect) => Some("suspect"),
         Some(Integrity::Contaminated) => Some("contaminated"),
@@ -269,7 +269,7 @@ fn doubtful(report: &Report) -> Vec<(String, String)> {
             false => format!(" ({})", classes.join(", ")),
         };
         let text = format!("the verdict is {word}{classes}; verdict.json has the evidence.");
-        Some((place(report, trial), text))
+        Some((trial_name(report, trial), text))
     };
     report.tasks.iter().filter_map(line).collect()
 }
@@ -299,13 +299,13 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
 fn interrupted(report: &Report, detail: Detail) -> Vec<String> {
     let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_none());
     let all: Vec<(String, String)> = all
-        .map(|trial| (place(report, trial), format!("interrupted: {}.", trial.interruptions)))
+        .map(|trial| (trial_name(report, trial), format!("interrupted: {}.", trial.interruptions)))
         .collect();
-    if detail == Detail::Full || all.len() <= EXAMPLES {
-        return each(all, detail);
+    if detail == Detail::Full || all.len() <= MAX_EXAMPLES {
+        return error_lines(all, detail);
     }
-    let (count, more) = (all.len(), all.len() - EXAMPLES);
-    let named: Vec<String> = all.into_iter().take(EXAMPLES).map(|(place, _)| place).collect();
+    let (count, more) = (all.len(), all.len() - MAX_EXAMPLES);
+    let named: Vec<String> = all.into_iter().take(MAX_EXAMPLES).map(|(place, _)| place).collect();
     let named = named.join(", ");
     vec![format!(
         "{count} trials were interrupted, then resumed or started over: {named} and {more} more."
@@ -339,16 +339,16 @@ pub(crate) fn mixture(responders: &Responders) -> String {
     let all = responders.by_count();
     let mut named: Vec<String> = all
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED)
         .map(|(responder, count)| format!("{responder}: {}", plural(*count, "response")))
         .collect();
-    if let Some(more) = all.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         named.push(format!("and {more} more"));
     }
     format!("{} different models, providers or servers responded: {}", all.len(), named.join(", "))
 }
 
-fn place(report: &Report, trial: &TaskReport) -> String {
+fn trial_name(report: &Report, trial: &TaskReport) -> String {
     format!("{} / {} / {}", name(report, &trial.arm), trial.task, trial.attempt)
 }
 

@@ -24,7 +24,7 @@ mod tests {
         let beaten = [(0.6, 0.5), (1.0, 0.7), (0.1, 0.1)];
         let all = [cheap, beaten[0], good, beaten[1], best, beaten[2]];
         assert_eq!(pareto(&all), [true, false, true, false, true, false]);
-        assert_eq!(pareto(&[good, good]), [true, true], "neither beats its equal");
+        assert_eq!(pareto(&[good, good]), [true, true], "equal points do not beat each other");
         assert!(pareto(&[]).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Prints a repeated error once, with a count.
 
 /// A word with a digit and at least this many letters is treated as the id of one request or trial.
-const ID: usize = 16;
+const MIN_ID_LENGTH: usize = 16;
 
 /// Returns a key that is the same for equal errors: the error without the ids of requests and trials.
 pub fn error_key(error: &str) -> String {
@@ -13,7 +13,8 @@ pub fn error_key(error: &str) -> String {
             true => rest.split_at(rest.find(|c| !is_of_word(c)).unwrap_or(rest.len())),
             false => rest.split_at(first.len_utf8()),
         };
-        let is_id = word.chars().count() >= ID && word.contains(|c: char| c.is_ascii_digit());
+        let is_id =
+            word.chars().count() >= MIN_ID_LENGTH && word.contains(|c: char| c.is_ascii_digit());
         key.push_str(if is_id { "#" } else { word });
         rest = after;
     }

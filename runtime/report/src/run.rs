@@ -81,7 +81,7 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
     for change in &record.changes {
         remarks.insert(format!(
             "The run was changed after it was planned. {}.",
-            capital(&change.change)
+            capitalize(&change.change)
         ));
     }
     if record.rules != RULES {
@@ -160,7 +160,7 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
 }
 
 /// Capitalizes the first letter.
-fn capital(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
@@ -214,7 +214,7 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
         unasked,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
-        single: if arm.scaffold == "single-shot" { single_of(run, &id) } else { None },
+        single: if arm.scaffold == "single-shot" { read_single_shot(run, &id) } else { None },
         facts: TaskFacts {
             revision: Some(task.digest.clone()),
             ..TaskFacts::of(&task.task).with_cutoff(&task.task, cutoff)
@@ -224,7 +224,7 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
 
 /// Reads the facts that a single-response trial stores next to its trajectory. An unreadable file
 /// is ignored, because no verdict depends on it.
-fn single_of(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
+fn read_single_shot(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
     let bytes = proctor_files::read(&run.trial_path(id).path().join(SINGLE_SHOT)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }

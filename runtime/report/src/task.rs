@@ -181,7 +181,7 @@ impl TaskReport {
             environment: verdict.and_then(|verdict| verdict.environment.clone()).map(
                 |environment| EnvironmentRecord { cpu_variables: BTreeMap::new(), ..environment },
             ),
-            policies_differ: verdict.map(differing).unwrap_or_default(),
+            policies_differ: verdict.map(differing_policies).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),
             cost_usd: outcome
                 .filter(|outcome| !outcome.spent.unpriced)
@@ -224,7 +224,7 @@ impl TaskReport {
 }
 
 /// Returns the policies with their reasons, or nothing if they agree.
-fn differing(verdict: &Verdict) -> BTreeMap<String, String> {
+fn differing_policies(verdict: &Verdict) -> BTreeMap<String, String> {
     let all = || verdict.policies.iter();
     if all().all(|(_, policy)| policy.resolved == verdict.resolved) {
         return BTreeMap::new();

@@ -29,13 +29,13 @@ pub struct Shown {
 
 /// Number of lines on a screen. Parts that do not fit are left out, and a line names the options
 /// that show them.
-const SCREEN: usize = 50;
+const SCREEN_LINES: usize = 50;
 /// Number of lines reserved for the line that names what is left out.
-const POINTER: usize = 2;
+const POINTER_LINES: usize = 2;
 /// Number of lines reserved for findings, even if tables are left out for them.
-const FINDINGS: usize = 10;
+const MIN_FINDING_LINES: usize = 10;
 /// Maximum number of headlines. `proctor compare` shows the others.
-const HEADLINES: usize = 3;
+const MAX_HEADLINES: usize = 3;
 
 /// Formats the report without comparisons: see [`text_with`].
 pub fn text(report: &Report, shown: Shown) -> String {
@@ -58,8 +58,8 @@ pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown)
         let trials = plural(trials, "trial");
         let _ = writeln!(out, "incomplete: {graded} of {trials} {have} a verdict");
     }
-    out.push_str(&answer(comparison));
-    let (study, (used, unused)) = (report.study(), used(report.controls()));
+    out.push_str(&headline_text(comparison));
+    let (study, (used, unused)) = (report.study(), split_controls(report.controls()));
     out.push_str(&results("arm", &study));
     if !used.is_empty() {
         out.push_str(&results("control", &used));
@@ -75,14 +75,14 @@ pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown)
     }
     let all: Vec<&ArmReport> = study.iter().chain(&used).copied().collect();
     out.push_str(&usage(&all));
-    out.push_str(MEANINGS);
+    out.push_str(LEGEND);
     let single = single::tables(report);
-    let mut room = SCREEN.saturating_sub(lines(&out) + lines(&single) + POINTER);
+    let mut room = SCREEN_LINES.saturating_sub(lines(&out) + lines(&single) + POINTER_LINES);
 
     let detail = if shown.findings { Detail::Full } else { Detail::Brief };
     let notes = notes(report, detail);
-    let room_of_notes = if shown.findings { usize::MAX } else { room.max(FINDINGS) };
-    let (below, more) = fitting(&notes, room_of_notes);
+    let room_of_notes = if shown.findings { usize::MAX } else { room.max(MIN_FINDING_LINES) };
+    let (below, more) = fit_notes(&notes, room_of_notes);
     room = room.saturating_sub(lines(&below));
 
     let mut left_out: Vec<String> = Vec::new();
@@ -120,13 +120,13 @@ pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown)
 }
 
 /// Formats the first headlines, each as a paragraph of 80 columns.
-fn answer(comparison: Option<&Comparison>) -> String {
+fn headline_text(comparison: Option<&Comparison>) -> String {
     let all = comparison.map(headlines).unwrap_or_default();
     let mut out = String::new();
-    for headline in all.iter().take(HEADLINES) {
+    for headline in all.iter().take(MAX_HEADLINES) {
         let _ = writeln!(out, "{}", filled(&headline.text));
     }
-    if let Some(more) = all.len().checked_sub(HEADLINES).filter(|more| *more > 0) {
+    if let Some(more) = all.len().checked_sub(MAX_HEADLINES).filter(|more| *more > 0) {
         let pairs = if more == 1 { "pair" } else { "pairs" };
         let _ = writeln!(out, "{more} more {pairs}: `proctor compare`");
     }
@@ -134,13 +134,13 @@ fn answer(comparison: Option<&Comparison>) -> String {
 }
 
 /// Splits controls into those that called a model, such as an earlier agent, and the others.
-fn used(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport>) {
+fn split_controls(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport>) {
     controls.into_iter().partition(|arm| arm.steps.max > 0)
 }
 
 /// Returns the notes that fit into this number of lines, in order, and how many are left out. Notes
 /// of the first rank are chosen first.
-fn fitting(notes: &[Note], room: usize) -> (String, usize) {
+fn fit_notes(notes: &[Note], room: usize) -> (String, usize) {
     let shown = |note: &Note| wrapped(&format!("{}\n", note.lines.join("\n")));
     let texts: Vec<String> = notes.iter().map(shown).collect();
     let mut chosen = vec![false; notes.len()];
@@ -171,7 +171,7 @@ fn lines(text: &str) -> usize {
 }
 
 /// Explains the column headers.
-const MEANINGS: &str = "Rates cover all planned trials, with 95 % intervals. Steps, tokens and wall are\n\
+const LEGEND: &str = "Rates cover all planned trials, with 95 % intervals. Steps, tokens and wall are\n\
                         means without faults. Paid includes retries. -: unknown.\n";
 
 /// Formats each arm's results.
@@ -437,7 +437,7 @@ pub fn short(count: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Note, Rank, dollars, fitting, lines};
+    use super::{Note, Rank, dollars, fit_notes, lines};
 
     #[test]
     fn dollars_have_two_digits() {
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn fitting_prefers_missing_results() {
+    fn fit_notes_prefers_missing_results() {
         let note = |rank, text: &str| Note { rank, lines: vec![text.to_owned()] };
         let notes = [
             note(Rank::Known, "a"),
@@ -461,10 +461,10 @@ mod tests {
             note(Rank::Known, "c"),
             note(Rank::Missing, "d"),
         ];
-        assert_eq!(fitting(&notes, 4), ("a\nb\nc\nd\n".to_owned(), 0));
-        assert_eq!(fitting(&notes, 3), ("a\nb\nd\n".to_owned(), 1));
-        assert_eq!(fitting(&notes, 1), ("d\n".to_owned(), 3));
-        assert_eq!(fitting(&[], 0), (String::new(), 0));
+        assert_eq!(fit_notes(&notes, 4), ("a\nb\nc\nd\n".to_owned(), 0));
+        assert_eq!(fit_notes(&notes, 3), ("a\nb\nd\n".to_owned(), 1));
+        assert_eq!(fit_notes(&notes, 1), ("d\n".to_owned(), 3));
+        assert_eq!(fit_notes(&[], 0), (String::new(), 0));
         assert_eq!(lines(&format!("{}\n\nb\n", "x".repeat(81))), 4);
     }
 }

@@ -116,7 +116,7 @@ impl Index {
                 return Ok(());
             }
             pending.places.push(place);
-            return add(&mut pending.row, line);
+            return add_event(&mut pending.row, line);
         }
         while self.rows.len() < step {
             let number = self.rows.len() as u64 + 1;
@@ -142,7 +142,7 @@ impl Index {
         } else {
             self.last = last;
         }
-        add(row, line)
+        add_event(row, line)
     }
 
     /// Returns the lines of a step. Step 0 is everything before the first response.
@@ -254,9 +254,9 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-fn add(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
+fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
     match line.kind.as_str() {
-        "model_answered" => answered(row, &line.part::<ModelAnswer>()?.answer),
+        "model_answered" => add_answer(row, &line.part::<ModelAnswer>()?.answer),
         "tool_called" => {
             let ToolCall { name, arguments } = line.part()?;
             // The response already named the call; a client's own tools appear only in this event.
@@ -300,7 +300,7 @@ fn add(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
     Ok(())
 }
 
-fn answered(row: &mut StepRow, answer: &Answer) {
+fn add_answer(row: &mut StepRow, answer: &Answer) {
     (row.input, row.output) = (answer.usage.input, answer.usage.output);
     row.cost_usd = answer.cost_usd;
     row.did = answer.tool_calls.iter().map(|call| words(&call.name, &call.arguments)).collect();

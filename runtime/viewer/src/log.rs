@@ -1,7 +1,7 @@
 //! Finds the lines of a grading log that concern one test.
 
 /// Maximum number of lines shown per test.
-const SHOWN: usize = 40;
+const MAX_LINES: usize = 40;
 
 /// Returns the section of a failed test, as pytest prints it, or else the lines that mention the
 /// test. Empty if the log does not mention it.
@@ -24,15 +24,15 @@ pub fn about(log: &str, test: &str) -> String {
         let rest = &lines[at + 1..];
         let end = rest.iter().position(|line| is_head(line) || is_rule(line));
         let section = &rest[..end.unwrap_or(rest.len())];
-        return cut(section);
+        return cut_start(section);
     }
     let named: Vec<&str> = lines.into_iter().filter(|line| line.contains(test)).collect();
-    cut(&named)
+    cut_start(&named)
 }
 
 /// Cuts the start of a section, because its end has the reason for the failure.
-fn cut(lines: &[&str]) -> String {
-    let gone = lines.len().saturating_sub(SHOWN);
+fn cut_start(lines: &[&str]) -> String {
+    let gone = lines.len().saturating_sub(MAX_LINES);
     let kept = lines[gone..].join("\n");
     match gone {
         0 => kept,

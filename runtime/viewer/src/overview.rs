@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// Number of trials per page. Trials of one task stay together.
-const ON_A_PAGE: usize = 800;
+const TRIALS_PER_PAGE: usize = 800;
 /// Maximum number of running trials listed.
-const GOING_ON: usize = 12;
+const MAX_RUNNING_LISTED: usize = 12;
 
 /// The matrix row of one task: its trials by arm, and how many of them resolve it.
 struct Group<'a> {
@@ -47,7 +47,7 @@ pub fn filter_of(query: &Query) -> Filter {
 }
 
 /// Returns the URL of this filter, without the page number.
-fn again(filter: &Filter) -> String {
+fn filter_url(filter: &Filter) -> String {
     let fields = [
         ("text", &filter.text),
         ("arm", &filter.arm),
@@ -82,7 +82,7 @@ pub fn overview(
     let (mut pages, mut on_it) = (1, 0);
     let mut page_of = Vec::with_capacity(groups.len());
     for group in &groups {
-        if !whole && on_it > 0 && on_it + group.count > ON_A_PAGE {
+        if !whole && on_it > 0 && on_it + group.count > TRIALS_PER_PAGE {
             (pages, on_it) = (pages + 1, 0);
         }
         on_it += group.count;
@@ -113,7 +113,7 @@ pub fn overview(
     }
     Ok(Overview {
         runs: matrices,
-        again: again(&filter),
+        again: filter_url(&filter),
         filter,
         shown: counts.shown,
         of: counts.of,
@@ -130,12 +130,12 @@ fn share(group: &Group<'_>) -> f64 {
 fn arms(run: &Shown, read: &Read) -> Vec<(String, String)> {
     let arms = run.record.arms.iter().map(|arm| {
         let told = read.report.arms.iter().find(|one| one.arm == arm.id);
-        (arm.name.clone(), told.map(reached).unwrap_or_default())
+        (arm.name.clone(), told.map(arm_result).unwrap_or_default())
     });
     arms.collect()
 }
 
-fn reached(arm: &ArmReport) -> String {
+fn arm_result(arm: &ArmReport) -> String {
     format!("{}/{} resolved, {}", arm.resolved, arm.trials, percent(arm.resolved_rate))
 }
 
@@ -290,7 +290,7 @@ fn state(run: &Shown, read: &Read, form: Form) -> Result<State, ViewError> {
     let all = planned(&run.record);
     let begun = all.iter().zip(&read.results).zip(&read.begun);
     let begun = begun.filter(|((_, result), begun)| **begun && result.outcome.is_none());
-    for ((found, _), _) in begun.take(GOING_ON) {
+    for ((found, _), _) in begun.take(MAX_RUNNING_LISTED) {
         if let Some(index) = run.index(found)? {
             last = last.max(index.last_wall);
             going_on.push((

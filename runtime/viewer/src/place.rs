@@ -7,15 +7,15 @@ use proctor_record::Blobs;
 use super::Found;
 
 /// Number of hex digits of an arm's id in an address, as on disk.
-pub const ARM: usize = 12;
+pub const ARM_DIGITS: usize = 12;
 
 /// Maximum length of a file name. A longer name is cut and made unique with a hash of the whole name.
-const LONGEST: usize = 200;
+const MAX_NAME_LENGTH: usize = 200;
 
 /// Returns the first twelve digits of an arm's id.
 pub fn arm_of<'a>(found: &Found<'a>) -> &'a str {
     let arm = found.arm.id.as_str();
-    arm.get(..ARM).unwrap_or(arm)
+    arm.get(..ARM_DIGITS).unwrap_or(arm)
 }
 
 /// The form of an address: for a server, or as a file name.
@@ -55,8 +55,8 @@ impl Form {
                         false => format!("~{byte:02x}"),
                     })
                     .collect();
-                if name.len() > LONGEST {
-                    name.truncate(LONGEST);
+                if name.len() > MAX_NAME_LENGTH {
+                    name.truncate(MAX_NAME_LENGTH);
                     name += &format!("~{}", &Blobs::hash(text.as_bytes())[..16]);
                 }
                 name

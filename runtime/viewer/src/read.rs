@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Maximum number of bytes read from a log. They are read from its end, where failures are.
-const MOST_LOG: usize = 16 << 20;
+const MAX_LOG_BYTES: usize = 16 << 20;
 
 /// Reads a trial, except for the contents of its steps.
 pub fn trial(
@@ -119,7 +119,7 @@ fn caps(found: Found<'_>) -> Vec<Cap> {
 
 fn log_of(dir: &TrialDir) -> String {
     let bytes = dir.read_log();
-    let from = bytes.len().saturating_sub(MOST_LOG);
+    let from = bytes.len().saturating_sub(MAX_LOG_BYTES);
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }
 

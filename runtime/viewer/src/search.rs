@@ -18,28 +18,31 @@ use crate::{
 };
 
 /// Maximum number of matches shown.
-const HITS: usize = 200;
+const MAX_HITS: usize = 200;
 /// Number of characters of context around a match.
-const BESIDE: usize = 90;
+const CONTEXT_CHARS: usize = 90;
 /// Maximum number of characters of a match.
-const FOUND: usize = 200;
+const MAX_MATCH_CHARS: usize = 200;
 /// Number of previous matches that are checked for duplicates.
-const AGAIN: usize = 16;
+const DUPLICATE_WINDOW: usize = 16;
 /// Size limit of a compiled pattern in bytes. Handwritten patterns need less.
-const PATTERN: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// A compiled search pattern.
-struct Wanted {
+struct Pattern {
     text: Regex,
     /// A literal part that every matching line must contain.
     part: Option<bytes::Regex>,
 }
 
-impl Wanted {
+impl Pattern {
     fn of(text: &str, is_pattern: bool) -> Result<Self, regex::Error> {
         let plain = regex::escape(text);
         let source = if is_pattern { text } else { &plain };
-        let regex = RegexBuilder::new(source).case_insensitive(true).size_limit(PATTERN).build()?;
+        let regex = RegexBuilder::new(source)
+            .case_insensitive(true)
+            .size_limit(MAX_PATTERN_BYTES)
+            .build()?;
         // A journal escapes these characters, and it escapes those in a call's arguments twice.
         let is_escaped =
             |sign: char| sign.is_control() || !sign.is_ascii() || "\"\\/".contains(sign);
@@ -74,7 +77,7 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
     if text.is_empty() {
         return Ok(search);
     }
-    let wanted = match Wanted::of(text, search.pattern) {
+    let wanted = match Pattern::of(text, search.pattern) {
         Ok(wanted) => wanted,
         Err(error) => {
             search.refused = format!("invalid regular expression: {error}");
@@ -105,13 +108,13 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
                 }
                 for (place_in, text) in texts(&line) {
                     let Some((at, more)) = wanted.hit(&text) else { continue };
-                    if search.hits.len() == HITS {
+                    if search.hits.len() == MAX_HITS {
                         search.cut = true;
                         break;
                     }
                     let hit = hit(&name, &place, line.step, place_in, &text, at, more);
                     // A call in a response is recorded again when it runs, so skip duplicates.
-                    if !search.hits.iter().rev().take(AGAIN).any(|known| *known == hit) {
+                    if !search.hits.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
                         search.hits.push(hit);
                     }
                 }
@@ -152,9 +155,9 @@ fn hit(
     more: usize,
 ) -> Hit {
     let (before, after) = (&text[..at.start], &text[at.end..]);
-    let from = before.char_indices().rev().nth(BESIDE).map_or(0, |(at, _)| at);
-    let to = after.char_indices().nth(BESIDE).map_or(after.len(), |(at, _)| at);
-    let found: String = text[at.clone()].chars().take(FOUND).collect();
+    let from = before.char_indices().rev().nth(CONTEXT_CHARS).map_or(0, |(at, _)| at);
+    let to = after.char_indices().nth(CONTEXT_CHARS).map_or(after.len(), |(at, _)| at);
+    let found: String = text[at.clone()].chars().take(MAX_MATCH_CHARS).collect();
     // Browsers match a text fragment only within one block of text.
     let line = found.lines().next().unwrap_or_default();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -231,14 +234,14 @@ mod tests {
 
     #[test]
     fn search_finds_text_that_the_journal_escapes() {
-        let wanted = Wanted::of("Say \"Hello", false).unwrap();
+        let wanted = Pattern::of("Say \"Hello", false).unwrap();
         assert!(wanted.may_have(br#"{"x":"he: say \\\"hello\\\""}"#));
         assert!(!wanted.may_have(br#"{"x":"nothing"}"#));
         assert_eq!(wanted.hit("x say \"hello\" SAY \"HELLO"), Some((2..12, 1)));
-        assert!(Wanted::of("(", true).is_err() && Wanted::of("(", false).is_ok());
-        assert_eq!(Wanted::of("x*", true).unwrap().hit("aaa"), None);
+        assert!(Pattern::of("(", true).is_err() && Pattern::of("(", false).is_ok());
+        assert_eq!(Pattern::of("x*", true).unwrap().hit("aaa"), None);
         let found = hit("t", "1/t/a/1", 3, "message".into(), &"\u{e4}".repeat(500), 400..404, 0);
-        assert_eq!(found.before.chars().count(), BESIDE + 2);
+        assert_eq!(found.before.chars().count(), CONTEXT_CHARS + 2);
         assert_eq!(
             (found.found.as_str(), found.fragment.as_str()),
             ("\u{e4}\u{e4}", "%C3%A4%C3%A4")

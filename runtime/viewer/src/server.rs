@@ -25,9 +25,9 @@ use tokio::{net::TcpListener, task};
 use crate::{Page, Pages, ViewError};
 
 /// Pause after a failed `accept`.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Number of random bytes in the token: enough to be unguessable.
-const TOKEN: usize = 16;
+const TOKEN_BYTES: usize = 16;
 
 /// A server of runs on 127.0.0.1.
 pub struct Server {
@@ -69,7 +69,7 @@ impl Server {
                     // The client disconnected, or there are no free file descriptors. Without a
                     // pause, the latter would repeat immediately.
                     Err(_) => {
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
                     }
                 },
@@ -99,9 +99,9 @@ impl Server {
 }
 
 fn token() -> io::Result<String> {
-    let mut bytes = [0_u8; TOKEN];
+    let mut bytes = [0_u8; TOKEN_BYTES];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    if filled != TOKEN {
+    if filled != TOKEN_BYTES {
         return Err(io::Error::other("failed to get random bytes from the kernel"));
     }
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -180,7 +180,7 @@ impl Site {
             return Answer::of(StatusCode::FORBIDDEN, "unknown host name\n");
         }
         let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
-        if !same(parts.next().unwrap_or_default(), &self.token) {
+        if !constant_time_eq(parts.next().unwrap_or_default(), &self.token) {
             return Answer::of(
                 StatusCode::FORBIDDEN,
                 "invalid token: open the URL that `proctor view` printed\n",
@@ -212,7 +212,7 @@ impl Site {
 }
 
 /// Compares in constant time.
-fn same(a: &str, b: &str) -> bool {
+fn constant_time_eq(a: &str, b: &str) -> bool {
     let different = a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
     a.len() == b.len() && different == 0
 }

@@ -11,13 +11,13 @@ use proctor_types::RunRecord;
 
 use super::{
     Found, Index,
-    place::ARM,
+    place::ARM_DIGITS,
     results::{Read, Results},
 };
 use crate::ViewError;
 
 /// Maximum number of journal indexes kept in memory. Others are read again.
-const INDEXES: usize = 64;
+const MAX_INDEXES: usize = 64;
 
 /// A run in the viewer.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Shown {
     pub fn find(&self, task: &str, arm: &str, attempt: &str) -> Option<Found<'_>> {
         let record = &self.record;
         let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
-        let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM) == Some(arm))?;
+        let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM_DIGITS) == Some(arm))?;
         let found = Found { task, arm, attempt: attempt.parse().ok()? };
         found.is_planned(record).then_some(found)
     }
@@ -74,7 +74,7 @@ impl Shown {
         };
         let read = Arc::new(read);
         let mut kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= INDEXES {
+        if kept.len() >= MAX_INDEXES {
             kept.clear();
         }
         kept.insert(journal, Arc::clone(&read));

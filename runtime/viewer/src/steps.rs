@@ -15,7 +15,7 @@ pub fn step(index: &Index, blobs: &Blobs, number: u64) -> Option<Step> {
     let mut step = Step { row: row.clone(), ..Step::default() };
     for line in index.step(number) {
         match line.and_then(|line| line.event()) {
-            Ok(event) => tell(&mut step, event.event),
+            Ok(event) => add_event(&mut step, event.event),
             Err(bad) => step.notes.push(bad.to_string()),
         }
     }
@@ -34,7 +34,7 @@ pub fn step(index: &Index, blobs: &Blobs, number: u64) -> Option<Step> {
     Some(step)
 }
 
-fn tell(step: &mut Step, event: Event) {
+fn add_event(step: &mut Step, event: Event) {
     match event {
         Event::ModelAnswered { answer } => {
             step.reasoning = reasoning(&answer.extra);

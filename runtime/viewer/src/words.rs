@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Maximum number of characters in a step's summary.
-const WORDS: usize = 100;
+const MAX_SUMMARY_CHARS: usize = 100;
 
 /// Returns the tool's name and the start of its arguments. If the arguments have a single string,
 /// only that string is used.
@@ -15,16 +15,16 @@ pub fn words(name: &str, arguments: &str) -> String {
     let mut short = String::new();
     let mut more = "";
     for word in text.split_whitespace() {
-        if short.chars().count() >= WORDS {
+        if short.chars().count() >= MAX_SUMMARY_CHARS {
             more = "...";
             break;
         }
         if !short.is_empty() {
             short.push(' ');
         }
-        short.extend(word.chars().take(WORDS));
+        short.extend(word.chars().take(MAX_SUMMARY_CHARS));
     }
-    if let Some((at, _)) = short.char_indices().nth(WORDS) {
+    if let Some((at, _)) = short.char_indices().nth(MAX_SUMMARY_CHARS) {
         short.truncate(at);
         more = "...";
     }

@@ -7,7 +7,7 @@ use proctor_collection::Attacks;
 
 use super::Kind;
 
-fn attacks(text: &str) -> Result<Attacks, String> {
+fn parse_attacks(text: &str) -> Result<Attacks, String> {
     match text {
         "all" => Ok(Attacks::All),
         _ => text
@@ -49,7 +49,7 @@ pub struct CollectArgs {
     pub config: Option<PathBuf>,
     /// Number of tasks per level to run the grading attacks on, or `all`. Each task takes about as
     /// long as 30 gradings.
-    #[arg(long, value_name = "N|all", default_value = "1", value_parser = attacks)]
+    #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attacks)]
     pub attack: Attacks,
     /// Random seed for test order, amount of code removed and file sampling.
     #[arg(long, default_value = "0")]

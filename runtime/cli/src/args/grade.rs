@@ -39,13 +39,13 @@ pub struct GradeArgs {
     #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
     /// Total CPUs for all gradings. Default: all CPUs of the machine.
-    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = above_zero)]
+    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = parse_positive)]
     pub cpus: Option<f64>,
     /// Total memory for all gradings, in MiB. Default: the machine's free memory.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mb: Option<u64>,
     /// CPUs of each grading's sandbox.
-    #[arg(long, value_name = "CPUS", requires = "predictions", conflicts_with = "run", value_parser = cpus)]
+    #[arg(long, value_name = "CPUS", requires = "predictions", conflicts_with = "run", value_parser = parse_cpus)]
     pub sandbox_cpus: Option<f64>,
     /// Memory of each grading's sandbox, in MiB.
     #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(LEAST_MEMORY_MB..=MOST_MB))]
@@ -67,12 +67,12 @@ pub struct GradeArgs {
     pub wide: bool,
 }
 
-fn above_zero(text: &str) -> Result<f64, String> {
+fn parse_positive(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
     found.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
-fn cpus(text: &str) -> Result<f64, String> {
+fn parse_cpus(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|number: &f64| (LEAST_CPUS..=MOST_CPUS).contains(number));
     found.ok_or_else(|| format!("expected a number from {LEAST_CPUS} to {MOST_CPUS}"))
 }

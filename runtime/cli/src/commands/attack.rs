@@ -1,4 +1,4 @@
-//! `proctor tasks validate --attack`: grades the attack pack on each task the way gold was graded.
+//! `proctor tasks validate --attack`: grades the attack pack on each task, in the same way as gold.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{
 const FOLDER: &str = "attacks";
 
 /// The tasks to attack: those of a validation, after gold and noop.
-pub struct Attacked<'a> {
+pub struct AttackTargets<'a> {
     /// The attacks to run in addition to the tasks' own.
     pub pack: Vec<&'static Attack>,
     /// The run of gold and noop.
@@ -35,7 +35,7 @@ pub struct Attacked<'a> {
 }
 
 /// Returns the attacks of the pack that the user named, in pack order.
-pub fn chosen(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
+pub fn select_attacks(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
     let pack = pack().map_err(|why| anyhow::anyhow!(why))?;
     if named == WHOLE_PACK {
         return Ok(pack.iter().collect());
@@ -51,7 +51,7 @@ pub fn chosen(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
 }
 
 /// Runs the pack. Returns `None` if interrupted.
-pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, CommandError> {
+pub async fn attack(on: AttackTargets<'_>) -> Result<Option<AttackCertificate>, CommandError> {
     let attacks = AttackRun::new(&on.pack, on.validated, on.tasks, &on.config.sandbox)?;
     open_files::check(on.jobs, attacks.patches(), attacks.arms().iter())?;
     let out = on.validated.join(FOLDER);

@@ -26,15 +26,15 @@ use crate::{
     error::{CommandError, INCOMPLETE, INTERRUPTED},
     print::shown,
     progress::{self, Board},
-    watchdog::{CLOSING, Watchdog},
+    watchdog::{CLOSE_TIMEOUT, Watchdog},
     workers::continuation,
 };
 
 /// Maximum number of trials listed by name whose fault could not be recorded. Most have the same fault.
-const SHOWN: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Signals within this time of the first count as the same request.
-const SAME_WISH: Duration = Duration::from_secs(1);
+const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 
 /// Why the run was asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ async fn interrupted() -> Interrupt {
 /// Waits for the next interrupt. Schedulers signal every process of a job, and the job's script may
 /// forward its signal, so signals that arrive at almost the same time count as one request.
 async fn interrupted_again() {
-    sleep(SAME_WISH).await;
+    sleep(REPEAT_WINDOW).await;
     interrupted().await;
 }
 
@@ -138,7 +138,7 @@ pub async fn carry_out(work: Work<'_>) -> Result<ExitCode, CommandError> {
     };
     let mut report = report::of_run(&out, finished)?;
     let all_there = report.arms.iter().all(|arm| arm.complete);
-    let kept = if all_there { Vec::new() } else { give_back(&out)? };
+    let kept = if all_there { Vec::new() } else { restore_verdicts(&out)? };
     if !kept.is_empty() {
         report = report::of_run(&out, HashMap::new())?;
     }
@@ -163,7 +163,7 @@ pub async fn carry_out(work: Work<'_>) -> Result<ExitCode, CommandError> {
 
 /// Restores verdicts that were withdrawn for regrading but could not be replaced, so that no
 /// recorded result is lost.
-fn give_back(out: &Path) -> Result<Vec<TrialId>, CommandError> {
+fn restore_verdicts(out: &Path) -> Result<Vec<TrialId>, CommandError> {
     let run = RunDir::view(out).map_err(CommandError::of_run)?;
     let mut kept = Vec::new();
     for found in planned(&run.read_run()?) {
@@ -216,7 +216,7 @@ pub async fn execute_plan(
                 tokio::select! {
                     _ = running.wait() => {}
                     () = interrupted_again() => {}
-                    () = sleep(CLOSING) => tell!("some sandboxes are still open; the next run removes them"),
+                    () = sleep(CLOSE_TIMEOUT) => tell!("some sandboxes are still open; the next run removes them"),
                 }
             }
             continues();
@@ -226,16 +226,16 @@ pub async fn execute_plan(
     watchdog.dismiss();
     let unrecorded: Vec<_> =
         trials.iter().filter_map(|end| Some((&end.trial, end.end.as_ref().err()?))).collect();
-    for (trial, fault) in unrecorded.iter().take(SHOWN) {
+    for (trial, fault) in unrecorded.iter().take(MAX_NAMED) {
         let fault = progress::brief(&trial.to_string(), &fault.to_string());
         tell!("{}", wrapped(&format!("{trial}: {fault}")));
     }
-    if let Some(more) = unrecorded.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+    if let Some(more) = unrecorded.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         tell!("and {} more that could not be recorded", plural(more, "trial"));
     }
     // The watcher stops when the execution ends.
     let ended = running.close(trials);
-    let held: Vec<_> = ended.held.iter().map(|one| not_started(&one.fault, one.trials)).collect();
+    let held: Vec<_> = ended.held.iter().map(|one| halt_message(&one.fault, one.trials)).collect();
     if let Some(watcher) = watcher {
         watcher.await?;
     }
@@ -260,13 +260,13 @@ fn board_of(trials: &[KnownTrial]) -> Board {
     let mut board = Board::new(rows);
     for KnownTrial { id, arm, resolved } in trials {
         if let Some(resolved) = resolved {
-            board.was_done(id, &arm.name, *resolved);
+            board.count_done(id, &arm.name, *resolved);
         }
     }
     board
 }
 
-fn not_started(fault: &Fault, trials: usize) -> String {
+fn halt_message(fault: &Fault, trials: usize) -> String {
     let fault = progress::refer(&fault.to_string());
     format!("halted: {fault}; {} not started", plural(trials, "trial"))
 }

@@ -18,10 +18,10 @@ use proctor_types::{SandboxKind, plural};
 use crate::{assemble, error::CommandError, home, print::result};
 
 /// Whether a name has a form that Proctor creates.
-type IsMade = fn(&str) -> bool;
+type NameCheck = fn(&str) -> bool;
 
 /// Caches other than those of the back ends: path, label, and a check of the names.
-const CACHES: &[(&str, &str, IsMade)] = &[
+const CACHES: &[(&str, &str, NameCheck)] = &[
     ("sources/archives", "source archive", |name| {
         name.strip_suffix(".tar.gz").is_some_and(|digest| is_hex(digest, 64))
     }),
@@ -49,7 +49,7 @@ const CACHES: &[(&str, &str, IsMade)] = &[
 ];
 
 /// Smaller entries are too numerous to list individually.
-const SMALL: u64 = 1 << 20;
+const MIN_LISTED_BYTES: u64 = 1 << 20;
 
 pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
@@ -118,7 +118,7 @@ impl Sum {
     }
 
     fn of_files(&mut self, cache: &Path) -> Result<(), CommandError> {
-        let mut folders: Vec<(String, &str, IsMade)> = CACHES
+        let mut folders: Vec<(String, &str, NameCheck)> = CACHES
             .iter()
             .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
             .collect();
@@ -141,7 +141,7 @@ impl Sum {
                 if !self.dry_run {
                     remove(&path)?;
                 }
-                if size < SMALL {
+                if size < MIN_LISTED_BYTES {
                     small += 1;
                     bytes += size;
                     continue;
@@ -297,12 +297,12 @@ mod tests {
         sum = Sum { older_than: Some(Duration::from_secs(3_600)), ..sum };
         sum.items = 0;
         sum.of_files(cache).unwrap();
-        assert_eq!(sum.items, 0, "nothing is that old");
+        assert_eq!(sum.items, 0, "no entry is that old");
         sum = Sum { dry_run: false, older_than: None, items: 0, bytes: 0 };
         sum.of_files(cache).unwrap();
         assert!(bundles.iter().all(|file| !file.exists()));
         assert!(!own.exists() && fs::symlink_metadata(&link).is_err());
-        assert!(outside.path().join("kept").exists(), "a link is not followed");
+        assert!(outside.path().join("kept").exists(), "symlinks are not followed");
         assert!(theirs.iter().all(|file| file.exists()));
     }
 }

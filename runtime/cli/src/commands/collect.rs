@@ -50,7 +50,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     if args.dry_run {
         reject_overwriting_tasks(&out)?;
     }
-    let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
+    let model = open_model(args.llm.as_deref(), args.config.as_deref(), &out)?;
     let context = CollectionContext {
         backend: backend.as_ref(),
         sources: &sources,
@@ -68,10 +68,10 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         let renewed = renew(&old, &out, &context).await;
         bill();
         let renewed = renewed.map_err(command_error)?;
-        result(&table(&renewed))?;
+        result(&renewal_table(&renewed))?;
         let gone = renewed.iter().filter(|task| task.renewed.is_none()).count();
         let stands = renewed.iter().any(|task| task.renewed.is_some());
-        return Ok(ended(&out, stands, gone, "renewed.jsonl"));
+        return Ok(finish(&out, stands, gone, "renewed.jsonl"));
     };
     let report = proctor_collection::collect(&origin, &named, &out, &context).await;
     bill();
@@ -79,11 +79,11 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     result(&report.summary())?;
     let has_tasks = !report.tasks.is_empty() || !report.level_2.tasks.is_empty();
     let left_out = report.rejects.len() + report.level_2.rejects.len();
-    Ok(ended(&out, args.dry_run || has_tasks, left_out, "rejects.jsonl"))
+    Ok(finish(&out, args.dry_run || has_tasks, left_out, "rejects.jsonl"))
 }
 
 /// Formats the result for each task as a Markdown table.
-fn table(renewed: &[Renewed]) -> String {
+fn renewal_table(renewed: &[Renewed]) -> String {
     let mut out = String::from("| task | from | newest | now |\n| --- | --- | --- | --- |\n");
     for task in renewed {
         let now = task.renewed.as_deref().or(task.why.as_deref()).unwrap_or_default();
@@ -95,7 +95,7 @@ fn table(renewed: &[Renewed]) -> String {
 }
 
 /// Prints the last message of a collection and returns its exit status.
-fn ended(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
+fn finish(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
     tell!("written: {}", out.display());
     if left_out > 0 {
         let reasons = out.join(reasons);
@@ -104,7 +104,7 @@ fn ended(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCod
     if has_tasks {
         return ExitCode::SUCCESS;
     }
-    tell!("no task");
+    tell!("no tasks created");
     ExitCode::from(NO_TASK)
 }
 
@@ -113,16 +113,17 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
         let what = format!("--since {since:?} is not a date");
         return Err(UserError::new(what).hint("write it as 2024-05-01").into());
     }
-    let searches = searches(&args)?;
-    let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name_of(&searches)));
+    let searches = build_searches(&args)?;
+    let out =
+        args.out.unwrap_or_else(|| PathBuf::from("collections").join(dataset_name(&searches)));
     reject_file(&out)?;
     let tell = |what: &str| tell!("{what}");
     let cache = home::cache()?;
-    let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
+    let model = open_model(args.llm.as_deref(), args.config.as_deref(), &out)?;
     let answers = model.as_ref().map(|model| Answers::new(model, &cache)).transpose()?;
     let answers = answers.as_ref();
     let collected = if args.dry_run {
-        each_clone(&searches, &out, Extent::Candidates, answers, &tell).await
+        collect_clones(&searches, &out, Extent::Candidates, answers, &tell).await
     } else {
         let backend = assemble::backend(args.sandbox.into(), &cache).await?;
         let sources = Sources::new(cache.join("sources"));
@@ -140,16 +141,16 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             tell: &tell,
         };
         let extent = Extent::Tasks(&context, args.limit.map(|limit| limit as usize));
-        each_clone(&searches, &out, extent, answers, &tell).await
+        collect_clones(&searches, &out, extent, answers, &tell).await
     };
     model.iter().for_each(|model| tell!("{}", model.bill()));
     let (summary, tasks, rejects) = collected.map_err(command_error)?;
     result(&summary)?;
-    Ok(ended(&out, tasks > 0, rejects, "rejects.jsonl"))
+    Ok(finish(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
 
 /// Builds the searches, one per clone.
-fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
+fn build_searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
         if given > 0 && given != clones.len() {
@@ -175,7 +176,7 @@ fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
 }
 
 /// Returns the directory's name: that of the only clone, or a generic one for several.
-fn name_of(searches: &[Pulls]) -> String {
+fn dataset_name(searches: &[Pulls]) -> String {
     match searches {
         [only] => {
             let name = fs::canonicalize(&only.clone).unwrap_or_else(|_| only.clone.clone());
@@ -188,7 +189,7 @@ fn name_of(searches: &[Pulls]) -> String {
 /// Collects from every clone. Returns the summary, the number of tasks, and the number of pull
 /// requests that did not become a task. A single clone becomes the dataset itself. Several clones
 /// get a subdirectory each, and a failing clone does not stop the others.
-async fn each_clone(
+async fn collect_clones(
     searches: &[Pulls],
     out: &Path,
     extent: Extent<'_>,
@@ -202,7 +203,7 @@ async fn each_clone(
     let (mut clones, mut failed) = (Vec::<CloneCollection>::new(), Vec::new());
     for (index, search) in searches.iter().enumerate() {
         let clone = search.clone.display().to_string();
-        let name = name_of(std::slice::from_ref(search));
+        let name = dataset_name(std::slice::from_ref(search));
         // Two clones may have directories with the same name.
         let folder = out.join(format!("{:02}-{name}", index + 1));
         tell(&format!("{clone}: {} of {}", index + 1, searches.len()));
@@ -239,7 +240,7 @@ async fn each_clone(
 }
 
 /// Opens the model named by `--llm`.
-fn asked(
+fn open_model(
     llm: Option<&str>,
     config: Option<&Path>,
     out: &Path,

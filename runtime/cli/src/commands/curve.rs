@@ -47,7 +47,7 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
             .hint("pass budgets (`--at steps=10,50,100`), or find the first step that resolves (`--every`)")
             .into());
     }
-    let mut drawing = Drawing::new(&args.run, &record, arms).await?;
+    let mut drawing = CurveBuilder::new(&args.run, &record, arms).await?;
     let points = match &budget {
         Some(budget) => drawing.points(budget).await?,
         None => Vec::new(),
@@ -167,7 +167,7 @@ impl Budget {
             return Err(UserError::new(what)
                 .hint(format!("use at most {limit}, or run the arm again with a larger limit")));
         }
-        if is_told(arm) && !allow_truncated {
+        if knows_budget(arm) && !allow_truncated {
             let what = format!(
                 "arm {}: its model knew its budget and might have behaved differently with a smaller one",
                 arm.name
@@ -212,7 +212,7 @@ impl Budget {
     }
 }
 
-fn is_told(arm: &Arm) -> bool {
+fn knows_budget(arm: &Arm) -> bool {
     arm.budget.disclosure != Disclosure::Hidden
 }
 
@@ -238,7 +238,7 @@ impl Trial {
 /// A patch, and the trials and trees that need its verdict.
 type PendingPatch = (Vec<u8>, Vec<(usize, String)>);
 
-struct Drawing<'a> {
+struct CurveBuilder<'a> {
     path: &'a Path,
     record: &'a RunRecord,
     /// The run's arms that are plotted.
@@ -249,7 +249,7 @@ struct Drawing<'a> {
     gradings: u64,
 }
 
-impl<'a> Drawing<'a> {
+impl<'a> CurveBuilder<'a> {
     async fn new(
         path: &'a Path,
         record: &'a RunRecord,
@@ -321,7 +321,7 @@ impl<'a> Drawing<'a> {
             results.push(TrialResult { verdict, ..trial.result.clone() });
         }
         let results: Vec<&TrialResult> = results.iter().collect();
-        let truncated = is_told(arm) && budget.limit(arm) != Some(at);
+        let truncated = knows_budget(arm) && budget.limit(arm) != Some(at);
         Point::of((budget.name, at), &results, bound, truncated)
     }
 

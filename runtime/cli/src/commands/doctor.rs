@@ -52,7 +52,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         };
         let results = proctor_conformance::run_kit(backend.as_ref(), &prepared, !full).await;
         result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
-        result(&gaps(backend.as_ref(), &prepared).await)?;
+        result(&unenforced_limits(backend.as_ref(), &prepared).await)?;
         // Skipped tests are missing features of the machine, which were just listed.
         let mut well =
             results.iter().all(|result| result.passed || result.skipped_reason.is_some());
@@ -118,7 +118,7 @@ async fn trial(backend: &dyn Backend, cache: &Path) -> Result<(), (&'static str,
 }
 
 /// Lists the limits that a normal sandbox does not enforce here, each with its hint.
-async fn gaps(backend: &dyn Backend, prepared: &Prepared) -> String {
+async fn unenforced_limits(backend: &dyn Backend, prepared: &Prepared) -> String {
     let (environment, limits) = (prepared.clone(), SandboxSpec::default());
     let spec =
         SandboxRequest { environment, limits, mounts: Vec::new(), purpose: "doctor".to_owned() };

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Keys of `--set` that belong to the arm.
-const OF_THE_ARM: [&str; 9] = [
+const ARM_KEYS: [&str; 9] = [
     "name",
     "scaffold",
     "settings",
@@ -44,7 +44,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     })?;
     let (cache, catalog) = (home::cache()?, assemble::catalog()?);
     let world = assemble::world(&cache, &catalog);
-    let (file, hint) = other_arm(&record.config, &found, &args)?;
+    let (file, hint) = changed_config(&record.config, &found, &args)?;
     let resolved = Read::of_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
     let Some(arm) = resolved.config().arms.first() else {
         return Err(UserError::new("no arm left to run").into());
@@ -98,7 +98,7 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
 }
 
 /// Returns the configuration of the parent's arm with the changes from `--set` and the hint.
-fn other_arm(
+fn changed_config(
     config: &RecordedConfig,
     found: &Found<'_>,
     args: &ForkArgs,
@@ -116,7 +116,7 @@ fn other_arm(
         let key = set.split(['=', '.']).next().unwrap_or_default();
         match set.strip_prefix("hint=") {
             Some(text) => hint = Some(text.to_owned()),
-            None if OF_THE_ARM.contains(&key) => {
+            None if ARM_KEYS.contains(&key) => {
                 config::set(&mut table, &format!("arms.0.{set}"))?;
                 // These limits belong to the run and apply to all arms.
                 if set.starts_with("budget.run.") {

@@ -60,7 +60,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
 
 /// Copies a run, so that regrading does not change the original's verdicts.
 fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
-    // Ensures that this is a run and that nothing writes to it meanwhile.
+    // Opening it ensures that it is a run and that nothing writes to it during the copy.
     let _held = RunDir::open(run).map_err(CommandError::of_run)?;
     if std::fs::read_dir(out).is_ok_and(|mut found| found.next().is_some()) {
         return Err(UserError::new(format!("--out: {} is not empty", out.display()))

@@ -1,4 +1,4 @@
-//! `proctor grade --log`: grades an existing log. Nothing runs.
+//! `proctor grade --log`: grades an existing log without running tests.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ use crate::{
     print,
 };
 
-const PASS_A_FILE: &str = "pass a file with exactly one row: the log's task";
+const TASK_HINT: &str = "pass a file with exactly one row: the log's task";
 
 /// Prints the verdict in the form of `verdict.json`. The exit status is 0 for any verdict.
 pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
@@ -55,15 +55,15 @@ fn one_task(row: &Path) -> Result<Task, CommandError> {
     let shown = row.display();
     let pattern = row.to_string_lossy().into_owned();
     let mut loaded = proctor_datasets::load(&[pattern], Path::new("."))
-        .map_err(|error| UserError::new(format!("--task: {error}")).hint(PASS_A_FILE))?;
+        .map_err(|error| UserError::new(format!("--task: {error}")).hint(TASK_HINT))?;
     if let Some(bad) = loaded.bad.first() {
         return Err(UserError::new(format!("--task: {bad}")).hint("fix this row").into());
     }
     match loaded.tasks.len() {
         1 => Ok(loaded.tasks.remove(0)),
-        count => Err(UserError::new(format!("--task: {shown} has {count} tasks"))
-            .hint(PASS_A_FILE)
-            .into()),
+        count => {
+            Err(UserError::new(format!("--task: {shown} has {count} tasks")).hint(TASK_HINT).into())
+        }
     }
 }
 

@@ -32,10 +32,10 @@ use crate::{
 };
 
 /// Number of parent directories whose names may be the task's. Some agents use the same file name everywhere.
-const ABOVE: usize = 3;
+const PARENT_LEVELS: usize = 3;
 /// Higher attempt numbers are rejected as errors in the file, because a run's plan has an entry for
 /// each attempt up to the highest.
-const MOST_ATTEMPTS: u32 = 1_000;
+const MAX_ATTEMPTS: u32 = 1_000;
 
 /// One trial in a file.
 struct InputTrial {
@@ -210,7 +210,7 @@ fn names(file: &Path, format: Format, imported: &Imported) -> Vec<String> {
         let is_in_the_name = || stem == said || stem.starts_with(&format!("{said}."));
         format != Format::SweAgent || is_proctors || is_in_the_name()
     });
-    let above = file.ancestors().skip(1).take(ABOVE).filter_map(Path::file_name);
+    let above = file.ancestors().skip(1).take(PARENT_LEVELS).filter_map(Path::file_name);
     let above = above.map(|name| name.to_string_lossy().into_owned());
     said.into_iter().chain([stem.to_owned()]).chain(above).collect()
 }
@@ -226,7 +226,7 @@ async fn plan(
             one.tasks.truncate(1);
             let id = one.tasks.first().cloned().unwrap_or_default();
             if !planned.iter().any(|planned| planned.task.id.as_str() == id) {
-                let task = Arc::new(bare(&id, &one.made));
+                let task = Arc::new(bare_task(&id, &one.made));
                 planned.push(PlannedTask { task, base_dir: PathBuf::new() });
             }
         }
@@ -267,7 +267,7 @@ async fn plan(
 }
 
 /// Returns a task for which only the agent's input is known.
-fn bare(id: &str, made: &TrialContent) -> Task {
+fn bare_task(id: &str, made: &TrialContent) -> Task {
     let statement = match made {
         TrialContent::Trial(imported) => imported.statement(),
         TrialContent::Patch(_) | TrialContent::Failed(_) => "",
@@ -319,12 +319,9 @@ fn trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
     for one in named.into_iter().chain(unnamed) {
         let task = one.tasks.first().cloned().unwrap_or_default();
         let at = |attempt| (one.arm.clone(), task.clone(), attempt);
-        if let Some(attempt) = one.attempt.filter(|attempt| !(1..=MOST_ATTEMPTS).contains(attempt))
-        {
-            let what = format!(
-                "{}: attempt {attempt} is outside 1 to {MOST_ATTEMPTS}",
-                one.file.display()
-            );
+        if let Some(attempt) = one.attempt.filter(|attempt| !(1..=MAX_ATTEMPTS).contains(attempt)) {
+            let what =
+                format!("{}: attempt {attempt} is outside 1 to {MAX_ATTEMPTS}", one.file.display());
             return Err(UserError::new(what).hint("fix the number in the file, or remove it"));
         }
         let attempt = match one.attempt {

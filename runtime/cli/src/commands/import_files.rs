@@ -14,7 +14,7 @@ use crate::{args::ImportFormat, error::UserError};
 
 /// The files found below a directory.
 #[derive(Debug, Default)]
-pub struct Below {
+pub struct FoundFiles {
     /// In path order.
     pub files: Vec<PathBuf>,
     /// Number of other files.
@@ -35,7 +35,7 @@ impl ImportFormat {
 
 /// Returns the files of `folder` in the requested format, or in any format if none is requested.
 /// Symlinks are not followed.
-pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserError> {
+pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFiles, UserError> {
     let all = walk(folder)
         .map_err(|error| UserError::new(format!("{} cannot be read: {error}", folder.display())))?;
     let count = all.len();
@@ -72,7 +72,7 @@ pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserE
              pass the files themselves",
         ));
     }
-    Ok(Below { passed_over: count - files.len(), files })
+    Ok(FoundFiles { passed_over: count - files.len(), files })
 }
 
 fn walk(folder: &Path) -> io::Result<Vec<PathBuf>> {

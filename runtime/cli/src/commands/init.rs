@@ -30,7 +30,7 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let shown = args.file.display().to_string();
     // Check before asking any question, because the answers would be lost.
     if args.file.symlink_metadata().is_ok() {
-        return Err(exists(&shown).into());
+        return Err(exists_error(&shown).into());
     }
     let mut answers = Answers { tasks: args.tasks, models: Vec::new(), scaffolds: Vec::new() };
     for name in &args.model {
@@ -48,7 +48,9 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let text = answers.text(&shown, args.sandbox)?;
     let mut file = match File::create_new(&args.file) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(&shown).into()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(exists_error(&shown).into());
+        }
         Err(error) => {
             return Err(UserError::new(format!("cannot write {shown}: {error}"))
                 .hint("choose a file in an existing, writable folder")
@@ -76,7 +78,7 @@ fn distinct<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
     all.retain(|one| seen.insert(name(one).to_owned()));
 }
 
-fn exists(shown: &str) -> UserError {
+fn exists_error(shown: &str) -> UserError {
     UserError::new(format!("{shown} exists; init never overwrites a file"))
         .hint("choose another file: proctor init FILE")
 }
@@ -87,7 +89,7 @@ struct Model {
     found: VendorModel,
 }
 
-struct Chosen {
+struct ScaffoldChoice {
     name: String,
     needs_model: bool,
 }
@@ -101,11 +103,13 @@ fn model(name: &str) -> Result<Model, UserError> {
     Ok(Model { name: name.to_owned(), found: vendor_model(name)? })
 }
 
-fn scaffold(name: &str) -> Result<Chosen, UserError> {
+fn scaffold(name: &str) -> Result<ScaffoldChoice, UserError> {
     let name = name.trim();
     let catalog = assemble::catalog()?;
     match catalog.named(name)? {
-        Some(found) => Ok(Chosen { name: name.to_owned(), needs_model: found.needs_model() }),
+        Some(found) => {
+            Ok(ScaffoldChoice { name: name.to_owned(), needs_model: found.needs_model() })
+        }
         None => {
             let known = catalog.names();
             let hint = match config::near(name, known.iter().copied()).first() {
@@ -120,7 +124,7 @@ fn scaffold(name: &str) -> Result<Chosen, UserError> {
 struct Answers {
     tasks: Vec<String>,
     models: Vec<Model>,
-    scaffolds: Vec<Chosen>,
+    scaffolds: Vec<ScaffoldChoice>,
 }
 
 impl Answers {
@@ -145,7 +149,7 @@ impl Answers {
 
     /// The text of the configuration.
     fn text(&self, file: &str, sandbox: Kind) -> Result<String, CommandError> {
-        let default = [Chosen { name: SCAFFOLD.to_owned(), needs_model: true }];
+        let default = [ScaffoldChoice { name: SCAFFOLD.to_owned(), needs_model: true }];
         let chosen =
             if self.scaffolds.is_empty() { default.as_slice() } else { self.scaffolds.as_slice() };
         let needs_model = chosen.iter().any(|one| one.needs_model);
@@ -177,7 +181,7 @@ impl Answers {
             true => vec![shipped::demo_tasks(&home::cache()?)?.to_string_lossy().into_owned()],
             false => self.tasks.clone(),
         };
-        let filling = Filling {
+        let filling = TemplateContext {
             file: one_line(file),
             tasks: tasks.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", "),
             is_demo: self.tasks.is_empty(),
@@ -219,7 +223,7 @@ fn words<T>(
 }
 
 #[derive(Debug, Serialize)]
-struct Filling {
+struct TemplateContext {
     file: String,
     tasks: String,
     is_demo: bool,
@@ -286,20 +290,20 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn asked(answers: &mut Answers, lines: &str) -> (Result<(), CommandError>, String) {
+    fn answer_with(answers: &mut Answers, lines: &str) -> (Result<(), CommandError>, String) {
         let mut out = Vec::new();
         let done = answers.ask(&mut lines.as_bytes(), &mut out);
         (done, String::from_utf8(out).unwrap())
     }
 
-    fn nothing() -> Answers {
+    fn no_answers() -> Answers {
         Answers { tasks: Vec::new(), models: Vec::new(), scaffolds: Vec::new() }
     }
 
     #[test]
     fn questions_repeat_after_an_invalid_answer() {
-        let mut answers = nothing();
-        let (done, out) = asked(
+        let mut answers = no_answers();
+        let (done, out) = answer_with(
             &mut answers,
             "a.jsonl b.jsonl\ntols\ntools bash\nopena/gpt-5.1\n\nopenai/gpt-5.1\n",
         );
@@ -314,18 +318,18 @@ mod tests {
 
     #[test]
     fn options_skip_their_questions() {
-        let mut answers = nothing();
+        let mut answers = no_answers();
         answers.models.push(model("ollama/m").unwrap());
-        let (done, out) = asked(&mut answers, "\n\n");
+        let (done, out) = answer_with(&mut answers, "\n\n");
         done.unwrap();
         assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
         // A scaffold that calls no model doesn't need one.
-        let mut answers = nothing();
+        let mut answers = no_answers();
         answers.scaffolds.push(scaffold("gold").unwrap());
-        let (done, out) = asked(&mut answers, "\n");
+        let (done, out) = answer_with(&mut answers, "\n");
         done.unwrap();
         assert!(!out.contains("Model: "), "{out}");
-        let (done, _) = asked(&mut nothing(), "a.jsonl\n");
+        let (done, _) = answer_with(&mut no_answers(), "a.jsonl\n");
         assert!(done.unwrap_err().to_string().contains("the input ended"));
     }
 

@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// Maximum number of characters in a label and in a comment. A label is a name.
-const LABEL: usize = 60;
-const COMMENT: usize = 4_000;
+const MAX_LABEL_LENGTH: usize = 60;
+const MAX_COMMENT_LENGTH: usize = 4_000;
 
 pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
@@ -28,9 +28,9 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
         return Ok(ExitCode::SUCCESS);
     };
     let found = named(&record, trial)?;
-    check("--label", label, LABEL)?;
+    check("--label", label, MAX_LABEL_LENGTH)?;
     if let Some(comment) = &args.comment {
-        check("--comment", comment, COMMENT)?;
+        check("--comment", comment, MAX_COMMENT_LENGTH)?;
     }
     if let Some(step) = args.step {
         let journal = run.trial_path(&found.id()).trajectory();
@@ -62,7 +62,9 @@ fn check(option: &str, text: &str, most: usize) -> Result<(), UserError> {
     let why = match () {
         () if text.trim().is_empty() => "is empty".to_owned(),
         () if length > most => format!("has {length} characters; the maximum is {most}"),
-        () if most == LABEL && text.contains('\n') => "has more than one line".to_owned(),
+        () if most == MAX_LABEL_LENGTH && text.contains('\n') => {
+            "has more than one line".to_owned()
+        }
         () => return Ok(()),
     };
     Err(UserError::new(format!("{option} {why}"))

@@ -26,7 +26,7 @@ pub fn read(file: &Path, include_failed: bool) -> Result<PredictionFile, UserErr
     let entries = once_each(predictions.bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
     if !predictions.makers.is_empty() {
         for entry in entries {
-            tell!("warning: {entry}; skipped: its task counts as having no prediction");
+            tell!("warning: skipped {entry}; its task counts as having no prediction");
         }
         return Ok(PredictionFile { predictions, include_failed });
     }

@@ -20,7 +20,7 @@ const WIDE: &[u8] = b"\n===== the whole suite =====\n";
 
 /// One trial of the list.
 #[derive(Debug, Serialize)]
-struct Changed {
+struct ChangedTrial {
     run: String,
     task: String,
     arm: String,
@@ -33,12 +33,12 @@ struct Changed {
 }
 
 #[derive(Debug, Serialize)]
-struct Rechecked {
+struct RecheckReport {
     /// This version's rules.
     rules: u32,
     /// The rules that each run was made under.
     runs: Vec<RunRules>,
-    trials: Vec<Changed>,
+    trials: Vec<ChangedTrial>,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,7 +50,7 @@ struct RunRules {
 
 /// Lists the trials without changing the record.
 pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, CommandError> {
-    let mut all = Rechecked { rules: RULES, runs: Vec::new(), trials: Vec::new() };
+    let mut all = RecheckReport { rules: RULES, runs: Vec::new(), trials: Vec::new() };
     for path in runs {
         let run = RunDir::view(path).map_err(CommandError::of_run)?;
         let record = run.read_run()?;
@@ -70,7 +70,7 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
             for (recorded, now, why) in changes(&run, &found, outcome, &checked)? {
                 let (task, arm) = (found.task.task.id.to_string(), found.arm.name.clone());
                 let (run, attempt) = (name.clone(), found.attempt);
-                all.trials.push(Changed { run, task, arm, attempt, recorded, now, why });
+                all.trials.push(ChangedTrial { run, task, arm, attempt, recorded, now, why });
             }
         }
         all.runs.push(RunRules { run: name, rules: record.rules, finished });
@@ -82,10 +82,10 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(all: &Rechecked) -> String {
+fn text(all: &RecheckReport) -> String {
     let mut text = String::new();
     for one in &all.trials {
-        let Changed { task, arm, attempt, recorded, now, why, .. } = one;
+        let ChangedTrial { task, arm, attempt, recorded, now, why, .. } = one;
         text.push_str(&format!("{task} / {arm} / {attempt}: {recorded}, now {now}: {why}\n"));
     }
     for RunRules { run, rules, finished } in &all.runs {

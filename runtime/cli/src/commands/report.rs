@@ -17,7 +17,7 @@ use proctor_viewer::html::{self, ReportPage, RunPage};
 use crate::{
     args::{ReportArgs, ReportFormat},
     commands::{compare::tell_apart, quality},
-    copies::refuse_copies,
+    copies::reject_copies,
     error::{CommandError, INCOMPLETE, UserError},
     mask::Mask,
     print::{self, result},
@@ -27,7 +27,7 @@ use crate::{
 const DAMAGED: u8 = 1;
 
 /// With more trials than this, the text has no comparison. It would take longer than reading the run.
-const COMPARED: usize = 2_000;
+const MAX_COMPARED_TRIALS: usize = 2_000;
 
 /// Reports the recorded results. An incomplete run is not an error; its report says so in the first
 /// line. With `verify`, everything that was recorded is read, and damage is an error.
@@ -41,14 +41,14 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     let mut pages = Vec::new();
     let mut remarks = BTreeSet::new();
     let mut plan_damaged = false;
-    refuse_copies(runs)?;
+    reject_copies(runs)?;
     for run in runs {
         // Read the remarks first, so that an unreadable plan is reported before any of its trials.
         let (more, damaged) = remarks_of(run, verify)?;
         results.extend(results_of(run, verify)?);
         remarks.extend(more);
         plan_damaged |= damaged;
-        if is_read_at_length(format) || format == ReportFormat::Text {
+        if compares_arms(format) || format == ReportFormat::Text {
             pages.push(page_of(run)?);
         }
     }
@@ -57,14 +57,14 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     if arms.len() > 1 {
         tell_apart(&mut results, &arms);
     }
-    let is_compared =
-        is_read_at_length(format) || format == ReportFormat::Text && results.len() <= COMPARED;
+    let is_compared = compares_arms(format)
+        || format == ReportFormat::Text && results.len() <= MAX_COMPARED_TRIALS;
     let comparison =
         (is_compared && arms.len() > 1).then(|| proctor_report::compare(&results, None));
     // Keep the trials only if they are read again: they use most of the memory of a large run.
-    let again = quality.is_some() || is_read_at_length(format);
+    let again = quality.is_some() || compares_arms(format);
     let kept = if again { results.clone() } else { Vec::new() };
-    let mut report = with(proctor_report::build(results), remarks);
+    let mut report = with_remarks(proctor_report::build(results), remarks);
     let results = kept;
     for run in runs {
         describe_arms(&mut report, run)?;
@@ -140,7 +140,7 @@ fn tell_damage(report: &Report) {
     }
 }
 
-fn with(report: Report, remarks: BTreeSet<String>) -> Report {
+fn with_remarks(report: Report, remarks: BTreeSet<String>) -> Report {
     Report { remarks: remarks.into_iter().collect(), ..report }
 }
 
@@ -173,7 +173,7 @@ pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
 }
 
 /// Whether a format compares arms and needs unique arm names.
-fn is_read_at_length(format: ReportFormat) -> bool {
+fn compares_arms(format: ReportFormat) -> bool {
     matches!(format, ReportFormat::Markdown | ReportFormat::Html)
 }
 

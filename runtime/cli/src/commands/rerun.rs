@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Maximum number of trials listed by name. The others are only counted.
-const NAMED: usize = 20;
+const MAX_NAMED: usize = 20;
 
 pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError> {
     let reopened = Reopened::open(path, Continuation::More, &assemble::say)?;
@@ -33,10 +33,10 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         return Ok(ExitCode::SUCCESS);
     }
     tell!("re-running {}:", plural(chosen.len(), "trial"));
-    for (id, name, why) in chosen.iter().take(NAMED) {
+    for (id, name, why) in chosen.iter().take(MAX_NAMED) {
         tell!("  {}/{name}/{}: {why}", id.task, id.attempt);
     }
-    if let Some(more) = chosen.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = chosen.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         tell!("  and {more} more");
     }
     // Run every check before setting anything aside.
@@ -51,7 +51,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     // Unfinished trials continue as in `resume`.
     if select != Select::Missing {
         for (id, ..) in &chosen {
-            put_aside(&run, id)?;
+            set_aside(&run, id)?;
         }
     }
     let flakes = Flakes::of(&record, &assemble::say);
@@ -60,7 +60,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
 }
 
 /// Sets a trial's files aside as a discarded try, as resuming a trial does.
-fn put_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
+fn set_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
     let dir = run.trial_path(id);
     if dir.path().exists() {
         dir.begin_try(dir.next_try()?)?;

@@ -76,7 +76,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     }
     let resolved = read.resolve(world)?;
     if args.dry_run {
-        // List recipes without building them: showing a plan starts nothing.
+        // List recipes without building them: showing a plan must not start anything.
         let loaded = resolved.load(world, Purpose::Show, &args.tasks, args.limit).await?;
         show(&args, &loaded)?;
         return Ok(Prepared::Done);
@@ -152,7 +152,7 @@ fn runs_beside(out: Option<&Path>) -> PathBuf {
     parent.map_or_else(|| PathBuf::from("runs"), Path::to_owned)
 }
 
-/// `runs/<configuration>-<seconds since the epoch>`.
+/// Returns `runs/<configuration>-<seconds since the epoch>`.
 pub fn default_out(config: &Path) -> PathBuf {
     let stem = config.file_stem().unwrap_or_default().to_string_lossy();
     PathBuf::from(format!("runs/{stem}-{}", now()))

@@ -24,10 +24,10 @@ use crate::{
 };
 
 /// File with input that does not come from a terminal. The shell removes it before it reads the first command.
-const INPUT: &str = "/tmp/.proctor-shell-input";
+const INPUT_FILE: &str = "/tmp/.proctor-shell-input";
 
 /// Starts a shell with a pseudo-terminal if the sandbox has `script`, so that line editing and Ctrl-C work.
-const ON_A_TERMINAL: &str = "shell=$(command -v bash || echo /bin/sh); \
+const TERMINAL_COMMAND: &str = "shell=$(command -v bash || echo /bin/sh); \
     if script -qec true /dev/null >/dev/null 2>&1; then \
     exec script -qec \"stty $1 2>/dev/null; exec $shell\" /dev/null; fi; exec $shell -i";
 
@@ -69,7 +69,7 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
     };
     let (context, told) = execution.open().await?.into_parts();
     let watcher = tokio::spawn(progress::watch(told, board));
-    let status = within(&context, &id, &planned, &arm, moment).await;
+    let status = open_shell(&context, &id, &planned, &arm, moment).await;
     drop(context);
     watcher.await?;
     status
@@ -123,7 +123,7 @@ async fn of_task(
     Ok((planned.run, id))
 }
 
-async fn within(
+async fn open_shell(
     context: &RunContext,
     id: &TrialId,
     planned: &PlannedTask,
@@ -140,14 +140,14 @@ async fn within(
         );
     }
     let talked = tokio::select! {
-        talked = talk(sandbox.as_ref(), &task, interactive) => talked,
+        talked = run_shell(sandbox.as_ref(), &task, interactive) => talked,
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
     };
     sandbox.close().await?;
     talked
 }
 
-async fn talk(
+async fn run_shell(
     sandbox: &dyn Sandbox,
     task: &Task,
     interactive: bool,
@@ -155,14 +155,14 @@ async fn talk(
     let handle = sandbox.handle();
     let terminal = if interactive { Terminal::raw() } else { None };
     let mut command = match &terminal {
-        Some(terminal) => Command::new(["/bin/sh", "-c", ON_A_TERMINAL, "sh", &terminal.size]),
+        Some(terminal) => Command::new(["/bin/sh", "-c", TERMINAL_COMMAND, "sh", &terminal.size]),
         None => {
             let mut input = Vec::new();
             std::io::stdin().read_to_end(&mut input)?;
-            let wrote = handle.write(&RawPath::from(INPUT), &input, Some(0o644)).await;
+            let wrote = handle.write(&RawPath::from(INPUT_FILE), &input, Some(0o644)).await;
             wrote.map_err(|error| error.fault("passing the input"))?;
             let line = format!(
-                "exec 0<{INPUT}; rm -f {INPUT}; command -v bash >/dev/null && exec bash; exec /bin/sh"
+                "exec 0<{INPUT_FILE}; rm -f {INPUT_FILE}; command -v bash >/dev/null && exec bash; exec /bin/sh"
             );
             Command::new(["/bin/sh".to_owned(), "-c".to_owned(), line])
         }
@@ -176,7 +176,7 @@ async fn talk(
     }
     command.user.clone_from(&task.user);
     let mut running = handle.start(command).map_err(|error| error.fault("starting a shell"))?;
-    let mut typed = terminal.as_ref().map(|_| keys());
+    let mut typed = terminal.as_ref().map(|_| read_keys());
     let exited = loop {
         let said = match &mut typed {
             None => running.next().await,
@@ -188,7 +188,7 @@ async fn talk(
                 }
             },
         };
-        match said.map_err(|error| error.fault("the shell"))? {
+        match said.map_err(|error| error.fault("running the shell"))? {
             Said::Output(bytes) => print(&mut std::io::stdout(), &bytes)?,
             Said::Error(bytes) => print(&mut std::io::stderr(), &bytes)?,
             Said::Exited(exited) => break exited,
@@ -205,7 +205,7 @@ fn print(to: &mut dyn Write, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Reads terminal input on a separate thread, because a terminal read cannot be cancelled.
-fn keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
+fn read_keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
     let (send, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];

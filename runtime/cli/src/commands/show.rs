@@ -171,11 +171,11 @@ fn text(task: &Task, gold: bool) -> String {
     for (name, ids) in [("fail to pass", &task.fail_to_pass), ("pass to pass", &task.pass_to_pass)]
     {
         let _ = writeln!(out, "\n{name}: {}", ids.len());
-        for id in ids.iter().take(SHOWN_IDS) {
+        for id in ids.iter().take(MAX_SHOWN_IDS) {
             let _ = writeln!(out, "  {id}");
         }
-        if ids.len() > SHOWN_IDS {
-            let _ = writeln!(out, "  and {} more; `--json` shows all", ids.len() - SHOWN_IDS);
+        if ids.len() > MAX_SHOWN_IDS {
+            let _ = writeln!(out, "  and {} more; `--json` shows all", ids.len() - MAX_SHOWN_IDS);
         }
     }
     let _ = write!(
@@ -195,4 +195,4 @@ fn text(task: &Task, gold: bool) -> String {
 }
 
 /// Maximum number of ids shown per list.
-const SHOWN_IDS: usize = 20;
+const MAX_SHOWN_IDS: usize = 20;

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Maximum number of tracebacks shown, and of tests listed per traceback. Passed tests are only counted.
-const SHOWN_TESTS: usize = 10;
+const MAX_SHOWN_TESTS: usize = 10;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
@@ -149,7 +149,7 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
         line(format!("evidence: {}: {what}{at}", kind.replace('_', " ")));
     }
     for label in &trial.labels {
-        line(format!("label: {}", said(label)));
+        line(format!("label: {}", label_text(label)));
     }
     for damage in &trial.damage {
         line(format!("damaged: {damage}"));
@@ -197,17 +197,17 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
     }
     let title = |test: &TestLine| format!("{} {}: {}", test.kind, test.id, test.status);
     let mut lines = Vec::new();
-    for Failure { tests, .. } in found.iter().take(SHOWN_TESTS) {
+    for Failure { tests, .. } in found.iter().take(MAX_SHOWN_TESTS) {
         let Some((first, others)) = tests.split_first() else { continue };
         lines.push(format!("\n{}", title(first)));
         lines.extend(first.log.lines().map(|text| format!("    {text}")));
         let (indent, named) = match (first.log.is_empty(), others.len()) {
             (_, 0) => continue,
             // A single test needs no folding.
-            (true, _) => ("", SHOWN_TESTS - 1),
+            (true, _) => ("", MAX_SHOWN_TESTS - 1),
             (false, count) => {
                 lines.push(format!("  same traceback in {}:", plural(count, "other test")));
-                ("    ", SHOWN_TESTS)
+                ("    ", MAX_SHOWN_TESTS)
             }
         };
         lines.extend(others.iter().take(named).map(|test| format!("{indent}{}", title(test))));
@@ -215,7 +215,7 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
             lines.push(format!("{indent}and {} more", others.len() - named));
         }
     }
-    let left: usize = found.iter().skip(SHOWN_TESTS).map(|failure| failure.tests.len()).sum();
+    let left: usize = found.iter().skip(MAX_SHOWN_TESTS).map(|failure| failure.tests.len()).sum();
     if left > 0 {
         lines.push(format!("\nand {left} more; see verdict.json"));
     }
@@ -223,7 +223,7 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
 }
 
 /// Formats a person's label.
-fn said(label: &Said) -> String {
+fn label_text(label: &Said) -> String {
     let step = label.step.map_or_else(String::new, |step| format!(", step {step}"));
     match label.comment.as_str() {
         "" => format!("{}{step}", label.label),
@@ -258,7 +258,7 @@ fn step_text(step: &Step, name: &str) -> String {
         }
     };
     for label in &step.labels {
-        part("label", &said(&Said { step: None, ..label.clone() }));
+        part("label", &label_text(&Said { step: None, ..label.clone() }));
     }
     for note in &step.notes {
         part("note", note);

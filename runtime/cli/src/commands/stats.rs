@@ -28,7 +28,7 @@ pub async fn stats(patterns: &[String], format: StatsFormat) -> Result<ExitCode,
     let cache = home::cache()?;
     let mut all = Vec::new();
     for pattern in patterns {
-        all.push(measured(pattern, &cache).await?);
+        all.push(measure(pattern, &cache).await?);
     }
     match format {
         StatsFormat::Text => shown(&text(&all))?,
@@ -42,7 +42,7 @@ pub async fn stats(patterns: &[String], format: StatsFormat) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measured(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandError> {
+async fn measure(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandError> {
     let patterns = [pattern.to_owned()];
     let mut loaded = tasks::whole_keeping(&patterns, cache, Keep::Files, &assemble::say).await?;
     let files = std::mem::take(&mut loaded.files);

@@ -55,7 +55,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
             .hint("a single run cannot detect flaky tests")
             .into());
     }
-    let pack = asked.attack.as_deref().map(attack::chosen).transpose()?;
+    let pack = asked.attack.as_deref().map(attack::select_attacks).transpose()?;
     let temporary = tempfile::Builder::new().prefix("proctor-validate-").tempdir()?;
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = home::cache()?;
@@ -85,7 +85,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     }
     let mut attacks = None;
     if let Some(pack) = pack {
-        let on = attack::Attacked {
+        let on = attack::AttackTargets {
             pack,
             validated: out,
             config: &config,
@@ -144,7 +144,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     }
     if !failed.is_empty() {
         tell!("attacks:\n  {}", failed.join("\n  "));
-        tell!("kept: {}", kept(asked.out.as_deref(), temporary).display());
+        tell!("kept: {}", keep_directory(asked.out.as_deref(), temporary).display());
         if !invalid.is_empty() {
             tell!("invalid:\n  {}", invalid.join("\n  "));
         }
@@ -165,7 +165,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
 }
 
 /// Keeps the run's directory, which is needed to fix a task.
-fn kept(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
+fn keep_directory(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
     out.map_or_else(|| temporary.keep(), Path::to_owned)
 }
 

@@ -4,7 +4,7 @@ use proctor_run::Progress;
 use proctor_types::{Ending, PATCH_REJECTED, plural};
 
 use super::{
-    board::{Board, waits},
+    board::{Board, describe_wait},
     repeats::brief,
     watch::name,
 };
@@ -51,7 +51,7 @@ pub(super) fn format_event(event: &Progress, board: &Board) -> String {
             )
         }
         Progress::Waiting { trial, arm, waiting } => {
-            format!("{}: {}", name(trial, arm), waits(waiting))
+            format!("{}: {}", name(trial, arm), describe_wait(waiting))
         }
         Progress::Waited { trial, arm, seconds } => {
             format!("{}: waited {seconds:.0} s for the endpoint", name(trial, arm))

@@ -19,7 +19,7 @@ pub(super) fn object(event: &Progress, seconds: f64) -> Option<Value> {
         }
         Progress::Does { .. } => return None,
         Progress::Waiting { trial, arm, waiting } => {
-            ("waiting", Some((trial, arm)), json!({ "why": super::board::waits(waiting) }))
+            ("waiting", Some((trial, arm)), json!({ "why": super::board::describe_wait(waiting) }))
         }
         Progress::Waited { trial, arm, seconds } => {
             ("waited", Some((trial, arm)), json!({ "for_seconds": seconds }))

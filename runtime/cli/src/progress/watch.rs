@@ -14,20 +14,20 @@ use tokio::{sync::mpsc::UnboundedReceiver, time::interval};
 use super::{board::Board, lines::format_event, objects::object, screen::Screen};
 
 /// Interval between two redraws.
-const FRAME: Duration = Duration::from_millis(250);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between two progress lines in a log.
-const PACE: Duration = Duration::from_secs(30);
+const LINE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ProgressFormat {
-    /// A screen on a terminal, lines elsewhere.
+    /// A live screen on a terminal, lines otherwise.
     Auto,
     /// A line for each event, and a summary every 30 s.
     Lines,
     /// One JSON object per line, for programs.
     Json,
-    /// Nothing.
+    /// No progress output.
     None,
 }
 
@@ -54,7 +54,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     let how = chosen();
     let begun = Instant::now();
     let mut screen = (how == ProgressFormat::Auto && is_screen()).then(Screen::new);
-    let mut frames = interval(if screen.is_some() { FRAME } else { PACE });
+    let mut frames = interval(if screen.is_some() { REDRAW_INTERVAL } else { LINE_INTERVAL });
     // The first tick is immediate.
     frames.tick().await;
     loop {

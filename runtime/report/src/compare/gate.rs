@@ -8,7 +8,7 @@ use super::pairs::{Comparison, Pair};
 use crate::TrialResult;
 
 /// Upper bound on the rounding error of an interval end times 100.
-const NOISE: f64 = 1e-9;
+const ROUNDING_ERROR: f64 = 1e-9;
 const QUOTES: [char; 2] = ['"', '\''];
 
 /// A condition on two arms, which have the names shown in the comparison.
@@ -70,11 +70,11 @@ impl Gate {
     /// # Errors
     /// The text does not have this form, or names an arm that is not in `names`.
     pub fn parse(text: &str, names: &[&str]) -> Result<Self, GateError> {
-        let (arm, right) = left(text, names).ok_or_else(|| form(text))?;
-        let (reference, points) = right_side(right, names).ok_or_else(|| form(text))?;
+        let (arm, right) = left_side(text, names).ok_or_else(|| form_error(text))?;
+        let (reference, points) = right_side(right, names).ok_or_else(|| form_error(text))?;
         for name in [&arm, &reference] {
             if !names.contains(&name.as_str()) {
-                return Err(unknown(text, name, names));
+                return Err(unknown_arm_error(text, name, names));
             }
         }
         if arm == reference {
@@ -87,7 +87,7 @@ impl Gate {
     /// Decides the gate from a comparison of these trials.
     pub fn decide(&self, comparison: &Comparison, trials: &[TrialResult]) -> GateReport {
         let mut pairs = comparison.pairs.iter().chain(&comparison.controls);
-        let found = pairs.find_map(|pair| self.oriented(pair));
+        let found = pairs.find_map(|pair| self.from_arm_view(pair));
         let (tasks, difference, interval) = found.unwrap_or((0, None, None));
         let missing = [&self.arm, &self.reference].map(|name| {
             let own: Vec<&TrialResult> =
@@ -101,8 +101,10 @@ impl Gate {
             .collect();
         let result = match interval {
             _ if !missing.is_empty() => GateResult::Incomplete,
-            Some([lower, _]) if lower * 100.0 >= -self.points - NOISE => GateResult::Passed,
-            Some([_, upper]) if upper * 100.0 < -self.points - NOISE => GateResult::Failed,
+            Some([lower, _]) if lower * 100.0 >= -self.points - ROUNDING_ERROR => {
+                GateResult::Passed
+            }
+            Some([_, upper]) if upper * 100.0 < -self.points - ROUNDING_ERROR => GateResult::Failed,
             _ => GateResult::Undecided,
         };
         let points = |share: f64| format!("{:.1}", (share * 1000.0).round() / 10.0 + 0.0);
@@ -138,7 +140,7 @@ impl Gate {
     }
 
     /// Returns the result of the pair of these two arms, from the arm's point of view.
-    fn oriented(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
+    fn from_arm_view(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
         if pair.metric != "resolved" {
             return None;
         }
@@ -155,7 +157,7 @@ impl Gate {
     }
 }
 
-fn form(text: &str) -> GateError {
+fn form_error(text: &str) -> GateError {
     GateError {
         what: format!("--gate {text}: expected ARM >= ARM - POINTS"),
         hint: "example: --gate 'new >= old - 2'; quote names that contain spaces or operators: --gate '\"my arm\" >= \"gpt-5\" - 2'"
@@ -163,7 +165,7 @@ fn form(text: &str) -> GateError {
     }
 }
 
-fn unknown(text: &str, name: &str, names: &[&str]) -> GateError {
+fn unknown_arm_error(text: &str, name: &str, names: &[&str]) -> GateError {
     // Arms of several runs with the same name are shown with their ids.
     let same: Vec<&str> = names
         .iter()
@@ -185,7 +187,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the first name and the text after the operator.
-fn left<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
+fn left_side<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
     let text = text.trim();
     if text.starts_with(QUOTES) {
         let (name, rest) = quoted(text)?;

@@ -52,7 +52,7 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
     let of = |name: &str| metrics.iter().find(|pair| pair.metric == name);
     let pair = of("resolved")?;
     let names = [written(&pair.a), written(&pair.b)];
-    let [first, second] = turned(pair, names);
+    let [first, second] = better_first(pair, names);
     let tasks = plural(pair.tasks, "shared task");
     let left_out = excluded(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
@@ -75,8 +75,8 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
         if is_turned(pair) { ratio.inverted() } else { Some(ratio) }
     };
     let (price, spread) = match (ratio("cost"), ratio("tokens")) {
-        (Some(cost), _) => (at_cost(cost), spread(cost, "the cost")),
-        (None, Some(tokens)) => (with_tokens(tokens), spread(tokens, "the tokens")),
+        (Some(cost), _) => (cost_phrase(cost), ratio_interval(cost, "the cost")),
+        (None, Some(tokens)) => (token_phrase(tokens), ratio_interval(tokens, "the tokens")),
         (None, None) => (String::new(), String::new()),
     };
     let size = number(pair, difference.abs());
@@ -90,7 +90,7 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
         ),
     };
     let rates = pair.a_mean.zip(pair.b_mean).map_or_else(String::new, |(a, b)| {
-        let [first, second] = turned(pair, [a, b]);
+        let [first, second] = better_first(pair, [a, b]);
         format!("{} vs {} of ", percent(first), percent(second))
     });
     let adjusted = match pair.adjusted_for {
@@ -108,18 +108,18 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
 }
 
 /// Puts the arm that resolves more first.
-fn turned<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
+fn better_first<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
     if is_turned(pair) { [b, a] } else { [a, b] }
 }
 
-fn at_cost(ratio: Ratio) -> String {
+fn cost_phrase(ratio: Ratio) -> String {
     match times(ratio.value).as_str() {
         "1.0" => " at the same cost".to_owned(),
         times => format!(" at {times} times the cost"),
     }
 }
 
-fn with_tokens(ratio: Ratio) -> String {
+fn token_phrase(ratio: Ratio) -> String {
     match times(ratio.value).as_str() {
         "1.0" => " with as many tokens".to_owned(),
         times => format!(" with {times} times the tokens"),
@@ -127,7 +127,7 @@ fn with_tokens(ratio: Ratio) -> String {
 }
 
 /// Formats the interval of a ratio. Empty if there is none.
-fn spread(ratio: Ratio, what: &str) -> String {
+fn ratio_interval(ratio: Ratio, what: &str) -> String {
     match (ratio.lower, ratio.upper) {
         (None, _) => String::new(),
         (Some(lower), None) => format!("; at least {} times {what}", times(lower)),

@@ -135,7 +135,7 @@ pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) 
             let is_control = controls.contains(a.0) || controls.contains(b.0);
             let pairs = if is_control { &mut with_control } else { &mut asked };
             for metric in Metric::ALL {
-                pairs.extend(Compared::of(metric, *a, *b, &shared, excluded));
+                pairs.extend(PendingPair::of(metric, *a, *b, &shared, excluded));
             }
             if let Some(arms) = arms {
                 reasons.push(why(*a, *b, arms, [&tasks[first], &tasks[second]], texts));
@@ -143,9 +143,9 @@ pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) 
         }
     }
     adjust(&mut asked);
-    let mut powers = Powers::default();
-    let mut done = |compared: Vec<Compared>| -> Vec<Pair> {
-        compared.into_iter().map(|one| one.done(&mut powers)).collect()
+    let mut powers = PowerCache::default();
+    let mut done = |compared: Vec<PendingPair>| -> Vec<Pair> {
+        compared.into_iter().map(|one| one.finish(&mut powers)).collect()
     };
     let (pairs, controls) = (done(asked), done(with_control));
     let schema_version = COMPARISON_SCHEMA;
@@ -153,9 +153,9 @@ pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) 
 }
 
 /// Applies Holm's adjustment within each metric, by task and by repository.
-fn adjust(pairs: &mut [Compared]) {
+fn adjust(pairs: &mut [PendingPair]) {
     for metric in Metric::ALL {
-        let mut of: Vec<&mut Compared> = pairs
+        let mut of: Vec<&mut PendingPair> = pairs
             .iter_mut()
             .filter(|one| one.metric == metric && one.pair.p_value.is_some())
             .collect();
@@ -176,9 +176,9 @@ fn adjust(pairs: &mut [Compared]) {
 
 /// Power of McNemar's test, cached by task counts because many pairs need the same value.
 #[derive(Default)]
-struct Powers(BTreeMap<[u64; 4], (Option<u64>, Option<f64>)>);
+struct PowerCache(BTreeMap<[u64; 4], (Option<u64>, Option<f64>)>);
 
-impl Powers {
+impl PowerCache {
     fn of(
         &mut self,
         a_only: u64,
@@ -200,7 +200,7 @@ impl Powers {
 }
 
 /// A pair, and the data needed to complete it once all pairs exist.
-struct Compared {
+struct PendingPair {
     metric: Metric,
     pair: Pair,
     /// One difference per task.
@@ -209,7 +209,7 @@ struct Compared {
     found: Option<Paired>,
 }
 
-impl Compared {
+impl PendingPair {
     /// Compares two arms. Returns `None` if the metric is unknown for a shared task.
     fn of(
         metric: Metric,
@@ -268,7 +268,11 @@ impl Compared {
         if exact {
             mcnemar(&mut pair, &differences);
         } else {
-            found = statistics::paired_bootstrap(&singles(&differences), metric.scale(), LEVEL);
+            found = statistics::paired_bootstrap(
+                &one_cluster_per_task(&differences),
+                metric.scale(),
+                LEVEL,
+            );
         }
         if let Some(found) = &found {
             pair.difference = Some(found.difference);
@@ -279,7 +283,7 @@ impl Compared {
     }
 
     /// Computes the fields that depend on the number of pairs. The p-value must already be adjusted.
-    fn done(self, powers: &mut Powers) -> Pair {
+    fn finish(self, powers: &mut PowerCache) -> Pair {
         let Self { metric, mut pair, differences, found } = self;
         let Some(p_value) = pair.p_value else {
             pair.sentence = sentence(&pair);
@@ -307,7 +311,12 @@ impl Compared {
             // At this level, the plain p-value leads to the same decision as the adjusted one at 5 %.
             (Some(found), ..) => {
                 let alpha = ALPHA * p_value / decides;
-                statistics::adjusted_interval(&singles(&differences), metric.scale(), found, alpha)
+                statistics::adjusted_interval(
+                    &one_cluster_per_task(&differences),
+                    metric.scale(),
+                    found,
+                    alpha,
+                )
             }
             (None, Some(a_only), Some(b_only)) => {
                 let alpha = ALPHA * p_value / decides;
@@ -327,7 +336,7 @@ impl Compared {
 }
 
 /// Makes each task its own cluster.
-fn singles(differences: &[f64]) -> Vec<Vec<f64>> {
+fn one_cluster_per_task(differences: &[f64]) -> Vec<Vec<f64>> {
     differences.iter().map(|one| vec![*one]).collect()
 }
 

@@ -47,8 +47,8 @@ pub(super) fn sentence(pair: &Pair) -> String {
     )
 }
 
-/// Describes the result by repository. Tasks of one repository resemble each other, and the
-/// sentence says if that changes the conclusion.
+/// Describes the result by repository. Tasks of one repository resemble each other. If
+/// that changes the conclusion, the sentence says so.
 pub(super) fn repository(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
         return String::new();

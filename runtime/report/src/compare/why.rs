@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::{TrialResult, arm::responders, limits::limit_of, notes::mixture, text::percent};
 
 /// Texts with more characters than this are shown as a digest.
-const SHOWN: usize = 60;
+const MAX_TEXT_LENGTH: usize = 60;
 /// Number of tasks named in a line.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 /// Prefix of the factors with the versions of an agent's packages.
-const PACKAGES: &str = "prompts.bundle.versions.";
+const PACKAGE_PREFIX: &str = "prompts.bundle.versions.";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairWhy {
@@ -86,7 +86,7 @@ pub(super) fn why(
     let keys: BTreeSet<&String> = of_a.keys().chain(of_b.keys()).collect();
     let value = |of: &BTreeMap<String, Value>, key: &String| {
         let value = of.get(key).cloned().unwrap_or_default();
-        if texts == Texts::Full { value } else { short(value) }
+        if texts == Texts::Full { value } else { shorten(value) }
     };
     let factors = keys
         .into_iter()
@@ -143,9 +143,9 @@ fn flatten(place: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
     }
 }
 
-fn short(value: Value) -> Value {
+fn shorten(value: Value) -> Value {
     match value {
-        Value::String(text) if text.chars().count() > SHOWN => {
+        Value::String(text) if text.chars().count() > MAX_TEXT_LENGTH => {
             let lines = plural(text.lines().count(), "line");
             Value::String(format!("text of {lines}, sha256 {}", digest(&text)))
         }
@@ -168,7 +168,7 @@ fn on_one_line(value: &Value) -> String {
                 Value::Array(items) => format!("list of {}", plural(items.len(), "value")),
                 _ => "value".to_owned(),
             };
-            match text.chars().count() > SHOWN {
+            match text.chars().count() > MAX_TEXT_LENGTH {
                 true => format!("{kind}, sha256 {}", digest(&text)),
                 false => text,
             }
@@ -185,11 +185,11 @@ fn in_full(value: &Value) -> Option<String> {
         }
         _ => return None,
     };
-    (text.contains('\n') || text.chars().count() > SHOWN).then_some(text)
+    (text.contains('\n') || text.chars().count() > MAX_TEXT_LENGTH).then_some(text)
 }
 
 /// Formats one arm's value of a factor. The lines of a long text follow the arm's name.
-fn of_arm(arm: &str, value: &Value) -> String {
+fn arm_value(arm: &str, value: &Value) -> String {
     match in_full(value) {
         Some(text) => {
             let lines: Vec<String> = text.lines().map(|line| format!("      {line}")).collect();
@@ -238,14 +238,14 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
     line(format!("\ndifferences between {} and {}", why.a, why.b));
     let (mut only_a, mut only_b) = (0_usize, 0_usize);
     for factor in &why.factors {
-        match (factor.factor.starts_with(PACKAGES), &factor.a, &factor.b) {
+        match (factor.factor.starts_with(PACKAGE_PREFIX), &factor.a, &factor.b) {
             (true, _, Value::Null) => only_a += 1,
             (true, Value::Null, _) => only_b += 1,
             (_, a, b) => {
                 let is_long = in_full(a).is_some() || in_full(b).is_some();
                 let name = visible_line(&factor.factor);
                 if texts == Texts::Full && is_long {
-                    line(format!("  {name}:\n{}\n{}", of_arm(&why.a, a), of_arm(&why.b, b)));
+                    line(format!("  {name}:\n{}\n{}", arm_value(&why.a, a), arm_value(&why.b, b)));
                 } else {
                     line(format!("  {name}: {} vs {}", on_one_line(a), on_one_line(b)));
                 }
@@ -287,8 +287,8 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
     for (what, tasks) in
         [("task revisions", &why.task_revisions), ("environments", &why.environments)]
     {
-        let named = tasks.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let more = tasks.len().saturating_sub(NAMED);
+        let named = tasks.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = tasks.len().saturating_sub(MAX_NAMED);
         line(match (tasks.len(), more) {
             (0, _) => format!("  {what}: the same"),
             (count, 0) => format!("  {what}: {count} differ: {named}"),

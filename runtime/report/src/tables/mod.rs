@@ -14,7 +14,7 @@ pub use steps::{STEPS, StepFacts, StepRow, step_facts};
 pub use test_rows::{TESTS, TestRow, test_rows};
 pub use trials::{TRIALS, TrialRow};
 
-/// The type of a column. Every column may hold [`Cell::Null`].
+/// The type of a column. Any column may contain [`Cell::Null`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnKind {
@@ -40,7 +40,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Whether a column of this kind may hold the value.
+    /// Whether the value is allowed in a column of this kind.
     pub fn fits(&self, kind: ColumnKind) -> bool {
         match self {
             Self::Null => true,

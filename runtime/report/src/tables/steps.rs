@@ -135,32 +135,37 @@ impl StepRow<'_> {
     }
 }
 
-type Of = fn(&StepRow<'_>) -> Cell;
+type CellFn = fn(&StepRow<'_>) -> Cell;
 
 const fn column(
     name: &'static str,
     kind: ColumnKind,
     unit: &'static str,
     about: &'static str,
-    of: Of,
-) -> Column<Of> {
+    of: CellFn,
+) -> Column<CellFn> {
     Column { info: info(name, kind, unit, about), of }
 }
 
-const fn count(name: &'static str, unit: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn count(
+    name: &'static str,
+    unit: &'static str,
+    about: &'static str,
+    of: CellFn,
+) -> Column<CellFn> {
     column(name, ColumnKind::Integer, unit, about, of)
 }
 
-const fn seconds(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn seconds(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
     column(name, ColumnKind::Number, "seconds", about, of)
 }
 
-const fn text(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn text(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
     column(name, ColumnKind::Text, "", about, of)
 }
 
 /// The columns.
-pub static STEPS: &[Column<Of>] = &[
+pub static STEPS: &[Column<CellFn>] = &[
     text("task", "the task's id", |row| (&row.trial.task).into()),
     text("arm", "the arm's id", |row| row.trial.arm.as_str().into()),
     text("arm_name", "the arm's name", |row| row.arm_name.into()),

@@ -46,14 +46,19 @@ pub fn test_rows<'a>(
     })
 }
 
-type Of = fn(&TestRow<'_>) -> Cell;
+type CellFn = fn(&TestRow<'_>) -> Cell;
 
-const fn column(name: &'static str, kind: ColumnKind, about: &'static str, of: Of) -> Column<Of> {
+const fn column(
+    name: &'static str,
+    kind: ColumnKind,
+    about: &'static str,
+    of: CellFn,
+) -> Column<CellFn> {
     Column { info: info(name, kind, "", about), of }
 }
 
 /// The columns.
-pub static TESTS: &[Column<Of>] = &[
+pub static TESTS: &[Column<CellFn>] = &[
     column("task", ColumnKind::Text, "the task's id", |row| (&row.trial.task).into()),
     column("arm", ColumnKind::Text, "the arm's id", |row| row.trial.arm.as_str().into()),
     column("arm_name", ColumnKind::Text, "the arm's name", |row| row.arm_name.into()),

@@ -48,21 +48,31 @@ impl TrialRow<'_> {
     }
 }
 
-type Of = fn(&TrialRow<'_>) -> Cell;
+type CellFn = fn(&TrialRow<'_>) -> Cell;
 
-const fn text(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn text(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
     Column { info: info(name, ColumnKind::Text, "", about), of }
 }
 
-const fn flag(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn flag(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
     Column { info: info(name, ColumnKind::Boolean, "", about), of }
 }
 
-const fn count(name: &'static str, unit: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn count(
+    name: &'static str,
+    unit: &'static str,
+    about: &'static str,
+    of: CellFn,
+) -> Column<CellFn> {
     Column { info: info(name, ColumnKind::Integer, unit, about), of }
 }
 
-const fn number(name: &'static str, unit: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn number(
+    name: &'static str,
+    unit: &'static str,
+    about: &'static str,
+    of: CellFn,
+) -> Column<CellFn> {
     Column { info: info(name, ColumnKind::Number, unit, about), of }
 }
 
@@ -74,7 +84,7 @@ fn joined<T: ToString>(values: impl IntoIterator<Item = T>) -> Cell {
 
 /// The columns. Add new columns to the end of their block. The first 17 columns have been the start
 /// of `report --format csv` since its first version.
-pub static TRIALS: &[Column<Of>] = &[
+pub static TRIALS: &[Column<CellFn>] = &[
     text("task", "the task's id", |row| (&row.trial.task).into()),
     text("arm", "the arm's id: SHA-256 of its factors", |row| row.trial.arm.as_str().into()),
     text("arm_name", "the arm's name", |row| row.arm.map(|arm| arm.name.as_str()).into()),

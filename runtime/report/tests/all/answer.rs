@@ -46,7 +46,7 @@ fn headline_names_better_arm_effect_and_price() {
     assert_eq!(all[0].text, text);
     assert!(upper > 0.0 && upper < lower);
     let detail = "75.0 % vs 25.0 % of 20 shared tasks; p = 0.0020.";
-    assert_eq!(all[0].detail, detail, "all tasks have one ratio: it has no interval");
+    assert_eq!(all[0].detail, detail, "all tasks have the same ratio, so there is no interval");
     let escaped = headlines_with(&comparison, |name| format!("<{name}>"));
     assert!(escaped[0].text.starts_with("<b> resolves 50.0 points more than <a> "));
 }
@@ -310,7 +310,7 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
     ] {
         assert!(shown.contains(line), "{shown}");
     }
-    assert!(!shown.contains("│ gold"), "controls are apart: {shown}");
+    assert!(!shown.contains("│ gold"), "controls are listed separately: {shown}");
     // 30 suspect verdicts and 30 resumed trials have one line each.
     assert_eq!(shown.matches("the verdict is suspect").count(), 1, "{shown}");
     assert!(shown.contains("and 28 more (30 times): the verdict is suspect"), "{shown}");

@@ -197,7 +197,11 @@ fn intervals_are_clustered_by_task_and_wider_with_missing_verdicts() {
     assert_eq!(interval(single.clone()), rounded(wilson(8.0, 20.0, 0.95).unwrap()));
     let mut twice = single.clone();
     twice.extend(single.iter().cloned().map(|one| TrialResult { attempt: 2, ..one }));
-    assert_eq!(interval(twice), interval(single.clone()), "the same outcome twice");
+    assert_eq!(
+        interval(twice),
+        interval(single.clone()),
+        "repeated outcomes do not narrow the interval"
+    );
     let mut open = single;
     open[0].verdict = None;
     let lower = wilson(7.0, 20.0, 0.95).unwrap()[0];
@@ -366,7 +370,7 @@ fn compare_lists_controls_separately_without_changing_p_values() {
         trials.push(controlled(trial("noop", task, 1, Some(false))));
     }
     let found = compare(&trials, None);
-    assert_eq!(found.pairs, alone.pairs, "two controls change nothing of the others");
+    assert_eq!(found.pairs, alone.pairs, "controls do not affect other pairs");
     let names: Vec<_> = found
         .controls
         .iter()
@@ -389,7 +393,7 @@ fn compare_lists_controls_separately_without_changing_p_values() {
     assert_eq!(json["pairs"], serde_json::json!([]));
     assert!(json["controls"].as_array().is_some_and(|controls| controls.len() >= 3));
     let json = serde_json::to_value(compare(&two_arms(), None)).unwrap();
-    assert_eq!(json["controls"], serde_json::json!([]), "there in any case");
+    assert_eq!(json["controls"], serde_json::json!([]), "present even if empty");
 }
 
 #[test]
@@ -432,7 +436,11 @@ fn compare_two_tasks_has_no_zero_width_interval() {
     }
     assert!(of(&found, "a", "b", "steps").interval.is_some());
     let tokens = of(&found, "a", "b", "tokens");
-    assert_eq!((tokens.difference, tokens.interval), (Some(0.0), None), "nothing is known of them");
+    assert_eq!(
+        (tokens.difference, tokens.interval),
+        (Some(0.0), None),
+        "two tasks are too few for an interval"
+    );
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn shot(task: usize, shown: (f64, f64, bool), resolved: bool, functions: u64) ->
     let quality = json!({"precision": precision, "recall": recall, "recall_all": recall_all});
     let single = json!({"prompt_tokens": 27_000, "context": {"files": [], "quality": quality}});
     one.single = serde_json::from_value(single).ok();
-    assert!(one.single.is_some(), "the facts of a response that chose files");
+    assert!(one.single.is_some(), "the single-response facts are valid");
     one.facts.functions_added = Some(functions);
     one
 }

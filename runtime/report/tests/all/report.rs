@@ -290,7 +290,7 @@ fn report_names_suspect_and_contaminated_verdicts() {
     assert!(report.arms[0].usage_estimated);
     assert_eq!(report.arms[0].integrity.suspect, 1);
     let arm = &report.arms[0];
-    assert_eq!((arm.resolved, arm.resolved_clean), (2, 1), "with and without the doubtful one");
+    assert_eq!((arm.resolved, arm.resolved_clean), (2, 1), "with and without the doubtful verdict");
     assert_eq!((arm.resolved_rate, arm.resolved_rate_clean), (1.0, 0.5));
     let text = text(&report);
     assert!(text.contains("tools / t1 / 1: the verdict is suspect (answer upstream)"), "{text}");
@@ -358,7 +358,7 @@ fn report_notes_several_responders() {
         answered("t0", std::slice::from_ref(&own)),
         answered("t1", std::slice::from_ref(&own)),
     ]);
-    assert!(!text(&report).contains("mixture"), "one responder is none");
+    assert!(!text(&report).contains("mixture"), "a single responder is not a mixture");
     let report = build(vec![answered("t0", &[own.clone(), own]), answered("t1", &[other])]);
     let line = "tools: 2 different models, providers or servers responded: `m` from A: 2 \
                 responses, `m-mini` from B: 1 response.";
@@ -485,19 +485,23 @@ fn groups_separate_levels_sizes_and_attempts() {
     let report = build(trials.clone());
     let arm = &report.arms[0];
     let kinds: Vec<&str> = arm.groups.keys().map(String::as_str).collect();
-    assert_eq!(kinds, ["attempt", "functions_added", "level"], "one repo tells nothing apart");
+    assert_eq!(
+        kinds,
+        ["attempt", "functions_added", "level"],
+        "a single repo does not form groups"
+    );
     let level = &arm.groups["level"]["1"];
     assert_eq!((level.trials, level.resolved, level.passed_rate), (2, 1, 0.75));
     assert_eq!(arm.groups["level"]["2"].applied_rate, 0.5, "an empty patch is not applied");
     assert_eq!(arm.groups["functions_added"]["5+"].trials, 2);
     // One of two tasks resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
     assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
-    assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each say nothing new");
+    assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each are not shown");
     let shown = proctor_report::text(&report, Shown { groups: true, ..Shown::default() });
     assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
     let sheet = proctor_report::groups_csv(&report);
     let id = &report.arms[0].arm;
-    assert_eq!(arm.groups["functions_added"]["3+"].tasks, 2, "of 4 and of 8 functions");
+    assert_eq!(arm.groups["functions_added"]["3+"].tasks, 2, "tasks with 4 and with 8 functions");
     assert_eq!(sheet.lines().count(), 1 + 2 + 3 + 2, "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,level,1,1,2,2,1,0.5,0.75,1\n")), "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,functions_added,5+,1,2,")), "{sheet}");

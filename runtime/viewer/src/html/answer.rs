@@ -13,9 +13,9 @@ use serde::Serialize;
 use crate::html::figures::Numbered;
 
 /// Maximum number of comparisons with a headline. The forest plot shows the others.
-const HEADLINES: usize = 6;
+const MAX_HEADLINES: usize = 6;
 /// Maximum number of failure reasons named in an arm's line.
-const NAMED_REASONS: usize = 3;
+const MAX_NAMED_REASONS: usize = 3;
 
 #[derive(Serialize)]
 pub(crate) struct HeadlineRow {
@@ -65,13 +65,13 @@ pub(crate) fn headline_rows(
     comparison: Option<&Comparison>,
 ) -> (Vec<HeadlineRow>, String) {
     let all = comparison.map(headlines).unwrap_or_default();
-    let more = all.len().saturating_sub(HEADLINES);
+    let more = all.len().saturating_sub(MAX_HEADLINES);
     let row = |headline: Headline| HeadlineRow {
         tone: if headline.distinguishable { "better" } else { "same" },
         text: headline.text,
         more: headline.detail,
     };
-    let mut rows: Vec<HeadlineRow> = all.into_iter().take(HEADLINES).map(row).collect();
+    let mut rows: Vec<HeadlineRow> = all.into_iter().take(MAX_HEADLINES).map(row).collect();
     if rows.is_empty()
         && let Some(text) = only_arm(report)
     {
@@ -87,7 +87,7 @@ pub(crate) fn headline_rows(
 pub(crate) fn failures<'a>(study: &Numbered<'a>) -> Vec<FailureRow<'a>> {
     let row = |(number, arm): &(usize, &'a ArmReport)| {
         let failed: u64 = arm.reasons.values().sum();
-        let reasons = failure_reasons(arm, NAMED_REASONS)?;
+        let reasons = failure_reasons(arm, MAX_NAMED_REASONS)?;
         let text = format!("{failed} of {}: {reasons}", plural(arm.trials, "trial"));
         Some(FailureRow { number: *number, name: &arm.name, text })
     };

@@ -62,7 +62,7 @@ pub(crate) fn reasons(study: &Numbered<'_>) -> Option<BarTable> {
         (reason.name().replace('_', " "), cells)
     };
     let caption = "Trials that did not resolve their task, by the first matching reason.";
-    bar_table(("reason", caption), all.into_iter().map(row).collect(), None, whole)
+    bar_table(("reason", caption), all.into_iter().map(row).collect(), None, format_count)
 }
 
 pub(crate) fn limits(study: &Numbered<'_>) -> Option<BarTable> {
@@ -92,11 +92,11 @@ pub(crate) fn exceptions(report: &Report, study: &Numbered<'_>) -> Option<BarTab
         ("exception", caption),
         exception_rows(report).into_iter().map(row).collect(),
         None,
-        whole,
+        format_count,
     )
 }
 
 /// Formats a count. Empty for 0.
-fn whole(count: f64) -> String {
+fn format_count(count: f64) -> String {
     if count > 0.0 { format!("{count:.0}") } else { String::new() }
 }

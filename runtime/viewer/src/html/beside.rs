@@ -31,7 +31,7 @@ pub struct Choice {
 }
 
 #[derive(Serialize)]
-struct Filling<'a> {
+struct PageContext<'a> {
     task: &'a str,
     sides: &'a [Side],
     choices: &'a [Choice],
@@ -85,7 +85,7 @@ pub fn beside(
         (from..to).map(|at| steps.iter().map(|rows| rows.get(at)).collect()).collect()
     };
     let (alike, after) = (rows(0, parted.alike), rows(parted.alike, longest));
-    let filling = Filling { task, sides, choices, parted, alike, after, links, live: false };
+    let filling = PageContext { task, sides, choices, parted, alike, after, links, live: false };
     fill("beside.html", filling)
 }
 

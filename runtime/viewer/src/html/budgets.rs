@@ -11,7 +11,7 @@ use crate::html::{
 };
 
 /// Number of points on a curve. More points would make no visible difference.
-const STEPS: usize = 400;
+const CURVE_POINTS: usize = 400;
 
 /// A budget curve of each arm, with its numbers.
 #[derive(Debug, Serialize)]
@@ -52,7 +52,7 @@ pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
             .collect();
         let line = |(curve, (number, _)): (&Within<'_>, &(usize, &ArmReport))| {
             let count = curve.resolved.len();
-            let every = count.div_ceil(STEPS).max(1);
+            let every = count.div_ceil(CURVE_POINTS).max(1);
             let last = count.saturating_sub(1);
             let chosen = curve.resolved.iter().enumerate();
             let chosen = chosen.filter(|(index, _)| index % every == 0 || *index == last);

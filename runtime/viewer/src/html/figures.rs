@@ -15,7 +15,7 @@ use crate::html::plot::{
 pub(crate) type Numbered<'a> = [(usize, &'a ArmReport)];
 
 /// An interval is cut off at the edge of the chart if it ends beyond this many times the largest value.
-const FAR: f64 = 4.0;
+const MAX_OVERSHOOT: f64 = 4.0;
 
 /// Charts the share of trials that resolve their task.
 pub(crate) fn resolved(arms: &Numbered<'_>) -> Strips {
@@ -260,7 +260,7 @@ fn amounts(
     let known: Vec<Ratio> = arms.iter().filter_map(|(_, arm)| each(arm)).collect();
     let largest = known.iter().map(|ratio| ratio.value).reduce(f64::max)?;
     let ends = known.iter().filter_map(|ratio| ratio.upper);
-    let axis = Axis::to(ends.fold(largest, f64::max).min(largest * FAR));
+    let axis = Axis::to(ends.fold(largest, f64::max).min(largest * MAX_OVERSHOOT));
     let row = |(number, arm): &(usize, &ArmReport)| {
         let (number, name) = (*number, arm.name.clone());
         let Some(ratio) = each(arm) else {

@@ -82,7 +82,7 @@ pub struct Overview {
 }
 
 #[derive(Serialize)]
-struct Filling<'a> {
+struct PageContext<'a> {
     overview: &'a Overview,
     links: &'a Links<'a>,
     live: bool,
@@ -91,5 +91,5 @@ struct Filling<'a> {
 /// # Errors
 /// See [`super::trial`].
 pub fn matrix(overview: &Overview, links: &Links<'_>) -> Result<String, Error> {
-    fill("matrix.html", Filling { overview, links, live: overview.live })
+    fill("matrix.html", PageContext { overview, links, live: overview.live })
 }

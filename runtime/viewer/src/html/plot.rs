@@ -209,7 +209,7 @@ mod tests {
     fn numbers_of_close_points_do_not_overlap() {
         let all = places(&[(50.0, 50.0), (51.0, 50.0), (50.0, 51.0), (90.0, 10.0)]);
         assert_eq!(all[0], (11, -8, ""));
-        assert_eq!(all[3], (11, -8, ""), "nothing is near it");
+        assert_eq!(all[3], (11, -8, ""), "no other point is close");
         assert!(all[1] != all[0] && all[2] != all[0] && all[2] != all[1], "{all:?}");
     }
 }

@@ -29,7 +29,7 @@ use super::{
 };
 
 /// Maximum number of tests named in a trial's row. The others are counted.
-const NAMED_TESTS: usize = 20;
+const MAX_NAMED_TESTS: usize = 20;
 
 /// The input of a report page.
 #[derive(Debug, Clone)]
@@ -365,8 +365,8 @@ fn trial_row<'a>(
         arm_name,
         f2p: counts(|verdict| &verdict.fail_to_pass),
         p2p: counts(|verdict| &verdict.pass_to_pass),
-        more_failed: failed.len().saturating_sub(NAMED_TESTS),
-        failed: failed.into_iter().take(NAMED_TESTS).collect(),
+        more_failed: failed.len().saturating_sub(MAX_NAMED_TESTS),
+        failed: failed.into_iter().take(MAX_NAMED_TESTS).collect(),
         why_not: unresolved
             .into_iter()
             .flat_map(|verdict| verdict.policies.values().map(|policy| policy.why.as_str()))

@@ -42,7 +42,7 @@ pub struct Search {
 }
 
 #[derive(Serialize)]
-struct Filling<'a> {
+struct PageContext<'a> {
     search: &'a Search,
     links: &'a Links<'a>,
     live: bool,
@@ -51,5 +51,5 @@ struct Filling<'a> {
 /// # Errors
 /// See [`super::trial`].
 pub fn search(search: &Search, links: &Links<'_>) -> Result<String, Error> {
-    fill("search.html", Filling { search, links, live: false })
+    fill("search.html", PageContext { search, links, live: false })
 }

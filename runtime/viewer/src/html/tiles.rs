@@ -12,9 +12,9 @@ use crate::html::{
 /// Height of a strip in pixels.
 const HEIGHT: f64 = 26.0;
 /// With more tasks than this, tiles have no gaps, and equal neighbours are merged into one tile.
-const APART: usize = 60;
+const MAX_SEPARATE_TILES: usize = 60;
 /// With more tasks than this, the table is collapsed.
-const OPEN: usize = 40;
+const MAX_EXPANDED_TASKS: usize = 40;
 
 /// All tasks, easiest first.
 #[derive(Debug, Serialize)]
@@ -84,7 +84,7 @@ pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
             plural(count, "task")
         ),
         strips: strips.collect(),
-        is_open: count <= OPEN,
+        is_open: count <= MAX_EXPANDED_TASKS,
         rows: grid
             .rows
             .iter()
@@ -117,7 +117,8 @@ fn tone(trials: &[&TaskReport]) -> &'static str {
 fn tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
     let count = grid.rows.len();
     let wide = 100.0 / count as f64;
-    let (merges, width) = (count > APART, if count > APART { wide } else { wide * 0.86 });
+    let (merges, width) =
+        (count > MAX_SEPARATE_TILES, if count > MAX_SEPARATE_TILES { wide } else { wide * 0.86 });
     let mut tiles: Vec<Tile> = Vec::new();
     for (index, row) in grid.rows.iter().enumerate() {
         let Some(trials) = row.cells.get(arm).filter(|trials| !trials.is_empty()) else { continue };

@@ -8,15 +8,15 @@ const WIDTH: f64 = 780.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 580.0;
 /// Height of the strip that shows the steps.
-const STRIP: f64 = 24.0;
+const STRIP_HEIGHT: f64 = 24.0;
 const THICK: f64 = 18.0;
 /// Vertical positions of the budget lines: fully used, and unused.
-const FULL: f64 = 74.0;
-const EMPTY: f64 = 194.0;
+const FULL_Y: f64 = 74.0;
+const EMPTY_Y: f64 = 194.0;
 /// Minimum distance between the names of two lines.
-const APART: f64 = 15.0;
+const LABEL_GAP: f64 = 15.0;
 /// Maximum number of steps drawn separately. With more steps, neighbours are merged.
-const DRAWN: usize = 400;
+const MAX_DRAWN_STEPS: usize = 400;
 
 /// A limit of a trial's budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,7 +66,7 @@ impl CapKind {
         }
     }
 
-    fn said(self, value: f64) -> String {
+    fn format_amount(self, value: f64) -> String {
         match self {
             Self::Cost => format!("${value:.4}"),
             Self::Steps | Self::InputTokens | Self::OutputTokens | Self::TotalTokens => {
@@ -133,13 +133,13 @@ pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
     let ticks = (0..=4).map(|quarter| begin + whole * f64::from(quarter) / 4.0);
     Some(Timeline {
         width: WIDTH,
-        height: if lines.is_empty() { STRIP + THICK + 24.0 } else { EMPTY + 14.0 },
+        height: if lines.is_empty() { STRIP_HEIGHT + THICK + 24.0 } else { EMPTY_Y + 14.0 },
         left: LEFT,
         right: RIGHT,
-        strip: STRIP,
+        strip: STRIP_HEIGHT,
         thick: THICK,
-        full: FULL,
-        empty: EMPTY,
+        full: FULL_Y,
+        empty: EMPTY_Y,
         ticks: ticks.map(|at| (x(at), format!("{at:.0} s"))).collect(),
         parts: parts(rows, &x),
         lines,
@@ -147,8 +147,8 @@ pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
 }
 
 fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Line {
-    let y = |share: f64| tenth(EMPTY - (EMPTY - FULL) * share.clamp(0.0, 1.1));
-    let every = rows.len().div_ceil(DRAWN).max(1);
+    let y = |share: f64| tenth(EMPTY_Y - (EMPTY_Y - FULL_Y) * share.clamp(0.0, 1.1));
+    let every = rows.len().div_ceil(MAX_DRAWN_STEPS).max(1);
     let mut used = 0.0;
     let mut points = vec![format!("{},{}", x(rows.first().map_or(0.0, |row| row.at)), y(0.0))];
     for (index, row) in rows.iter().enumerate() {
@@ -160,8 +160,8 @@ fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Lin
     let end_y = y(used / cap.most);
     Line {
         name: cap.kind.name(),
-        used: cap.kind.said(used),
-        most: cap.kind.said(cap.most),
+        used: cap.kind.format_amount(used),
+        most: cap.kind.format_amount(cap.most),
         share: used / cap.most,
         points: points.join(" "),
         dash: dash % 4,
@@ -176,17 +176,17 @@ fn spread(lines: &mut [Line]) {
     let mut free = 0.0_f64;
     for line in lines.iter_mut() {
         line.label_y = line.end_y.max(free);
-        free = line.label_y + APART;
+        free = line.label_y + LABEL_GAP;
     }
-    let mut most = EMPTY + 8.0;
+    let mut most = EMPTY_Y + 8.0;
     for line in lines.iter_mut().rev() {
         line.label_y = line.label_y.min(most);
-        most = line.label_y - APART;
+        most = line.label_y - LABEL_GAP;
     }
 }
 
 fn parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<Part> {
-    let together = rows.len().div_ceil(DRAWN).max(1);
+    let together = rows.len().div_ceil(MAX_DRAWN_STEPS).max(1);
     let mut parts = Vec::new();
     for group in rows.chunks(together) {
         let mut at = group.first().map_or(0.0, |row| row.at);
@@ -234,8 +234,8 @@ mod tests {
         ];
         let drawn = timeline(&rows(10), &caps).unwrap();
         let of = |name| drawn.lines.iter().find(|line| line.name == name).unwrap();
-        assert!((of("steps").end_y - FULL).abs() < 1e-9 && of("steps").used == "10");
-        assert!(of("tokens in").end_y > FULL && (of("tokens in").share - 0.25).abs() < 1e-9);
+        assert!((of("steps").end_y - FULL_Y).abs() < 1e-9 && of("steps").used == "10");
+        assert!(of("tokens in").end_y > FULL_Y && (of("tokens in").share - 0.25).abs() < 1e-9);
         assert!(timeline(&[], &caps).is_none());
     }
 
@@ -244,12 +244,12 @@ mod tests {
         let caps = [CapKind::Steps, CapKind::WallSeconds, CapKind::TotalTokens]
             .map(|kind| Cap { kind, most: 5_000.0 });
         let drawn = timeline(&rows(5_000), &caps).unwrap();
-        assert!(drawn.parts.len() <= 4 * DRAWN, "{}", drawn.parts.len());
+        assert!(drawn.parts.len() <= 4 * MAX_DRAWN_STEPS, "{}", drawn.parts.len());
         for part in &drawn.parts {
             assert!(part.x >= LEFT && part.x + part.width <= RIGHT + 0.2, "{part:?}");
         }
         for pair in drawn.lines.windows(2) {
-            assert!(pair[1].label_y - pair[0].label_y >= APART - 1e-9, "{pair:?}");
+            assert!(pair[1].label_y - pair[0].label_y >= LABEL_GAP - 1e-9, "{pair:?}");
         }
     }
 }

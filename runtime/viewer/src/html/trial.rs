@@ -10,9 +10,9 @@ use super::{
 };
 
 /// Number of steps shown before and after the current one.
-const BESIDE: usize = 60;
+const NEARBY_STEPS: usize = 60;
 /// Maximum number of rows shown from each end of a trial. Rows in between are left out.
-const ROWS: usize = 1_000;
+const MAX_ROWS_PER_END: usize = 1_000;
 
 /// One step of a trial, as a row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -172,7 +172,7 @@ pub struct Trial {
 }
 
 #[derive(Serialize)]
-struct TrialFilling<'a> {
+struct TrialContext<'a> {
     trial: &'a Trial,
     links: &'a Links<'a>,
     patch: &'a str,
@@ -187,7 +187,7 @@ struct TrialFilling<'a> {
 }
 
 #[derive(Serialize)]
-struct StepFilling<'a> {
+struct StepContext<'a> {
     step: &'a Step,
     trial: &'a str,
     links: &'a Links<'a>,
@@ -247,17 +247,17 @@ pub fn trial(
     live: bool,
 ) -> Result<String, Error> {
     let steps = trial.steps.as_slice();
-    let (first, left_out, last) = match steps.len().checked_sub(2 * ROWS) {
+    let (first, left_out, last) = match steps.len().checked_sub(2 * MAX_ROWS_PER_END) {
         None | Some(0) => (steps, None, &steps[..0]),
         Some(more) => (
-            &steps[..ROWS],
-            steps.get(ROWS).map(|row| (row.number, more)),
-            &steps[steps.len() - ROWS..],
+            &steps[..MAX_ROWS_PER_END],
+            steps.get(MAX_ROWS_PER_END).map(|row| (row.number, more)),
+            &steps[steps.len() - MAX_ROWS_PER_END..],
         ),
     };
     let (timeline, ways) = (timeline(steps, &trial.caps), ways(steps, 0));
     let filling =
-        TrialFilling { trial, links, patch, gold, timeline, first, left_out, last, ways, live };
+        TrialContext { trial, links, patch, gold, timeline, first, left_out, last, ways, live };
     fill("trial.html", filling)
 }
 
@@ -273,9 +273,9 @@ pub fn step(
     live: bool,
 ) -> Result<String, Error> {
     let at = (step.row.number as usize).saturating_sub(1);
-    let from = at.saturating_sub(BESIDE).min(rows.len());
-    let to = (at + BESIDE + 1).min(rows.len()).max(from);
-    let filling = StepFilling {
+    let from = at.saturating_sub(NEARBY_STEPS).min(rows.len());
+    let to = (at + NEARBY_STEPS + 1).min(rows.len()).max(from);
+    let filling = StepContext {
         step,
         trial,
         links,
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(
             keys(3),
             [('k', 2), ('j', 4), ('E', 2), ('e', 4), ('t', 4)],
-            "an edit leads to no edit before or behind it"
+            "there is no edit before or after this one"
         );
         assert_eq!(keys(4), [('k', 3), ('E', 2), ('D', 3)]);
     }

@@ -106,7 +106,7 @@ fn tree(page: &str) -> Document<'_> {
 
 fn by_id<'a>(tree: &'a Document<'a>, id: &str) -> Node<'a, 'a> {
     let found = tree.descendants().find(|node| node.attribute("id") == Some(id));
-    found.unwrap_or_else(|| panic!("nothing is called {id}"))
+    found.unwrap_or_else(|| panic!("no element has the id {id}"))
 }
 
 fn has_class(node: &Node<'_, '_>, class: &str) -> bool {
@@ -147,7 +147,7 @@ fn report_page_starts_with_answer() {
     assert!(other.ends_with(" at 1.3 times the cost."), "{other}");
     assert!(last.starts_with("No clear difference: a resolves 5.3 points more than c"), "{last}");
     let better = all_of(first, "better").len();
-    assert_eq!(better, 2, "only what is distinguishable is marked");
+    assert_eq!(better, 2, "only distinguishable differences are marked");
 
     let said = text(first);
     assert!(said.contains("75.0 % vs 25.0 % of 20 shared tasks"), "{said}");

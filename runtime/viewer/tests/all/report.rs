@@ -215,7 +215,7 @@ fn report_page_escapes_hostile_text() {
     ] {
         assert!(text.contains(&format!("{one} <script>")), "{one}");
     }
-    assert!(!text.contains("49{"), "a template in a name was filled in");
+    assert!(!text.contains("49{"), "a template in a name was rendered");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn report_page_has_no_active_content() {
     assert_eq!(
         proctor_types::visible(&page),
         page,
-        "a control character or a directional mark is on the page"
+        "the page contains a control character or a directional mark"
     );
 }
 
@@ -246,7 +246,7 @@ fn report_page_loads_nothing() {
     let style = style.text().unwrap();
     assert!(
         !style.contains("url(") && !style.contains("@import"),
-        "the style sheet loads something"
+        "the style sheet loads a resource"
     );
     assert!(style.contains("prefers-color-scheme: dark") && style.contains("@media print"));
     let policy = tree.descendants().find(|node| node.attribute("http-equiv").is_some()).unwrap();
@@ -276,7 +276,7 @@ fn report_page_has_every_arm_plot_and_section() {
         assert!(ids.contains(&id), "{id}");
     }
     for link in tree.descendants().filter_map(|node| node.attribute("href")) {
-        assert!(ids.contains(&link.trim_start_matches('#')), "{link} leads nowhere");
+        assert!(ids.contains(&link.trim_start_matches('#')), "{link} has no target");
     }
     // Everything that an image shows must also be present as text: a name and a value next to it,
     // or a table below it.
@@ -291,7 +291,7 @@ fn report_page_has_every_arm_plot_and_section() {
         let section = plot.ancestors().find(|node| node.has_tag_name("section")).unwrap();
         let below = section.descendants().filter(|node| node.has_tag_name("table"));
         let mut starts = below.map(|table| table.range().start);
-        assert!(starts.any(|start| start > plot.range().start), "no numbers below it");
+        assert!(starts.any(|start| start > plot.range().start), "no numbers below the chart");
     }
     for id in
         ["plot-resolved", "plot-passed", "plot-forest-resolved", "plot-cost", "plot-each-cost"]

@@ -161,14 +161,17 @@ fn all_pages() -> Vec<String> {
 #[test]
 fn viewer_escapes_hostile_text() {
     for page in all_pages() {
-        assert_eq!(proctor_types::visible(&page), page, "something on the page acts on its reader");
+        assert_eq!(proctor_types::visible(&page), page, "the page contains a control character");
         let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
         for node in tree.descendants().filter(|node| node.is_element()) {
             let name = node.tag_name().name();
             assert!(!["style", "b", "i", "img", "iframe", "object"].contains(&name), "{name}");
             if name == "script" {
                 assert_eq!(node.attribute("src"), Some("/t/viewer.js"));
-                assert!(node.text().unwrap_or_default().is_empty(), "a script stands on the page");
+                assert!(
+                    node.text().unwrap_or_default().is_empty(),
+                    "the page contains an inline script"
+                );
             }
             for attribute in node.attributes() {
                 let (on, value) = (attribute.name(), attribute.value());
