@@ -211,26 +211,26 @@ fn read(
 }
 
 /// Information from a journal's last events.
-struct Last {
+struct LastEvents {
     step: u64,
     doing: String,
     /// See [`OpenTrial::since`].
     since: f64,
 }
 
-fn read_last_events(mut journal: File, length: u64) -> Option<Last> {
+fn read_last_events(mut journal: File, length: u64) -> Option<LastEvents> {
     journal.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
     let mut bytes = Vec::new();
     journal.take(TAIL_BYTES).read_to_end(&mut bytes).ok()?;
     let whole = bytes.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let mut events = whole.filter_map(|line| serde_json::from_slice::<Envelope>(line).ok());
     let latest = events.next()?;
-    let doing = at(&latest.event).or_else(|| events.find_map(|one| at(&one.event)));
+    let doing = activity(&latest.event).or_else(|| events.find_map(|one| activity(&one.event)));
     let doing = doing.unwrap_or_else(|| "set up".to_owned());
-    Some(Last { step: latest.step, doing, since: latest.t_wall - latest.t_mono })
+    Some(LastEvents { step: latest.step, doing, since: latest.t_wall - latest.t_mono })
 }
 
-fn at(event: &Event) -> Option<String> {
+fn activity(event: &Event) -> Option<String> {
     match event {
         Event::TrialEnded { .. } => Some("grading".to_owned()),
         _ => Doing::of(event).map(|doing| doing.to_string()),
