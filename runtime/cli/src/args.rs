@@ -114,7 +114,7 @@ pub enum Command {
     },
     /// Create verified tasks from a Python repository, without manual work or a model.
     Collect(CollectArgs),
-    /// Create verified tasks from the merged pull requests of clones.
+    /// Create verified tasks from merged pull requests of Git clones.
     CollectPulls(CollectPullsArgs),
     /// Open a shell in the sandbox of a task or a trial. If standard input is not a terminal, the
     /// shell reads commands from it. The exit status is that of the shell.
@@ -273,8 +273,8 @@ pub enum SchemaOf {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For a terminal.
+    /// Text for a terminal.
     Text,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }

@@ -19,7 +19,7 @@ use crate::{args::MaskArgs, error::UserError};
 static TABLE: ShippedTable<Table> =
     ShippedTable::new("secrets.toml", include_str!("../../../configs/secrets.toml"));
 
-/// What may precede a secret: the start, a non-word character, or an escape that ends in a letter
+/// Matches what may precede a secret: the start, a non-word character, or an escape that ends in a letter
 /// or digit.
 const BEFORE: &str =
     r"(?:^|[^A-Za-z0-9_]|\\[nrtbf0]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}|\[[0-9;]{0,12}m)";
@@ -56,7 +56,7 @@ struct Kind {
     letters: usize,
 }
 
-/// What to mask, and what was masked.
+/// The secrets to mask, and counts of those that were masked.
 #[derive(Debug)]
 pub struct Mask {
     kinds: Vec<Kind>,

@@ -14,10 +14,10 @@ pub fn result(text: &str) -> io::Result<()> {
     to(&mut io::stdout().lock(), text)
 }
 
-/// [`result`] for people: names and text from files and responses cannot control the terminal.
+/// Like [`result`], for people: names and text from files and responses cannot control the terminal.
 ///
 /// # Errors
-/// As `result`.
+/// The same as for [`result`].
 pub fn shown(text: &str) -> io::Result<()> {
     result(&visible(text))
 }

@@ -50,9 +50,9 @@ impl TrialResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema_version: u32,
-    /// In the order of the plan.
+    /// Arms in plan order.
     pub arms: Vec<ArmReport>,
-    /// One per trial, in the order of the plan.
+    /// One entry per trial, in plan order.
     pub tasks: Vec<TaskReport>,
     /// How well sets of tasks agree on the ranking of the arms. Empty without two sets, and while a
     /// verdict is missing.

@@ -22,7 +22,7 @@ pub enum CheckLevel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     pub level: CheckLevel,
-    /// Without a full stop.
+    /// The text, without a full stop.
     pub text: String,
 }
 

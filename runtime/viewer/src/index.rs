@@ -43,7 +43,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads a journal.
+    /// Reads and indexes a journal.
     pub fn of(journal: &Path) -> Result<Self, RecordError> {
         let mut index = Self {
             journal: journal.to_owned(),

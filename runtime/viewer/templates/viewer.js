@@ -84,7 +84,7 @@ async function filterServed(form) {
   const number = ++asked;
   const answer = await fetch(address);
   const page = await answer.text();
-  // A slow response to an older filter is outdated.
+  // Ignore a slow response to an older filter.
   if (!answer.ok || number !== asked) return;
   replace(page, "found");
   tag = "";

@@ -120,7 +120,7 @@ pub struct CurveArgs {
 pub enum CurveFormat {
     /// A table for a terminal.
     Text,
-    /// Everything, for programs.
+    /// All data as JSON, for programs.
     Json,
     /// One row per point, for a spreadsheet.
     Csv,
@@ -175,7 +175,7 @@ pub enum ReportFormat {
     Text,
     /// Arms, comparisons and findings, for a pull request.
     Markdown,
-    /// Everything, for programs.
+    /// All data as JSON, for programs.
     Json,
     /// One row per trial, for a spreadsheet.
     Csv,

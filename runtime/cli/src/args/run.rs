@@ -8,7 +8,7 @@ use super::Kind;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A run configuration (TOML), or the name of a shipped one such as `demo`.
+    /// A run configuration (TOML), or the name of a built-in one such as `demo`.
     pub config: PathBuf,
     /// A new or empty run directory. Default: `runs/<configuration>-<time>`.
     #[arg(long)]

@@ -90,9 +90,9 @@ pub enum PlanEnd {
     /// It finished its current work, as requested, and left the remaining trials.
     Drained,
     Done {
-        /// The message about `proctor resume` was printed.
+        /// Whether the message about `proctor resume` was printed.
         told_to_resume: bool,
-        /// Trials were left because this process has too little time for them.
+        /// Whether trials were left because this process has too little time for them.
         too_late: bool,
         /// The trials that were already finished, as they were read at the start.
         finished: HashMap<TrialId, Checked>,

@@ -17,7 +17,7 @@ use proctor_types::{SandboxKind, plural};
 
 use crate::{assemble, error::CommandError, home, print::result};
 
-/// Whether a name has a form that Proctor creates.
+/// Whether Proctor creates names of this form.
 type NameCheck = fn(&str) -> bool;
 
 /// Caches other than those of the back ends: path, label, and a check of the names.

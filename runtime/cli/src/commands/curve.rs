@@ -1,4 +1,4 @@
-//! `proctor curve`: results under smaller limits, computed from a run's snapshots.
+//! `proctor curve`: computes results under smaller limits from a run's snapshots.
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
 
@@ -109,7 +109,7 @@ impl Budget {
         Ok(Some(Self { name, kind, ats }))
     }
 
-    /// The arm's own limit of the same kind.
+    /// Returns the arm's own limit of the same kind.
     fn limit(&self, arm: &Arm) -> Option<f64> {
         let budget = &arm.budget;
         match self.kind {

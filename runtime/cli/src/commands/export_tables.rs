@@ -1,4 +1,4 @@
-//! `proctor export --format parquet`, `jsonl` and `csv`: a run as tables.
+//! `proctor export --format parquet`, `jsonl` and `csv`: exports a run as tables.
 
 use std::{
     collections::HashMap,

@@ -147,7 +147,7 @@ impl Answers {
         Ok(())
     }
 
-    /// The text of the configuration.
+    /// Returns the text of the configuration.
     fn text(&self, file: &str, sandbox: Kind) -> Result<String, CommandError> {
         let default = [ScaffoldChoice { name: SCAFFOLD.to_owned(), needs_model: true }];
         let chosen =

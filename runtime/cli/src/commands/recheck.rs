@@ -18,7 +18,7 @@ use crate::{args::ReportFormat, error::CommandError, print::result};
 const OFFICIAL: &[u8] = b"\n===== official: ";
 const WIDE: &[u8] = b"\n===== the whole suite =====\n";
 
-/// One trial of the list.
+/// A trial that the current rules treat differently.
 #[derive(Debug, Serialize)]
 struct ChangedTrial {
     run: String,

@@ -117,7 +117,7 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     })
 }
 
-/// Reads a file of `proctor curve --format json`.
+/// Reads a file written by `proctor curve --format json`.
 fn read_curve(path: &Path) -> Result<Curve, UserError> {
     let shown = path.display();
     let hint = "`proctor curve RUN --at steps=10,50 --format json > FILE` writes one";

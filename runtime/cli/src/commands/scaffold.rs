@@ -113,7 +113,7 @@ fn list(cache: &Path, bundles: &Bundles) -> Result<(), CommandError> {
         };
         let bundle = if found.untested { format!("{bundle}, untested") } else { bundle };
         let size = Cell::new(bundle).set_alignment(CellAlignment::Left);
-        // As in configurations.
+        // Show the name as it is written in configurations.
         table.add_row([Cell::new(&found.asked), Cell::new(&found.version), size]);
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! `proctor tasks list` and `show`: print a dataset for people.
+//! `proctor tasks list` and `show`: print the tasks of a dataset for people.
 
 use std::{fmt::Write as _, process::ExitCode};
 

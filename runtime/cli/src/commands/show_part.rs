@@ -1,4 +1,4 @@
-//! `proctor show --print`: one part of a trial, for programs.
+//! `proctor show --print`: prints one part of a trial, for programs.
 
 use std::io::{self, ErrorKind, Write};
 

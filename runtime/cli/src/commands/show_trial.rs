@@ -95,7 +95,7 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
             format!("{reason}{}, {}", one.ending.name(), plural(one.spent.steps, "step"))
         });
         let ended = ended.replace('_', " ");
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "{word:<12}  {}  ({ended})", visible_line(&found.name()));
     }
     let _ = writeln!(
@@ -184,7 +184,7 @@ struct Failure<'a> {
     tests: Vec<&'a TestLine>,
 }
 
-/// The failed tests, grouped by traceback.
+/// Groups the failed tests by traceback.
 fn failures(failed: &[&TestLine]) -> Vec<String> {
     let mut found: Vec<Failure<'_>> = Vec::new();
     for test in failed.iter().copied() {

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{error::CommandError, mask::Mask};
 
-/// For tasks whose dataset does not name its split.
+/// The split of tasks whose dataset does not name one.
 const SPLIT: &str = "test";
 
 /// Returns `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
@@ -64,7 +64,7 @@ pub fn files_of_trial(
     Ok(files)
 }
 
-/// The directories of an export with their results.
+/// The directories of an export, with their results.
 #[derive(Default)]
 pub struct Folders<'a>(BTreeMap<PathBuf, Tally<'a>>);
 

@@ -131,7 +131,7 @@ impl Drop for Queue {
     }
 }
 
-/// A line for each submission that was not cancelled, and one for live workers.
+/// Returns a line for each submission that was not cancelled, and one for live workers.
 fn queue_lines(run: &Path) -> Vec<String> {
     // Files that are unreadable now are read at the next check.
     let Ok(submissions) = Submissions::of(run) else { return Vec::new() };

@@ -13,9 +13,9 @@ use proctor_types::{Outcome, TrialId, plural};
 
 use super::watch::name;
 
-/// Maximum rows of arms and of running trials on a screen.
+/// Maximum number of rows of arms and of running trials on a screen.
 const MAX_ROWS: usize = 8;
-/// Cells of a bar.
+/// Width of a bar in cells.
 const BAR_WIDTH: u64 = 10;
 
 /// The plan and its results so far.

@@ -55,7 +55,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     let begun = Instant::now();
     let mut screen = (how == ProgressFormat::Auto && is_screen()).then(Screen::new);
     let mut frames = interval(if screen.is_some() { REDRAW_INTERVAL } else { LINE_INTERVAL });
-    // The first tick is immediate.
+    // The first tick completes immediately.
     frames.tick().await;
     loop {
         let event = tokio::select! {
@@ -76,7 +76,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
             (_, ProgressFormat::None) => {}
             (_, ProgressFormat::Json) => {
                 if let Some(object) = object(&event, seconds) {
-                    // For programs: escaping would break the JSON.
+                    // Print it unescaped, because escaping would break the JSON.
                     eprintln!("{object}");
                 }
             }

@@ -14,7 +14,7 @@ const QUOTES: [char; 2] = ['"', '\''];
 /// A condition on two arms, which have the names shown in the comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// As written.
+    /// The gate as the user wrote it.
     pub text: String,
     /// The arm under test.
     pub arm: String,
@@ -48,7 +48,7 @@ pub enum GateResult {
 /// A gate in `compare --format json`, unrounded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateReport {
-    /// As written.
+    /// The gate as the user wrote it.
     pub gate: String,
     pub arm: String,
     pub reference: String,

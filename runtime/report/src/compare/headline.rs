@@ -15,7 +15,7 @@ use crate::{
 /// The result for one pair of arms. The arm that resolves more comes first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
+    /// Such as `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
     pub text: String,
     /// Rates, p-value, the interval of the cost ratio, and the number of excluded tasks.
     pub detail: String,

@@ -48,9 +48,9 @@ pub struct Pair {
     pub b_arm: ArmId,
     /// `resolved`, `passed_rate`, `tokens` (in and out), `cost` (US dollars) or `steps`.
     pub metric: String,
-    /// Tasks compared.
+    /// Number of compared tasks.
     pub tasks: u64,
-    /// Tasks left out.
+    /// Number of excluded tasks.
     pub excluded: u64,
     pub excluded_by: ExcludedTasks,
     /// Tasks that only one arm resolves. Null with several attempts and in other metrics.

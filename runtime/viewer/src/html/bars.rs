@@ -1,4 +1,4 @@
-//! Tables with a bar in each cell: reasons of failure, limits, exceptions.
+//! Tables with a bar in each cell: failure reasons, limits, exceptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 

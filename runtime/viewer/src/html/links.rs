@@ -22,9 +22,9 @@ pub fn whole(pieces: &[&str]) -> String {
 pub struct Links<'a> {
     /// Prefix of every address. Ends in `/` or is empty.
     pub root: &'a str,
-    /// The first page, relative to the root.
+    /// The address of the first page, relative to the root.
     pub home: &'a str,
-    /// The trial's own address, without the ending.
+    /// The trial's own address, without the suffix.
     pub here: &'a str,
     /// Suffix of every page's address.
     pub ending: &'a str,

@@ -8,7 +8,7 @@ use super::{Links, templates::fill};
 /// A match of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
-    /// The trial's name for people, and its address relative to the root.
+    /// The trial's readable name, and its address relative to the root.
     pub trial: String,
     pub href: String,
     /// The step. 0 is before the first response.
