@@ -139,7 +139,7 @@ impl Mask {
         let masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
         let count: usize = masked.values().flat_map(BTreeMap::values).sum();
         match count {
-            0 => tell!("masked nothing: no text looks like a secret"),
+            0 => tell!("nothing masked: no text looks like a secret"),
             _ => tell!("masked {} in {}", plural(count, "secret"), plural(masked.len(), "file")),
         }
         for (file, kinds) in masked.iter() {

@@ -111,7 +111,7 @@ fn finish(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCo
 pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandError> {
     if let Some(since) = args.since.as_deref().filter(|since| !is_day(since)) {
         let what = format!("--since {since:?} is not a date");
-        return Err(UserError::new(what).hint("write it as 2024-05-01").into());
+        return Err(UserError::new(what).hint("use YYYY-MM-DD, such as 2024-05-01").into());
     }
     let searches = build_searches(&args)?;
     let out =

@@ -37,7 +37,7 @@ impl ImportFormat {
 /// Symlinks are not followed.
 pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFiles, UserError> {
     let all = walk(folder)
-        .map_err(|error| UserError::new(format!("{} cannot be read: {error}", folder.display())))?;
+        .map_err(|error| UserError::new(format!("cannot read {}: {error}", folder.display())))?;
     let count = all.len();
     let (mut trajectories, mut predictions) = (Vec::new(), Vec::new());
     for path in all {
@@ -46,9 +46,8 @@ pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFiles, 
         if name == FIDELITY || !(ends(".json") || ends(".jsonl") || ends(".traj")) {
             continue;
         }
-        let text = fs::read(&path).map_err(|error| {
-            UserError::new(format!("{} cannot be read: {error}", path.display()))
-        })?;
+        let text = fs::read(&path)
+            .map_err(|error| UserError::new(format!("cannot read {}: {error}", path.display())))?;
         match trajectory_format(&name, &String::from_utf8_lossy(&text)) {
             Some(found) => trajectories.push((found, path)),
             None if ends(".jsonl") || name == "preds.json" => predictions.push(path),

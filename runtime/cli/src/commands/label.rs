@@ -84,7 +84,7 @@ fn list(run: &RunDir, record: &RunRecord) -> String {
         }
     }
     for bad in &labels.bad {
-        tell!("unreadable label: {bad}");
+        tell!("invalid label: {bad}");
     }
     if out.is_empty() {
         out.push_str("no labels; --trial TASK/ARM/ATTEMPT --label NAME adds one\n");

@@ -162,7 +162,7 @@ fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
 
 fn tell_bad_labels(labels: &Labels) {
     for bad in &labels.bad {
-        tell!("not a label: {bad}");
+        tell!("invalid label: {bad}");
     }
 }
 
