@@ -218,7 +218,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
     assert!(told.contains("6 of 6 done") && !told.contains("tracing"), "{told}");
-    assert!(told.contains("rejected: 10 (reasons in ") && !told.contains("no task\n"));
+    assert!(told.contains("rejected: 10 (reasons in ") && !told.contains("no tasks created\n"));
     for name in [
         "tasks.jsonl",
         "lite.jsonl",

@@ -532,7 +532,7 @@ fn labels_that_cannot_be_read_are_named_and_stop_nothing() {
         {
             let (output, said) = runs.ran(command, &run);
             assert_eq!(output.status.code(), Some(0), "{kind}: {said}");
-            let line = format!("not a label: {}: ", labels.display());
+            let line = format!("invalid label: {}: ", labels.display());
             assert!(said.contains(&line), "{kind}: {said}");
         }
     }

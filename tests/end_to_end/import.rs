@@ -122,7 +122,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
         .map(|one| one["format"].as_str().unwrap())
         .collect();
     assert_eq!(formats, ["mini", "swe-agent", "swebench"]);
-    assert!(said.contains("swe-agent: missing in the files: times of responses (2)"), "{said}");
+    assert!(said.contains("swe-agent: missing from the files: times of responses (2)"), "{said}");
     let run = stage.path("from-three");
     let run = run.to_str().unwrap();
     for arm in ["mini-swe-agent", "swe-agent"] {
@@ -148,7 +148,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     value["steps"][2]["step_id"] = json!(3);
     value["extra"]["proctor"]["attempt"] = json!(1_000_000);
     let far = stage.file("far.json", &value.to_string());
-    assert!(refused(stage, &far, &[]).contains("far.json: attempt 1000000 is not in 1 to"));
+    assert!(refused(stage, &far, &[]).contains("far.json: attempt 1000000 is outside 1 to"));
     value["steps"][2]["source"] = json!("robot");
     let robot = stage.file("robot.json", &value.to_string());
     let said = refused(stage, &robot, &[]);

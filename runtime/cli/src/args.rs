@@ -31,15 +31,15 @@ pub use self::{
     run::{ForkArgs, RunArgs, Select, ShellArgs},
     tasks::{Dataset, StatsFormat, TasksAction, WHOLE_PACK},
 };
-use crate::progress::How;
+use crate::progress::ProgressFormat;
 
 /// Benchmark coding agents end to end
 #[derive(Debug, Parser)]
 #[command(name = "proctor", version, max_term_width = 100)]
 pub struct Cli {
     /// Progress on standard error: `auto`, `lines`, `json` or `none`.
-    #[arg(long, value_enum, default_value_t = How::Auto, global = true, hide_default_value = true, hide_possible_values = true)]
-    pub progress: How,
+    #[arg(long, value_enum, default_value_t = ProgressFormat::Auto, global = true, hide_default_value = true, hide_possible_values = true)]
+    pub progress: ProgressFormat,
     /// Print no progress. Plans, errors and reports are still printed.
     #[arg(long, short, global = true, conflicts_with = "progress")]
     pub quiet: bool,
@@ -49,7 +49,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write a first run configuration, from options or from three questions.
+    /// Create a run configuration from options or by answering three questions.
     Init(InitArgs),
     /// Run a configuration and print the report.
     Run(RunArgs),
@@ -77,14 +77,15 @@ pub enum Command {
     },
     /// Run trials of a run together with other workers until none are left.
     ///
-    /// Workers may run on any machine that sees the run directory. Each trial is run by one worker. If a worker dies,
-    /// another one continues its trials from their records. SIGUSR1 lets current steps and gradings finish and then ends
-    /// the worker with status 75 if trials are left.
+    /// Workers may run on any machine that has access to the run directory. Each trial is run by
+    /// one worker. If a worker dies, another one continues its trials from their records. On
+    /// SIGUSR1, a worker finishes its current steps and gradings, then exits with status 75 if any
+    /// trials are left.
     Worker(WorkerArgs),
     /// Plan a run and queue workers for it with a scheduler, or add workers to a run.
     ///
-    /// The run directory must be on a file system that the nodes share. `proctor watch` shows how far the run is, and
-    /// `proctor cancel` ends the workers.
+    /// The run directory must be on a file system that all nodes share. `proctor watch` shows the
+    /// run's progress, and `proctor cancel` stops the workers.
     #[command(
         override_usage = "proctor submit <CONFIG|RUN> --engine <ENGINE> --workers <N> [OPTIONS]"
     )]
@@ -113,10 +114,10 @@ pub enum Command {
     },
     /// Create verified tasks from a Python repository, without manual work or a model.
     Collect(CollectArgs),
-    /// Create verified tasks from the merged pull requests of clones.
+    /// Create verified tasks from merged pull requests of Git clones.
     CollectPulls(CollectPullsArgs),
-    /// Open a shell in the sandbox of a task or a trial. If standard input is not a terminal, the shell reads its
-    /// commands from it. The exit status is the shell's.
+    /// Open a shell in the sandbox of a task or a trial. If standard input is not a terminal, the
+    /// shell reads commands from it. The exit status is that of the shell.
     #[command(override_usage = "proctor shell <TASK> --tasks <DATASET>...\n       \
                                 proctor shell <RUN> --trial <TASK/ARM/ATTEMPT> [--step <K> | --graded]")]
     Shell(ShellArgs),
@@ -158,9 +159,9 @@ pub enum Command {
         #[command(flatten)]
         mask: MaskArgs,
     },
-    /// Import trajectories or predictions of other tools as a run.
+    /// Import trajectories or predictions from other tools as a run.
     Import(ImportArgs),
-    /// Compare the arms of runs on the tasks that they share.
+    /// Compare the arms of one or more runs on the tasks they share.
     Compare(CompareArgs),
     /// Show results under smaller limits, computed from a run's snapshots without calling a model.
     Curve(CurveArgs),
@@ -169,8 +170,8 @@ pub enum Command {
         /// List what would be removed without removing it.
         #[arg(long)]
         dry_run: bool,
-        /// Remove only what is older than this: `90m`, `12h`, `30d`, `2w`.
-        #[arg(long, value_name = "AGE", value_parser = age)]
+        /// Remove only items older than this: `90m`, `12h`, `30d`, `2w`.
+        #[arg(long, value_name = "AGE", value_parser = parse_age)]
         older_than: Option<Duration>,
     },
     /// Print a JSON Schema for editors.
@@ -208,15 +209,15 @@ pub enum Command {
 pub enum ScaffoldAction {
     /// List all scaffolds with their versions and bundles.
     List,
-    /// Build an agent's bundle ahead of time. A run builds missing bundles by itself.
+    /// Build an agent's bundle ahead of time. Runs build missing bundles automatically.
     Add {
-        /// An agent's name, with any published version or `latest`, or the path of your own manifest.
+        /// An agent's name, with any published version or `latest`, or the path to your own manifest.
         #[arg(value_name = "NAME[@VERSION]")]
         scaffold: String,
     },
     /// Print an agent's manifest and the contents of its bundle.
     Show {
-        /// An agent's name, or the path of your own manifest.
+        /// An agent's name, or the path to your own manifest.
         #[arg(value_name = "NAME[@VERSION]")]
         scaffold: String,
         /// Verify that the bundle's files have not changed since it was built.
@@ -225,8 +226,8 @@ pub enum ScaffoldAction {
     },
 }
 
-/// A number with its unit.
-fn age(text: &str) -> Result<Duration, String> {
+/// Parses an age: a number with its unit.
+fn parse_age(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a number and a unit, such as 90m, 12h, 30d or 2w".to_owned();
     let unit = text.chars().last().ok_or_else(wrong)?;
     let seconds = match unit {
@@ -241,7 +242,7 @@ fn age(text: &str) -> Result<Duration, String> {
     number.and_then(|number| number.checked_mul(seconds)).map(Duration::from_secs).ok_or_else(wrong)
 }
 
-/// A back end.
+/// A sandbox back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// Linux namespaces of this machine, without an engine.
@@ -259,7 +260,7 @@ impl From<Kind> for SandboxKind {
     }
 }
 
-/// What a schema describes.
+/// The kind of file that a schema describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SchemaOf {
     /// A run configuration.
@@ -272,8 +273,8 @@ pub enum SchemaOf {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For a terminal.
+    /// Text for a terminal.
     Text,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }

@@ -18,14 +18,15 @@ use serde_json::json;
 use crate::error::{CommandError, UserError};
 
 /// The connection to one model.
-pub struct Asked {
+pub struct CommandModel {
     name: String,
     key: String,
     line: TrialGateway,
 }
 
-impl Asked {
-    /// Requests and responses are stored below `out`: events in `model.jsonl`, bodies in `model`.
+impl CommandModel {
+    /// Opens the connection. Stores requests and responses below `out`: events in `model.jsonl`,
+    /// bodies in `model`.
     pub fn open(model: &ModelSpec, out: &Path) -> Result<Self, CommandError> {
         let gateway = Gateway::new(PriceTable::shipped()?)?;
         let budget = Budget::default();
@@ -51,7 +52,7 @@ impl Asked {
         Ok(Self { name: model.name.clone(), key: json!(plain).to_string(), line })
     }
 
-    /// The requests made and their cost.
+    /// Summarizes the requests and their cost.
     pub fn bill(&self) -> String {
         let spent = self.line.meter().spent();
         let requests = match spent.steps {
@@ -69,7 +70,7 @@ impl Asked {
 }
 
 #[async_trait]
-impl Model for Asked {
+impl Model for CommandModel {
     fn name(&self) -> &str {
         &self.name
     }

@@ -1,4 +1,4 @@
-//! Assembles what planning and running use: back ends, scaffolds, and lines for people.
+//! Assembles the dependencies of planning and running: back ends, scaffolds and terminal messages.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,23 +53,23 @@ pub fn catalog() -> Result<Catalog, UserError> {
     Ok(Catalog::new(home::cache()?))
 }
 
-/// How a user of a command with `--sandbox` chooses another back end.
+/// Hint for choosing another back end, for commands with `--sandbox`.
 pub const SANDBOX_OPTION: &str = "use --sandbox docker";
-/// How a user of a command with `--set` does.
+/// The same hint for commands with `--set`.
 pub const SANDBOX_KEY: &str = "use --set sandbox.kind=docker";
 
-/// What planning uses of this machine and this program.
+/// Returns what planning needs to know about this machine and this program.
 pub fn world<'a>(cache: &'a Path, catalog: &'a Catalog) -> World<'a> {
     World { cache, scaffolds: catalog, script: &script, say: &say }
 }
 
-/// Prints what planning and running say.
+/// Prints a message from planning or running.
 pub fn say(line: String) {
     tell!("{line}");
 }
 
-/// Prints what is known before the first trial.
-pub fn hear(preflight: Preflight) {
+/// Prints a preflight result.
+pub fn print_preflight(preflight: Preflight) {
     let line = match preflight {
         Preflight::Note(line) => line,
         Preflight::Failed { model, fault } => {
@@ -80,12 +80,12 @@ pub fn hear(preflight: Preflight) {
     tell!("{}", wrapped(&format!("preflight: {line}")));
 }
 
-/// Why a scripted model's file cannot be read.
+/// Checks that the file of a scripted model can be read.
 pub fn script(file: &Path) -> Result<(), String> {
     Script::load(file).map(drop).map_err(|error| error.to_string())
 }
 
-/// Resolves a configuration: arms with their ids, every name looked up.
+/// Resolves a configuration: looks up every name and computes the arms' ids.
 pub fn resolve(file: ConfigFile, written: &Written) -> Result<RunConfig, UserError> {
     let catalog = catalog()?;
     let scaffold = |name: &str| catalog.named(name);
@@ -111,7 +111,7 @@ async fn backend_with(
     Ok(backend)
 }
 
-/// The back ends that some arms need: for their own sandboxes and for users' programs.
+/// Connects to the back ends that the arms need, for their own sandboxes and for users' programs.
 pub async fn backends(
     arms: &[Arm],
     cache: &Path,

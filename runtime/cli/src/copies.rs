@@ -12,11 +12,11 @@ use crate::error::{CommandError, UserError};
 
 /// Rejects runs whose trials would count twice: a run that is named twice, or a copy next to its
 /// original.
-pub fn refuse_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
+pub fn reject_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
     let mut places = BTreeSet::new();
     for run in runs {
         if !places.insert(run.canonicalize().unwrap_or_else(|_| run.clone())) {
-            let what = format!("{} is given twice", run.display());
+            let what = format!("{} is listed twice", run.display());
             return Err(UserError::new(what).hint("its trials would count twice").into());
         }
     }
@@ -44,8 +44,8 @@ pub fn refuse_copies(runs: &[PathBuf]) -> Result<(), CommandError> {
         if let Some(original) = original {
             let (copy, original) = (path.display(), original.display());
             let trials = plural(copies, "trial");
-            let what = format!("{copy} is a copy of {original}: both hold the same {trials}");
-            let hint = "give only one of the two; otherwise their trials would count twice";
+            let what = format!("{copy} is a copy of {original}: both contain the same {trials}");
+            let hint = "pass only one of the two; otherwise their trials would count twice";
             return Err(UserError::new(what).hint(hint).into());
         }
     }

@@ -15,21 +15,21 @@ use proctor_viewer::ViewError;
 
 /// The exit status of a finished run in which some trials have no verdict.
 pub const INCOMPLETE: u8 = 3;
-/// The status that a shell uses for an interrupted program.
+/// The exit status that shells use for an interrupted program.
 pub const INTERRUPTED: u8 = 130;
 
 /// An error that ends a command, with its exit status.
 #[derive(Debug)]
 pub enum CommandError {
-    /// A usage error: names the key or file, and has a hint. Exit status 2.
+    /// A usage error. It names the key or file and has a hint. Exit status 2.
     User(UserError),
     /// Anything else. Exit status 1.
     Other(anyhow::Error),
 }
 
 impl CommandError {
-    /// An error of a run directory that the user named. The record decides which errors the user
-    /// can fix by naming another directory; each message has the hint.
+    /// Converts an error about a run directory that the user named. Errors that the user can fix by
+    /// naming another directory are usage errors; their messages have the hint.
     pub fn of_run(error: RecordError) -> Self {
         match error {
             RecordError::NotARun { .. }

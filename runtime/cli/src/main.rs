@@ -1,6 +1,6 @@
 //! `proctor`: the command line. It only parses arguments, assembles the parts and prints.
 
-// First, because the following modules use its macro.
+// This module comes first because the following modules use its macro.
 #[macro_use]
 mod print;
 
@@ -28,15 +28,15 @@ use crate::{
     args::{Cli, Command},
     error::{CommandError, UserError},
     mask::Mask,
-    progress::How,
+    progress::ProgressFormat,
 };
 
-/// Serves about a quarter more streams at once than glibc's allocator does.
+/// With mimalloc, the gateway serves about a quarter more streams than with glibc's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long a thread may finish its work (mostly removing a directory) at exit.
-const LAST_WORK: Duration = Duration::from_secs(5);
+/// How long threads may take to finish their work at exit, mostly removing directories.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let cli = match Cli::from_arg_matches(&args::command().get_matches()) {
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     // The default filter silences async-openai, which logs whole bodies when it cannot parse one.
     let filter = EnvFilter::try_from_env("PROCTOR_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    progress::choose(if cli.quiet { How::None } else { cli.progress });
+    progress::choose(if cli.quiet { ProgressFormat::None } else { cli.progress });
     open_files::raise();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -56,11 +56,11 @@ fn main() -> ExitCode {
         }
     };
     let done = runtime.block_on(dispatch(cli));
-    // Signals are no longer handled: a thread that waits for a file system must not block the
+    // Signals are no longer handled, so a thread that waits for a file system must not block the
     // process forever.
-    runtime.shutdown_timeout(LAST_WORK);
-    // The end of the runtime drops the sandboxes that are still open.
-    proctor_native::wait_for_dropped_sandboxes(LAST_WORK);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    // Shutting down the runtime drops the sandboxes that are still open.
+    proctor_native::wait_for_dropped_sandboxes(SHUTDOWN_TIMEOUT);
     match done {
         Ok(code) => code,
         Err(error) => {
@@ -101,7 +101,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::View { runs, files: Some(out), mask, .. } => {
             commands::view_as_files(&runs, &out, &Mask::of(&mask)?)
         }
-        Command::View { mask, .. } if mask.is_asked() => {
+        Command::View { mask, .. } if mask.is_requested() => {
             Err(UserError::new("only pages that are written as files can be masked")
                 .hint("add --static DIR, or remove --mask and --mask-words")
                 .into())

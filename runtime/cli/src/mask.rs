@@ -19,16 +19,16 @@ use crate::{args::MaskArgs, error::UserError};
 static TABLE: ShippedTable<Table> =
     ShippedTable::new("secrets.toml", include_str!("../../../configs/secrets.toml"));
 
-/// What may precede a secret: the start, a non-word character, or an escape that ends in a letter
+/// Matches what may precede a secret: the start, a non-word character, or an escape that ends in a letter
 /// or digit.
 const BEFORE: &str =
     r"(?:^|[^A-Za-z0-9_]|\\[nrtbf0]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}|\[[0-9;]{0,12}m)";
 /// The label of a listed word.
-const LISTED: &str = "listed word";
-/// A shorter word would be masked within others.
-const SHORTEST: usize = 4;
+const LISTED_WORD: &str = "listed word";
+/// Minimum length of a listed word. Shorter words would match inside others.
+const MIN_WORD_LENGTH: usize = 4;
 /// Size limit of a compiled expression in bytes: a word list may be long.
-const SIZE: usize = 64 << 20;
+const REGEX_SIZE_LIMIT: usize = 64 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,29 +56,29 @@ struct Kind {
     letters: usize,
 }
 
-/// What to mask, and what was masked.
+/// The secrets to mask, and counts of those that were masked.
 #[derive(Debug)]
 pub struct Mask {
     kinds: Vec<Kind>,
-    /// The expressions of all kinds, to skip texts without any.
+    /// The expressions of all kinds, used to skip texts without secrets.
     any: RegexSet,
-    /// By file and kind.
+    /// Counts by file and kind.
     masked: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
     is_on: bool,
 }
 
 impl Mask {
-    /// What the arguments ask for. By default, nothing is masked.
+    /// Builds the mask that the arguments request. By default, nothing is masked.
     ///
     /// # Errors
     /// The word list cannot be read.
     pub fn of(args: &MaskArgs) -> Result<Self, UserError> {
         let mut rows: Vec<(String, String, usize, usize)> = Vec::new();
-        // First, because these are the user's own.
+        // Listed words come first, because they are the user's own.
         if let Some(file) = &args.mask_words {
-            rows.push((LISTED.to_owned(), listed(file)?, 0, 0));
+            rows.push((LISTED_WORD.to_owned(), listed(file)?, 0, 0));
         }
-        if args.is_asked() {
+        if args.is_requested() {
             for Row { name, pattern, digits, letters } in &TABLE.get().map_err(UserError::new)?.kind
             {
                 let pattern = format!("{BEFORE}(?P<all>{pattern})");
@@ -90,21 +90,23 @@ impl Mask {
                 .hint("use fewer words")
         };
         let patterns = rows.iter().map(|(_, pattern, ..)| pattern);
-        let any = RegexSetBuilder::new(patterns).unicode(false).size_limit(SIZE).build();
+        let any =
+            RegexSetBuilder::new(patterns).unicode(false).size_limit(REGEX_SIZE_LIMIT).build();
         let any = any.map_err(wrong)?;
         let mut kinds = Vec::new();
         for (name, pattern, digits, letters) in rows {
-            let regex = RegexBuilder::new(&pattern).unicode(false).size_limit(SIZE).build();
+            let regex =
+                RegexBuilder::new(&pattern).unicode(false).size_limit(REGEX_SIZE_LIMIT).build();
             kinds.push(Kind { name, regex: regex.map_err(wrong)?, digits, letters });
         }
-        Ok(Self { kinds, any, masked: Mutex::default(), is_on: args.is_asked() })
+        Ok(Self { kinds, any, masked: Mutex::default(), is_on: args.is_requested() })
     }
 
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// The text of a file without secrets. `file` is its name in the list of masked values.
+    /// Returns the text of a file without secrets. `file` is its name in the list of masked values.
     pub fn bytes<'a>(&self, file: &Path, text: &'a [u8]) -> Cow<'a, [u8]> {
         let mut out = Cow::Borrowed(text);
         for index in self.any.matches(text) {
@@ -123,7 +125,7 @@ impl Mask {
         String::from_utf8_lossy(&self.bytes(file, text.as_bytes())).into_owned()
     }
 
-    /// What was masked: an object of files, each with its kinds and their counts.
+    /// Returns what was masked: an object of files, each with its kinds and their counts.
     pub fn masked(&self) -> Value {
         let masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
         serde_json::to_value(&*masked).unwrap_or_default()
@@ -137,7 +139,7 @@ impl Mask {
         let masked = self.masked.lock().unwrap_or_else(PoisonError::into_inner);
         let count: usize = masked.values().flat_map(BTreeMap::values).sum();
         match count {
-            0 => tell!("masked nothing: no text looks like a secret"),
+            0 => tell!("nothing masked: no text looks like a secret"),
             _ => tell!("masked {} in {}", plural(count, "secret"), plural(masked.len(), "file")),
         }
         for (file, kinds) in masked.iter() {
@@ -149,7 +151,7 @@ impl Mask {
 }
 
 impl Kind {
-    /// The text without secrets of this kind, and the number of secrets. `None`: it has none.
+    /// Returns the text without secrets of this kind, and their number. `None` if there are none.
     fn mask(&self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
         let (mut out, mut kept, mut count) = (Vec::new(), 0, 0);
         for found in self.regex.captures_iter(text) {
@@ -172,8 +174,8 @@ impl Kind {
         count(u8::is_ascii_digit) >= self.digits && count(u8::is_ascii_alphabetic) >= self.letters
     }
 
-    /// The replacement of a secret. It keeps line breaks, the diff markers after them, and page
-    /// elements, so that the document stays valid.
+    /// Returns the replacement of a secret. It keeps line breaks, the diff markers after them, and
+    /// page elements, so that the document stays valid.
     fn instead(&self, secret: &[u8]) -> Vec<u8> {
         let mut out = format!("[masked: {}]", self.name).into_bytes();
         let mut rest = secret.iter().copied().peekable();
@@ -205,12 +207,12 @@ impl Kind {
     }
 }
 
-/// An expression that matches the words of a file, as written and as JSON and HTML escape them.
+/// Returns an expression that matches the words of a file, as written and as JSON and HTML escape them.
 fn listed(file: &Path) -> Result<String, UserError> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| {
         UserError::new(format!("cannot read {shown}: {error}"))
-            .hint("give a text file with one word per line")
+            .hint("pass a text file with one word per line")
     })?;
     let mut spelled = BTreeSet::new();
     for (index, line) in text.lines().enumerate() {
@@ -218,8 +220,9 @@ fn listed(file: &Path) -> Result<String, UserError> {
         if word.is_empty() {
             continue;
         }
-        if word.chars().count() < SHORTEST {
-            let what = format!("{shown}:{}: the word has fewer than {SHORTEST} letters", index + 1);
+        if word.chars().count() < MIN_WORD_LENGTH {
+            let what =
+                format!("{shown}:{}: the word has fewer than {MIN_WORD_LENGTH} letters", index + 1);
             return Err(UserError::new(what).hint("use a longer part of the text to mask"));
         }
         spelled.extend(spellings(word));
@@ -236,7 +239,7 @@ fn listed(file: &Path) -> Result<String, UserError> {
     Ok(words.join("|"))
 }
 
-/// A word as an expression of its bytes.
+/// Returns an expression that matches the bytes of a word.
 fn bytes_of(word: &str) -> String {
     let byte = |byte: u8| match byte {
         b if b.is_ascii_alphanumeric() => char::from(b).to_string(),
@@ -370,7 +373,7 @@ mod tests {
         let json = serde_json::json!({ "content": format!("x\n{head}\n{body}\n{end}\ny") });
         let out: Value = serde_json::from_str(&masked(&json.to_string())).unwrap();
         assert_eq!(out["content"], "x\n[masked: private key]\ny");
-        // The end was cut off.
+        // A key without its end marker.
         assert!(!masked(&format!("{head}\n{body}\n{body}")).contains("MIIE"));
         let page = format!(
             "<span class=\"add\">+{head}\n</span><span class=\"add\">+{body}\n</span><span class=\"add\">+{end}\n</span>"

@@ -14,17 +14,17 @@ pub fn result(text: &str) -> io::Result<()> {
     to(&mut io::stdout().lock(), text)
 }
 
-/// [`result`] for people: names and text from files and responses cannot control the terminal.
+/// Like [`result`], for people: names and text from files and responses cannot control the terminal.
 ///
 /// # Errors
-/// As `result`.
+/// The same as for [`result`].
 pub fn shown(text: &str) -> io::Result<()> {
     result(&visible(text))
 }
 
 /// Prints a line on standard error. It may quote a name from a file or an endpoint's message, so
-/// terminal control characters are escaped. Escaping at each quoting place was tried first, and
-/// places were forgotten.
+/// terminal control characters are escaped. Escaping at each call site was tried first, and some
+/// were missed.
 macro_rules! tell {
     ($($line:tt)*) => {
         ::std::eprintln!("{}", ::proctor_types::visible(&::std::format!($($line)*)))

@@ -1,4 +1,4 @@
-//! Ends the process if the runtime no longer can.
+//! Ends the process if the runtime is stuck.
 
 use std::{
     io, process,
@@ -16,10 +16,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How long sandboxes may take to close after the second interrupt. The next run removes leftovers.
-pub const CLOSING: Duration = Duration::from_secs(10);
+/// How long sandboxes may take to close after the second interrupt. The next run removes those that are left.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the process may take to end after that.
-const ENDING: Duration = Duration::from_secs(7);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// Handles the same interrupts as the run, on its own thread: if every worker of the runtime is
 /// stuck in a system call, the run receives none of them.
@@ -32,26 +32,26 @@ impl Watchdog {
     pub fn start(status: u8) -> Self {
         let dismissed = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&dismissed);
-        let work = move || match insisted() {
+        let work = move || match wait_until_overdue() {
             Ok(()) if seen.load(Ordering::Acquire) => {}
             Ok(()) => process::exit(status.into()),
-            Err(error) => tracing::warn!(%error, "interrupts are only heard by the run itself"),
+            Err(error) => tracing::warn!(%error, "only the run itself handles interrupts"),
         };
         if let Err(error) = thread::Builder::new().name("interrupts".to_owned()).spawn(work) {
-            tracing::warn!(%error, "interrupts are only heard by the run itself");
+            tracing::warn!(%error, "only the run itself handles interrupts");
         }
         Self { dismissed }
     }
 
-    /// The run ended by itself; the rest is short.
+    /// Stops the watchdog: the run ended by itself, and the rest is short.
     pub fn dismiss(self) {
         self.dismissed.store(true, Ordering::Release);
     }
 }
 
-/// Returns once the process should have ended: after the second Ctrl-C or the first SIGTERM, and
+/// Returns once the process should have ended: after the second Ctrl-C or the first SIGTERM, plus
 /// the time that the run has to close its sandboxes. Another Ctrl-C shortens that time.
-fn insisted() -> io::Result<()> {
+fn wait_until_overdue() -> io::Result<()> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut keys = signal(SignalKind::interrupt())?;
         let mut end = signal(SignalKind::terminate())?;
@@ -63,8 +63,8 @@ fn insisted() -> io::Result<()> {
             () = twice => {}
             _ = end.recv() => {}
         }
-        let _ = timeout(CLOSING, keys.recv()).await;
-        sleep(ENDING).await;
+        let _ = timeout(CLOSE_TIMEOUT, keys.recv()).await;
+        sleep(EXIT_TIMEOUT).await;
         Ok(())
     })
 }

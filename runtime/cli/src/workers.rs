@@ -14,14 +14,14 @@ use proctor_types::{RunRecord, SandboxKind, SandboxSpec, plural};
 
 use crate::error::{CommandError, UserError};
 
-/// An engine's error, for the user.
-pub fn user(error: EngineError) -> UserError {
+/// Converts an engine's error to a user error.
+pub fn user_error(error: EngineError) -> UserError {
     UserError { what: error.what, hint: error.hint }
 }
 
-/// Rejects running trials on this machine if an engine's workers run them.
+/// Rejects running trials on this machine if an engine's workers already run them.
 pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
-    let submissions = Submissions::of(run).map_err(user)?;
+    let submissions = Submissions::of(run).map_err(user_error)?;
     let Some(last) = submissions.open().last() else { return Ok(()) };
     let what = format!("{}: {} is running the trials of this run", run.display(), last.engine);
     let hint = format!(
@@ -32,10 +32,10 @@ pub fn expect_no_engine(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint(hint).into())
 }
 
-/// Rejects working next to workers of another version.
+/// Rejects working next to workers of another version of Proctor.
 pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
-    // All live workers have one version: each of them came by here.
+    // All live workers have the same version, because each of them passed this check.
     let any = proctor_cluster::any_live(run, None).map_err(unwritable)?;
     let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(
@@ -45,30 +45,30 @@ pub fn expect_this_version(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint("use the same version on all machines of a run").into())
 }
 
-/// The moment at which a process with this much time left must have ended.
+/// Returns the time by which a process with this much time left must end.
 pub fn until(left: Duration) -> Result<Until, CommandError> {
-    let table = table().map_err(user)?;
+    let table = table().map_err(user_error)?;
     let overhead = Duration::from_secs(table.overhead_seconds);
     let at = Instant::now().checked_add(left);
     let at = at.ok_or_else(|| UserError::new("--time-left: too long").hint("use UNLIMITED"))?;
     Ok(Until { at, overhead })
 }
 
-/// Memory of a worker itself, beside its sandboxes.
-const OWN_MB: u64 = 256;
+/// Memory of the worker process itself, without its sandboxes.
+const WORKER_MB: u64 = 256;
 
-/// Trials that a worker runs at once: as many of the largest sandboxes as its job's CPUs and memory hold, and no more
-/// than the run's `jobs`.
+/// Returns how many trials a worker runs in parallel: as many of the largest sandboxes as fit into
+/// its job's CPUs and memory, and at most the run's `jobs`.
 ///
 /// # Errors
-/// The job's memory does not hold one sandbox. The kernel would end what the sandbox's own limit allows, and that would
-/// count against the model.
+/// The job's memory is too small for one sandbox. The kernel would kill processes that the
+/// sandbox's own limit allows, and that would count against the model.
 pub fn jobs(record: &RunRecord) -> Result<usize, UserError> {
     let here = Machine::here();
     // Not every site binds a job to its CPUs.
     let of_job = std::env::var("SLURM_CPUS_ON_NODE").ok().and_then(|cpus| cpus.parse().ok());
     let cpus = of_job.map_or(here.cpus, |cpus: f64| here.cpus.min(cpus));
-    let memory_mb = here.memory_mb.saturating_sub(OWN_MB);
+    let memory_mb = here.memory_mb.saturating_sub(WORKER_MB);
     let wanted = sandboxes(record);
     if let Some(limit) = Machine::memory_limit_mb() {
         expect_memory(limit, &wanted)?;
@@ -80,7 +80,7 @@ pub fn jobs(record: &RunRecord) -> Result<usize, UserError> {
     Ok(jobs)
 }
 
-/// The limits of all sandboxes of a run.
+/// Returns the limits of all sandboxes of a run.
 fn sandboxes(record: &RunRecord) -> Vec<SandboxSpec> {
     let tasks = &record.tasks;
     let all =
@@ -92,12 +92,12 @@ fn expect_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError>
     // Containers belong to the Docker daemon's control groups.
     let native = wanted.iter().filter(|sandbox| sandbox.kind == SandboxKind::Native);
     let Some(most) = native.map(|sandbox| sandbox.memory_mb).max() else { return Ok(()) };
-    let needed = most.saturating_add(OWN_MB);
+    let needed = most.saturating_add(WORKER_MB);
     if needed <= limit_mb {
         return Ok(());
     }
     let what = format!(
-        "this job has {limit_mb} MiB of memory, but one sandbox may use {most} MiB, and the worker {OWN_MB} MiB"
+        "this job has {limit_mb} MiB of memory, but one sandbox may use {most} MiB, and the worker {WORKER_MB} MiB"
     );
     let hint = format!(
         "submit with --engine-set mem={needed}M or more, or plan the run with a smaller sandbox.memory_mb"
@@ -105,12 +105,12 @@ fn expect_memory(limit_mb: u64, wanted: &[SandboxSpec]) -> Result<(), UserError>
     Err(UserError::new(what).hint(hint))
 }
 
-/// The command that adds workers to a run.
+/// Returns the command that adds workers to a run.
 pub fn submit_again(run: &Path, engine: &str) -> String {
     format!("proctor submit {} --engine {engine} --workers N", run.display())
 }
 
-/// The command that continues a run: by its engine if one ran trials of it.
+/// Returns the command that continues a run: through its engine if an engine ran trials of it.
 pub fn continuation(run: &Path) -> String {
     let submissions = Submissions::of(run).map(|found| found.all).unwrap_or_default();
     match submissions.last() {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expect_memory_rejects_a_job_that_holds_no_sandbox_and_names_what_it_needs() {
+    fn expect_memory_rejects_jobs_too_small_for_one_sandbox() {
         let sandbox = |kind, memory_mb| SandboxSpec { kind, memory_mb, ..SandboxSpec::default() };
         let native = sandbox(SandboxKind::Native, 2048);
         assert!(expect_memory(4000, std::slice::from_ref(&native)).is_ok());

@@ -1,4 +1,4 @@
-//! Whether two sets of tasks rank the arms alike: level 1 and 2, lite and full, two splits.
+//! Compares how two sets of tasks rank the arms: level 1 and 2, lite and full, two splits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Report, TaskFacts, TrialResult, build::round};
 
-/// The name that collections and benchmarks give the smaller set.
+/// The name of the smaller set in collections and benchmarks.
 const LITE: &str = "lite";
 
-/// With fewer arms a ranking says nothing.
-const FEWEST_ARMS: usize = 3;
+/// Minimum number of arms for a ranking to be meaningful.
+const MIN_ARMS: usize = 3;
 
-/// How far two sets of tasks agree on the order of the arms, ranked by the share of tasks that each
-/// arm resolves.
+/// How well two sets of tasks agree on the order of the arms. Arms are ranked by the share of tasks
+/// that they resolve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankAgreement {
     /// `level`, `category` or `split`.
@@ -28,18 +28,19 @@ pub struct RankAgreement {
     pub arms: u64,
     /// Kendall's tau-b.
     pub tau: f64,
-    /// 95 %, from the bootstrap over tasks.
+    /// 95 % interval, from the bootstrap over tasks.
     pub interval: Option<[f64; 2]>,
 }
 
-/// A task that all arms have attempted, and the mean of each arm.
+/// A task that all arms have attempted, and each arm's mean.
 type Row<'a> = (&'a TaskFacts, Vec<f64>);
 
-/// Controls are not ranked. Empty while a verdict is missing, and with fewer than three arms.
+/// Computes the agreements. Controls are not ranked. Empty while a verdict is missing, and with
+/// fewer than three arms.
 pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
     let trials: Vec<&TrialResult> = inputs.iter().filter(|trial| !trial.control).collect();
     let arms: BTreeSet<&ArmId> = trials.iter().map(|trial| &trial.arm).collect();
-    if arms.len() < FEWEST_ARMS || trials.iter().any(|trial| trial.verdict.is_none()) {
+    if arms.len() < MIN_ARMS || trials.iter().any(|trial| trial.verdict.is_none()) {
         return Vec::new();
     }
     let rows = rows(&trials, &arms);
@@ -82,7 +83,7 @@ pub(crate) fn agreements(inputs: &[TrialResult]) -> Vec<RankAgreement> {
 
 fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>> {
     type Sums<'s> = BTreeMap<&'s ArmId, (f64, f64)>;
-    // With `report RUN-LITE RUN-FULL`, a task of two splits was attempted in each.
+    // With `report RUN-LITE RUN-FULL`, a task that is in two splits was attempted in each of them.
     type Name<'s> = (Option<&'s str>, &'s TaskId);
     let mut tasks: BTreeMap<Name<'_>, (&TaskFacts, Sums<'_>)> = BTreeMap::new();
     for trial in trials {
@@ -99,7 +100,7 @@ fn rows<'a>(trials: &[&'a TrialResult], arms: &BTreeSet<&ArmId>) -> Vec<Row<'a>>
         .collect()
 }
 
-/// A sentence for each pair of sets.
+/// Returns a sentence for each pair of sets.
 pub(crate) fn sentences(report: &Report) -> Vec<String> {
     let sentence = |one: &RankAgreement| {
         let interval = one

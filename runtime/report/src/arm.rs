@@ -1,4 +1,4 @@
-//! One arm's numbers.
+//! The numbers of one arm.
 
 use std::collections::BTreeMap;
 
@@ -19,23 +19,24 @@ use crate::{
     spread::{intervals, pass_at_k, pass_hat_k, reasons, variance},
 };
 
-/// Rates are over all planned trials. Means are over the trials that did not end by a fault or a
-/// shared limit, since such an end says nothing about the arm; totals are over all ended trials.
-/// Both only use the attempts that count; `paid` covers all attempts.
+/// The report of one arm. Rates are over all planned trials. Means are over the trials that did not
+/// end by a fault or a shared limit, because such an ending is not caused by the arm. Totals are
+/// over all ended trials. Means and totals only include the attempts that count; `paid` includes
+/// all attempts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmReport {
     pub arm: ArmId,
     pub name: String,
-    /// Where its trials start, if not at the task's own start.
+    /// Where the trials of a forked arm start. Absent if they start at the task's own start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
     /// Whether the arm is a control.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// The scaffold. Absent, like the next three fields, in reports that only see the trials.
+    /// The scaffold. Absent, like the next three fields, in reports built from trials alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaffold: Option<String>,
-    /// What the endpoint calls the model.
+    /// The model's name at the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The limits of each trial.
@@ -62,17 +63,17 @@ pub struct ArmReport {
     /// `resolved_clean / trials`.
     #[serde(default)]
     pub resolved_rate_clean: f64,
-    /// Without the tasks that a quality file marks, if one was given.
+    /// The score without the tasks that a quality file marks. Absent without a quality file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmarked: Option<Unmarked>,
     /// The mean over all trials of the share of F2P tests passed; a missing verdict counts as 0.
     pub passed_rate: f64,
     /// The range that `passed_rate` can still reach.
     pub passed_bounds: Bounds,
-    /// 95 %, clustered by task; a missing verdict widens them (`docs/statistics.md`).
+    /// 95 % intervals, clustered by task. Missing verdicts widen them (`docs/statistics.md`).
     #[serde(default)]
     pub intervals: Intervals,
-    /// Patches that were not empty and applied.
+    /// Trials whose patch was not empty and could be applied.
     #[serde(default)]
     pub applied: u64,
     /// `applied / trials`.
@@ -80,21 +81,21 @@ pub struct ArmReport {
     pub applied_rate: f64,
     #[serde(default)]
     pub empty_patches: u64,
-    /// The unbiased estimate for each k up to the number of attempts; absent with one attempt, and
-    /// while a verdict is missing.
+    /// Unbiased estimates of pass@k for each k up to the number of attempts. Absent with one
+    /// attempt, and while a verdict is missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_at_k: BTreeMap<u32, f64>,
-    /// The probability that all of k attempts resolve a task, estimated in the same way.
+    /// The probability that all of k attempts resolve a task. Estimated in the same way.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_hat_k: BTreeMap<u32, f64>,
-    /// The variance of one trial's outcome; absent if no task has several graded attempts.
+    /// The variance of one trial's outcome. Absent if no task has several graded attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance: Option<VarianceReport>,
-    /// By `level`, `repo`, `category`, `benchmark`, `shared_repositories`, `split`, `cutoff`,
-    /// `functions_added` and `attempt`, as far as these distinguish trials.
+    /// Numbers by `level`, `repo`, `category`, `benchmark`, `shared_repositories`, `split`,
+    /// `cutoff`, `functions_added` and `attempt`, if these distinguish trials.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, BTreeMap<String, GroupReport>>,
-    /// For a single-response arm.
+    /// The numbers of a single-response arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_shot: Option<SingleShotReport>,
     pub infrastructure_faults: u64,
@@ -102,73 +103,74 @@ pub struct ArmReport {
     pub unfinished: u64,
     pub steps: Steps,
     pub tokens: Tokens,
-    /// Some of the token counts are local, not the endpoint's.
+    /// Some token counts were computed locally, not reported by the endpoint.
     pub usage_estimated: bool,
-    /// US dollars over all trials, for the attempts that count.
+    /// Total cost in US dollars of the attempts that count.
     pub cost_usd: f64,
-    /// Whether every response has a price. If false, `cost_usd` only covers those that have one.
+    /// Whether every response has a price. If false, `cost_usd` only includes the responses that have one.
     #[serde(default)]
     pub cost_known: bool,
     /// Everything that was billed, including earlier attempts and responses after the limit.
     #[serde(default)]
     pub paid: Paid,
-    /// `paid` divided by the resolved trials. Absent if there is none of either.
+    /// `paid` divided by the number of resolved trials. Absent if either is zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_resolved: Option<PerResolved>,
     #[serde(default)]
     pub earlier_tries: EarlierReport,
     pub wall_seconds: Seconds,
-    /// Spent waiting for the endpoint; not working time.
+    /// Time spent waiting for the endpoint. This is not working time.
     #[serde(default)]
     pub waited_seconds: Seconds,
     #[serde(default)]
     pub tool_seconds: Seconds,
-    /// Over all trials, like the next field.
+    /// Totals over all trials. The same applies to `grace`.
     #[serde(default)]
     pub side: Side,
     #[serde(default)]
     pub grace: Grace,
-    /// Absent if a trial's record does not count them.
+    /// Absent if the tool calls of some trial are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<ToolCalls>,
-    /// Over all trials that the means use; absent if they have no steps.
+    /// Averages over the steps of all trials that the means include. Absent if there are no steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_step: Option<PerStep>,
     /// Tool calls with unparsable arguments, over all trials.
     pub malformed_calls: u64,
-    /// Trials with a response that was larger than the amount reserved for its request. Limits on
+    /// Trials with a response that used more than the amount reserved for its request. Limits on
     /// tokens and cost may have been exceeded by more than the last response.
     #[serde(default)]
     pub outgrown: u64,
-    /// Verdicts by integrity.
+    /// Number of verdicts by integrity.
     pub integrity: IntegrityCounts,
-    /// Suspect or worse verdicts by class of evidence; one verdict may count in several classes.
+    /// Number of suspect or contaminated verdicts by class of evidence. One verdict may count in
+    /// several classes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evidence_classes: BTreeMap<EvidenceClass, u64>,
-    /// Trials by label (`proctor label`).
+    /// Number of trials by label (`proctor label`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, u64>,
-    /// Trials by the name of their outcome.
+    /// Number of trials by the name of their outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// The share of trials that one of their own limits ended, by kind.
+    /// The share of trials that ended at one of their own limits, by kind of limit.
     #[serde(default)]
     pub limit_bound: BTreeMap<String, f64>,
-    /// The effect of limits and waits on its trials. Absent if no sandbox was measured.
+    /// The effect of limits and waits on the trials. Absent if no sandbox was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseReport>,
-    /// Trials that did not resolve their task, by reason.
+    /// Number of trials that did not resolve their task, by reason.
     #[serde(default)]
     pub reasons: BTreeMap<Reason, u64>,
-    /// Failed tests of trials that did not resolve their task, by exception class.
+    /// Failed tests of the trials that did not resolve their task, by exception class.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, ExceptionCount>,
-    /// Responses by who gave them: model, provider and server configuration as the endpoint names
-    /// them. Absent if no response names any.
+    /// Number of responses by responder: model, provider and server configuration, as reported by the
+    /// endpoint. Absent if no response reports any.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub responders: Responders,
 }
 
-/// How often one class of exceptions made tests fail.
+/// How many tests and trials failed with one class of exception.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExceptionCount {
     /// Failed tests.
@@ -196,13 +198,13 @@ pub struct ToolCalls {
     pub max: u64,
 }
 
-/// Averages for one step: sums divided by the number of steps.
+/// Averages per step: sums divided by the number of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PerStep {
     /// Tokens.
     pub input: f64,
     pub output: f64,
-    /// Absent if a trial's record does not count them.
+    /// Absent if the tool calls of some trial are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<f64>,
 }
@@ -212,16 +214,15 @@ pub struct Tokens {
     pub input: Count,
     pub output: Count,
     pub cached: Count,
-    /// Input that no cache served.
+    /// Input tokens that were not read from a cache.
     #[serde(default)]
     pub uncached_input: Count,
-    /// Totals of the five disjoint classes; null if no endpoint distinguishes the class.
+    /// Totals of the five disjoint classes. Null if no endpoint reports the class.
     #[serde(default)]
     pub classes: TokenClasses,
 }
 
-/// Requests beside the main conversation. Their tokens and cost are included in the arm's own
-/// counts.
+/// Requests besides the main conversation. Their tokens and cost are included in the arm's own counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     pub requests: u64,
@@ -405,7 +406,7 @@ impl ArmReport {
 }
 
 impl ArmReport {
-    /// Adds what the plan says about the arm.
+    /// Adds information about the arm from the plan.
     pub fn describe(&mut self, arm: &Arm) {
         let mut factors = arm.factors();
         if let Some(prompts) = factors.get_mut("prompts") {
@@ -419,26 +420,26 @@ impl ArmReport {
         self.factors = Some(factors);
     }
 
-    /// Whether the durations of its trials are known. They are not for predictions, some imports,
-    /// and trials that are still running.
+    /// Whether the durations of the trials are known. They are unknown for predictions, some
+    /// imports, and trials that are still running.
     pub fn is_timed(&self) -> bool {
         self.wall_seconds.total > 0.0
     }
 
-    /// Whether its trials had steps, or are known to have had none.
+    /// Whether the trials had steps, or are known to have had none.
     pub fn has_steps(&self) -> bool {
         self.steps.max > 0 || self.is_timed()
     }
 
-    /// Whether its tokens are known. Every response has tokens, so a count of zero means that they
-    /// were not counted.
+    /// Whether the token counts are known. Every response has tokens, so a count of zero means that
+    /// they were not recorded.
     pub fn has_tokens(&self) -> bool {
         self.tokens.input.total + self.tokens.output.total > 0
             || (self.steps.max == 0 && self.is_timed())
     }
 }
 
-/// Who gave the responses of some trials.
+/// Counts the responses of some trials by responder.
 pub(crate) fn responders(trials: &[&TrialResult]) -> Responders {
     let mut all = Responders::default();
     for outcome in trials.iter().filter_map(|trial| trial.outcome.as_ref()) {
@@ -447,7 +448,8 @@ pub(crate) fn responders(trials: &[&TrialResult]) -> Responders {
     all
 }
 
-/// The number for each trial; `None` if one of them is not counted, and if there are no trials.
+/// Returns the number of tool calls in each trial. `None` if any trial's calls were not counted or
+/// there are no trials.
 fn tool_calls(outcomes: &[&Outcome]) -> Option<Vec<u64>> {
     let all: Option<Vec<u64>> = outcomes.iter().map(|outcome| outcome.tool_calls).collect();
     all.filter(|all| !all.is_empty())

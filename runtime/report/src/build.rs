@@ -7,37 +7,36 @@ use crate::{ArmReport, RankAgreement, SingleShot, TaskFacts, TaskReport, agreeme
 
 pub const REPORT_SCHEMA: u32 = 1;
 
-/// One planned trial, with what has been recorded of it so far.
+/// One planned trial, with what has been recorded so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialResult {
     pub arm: ArmId,
     pub arm_name: String,
-    /// Its arm is a control: it is compared with other arms, but is not itself under study.
+    /// Whether the arm is a control. Controls are compared with other arms, but are not under study themselves.
     pub control: bool,
     pub task: TaskId,
     /// Counted from 1.
     pub attempt: u32,
-    /// Absent if it has not ended.
+    /// `None` if the trial has not ended.
     pub outcome: Option<Outcome>,
     /// The cost of the attempts that do not count.
     pub earlier: EarlierTries,
-    /// Absent if it is not graded, or could not be.
+    /// `None` if the trial was not graded or could not be graded.
     pub verdict: Option<Verdict>,
-    /// Nobody has asked for a verdict: an import is only graded on request.
+    /// No verdict was requested: imports are only graded on request.
     pub unasked: bool,
-    /// Absent if no patch was collected.
+    /// `None` if no patch was collected.
     pub patch_bytes: Option<u64>,
-    /// Files that differ from what was recorded, as sentences that name the place and what can be
-    /// done.
+    /// Files that differ from the record. Each sentence names the file and a remedy.
     pub damage: Vec<String>,
-    /// For a single-response trial.
+    /// Details of a single-response trial.
     pub single: Option<SingleShot>,
     pub facts: TaskFacts,
 }
 
 impl TrialResult {
-    /// There was a patch, and grading could apply it. An empty patch counts as not applied, as in
-    /// the benchmarks.
+    /// Whether the patch was not empty and could be applied. An empty patch counts as not applied,
+    /// as in the benchmarks.
     pub fn applied(&self) -> bool {
         let rejected = |verdict: &Verdict| {
             verdict.evidence.iter().any(|evidence| evidence.kind == PATCH_REJECTED)
@@ -51,15 +50,15 @@ impl TrialResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema_version: u32,
-    /// In the order of the plan.
+    /// Arms in plan order.
     pub arms: Vec<ArmReport>,
-    /// One per trial, in the order of the plan.
+    /// One entry per trial, in plan order.
     pub tasks: Vec<TaskReport>,
-    /// Whether sets of tasks rank the arms alike; empty if there are no two sets, and while a
+    /// How well sets of tasks agree on the ranking of the arms. Empty without two sets, and while a
     /// verdict is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_agreement: Vec<RankAgreement>,
-    /// What a reader needs to know besides the numbers: sentences, shown below the tables.
+    /// What readers must know besides the numbers: sentences, shown below the tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -70,13 +69,13 @@ impl Report {
         self.arms.iter().all(|arm| arm.complete)
     }
 
-    /// The arms under study: those that are no controls, or all arms if there are only controls.
+    /// Returns the arms under study: the arms that are not controls, or all arms if there are only controls.
     pub fn study(&self) -> Vec<&ArmReport> {
         let study: Vec<&ArmReport> = self.arms.iter().filter(|arm| !arm.control).collect();
         if study.is_empty() { self.arms.iter().collect() } else { study }
     }
 
-    /// The controls, if other arms are under study.
+    /// Returns the controls, if other arms are under study.
     pub fn controls(&self) -> Vec<&ArmReport> {
         let study = self.study();
         let is_apart = |arm: &&ArmReport| study.iter().all(|other| other.arm != arm.arm);
@@ -84,8 +83,8 @@ impl Report {
     }
 }
 
-/// Reports on all trials of a plan, including those that have not ended. Arms are identified by id;
-/// if an id has several names, the first is shown.
+/// Builds the report of all trials of a plan, including those that have not ended. Arms are
+/// identified by id. If an id has several names, the first is shown.
 pub fn build(inputs: Vec<TrialResult>) -> Report {
     let mut ids: Vec<&ArmId> = Vec::new();
     for trial in &inputs {
@@ -105,8 +104,8 @@ pub fn build(inputs: Vec<TrialResult>) -> Report {
     Report { schema_version: REPORT_SCHEMA, arms, tasks, rank_agreement, remarks: Vec::new() }
 }
 
-/// Four decimals; more would only be noise in a diff of two reports.
+/// Rounds to four decimals. More would only be noise in a diff of two reports.
 pub(crate) fn round(value: f64) -> f64 {
-    // Plus zero: the sum of no floats is -0.0, which no report should show.
+    // Adding zero turns -0.0, the sum of no floats, into 0.
     (value * 1e4).round() / 1e4 + 0.0
 }

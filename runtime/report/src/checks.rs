@@ -1,20 +1,20 @@
-//! Whether a result is sound, as a short list.
+//! A short list of checks that show whether a result is sound.
 
 use proctor_types::plural;
 
 use crate::{ArmReport, Report, limits, notes::unverified_reasons, text::percent};
 
-/// The scaffolds that must resolve all tasks, and none.
+/// The scaffolds that must resolve every task and no task.
 const GOLD: &str = "gold";
 const NOOP: &str = "noop";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckLevel {
-    /// As it should be.
+    /// As expected.
     Good,
-    /// Something to know.
+    /// Worth knowing.
     Note,
-    /// Something that may change what the numbers mean.
+    /// May change the meaning of the numbers.
     Warning,
 }
 
@@ -22,11 +22,11 @@ pub enum CheckLevel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     pub level: CheckLevel,
-    /// Without a full stop.
+    /// The text, without a full stop.
     pub text: String,
 }
 
-/// Verdicts, integrity, controls, limits, faults, interruptions and attempts, one line each.
+/// Returns one line each for verdicts, integrity, controls, limits, faults, interruptions and attempts.
 pub fn checks(report: &Report) -> Vec<Check> {
     let mut all = vec![verdicts(report), integrity(report), controls(report), bound(report)];
     let faults: u64 = report.arms.iter().map(|arm| arm.infrastructure_faults).sum();
@@ -94,7 +94,7 @@ fn integrity(report: &Report) -> Check {
     good("No verdict is suspect".to_owned())
 }
 
-/// The reference solution must resolve every task, and no change must resolve none.
+/// Gold must resolve every task, and noop must resolve none.
 fn controls(report: &Report) -> Check {
     let is = |arm: &&ArmReport, name: &str| arm.scaffold.as_deref().unwrap_or(&arm.name) == name;
     let judged: Vec<&ArmReport> =

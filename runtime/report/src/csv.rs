@@ -6,7 +6,7 @@ use proctor_types::visible_line;
 
 use crate::{Cell, Report, TRIALS, TrialRow};
 
-/// One row per trial, in the order of the plan: the table `trials`. Unknown values are empty.
+/// Formats the table `trials`: one row per trial, in plan order. Unknown values are empty.
 pub fn csv(report: &Report) -> String {
     let names: Vec<&str> = TRIALS.iter().map(|column| column.info.name).collect();
     let mut out = format!("{}\n", names.join(","));
@@ -17,14 +17,13 @@ pub fn csv(report: &Report) -> String {
     out
 }
 
-/// One row of any table, with its newline.
+/// Formats one row of any table, including its newline.
 pub fn csv_line(cells: &[Cell]) -> String {
     let fields: Vec<String> = cells.iter().map(value).collect();
     format!("{}\n", fields.join(","))
 }
 
-/// One row per group of an arm, like FEA-Bench's tables by kind of repository and by added
-/// functions.
+/// Formats one row per group of an arm, like FEA-Bench's tables by kind of repository and by added functions.
 pub fn groups_csv(report: &Report) -> String {
     let mut out = String::from(
         "arm,arm_name,kind,group,tasks,trials,graded,resolved,resolved_rate,passed_rate,applied_rate\n",
@@ -65,8 +64,8 @@ fn value(cell: &Cell) -> String {
     }
 }
 
-/// A CSV field on one line. Text that begins like a formula is escaped because a spreadsheet would
-/// run it.
+/// Formats a CSV field on one line. Text that begins like a formula is escaped, because a
+/// spreadsheet would evaluate it.
 pub(crate) fn field(text: &str) -> String {
     let text = visible_line(text);
     let safe =

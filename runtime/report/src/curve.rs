@@ -1,4 +1,4 @@
-//! Results as a function of the budget: what a smaller limit would have yielded.
+//! Results as a function of the budget: what smaller limits would have yielded.
 
 use std::fmt::Write as _;
 
@@ -20,19 +20,18 @@ pub const CURVE_SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     pub schema_version: u32,
-    /// Arms in the order of the plan, each by ascending budget.
+    /// Points by arm in plan order, then by ascending budget.
     pub points: Vec<Point>,
-    /// With `--every`: one per trial, in the order of the plan.
+    /// With `--every`: one entry per trial, in plan order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub first_resolved: Vec<FirstResolved>,
-    /// With `--check`: one per arm with a model.
+    /// With `--check`: one entry per arm with a model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CurveCheck>,
     pub cost: Cost,
 }
 
-/// The first attempts at tasks that were really run with the smaller limit, compared with the
-/// curve.
+/// Real first attempts with the smaller limit, compared with the curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurveCheck {
     pub arm: ArmId,
@@ -40,21 +39,21 @@ pub struct CurveCheck {
     pub budget: String,
     #[serde(serialize_with = "plain")]
     pub at: f64,
-    /// Tasks with a verdict both ways.
+    /// Tasks with a verdict both on the curve and in the real run.
     pub tasks: u64,
     pub curve_resolved: u64,
     pub real_resolved: u64,
-    /// Tasks that only one of them resolves.
+    /// Tasks that only the curve or only the real run resolves.
     pub curve_only: u64,
     pub real_only: u64,
-    /// (curve - real) / tasks; null without tasks.
+    /// (curve - real) / tasks. Null without tasks.
     pub gap: Option<f64>,
-    /// Of the gap, 95 %.
+    /// 95 % interval of the gap.
     pub interval: Option<[f64; 2]>,
 }
 
 impl CurveCheck {
-    /// Takes the two verdicts of each task, that of the curve first.
+    /// Compares the two verdicts of each task. The curve's verdict comes first.
     pub fn of(
         (arm, name): (&ArmId, &str),
         (budget, at): (&str, f64),
@@ -81,7 +80,7 @@ impl CurveCheck {
     }
 }
 
-/// One arm at one budget.
+/// The result of one arm at one budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     pub arm: ArmId,
@@ -92,21 +91,21 @@ pub struct Point {
     pub at: f64,
     /// Planned trials.
     pub trials: u64,
-    /// Trials with a verdict at this budget. The rates count those without as failures.
+    /// Trials with a verdict at this budget. The rates count trials without one as failures.
     pub graded: u64,
     pub resolved: u64,
     pub resolved_rate: f64,
-    /// Of the resolved rate, 95 %, clustered by task.
+    /// 95 % interval of the resolved rate, clustered by task.
     pub interval: Option<[f64; 2]>,
     pub passed_rate: f64,
     pub passed_interval: Option<[f64; 2]>,
-    /// The model was told a larger budget; with this one it might have worked differently.
+    /// The model knew a larger budget and might have worked differently with this one.
     pub truncated: bool,
-    /// Trials that this budget would have ended.
+    /// Trials that would have ended at this budget.
     pub bound: u64,
 }
 
-/// When a trial first held a solution.
+/// The first step at which a trial's work directory resolves the task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FirstResolved {
     pub task: TaskId,
@@ -117,24 +116,24 @@ pub struct FirstResolved {
     pub attempt: u32,
     /// Null if no graded tree resolves the task.
     pub step: Option<u64>,
-    /// Steps with a tree of their own. 0 if nothing was searched, as for the solution itself.
+    /// Number of steps with a distinct tree. 0 if nothing was searched, for example for gold.
     #[serde(default)]
     pub trees: u64,
-    /// Every distinct tree up to that step was graded. If false, trees between graded ones with the
-    /// same verdict were assumed to have that verdict too.
+    /// Whether every distinct tree up to that step was graded. If false, trees between graded trees
+    /// with the same verdict were assumed to have that verdict too.
     pub exact: bool,
 }
 
-/// The cost of making the curve. Only `--check` calls a model.
+/// The cost of computing the curve. Only `--check` calls a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     pub model_calls: u64,
-    /// Gradings that were actually run; known verdicts are free.
+    /// Gradings that were run. Known verdicts are free.
     pub gradings: u64,
 }
 
 impl Point {
-    /// The point for one arm's trials, each with its verdict at this budget.
+    /// Returns the point for one arm's trials, each with its verdict at this budget.
     pub fn of(
         (budget, at): (&str, f64),
         trials: &[&TrialResult],
@@ -155,7 +154,7 @@ impl Point {
             resolved,
             resolved_rate: resolved as f64 / planned,
             interval: resolved_interval(trials),
-            // Plus zero: the sum of no floats is -0.0.
+            // Adding zero turns -0.0, the sum of no floats, into 0.
             passed_rate: verdicts().map(|verdict| verdict.passed_rate).sum::<f64>() / planned + 0.0,
             passed_interval: passed_interval(trials),
             truncated,
@@ -164,7 +163,7 @@ impl Point {
     }
 }
 
-/// Serializes 50 rather than 50.0, as the budget was given.
+/// Serializes 50 as `50`, not `50.0`, as the user wrote it.
 fn plain<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if at.fract() == 0.0 && *at < 1e15 {
         serializer.serialize_u64(*at as u64)
@@ -173,7 +172,7 @@ fn plain<S: Serializer>(at: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     }
 }
 
-/// `50`, `2.5`.
+/// Formats a number: `50`, `2.5`.
 fn number(value: f64) -> String {
     format!("{value}")
 }
@@ -192,7 +191,7 @@ pub fn curve_text(curve: &Curve) -> String {
             format!("{}/{}", point.bound, point.trials),
         ]
     });
-    // A call that only asks for the first step has no budgets.
+    // With `--every` alone, there are no budgets.
     let mut out = match curve.points.is_empty() {
         true => String::new(),
         false => table(&headers, rows, |column| column > 0),
@@ -270,7 +269,7 @@ pub fn curve_csv(curve: &Curve) -> String {
     out
 }
 
-/// A page with a plot and the table, which loads nothing from elsewhere.
+/// Returns a self-contained page with a plot and the table.
 pub fn curve_html(curve: &Curve) -> String {
     const STYLE: &str = "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:52em;color:#222}\
         table{border-collapse:collapse}td,th{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}\

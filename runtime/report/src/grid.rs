@@ -1,4 +1,4 @@
-//! Tasks by arms.
+//! A table of tasks by arms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,22 +6,22 @@ use proctor_types::{ArmId, TaskId};
 
 use crate::{ArmReport, Report, TaskReport, single, text::percent};
 
-/// Every task with its trials under each of some arms.
+/// The tasks with their trials under each of the given arms.
 #[derive(Debug, Clone)]
 pub struct Grid<'a> {
-    /// In the order of the plan.
+    /// Tasks in plan order.
     pub rows: Vec<GridRow<'a>>,
 }
 
 #[derive(Debug, Clone)]
 pub struct GridRow<'a> {
     pub task: &'a TaskId,
-    /// For each arm, the trials of this task; empty if the arm was not given the task.
+    /// The trials of this task under each arm. Empty if the arm does not have the task.
     pub cells: Vec<Vec<&'a TaskReport>>,
 }
 
 impl GridRow<'_> {
-    /// The sum over arms of the share of trials that resolve the task.
+    /// Returns the sum over arms of the share of trials that resolve the task.
     pub fn score(&self) -> f64 {
         self.cells.iter().filter_map(|cell| share(cell)).sum()
     }
@@ -32,27 +32,27 @@ impl GridRow<'_> {
 }
 
 impl Grid<'_> {
-    /// Tasks that every trial resolves, that none does, and the others.
+    /// Returns the numbers of tasks that every trial resolves, that no trial resolves, and of the others.
     pub fn counts(&self) -> [usize; 3] {
         let count = |resolved| self.rows.iter().filter(|row| row.is_all(resolved)).count();
         let (all, none) = (count(true), count(false));
         [all, none, self.rows.len() - all - none]
     }
 
-    /// Tasks whose trials under one arm differ, for each arm in its place.
+    /// Returns the number of tasks that only some of the arm's trials resolve. `arm` is the arm's index.
     pub fn mixed(&self, arm: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.cells.get(arm));
         cells.filter(|cell| share(cell).is_some_and(|share| share > 0.0 && share < 1.0)).count()
     }
 }
 
-/// The share of trials that resolve the task. `None` without trials.
+/// Returns the share of trials that resolve the task. `None` without trials.
 pub fn share(cell: &[&TaskReport]) -> Option<f64> {
     let resolved = cell.iter().filter(|trial| trial.resolved == Some(true)).count();
     (!cell.is_empty()).then(|| resolved as f64 / cell.len() as f64)
 }
 
-/// The tasks of a report by these arms. Tasks that none of them was given are left out.
+/// Builds the grid of a report for these arms. Tasks that none of the arms has are left out.
 pub fn grid<'a>(report: &'a Report, arms: &[&ArmReport]) -> Grid<'a> {
     let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
     let mut order: Vec<&TaskId> = Vec::new();
@@ -76,7 +76,7 @@ pub fn grid<'a>(report: &'a Report, arms: &[&ArmReport]) -> Grid<'a> {
     Grid { rows: order.into_iter().map(row).collect() }
 }
 
-/// The trials of one task under one arm: `yes`, `no (25.0 % F2P)`, `2/3, 1 open`.
+/// Formats the trials of one task under one arm: `yes`, `no (25.0 % F2P)`, `2/3, 1 open`.
 pub fn cell_text(trials: &[&TaskReport]) -> String {
     match trials {
         [] => String::new(),

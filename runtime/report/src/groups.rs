@@ -1,4 +1,4 @@
-//! Breakdowns of an arm by properties of its tasks, and by attempt.
+//! Breaks an arm's results down by properties of its tasks, and by attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ static CATEGORIES: ShippedTable<Categories> = ShippedTable::new(
     include_str!("../../../configs/feabench-categories.toml"),
 );
 
-/// `configs/feabench-categories.toml`.
+/// The contents of `configs/feabench-categories.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Categories {
@@ -26,15 +26,15 @@ struct Category {
     repos: Vec<String>,
 }
 
-/// The category that FEA-Bench gives a repository.
+/// Returns FEA-Bench's category of a repository.
 fn feabench_category(repo: &str) -> Option<String> {
     let all = CATEGORIES.get().ok()?;
     let is_in = |category: &&Category| category.repos.iter().any(|one| one == repo);
     all.category.iter().find(is_in).map(|category| category.name.clone())
 }
 
-/// The facts by which a report groups tasks. If a fact is absent, the task is in no group of that
-/// kind.
+/// The properties by which a report groups tasks. If a property is absent, the task is in no group
+/// of that kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskFacts {
     pub level: Option<u32>,
@@ -42,14 +42,14 @@ pub struct TaskFacts {
     pub categories: Vec<String>,
     /// Functions that the gold patch adds (FEA-Bench).
     pub functions_added: Option<u64>,
-    /// The benchmark of its row.
+    /// The benchmark that the task's row comes from.
     pub benchmark: Option<String>,
-    /// The split of its benchmark: `lite`, `full`.
+    /// The split of the benchmark: `lite`, `full`.
     pub split: Option<String>,
-    /// Whether its solution was made on or after the model's knowledge cutoff
-    /// (`models.NAME.cutoff`). Absent if one of the two dates is unknown.
+    /// Whether the task's solution was written on or after the model's knowledge cutoff
+    /// (`models.NAME.cutoff`). Absent if either date is unknown.
     pub after_cutoff: Option<bool>,
-    /// SHA-256 of the task as the run has it. Not a group.
+    /// SHA-256 of the task in this run. Not used for grouping.
     pub revision: Option<String>,
 }
 
@@ -73,15 +73,15 @@ impl TaskFacts {
         }
     }
 
-    /// Adds the model's knowledge cutoff.
+    /// Adds whether the task is newer than the model's knowledge cutoff.
     #[must_use]
     pub fn with_cutoff(self, task: &Task, cutoff: Option<&str>) -> Self {
-        // Dates of this form sort as text.
+        // ISO dates sort as text.
         let after = task.date().zip(cutoff).map(|(day, cutoff)| day >= cutoff);
         Self { after_cutoff: after, ..self }
     }
 
-    /// Kind and name of every group that a trial of the task belongs to.
+    /// Returns the kind and name of every group that a trial of the task belongs to.
     fn groups(&self, attempt: u32) -> Vec<(&'static str, String)> {
         let mut groups = vec![("attempt", attempt.to_string())];
         groups.extend(self.level.map(|level| ("level", level.to_string())));
@@ -92,14 +92,14 @@ impl TaskFacts {
         let side = |after: bool| if after { "after" } else { "before" };
         groups.extend(self.after_cutoff.map(|after| ("cutoff", side(after).to_owned())));
         groups.extend(self.functions_added.map(|count| ("functions_added", few(count))));
-        // FEA-Bench's text combines three and more, its Figure 5 does not.
+        // FEA-Bench's text combines three and more functions; its Figure 5 does not.
         let several = self.functions_added.filter(|count| *count >= 3);
         groups.extend(several.map(|_| ("functions_added", THREE_AND_MORE.to_owned())));
         groups
     }
 }
 
-/// FEA-Bench's own size classes: 1, 2, 3, 4, and more.
+/// Returns FEA-Bench's size class: 1, 2, 3, 4, or more.
 fn few(count: u64) -> String {
     match count {
         0..=4 => count.to_string(),
@@ -107,7 +107,7 @@ fn few(count: u64) -> String {
     }
 }
 
-/// One group's numbers; rates are over all its planned trials.
+/// The numbers of one group. Rates are over all planned trials of the group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {
     /// Number of distinct tasks.
@@ -121,8 +121,8 @@ pub struct GroupReport {
     pub applied_rate: f64,
 }
 
-/// Kind of group to name to numbers. A kind whose only group is the whole arm says nothing new and
-/// is left out.
+/// Returns the numbers by kind and name of the group. Kinds with a single group that covers the
+/// whole arm are left out.
 pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<String, GroupReport>> {
     let shared = shared_repositories(trials);
     let mut members: BTreeMap<&str, BTreeMap<String, Vec<&TrialResult>>> = BTreeMap::new();
@@ -149,7 +149,7 @@ pub(crate) fn groups(trials: &[&TrialResult]) -> BTreeMap<String, BTreeMap<Strin
         .collect()
 }
 
-/// The repositories that occur in tasks of several benchmarks: FeatureBench's paper compares
+/// Returns the repositories that have tasks in several benchmarks. FeatureBench's paper compares
 /// benchmarks on them.
 fn shared_repositories<'a>(trials: &[&'a TrialResult]) -> BTreeSet<&'a str> {
     let mut benchmarks: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -161,31 +161,31 @@ fn shared_repositories<'a>(trials: &[&'a TrialResult]) -> BTreeSet<&'a str> {
     benchmarks.into_iter().filter(|(_, of)| of.len() > 1).map(|(repo, _)| repo).collect()
 }
 
-/// A group that overlaps with others.
+/// A group that overlaps with other groups.
 const THREE_AND_MORE: &str = "3+";
 
-/// From this many tasks on, a table of groups is useful even if each group is one task.
+/// Minimum number of tasks for which a table of groups is useful even if each group is one task.
 const MANY_TASKS: usize = 10;
 
-/// Which tables of groups are shown.
+/// Which tables of groups to show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Groups {
-    /// Those that say more than the table of tasks: some group has several tasks, or there are at
-    /// least ten tasks.
+    /// Tables that add information to the table of tasks: some group has several tasks, or there
+    /// are at least ten tasks.
     #[default]
     Telling,
     All,
 }
 
-/// One kind of group, over all arms.
+/// The table of one kind of group, over all arms.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GroupTable<'a> {
     pub kind: &'a str,
-    /// A group, and each arm's numbers in it.
+    /// Each group with each arm's numbers.
     pub rows: Vec<(&'a str, Vec<Option<&'a GroupReport>>)>,
 }
 
-/// A table for each kind of group that any arm has and that `shown` selects.
+/// Returns a table for each kind of group that any arm has and that `shown` selects.
 pub fn group_tables(report: &Report, shown: Groups) -> Vec<GroupTable<'_>> {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
     let all = shown == Groups::All || tasks.len() >= MANY_TASKS;

@@ -1,7 +1,7 @@
 //! The report: the results of a plan's trials, as stable JSON and as tables.
 //!
-//! The denominator is always the plan: a trial without a verdict is not resolved, and the bounds
-//! show how much it could still change.
+//! The denominator is always the number of planned trials. A trial without a verdict counts as not
+//! resolved, and the bounds show how much the rate can still change.
 
 mod agreement;
 mod arm;

@@ -1,10 +1,10 @@
-//! Trials that a limit ended.
+//! Warnings about trials that ended at a limit.
 
 use proctor_types::{BudgetKind, Ending, ExitCause, NoisePolicy, SandboxLimit, plural};
 
 use crate::{TaskReport, TrialResult, text::percent};
 
-/// The trial's own limit that ended it. A shared limit says nothing about the trial.
+/// Returns the trial's own limit that ended it. Shared limits are ignored, because they depend on other trials.
 pub(crate) fn limit_of(trial: &TrialResult) -> Option<BudgetKind> {
     match &trial.outcome.as_ref()?.ending {
         Ending::Budget { budget, scope } if scope.is_trial() => Some(*budget),
@@ -12,7 +12,7 @@ pub(crate) fn limit_of(trial: &TrialResult) -> Option<BudgetKind> {
     }
 }
 
-/// A warning if more than a few of an arm's failures ended at a limit.
+/// Returns a warning if more than a few of an arm's failures ended at a limit.
 pub(crate) fn warning<'a>(
     arm: &str,
     trials: impl Iterator<Item = &'a TaskReport>,
@@ -20,8 +20,7 @@ pub(crate) fn warning<'a>(
     let failed: Vec<_> = trials.filter(|trial| trial.resolved == Some(false)).collect();
     let mut bound: Vec<String> = failed.iter().filter_map(|trial| limit_at(trial)).collect();
     let (all, limited) = (failed.len(), bound.len());
-    // An unreadable table is reported wherever a trial is run; a report then warns about every
-    // trial.
+    // If the table is unreadable, warn about every trial. Running a trial reports the error.
     let many = NoisePolicy::shipped().map_or(0.0, |policy| policy.failures_at_a_limit);
     if limited as f64 <= many * all as f64 {
         return None;
@@ -32,8 +31,7 @@ pub(crate) fn warning<'a>(
         .map(|same| format!("{} at {}", same.len(), same[0]))
         .collect();
     let share = percent(limited as f64 / all as f64);
-    // A trial may recover from what its sandbox refused, so this does not claim that it ended
-    // there.
+    // A trial may recover from a refusal of its sandbox, so don't claim that it ended there.
     let how = match failed.iter().any(|trial| trial.limit.is_none() && limit_at(trial).is_some()) {
         true => "ended at a limit or hit one",
         false => "ended at a limit",
@@ -45,8 +43,8 @@ pub(crate) fn warning<'a>(
     ))
 }
 
-/// A warning if the scaffold itself ended more than a few of an arm's trials. They are scored, but say nothing about
-/// the model.
+/// Returns a warning if the scaffold itself ended more than a few of an arm's trials. These trials
+/// are scored, but their results do not measure the model.
 pub(crate) fn scaffold_warning<'a>(
     arm: &str,
     trials: impl Iterator<Item = &'a TaskReport>,
@@ -72,20 +70,20 @@ pub(crate) fn scaffold_warning<'a>(
     ))
 }
 
-/// How the scaffold ended a trial on its own. An empty turn is the model's doing, and a scaffold
-/// that finished has not failed.
+/// Returns how the scaffold ended a trial on its own. Empty turns are caused by the model, and a
+/// scaffold that finished has not failed.
 fn scaffold_failure(trial: &TaskReport) -> Option<String> {
     let failed = |cause: &ExitCause| !matches!(cause, ExitCause::EmptyTurn | ExitCause::Finished);
     trial.cause.filter(failed).map(|cause| cause.to_string())
 }
 
-/// Whether work may have failed at a limit. A command's time limit or a CPU quota only slows it
+/// Whether the limit may have made work fail. A command's time limit or a CPU quota only slows work
 /// down; a kernel kill for memory or a full disk may end it.
 pub(crate) fn may_end(limit: &SandboxLimit) -> bool {
     matches!(limit, SandboxLimit::Memory | SandboxLimit::Processes | SandboxLimit::Disk)
 }
 
-/// The limit at which a failure ended, or may have ended.
+/// Returns the limit that ended a failed trial, or may have ended it.
 fn limit_at(trial: &TaskReport) -> Option<String> {
     let of_sandbox = || {
         let touched = trial.touched.iter().find(|limit| may_end(limit));

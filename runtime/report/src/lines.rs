@@ -1,31 +1,35 @@
 //! Wraps lines for a terminal.
 
-/// Longer lines are wrapped. Shorter ones stay intact because a reader may search for them.
-const LONG: usize = 400;
-/// The width at which they are wrapped.
+/// Lines longer than this are wrapped. Shorter lines stay intact, because a reader may search for them.
+const WRAP_THRESHOLD: usize = 400;
+/// The width of wrapped lines.
 const WIDTH: usize = 100;
 /// Prefix of the continuation of a wrapped line.
 const INDENT: &str = "    ";
 
-/// The same text, with lines of more than 400 characters wrapped at spaces after 100 characters: a
-/// fault may quote anything that an endpoint or a shell printed. Nothing is left out.
+/// Wraps lines of more than 400 characters at spaces after 100 characters. A fault may quote
+/// anything that an endpoint or a shell printed. No text is left out.
 pub fn wrapped(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
-        if line.chars().count() > LONG { broken(line, WIDTH) } else { line.to_owned() }
+        if line.chars().count() > WRAP_THRESHOLD {
+            break_line(line, WIDTH)
+        } else {
+            line.to_owned()
+        }
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A paragraph of 80 columns.
+/// Wraps a line as a paragraph of 80 columns.
 pub(crate) fn filled(line: &str) -> String {
-    broken(line, crate::table::WIDTH)
+    break_line(line, crate::table::WIDTH)
 }
 
-fn broken(line: &str, width: usize) -> String {
+fn break_line(line: &str, width: usize) -> String {
     let rest = line.trim_start_matches(' ');
     let mut out = line[..line.len() - rest.len()].to_owned();
     let mut used = 0;
-    for word in rest.split(' ').flat_map(|word| pieces(word, width)) {
+    for word in rest.split(' ').flat_map(|word| split_word(word, width)) {
         let size = word.chars().count();
         if used > 0 && used + 1 + size > width {
             out.push('\n');
@@ -42,7 +46,7 @@ fn broken(line: &str, width: usize) -> String {
 }
 
 /// Splits a word that is longer than a line.
-fn pieces(word: &str, width: usize) -> Vec<String> {
+fn split_word(word: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(INDENT.len()).max(1);
     let characters: Vec<char> = word.chars().collect();
     if characters.len() <= room {

@@ -9,11 +9,12 @@ use crate::{
     notes::findings, percent, short,
 };
 
-/// With more arms, only `resolved` is compared; `proctor compare` has the rest.
-const ALL_METRICS: usize = 3;
+/// Maximum number of arms for which all metrics are compared. With more arms, only `resolved` is
+/// compared; `proctor compare` shows the rest.
+const MAX_ARMS_WITH_ALL_METRICS: usize = 3;
 
-/// Arms, groups, comparisons and findings. Text from a run is put into code spans so that nothing
-/// in it becomes a link, a mention or markup.
+/// Formats arms, groups, comparisons and findings. Text from a run is put into code spans, so that
+/// nothing in it becomes a link, a mention or markup.
 pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups) -> String {
     let mut out = String::from(
         "| arm | Resolved | 95 % | Passed | 95 % | %Apply | tokens in / out | steps | tool calls | paid |\n\
@@ -30,7 +31,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
     if let Some(comparison) = comparison {
         out.push_str("\n#### Comparisons\n\n");
         let mut last: Option<(&ArmId, &ArmId)> = None;
-        let short = report.arms.len() > ALL_METRICS;
+        let short = report.arms.len() > MAX_ARMS_WITH_ALL_METRICS;
         let pairs = comparison.pairs.iter().filter(|pair| !short || pair.metric == "resolved");
         let controls = comparison.controls.iter().filter(|pair| pair.metric == "resolved");
         for pair in pairs.chain(controls) {
@@ -57,7 +58,7 @@ pub fn markdown(report: &Report, comparison: Option<&Comparison>, shown: Groups)
     out
 }
 
-/// The failed tests of each arm by exception.
+/// Formats the failed tests of each arm by exception.
 fn exceptions(report: &Report) -> String {
     let rows = exception_rows(report);
     if rows.is_empty() {
@@ -112,7 +113,7 @@ fn row(arm: &ArmReport) -> String {
     )
 }
 
-/// The effect of limits and waits on each arm.
+/// Formats the effect of limits and waits on each arm.
 fn noise(report: &Report) -> String {
     let rows = noise_rows(report);
     if rows.is_empty() {
@@ -128,7 +129,7 @@ fn noise(report: &Report) -> String {
     out
 }
 
-/// Resolved and total trials, by group and arm.
+/// Formats resolved and total trials, by group and arm.
 fn groups(report: &Report, table: &GroupTable<'_>) -> String {
     let kind = table.kind.replace('_', " ");
     let heads: String = report.arms.iter().map(|arm| format!(" {} |", code(&arm.name))).collect();
@@ -151,8 +152,8 @@ fn groups(report: &Report, table: &GroupTable<'_>) -> String {
     out
 }
 
-/// A code span with a fence that the text cannot close. Bars are escaped because they would end a
-/// table cell even in a code span.
+/// Formats text as a code span with a fence that does not occur in the text. Bars are escaped,
+/// because they would end a table cell even in a code span.
 fn code(text: &str) -> String {
     let text = visible_line(text).replace('|', "\u{a6}");
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);

@@ -13,17 +13,16 @@ use crate::{
     text::percent,
 };
 
-/// Covers the trials whose sandbox was measured. What no backend reported is absent.
+/// Covers the trials whose sandbox was measured. Values that no backend reported are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseReport {
-    /// Number of these trials.
+    /// Number of trials whose sandbox was measured.
     pub trials: u64,
-    /// The share of all planned trials that one of their own limits ended or that touched a limit
-    /// of their sandbox.
+    /// The share of all planned trials that ended at one of their own limits or hit a limit of their sandbox.
     pub bound: f64,
-    /// The share of all planned trials that touched each limit.
+    /// The share of all planned trials that hit each limit.
     pub touched: BTreeMap<String, f64>,
-    /// Processes that the kernel killed for memory.
+    /// Number of processes that the kernel killed to free memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<u64>,
     /// The highest memory use of any trial, in MiB.
@@ -32,20 +31,20 @@ pub struct NoiseReport {
     /// Time during which the CPU quota was used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<Seconds>,
-    /// Over all trials.
+    /// Waiting times over all trials.
     pub waits: NoiseWaits,
 }
 
-/// Seconds, each kind of wait counted separately.
+/// Waiting times in seconds, counted separately by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseWaits {
-    /// For room under shared limits.
+    /// Waiting for capacity under shared limits.
     pub shared_limits: f64,
-    /// For a place under the endpoint's rate limits.
+    /// Waiting for the endpoint's rate limits.
     pub rate_limits: f64,
-    /// After failed attempts.
+    /// Waiting after failed attempts.
     pub retries: f64,
-    /// For a turn to create a sandbox.
+    /// Waiting for a turn to create a sandbox.
     pub sandbox: f64,
 }
 
@@ -54,7 +53,7 @@ pub(crate) fn noise_of(trial: &TrialResult) -> Option<&Noise> {
 }
 
 impl NoiseReport {
-    /// `None` if no trial was measured.
+    /// Returns `None` if no trial was measured.
     pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
         let seen: Vec<&Noise> = trials.iter().filter_map(|trial| noise_of(trial)).collect();
         if seen.is_empty() {
@@ -97,7 +96,7 @@ impl NoiseReport {
     }
 }
 
-/// `6.7 %: steps 3.3 %, memory 3.3 %`, shown beside a score.
+/// Formats the share of trials at a limit, shown next to a score: `6.7 %: steps 3.3 %, memory 3.3 %`.
 pub(crate) fn bound_of(arm: &ArmReport) -> String {
     let touched = arm.noise.iter().flat_map(|noise| &noise.touched);
     let kinds: Vec<String> = arm
@@ -114,7 +113,7 @@ pub(crate) fn bound_of(arm: &ArmReport) -> String {
     }
 }
 
-/// The rows of the noise table: a name, and a cell for each arm. Empty if nothing was measured.
+/// Returns the rows of the noise table: a name, and a cell for each arm. Empty if nothing was measured.
 pub fn noise_rows(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     if report.arms.iter().all(|arm| arm.noise.is_none()) {
         return Vec::new();
@@ -139,7 +138,7 @@ fn seconds(seconds: f64) -> String {
     format!("{seconds:.1} s")
 }
 
-/// The rows as a table for a terminal.
+/// Formats the rows as a table for a terminal.
 pub fn noise_text(report: &Report) -> String {
     let rows = noise_rows(report);
     if rows.is_empty() {
@@ -152,7 +151,7 @@ pub fn noise_text(report: &Report) -> String {
     table::by_arms(&headers, rows.collect())
 }
 
-/// How often each limit was touched.
+/// Counts how often each limit was hit.
 fn counts<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> BTreeMap<SandboxLimit, usize> {
     let mut counts = BTreeMap::new();
     for limit in touched {
@@ -161,19 +160,19 @@ fn counts<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> BTreeMap<Sandb
     counts
 }
 
-/// `2 at memory, 1 at disk`.
+/// Formats the counts: `2 at memory, 1 at disk`.
 fn kinds<'a>(touched: impl Iterator<Item = &'a SandboxLimit>) -> String {
     let counts = counts(touched);
     let kinds = counts.iter().map(|(limit, count)| format!("{count} at {limit}"));
     kinds.collect::<Vec<_>>().join(", ")
 }
 
-/// The limits that the sandboxes of a grading touched.
+/// Returns the limits that the sandboxes of a grading hit.
 pub(crate) fn touched_in(verdict: &Verdict) -> impl Iterator<Item = SandboxLimit> + '_ {
     verdict.noise.values().flat_map(|noise| noise.touched.iter().copied())
 }
 
-/// A sentence for an arm whose gradings touched limits that may have made tests fail.
+/// Returns a sentence if an arm's gradings hit limits that may have made tests fail.
 pub(crate) fn of_gradings(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
     let touched: Vec<Vec<SandboxLimit>> = trials
         .iter()
@@ -191,7 +190,7 @@ pub(crate) fn of_gradings(arm: &ArmReport, trials: &[&TaskReport]) -> Option<Str
     })
 }
 
-/// A sentence for an arm whose trials touched limits of their sandboxes.
+/// Returns a sentence if an arm's trials hit limits of their sandboxes.
 pub(crate) fn of_trials(arm: &ArmReport, trials: &[&TaskReport]) -> Option<String> {
     let touched: Vec<&Vec<SandboxLimit>> =
         trials.iter().map(|trial| &trial.touched).filter(|touched| !touched.is_empty()).collect();

@@ -1,4 +1,5 @@
-//! What a table of numbers cannot show: what is missing, broken, doubtful, or counted separately.
+//! Findings that a table of numbers cannot show: results that are missing, damaged, doubtful, or
+//! counted separately.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -8,28 +9,28 @@ use crate::{
     ArmReport, Report, TaskReport, agreement, limits, noise, repeats::once_each, text::percent,
 };
 
-/// Number of responders named in a mixture, and of trials named for the same error.
-const NAMED: usize = 5;
+/// Maximum number of responders named in a mixture, and of trials named for the same error.
+const MAX_NAMED: usize = 5;
 
-/// Number of trials named for a condition that many may share.
-const EXAMPLES: usize = 2;
+/// Maximum number of trials named for a condition that many may share.
+const MAX_EXAMPLES: usize = 2;
 
-/// Whether a condition of several trials has a line for each of them.
+/// Whether a condition of several trials has one line or a line for each trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// One line for all of them.
+    /// One line for all trials.
     Brief,
     Full,
 }
 
-/// How much a finding matters. Where room is short, the first ones are shown.
+/// The importance of a finding. If space is limited, the first ranks are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rank {
-    /// Something is missing or broken, or a remark of the run.
+    /// Something is missing or damaged, or the run has a remark.
     Missing,
-    /// It may change what the numbers mean.
+    /// The finding may change the meaning of the numbers.
     Doubtful,
-    /// It is good to know.
+    /// The finding is worth knowing.
     Known,
 }
 
@@ -37,21 +38,21 @@ impl Rank {
     pub(crate) const ALL: [Self; 3] = [Self::Missing, Self::Doubtful, Self::Known];
 }
 
-/// A finding: a sentence, and the lines that belong to it.
+/// A finding: a sentence with optional detail lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) rank: Rank,
-    /// The first is the sentence; each further one begins with two spaces.
+    /// The first line is the sentence; each further line begins with two spaces.
     pub(crate) lines: Vec<String>,
 }
 
-/// One sentence each for what the numbers do not show. A line that belongs to the one before begins
-/// with two spaces. A condition of several trials has one line.
+/// Returns one sentence for each fact that the numbers do not show. Detail lines begin with two
+/// spaces and follow their sentence. A condition of several trials has one line.
 pub fn findings(report: &Report) -> Vec<String> {
     notes(report, Detail::Brief).into_iter().flat_map(|note| note.lines).collect()
 }
 
-/// The findings, the report's remarks at the end.
+/// Returns the findings, followed by the report's remarks.
 pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
     let mut all: Vec<Note> = Vec::new();
     let mut add = |rank: Rank, text: String| all.push(Note { rank, lines: vec![text] });
@@ -201,40 +202,40 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
         );
         add(Rank::Known, text);
     }
-    for line in each(doubtful(report), detail) {
+    for line in error_lines(doubtful_verdicts(report), detail) {
         add(Rank::Doubtful, line);
     }
     let differing = report.tasks.iter().filter(|trial| !trial.policies_differ.is_empty());
     let differing = differing.map(|trial| {
         let said: Vec<String> =
             trial.policies_differ.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-        (place(report, trial), format!("the policies differ. {}.", said.join("; ")))
+        (trial_name(report, trial), format!("the policies differ. {}.", said.join("; ")))
     });
-    for line in each(differing.collect(), detail) {
+    for line in error_lines(differing.collect(), detail) {
         add(Rank::Doubtful, line);
     }
     let ends = report.tasks.iter().filter_map(|trial| {
         let outcome = trial.outcome.as_deref().unwrap_or_default().replace('_', " ");
-        Some((place(report, trial), format!("{outcome}: {}", trial.why.as_ref()?)))
+        Some((trial_name(report, trial), format!("{outcome}: {}", trial.why.as_ref()?)))
     });
-    for line in once_each(ends, NAMED) {
+    for line in once_each(ends, MAX_NAMED) {
         add(Rank::Known, line);
     }
     for line in interrupted(report, detail) {
         add(Rank::Known, line);
     }
     for trial in report.tasks.iter().filter(|trial| !trial.damage.is_empty()) {
-        let mut lines = vec![format!("{}: damaged record:", place(report, trial))];
+        let mut lines = vec![format!("{}: damaged record:", trial_name(report, trial))];
         lines.extend(trial.damage.iter().map(|damage| format!("  {damage}")));
         all.push(Note { rank: Rank::Missing, lines });
     }
     let faults = report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?)));
     let faults: Vec<_> =
-        faults.map(|(trial, fault)| (place(report, trial), fault.clone())).collect();
+        faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect();
     if !faults.is_empty() {
         let word = noun_of(faults.len(), "fault");
         let mut lines = vec![format!("Infrastructure {word} (not counted against an arm):")];
-        lines.extend(once_each(faults, NAMED).into_iter().map(|line| format!("  {line}")));
+        lines.extend(once_each(faults, MAX_NAMED).into_iter().map(|line| format!("  {line}")));
         all.push(Note { rank: Rank::Missing, lines });
     }
     let remarks = report.remarks.iter().cloned();
@@ -242,22 +243,21 @@ pub(crate) fn notes(report: &Report, detail: Detail) -> Vec<Note> {
     all
 }
 
-/// One line for each error, or for each trial.
-fn each(errors: Vec<(String, String)>, detail: Detail) -> Vec<String> {
+/// Returns one line for each error, or for each trial.
+fn error_lines(errors: Vec<(String, String)>, detail: Detail) -> Vec<String> {
     match detail {
-        Detail::Brief => once_each(errors, EXAMPLES),
+        Detail::Brief => once_each(errors, MAX_EXAMPLES),
         Detail::Full => {
             errors.into_iter().map(|(place, error)| format!("{place}: {error}")).collect()
         }
     }
 }
 
-fn doubtful(report: &Report) -> Vec<(String, String)> {
+fn doubtful_verdicts(report: &Report) -> Vec<(String, String)> {
     let word = |trial: &TaskReport| match trial.integrity {
         Some(Integrity::Suspect) => Some("suspect"),
         Some(Integrity::Contaminated) => Some("contaminated"),
-        // The arm's own line counts these: if the tests offer no canary, all of them are
-        // unverified.
+        // The arm's own line counts these. If the tests have no canary, all verdicts are unverified.
         Some(Integrity::Clean | Integrity::Unverified) | None => None,
     };
     let line = |trial: &TaskReport| {
@@ -269,13 +269,13 @@ fn doubtful(report: &Report) -> Vec<(String, String)> {
             false => format!(" ({})", classes.join(", ")),
         };
         let text = format!("the verdict is {word}{classes}; verdict.json has the evidence.");
-        Some((place(report, trial), text))
+        Some((trial_name(report, trial), text))
     };
     report.tasks.iter().filter_map(line).collect()
 }
 
-/// Why the verdicts of an arm, or of all arms, are unverified, the most frequent reason first. If there are several reasons,
-/// each has its number of verdicts.
+/// Returns why the verdicts of an arm, or of all arms, are unverified, most frequent reason first.
+/// If there are several reasons, each has its number of verdicts.
 pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for trial in report.tasks.iter().filter(|trial| arm.is_none_or(|arm| trial.arm == *arm)) {
@@ -294,26 +294,26 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
     }
 }
 
-/// Trials that were interrupted. Where each was resumed is only listed for a few of them, since the
-/// steps differ from trial to trial.
+/// Describes trials that were interrupted. The steps at which they resumed are only listed for a
+/// few trials, because they differ from trial to trial.
 fn interrupted(report: &Report, detail: Detail) -> Vec<String> {
     let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_none());
     let all: Vec<(String, String)> = all
-        .map(|trial| (place(report, trial), format!("interrupted: {}.", trial.interruptions)))
+        .map(|trial| (trial_name(report, trial), format!("interrupted: {}.", trial.interruptions)))
         .collect();
-    if detail == Detail::Full || all.len() <= EXAMPLES {
-        return each(all, detail);
+    if detail == Detail::Full || all.len() <= MAX_EXAMPLES {
+        return error_lines(all, detail);
     }
-    let (count, more) = (all.len(), all.len() - EXAMPLES);
-    let named: Vec<String> = all.into_iter().take(EXAMPLES).map(|(place, _)| place).collect();
+    let (count, more) = (all.len(), all.len() - MAX_EXAMPLES);
+    let named: Vec<String> = all.into_iter().take(MAX_EXAMPLES).map(|(place, _)| place).collect();
     let named = named.join(", ");
     vec![format!(
         "{count} trials were interrupted, then resumed or started over: {named} and {more} more."
     )]
 }
 
-/// Why an arm's trials failed, the most frequent reason first: `8 assertion, 3 out of budget and 2
-/// more`. `None` if none failed.
+/// Returns why an arm's trials failed, most frequent reason first: `8 assertion, 3 out of budget
+/// and 2 more`. `None` if no trial failed.
 pub fn failure_reasons(arm: &ArmReport, named: usize) -> Option<String> {
     let counts = by_count(&arm.reasons);
     let more: u64 = counts.iter().skip(named).map(|(_, count)| count).sum();
@@ -326,7 +326,7 @@ pub fn failure_reasons(arm: &ArmReport, named: usize) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", ") + &more)
 }
 
-/// A sum of which some part may be unknown.
+/// Formats a sum of which some part may be unknown.
 fn dollars(sum: f64, known: bool) -> String {
     match known || sum > 0.0 {
         true => format!("${sum:.4}"),
@@ -334,21 +334,21 @@ fn dollars(sum: f64, known: bool) -> String {
     }
 }
 
-/// Models, providers and server configurations that gave the responses of one arm.
+/// Lists the models, providers and server configurations that responded in one arm.
 pub(crate) fn mixture(responders: &Responders) -> String {
     let all = responders.by_count();
     let mut named: Vec<String> = all
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED)
         .map(|(responder, count)| format!("{responder}: {}", plural(*count, "response")))
         .collect();
-    if let Some(more) = all.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         named.push(format!("and {more} more"));
     }
     format!("{} different models, providers or servers responded: {}", all.len(), named.join(", "))
 }
 
-fn place(report: &Report, trial: &TaskReport) -> String {
+fn trial_name(report: &Report, trial: &TaskReport) -> String {
     format!("{} / {} / {}", name(report, &trial.arm), trial.task, trial.attempt)
 }
 
@@ -356,7 +356,7 @@ fn name<'a>(report: &'a Report, id: &'a ArmId) -> &'a str {
     report.arms.iter().find(|arm| arm.arm == *id).map_or(id.as_str(), |arm| &arm.name)
 }
 
-/// The most frequent first.
+/// Sorts reasons by count, most frequent first.
 fn by_count(reasons: &BTreeMap<Reason, u64>) -> Vec<(Reason, u64)> {
     let mut counts: Vec<_> = reasons.iter().map(|(reason, count)| (*reason, *count)).collect();
     counts.sort_by_key(|(_, count)| Reverse(*count));

@@ -1,4 +1,4 @@
-//! What an arm's trials cost, including attempts that do not count.
+//! The cost of an arm's trials, including attempts that do not count.
 
 use proctor_types::{Outcome, Spent};
 use serde::{Deserialize, Serialize};
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::TrialResult;
 
 /// Everything that was billed: the attempts that count, their responses after the limit, and
-/// earlier attempts. A shared budget is charged this amount, and the provider's own records show
-/// it.
+/// earlier attempts. This amount is charged to shared budgets and matches the provider's own
+/// records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Paid {
     /// Tokens.
@@ -15,16 +15,16 @@ pub struct Paid {
     pub output: u64,
     /// US dollars.
     pub cost_usd: f64,
-    /// Whether every response has a price. If false, `cost_usd` only covers those that have one.
+    /// Whether every response has a price. If false, `cost_usd` only includes the responses that have one.
     pub cost_known: bool,
 }
 
-/// Attempts that do not count: those that a fault, a kill or a shared limit ended, and one that has
-/// not ended. Their tokens and cost are only part of [`Paid`].
+/// Attempts that do not count: those ended by a fault, a kill or a shared limit, and one that has
+/// not ended. Their tokens and cost are only included in [`Paid`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierReport {
     pub tries: u64,
-    /// Responses that they received.
+    /// Responses received in these attempts.
     pub steps: u64,
     /// Tokens.
     pub input: u64,
@@ -71,14 +71,13 @@ impl EarlierReport {
         self.tries == 0
     }
 
-    /// Whether anything was paid for them.
+    /// Whether anything was billed for these attempts.
     pub(crate) fn is_paid(&self) -> bool {
         self.input > 0 || self.output > 0 || self.cost_usd > 0.0
     }
 }
 
-/// Rounds to whole micro-dollars, since sums of floats have tiny errors. Plus zero: no report
-/// should show -0.
+/// Rounds to whole micro-dollars, because sums of floats have tiny errors. Adding zero avoids -0 in reports.
 pub(crate) fn micro(dollars: f64) -> f64 {
     (dollars * 1e6).round() / 1e6 + 0.0
 }

@@ -1,7 +1,8 @@
-//! Arms that no other arm beats in both cost and score.
+//! Finds arms that no other arm beats in both cost and score.
 
-/// For each point of cost and score: whether it is on the Pareto front. A point is not if another
-/// one costs no more and scores no less, and is better in one of them. Equal points are both on it.
+/// Returns whether each point of cost and score is on the Pareto front. A point is not on it if
+/// another point costs no more, scores no less, and is better in one of the two. Equal points are
+/// both on the front.
 pub fn pareto(points: &[(f64, f64)]) -> Vec<bool> {
     let beats = |one: &(f64, f64), other: &(f64, f64)| {
         one.0 <= other.0 && one.1 >= other.1 && (one.0 < other.0 || one.1 > other.1)
@@ -14,15 +15,16 @@ mod tests {
     use super::pareto;
 
     #[test]
-    fn the_front_has_what_no_other_point_beats() {
+    fn pareto_keeps_points_that_no_other_beats() {
         let cheap = (0.1, 0.2);
         let good = (0.5, 0.6);
         let best = (0.9, 0.7);
-        // Dearer than `good` and worse; as good as `best` and dearer; as dear as `cheap` and worse.
+        // More expensive than `good` and worse; as good as `best` but more expensive; as expensive
+        // as `cheap` but worse.
         let beaten = [(0.6, 0.5), (1.0, 0.7), (0.1, 0.1)];
         let all = [cheap, beaten[0], good, beaten[1], best, beaten[2]];
         assert_eq!(pareto(&all), [true, false, true, false, true, false]);
-        assert_eq!(pareto(&[good, good]), [true, true], "neither beats its equal");
+        assert_eq!(pareto(&[good, good]), [true, true], "equal points do not beat each other");
         assert!(pareto(&[]).is_empty());
     }
 }

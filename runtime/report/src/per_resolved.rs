@@ -1,4 +1,4 @@
-//! Dollars and tokens for each resolved trial.
+//! Dollars and tokens per resolved trial.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Paid, TrialResult, build::round, paid::micro};
 
-/// A ratio with its interval at 95 %, by task (`docs/statistics.md`).
+/// A ratio with its 95 % interval, clustered by task (`docs/statistics.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     pub value: f64,
-    /// Null if there is one task, and if all tasks have the same ratio.
+    /// Null if there is one task, or if all tasks have the same ratio.
     pub lower: Option<f64>,
-    /// Null if the data set no upper bound, and without `lower`.
+    /// Null without `lower`, or if the data gives no upper bound.
     pub upper: Option<f64>,
 }
 
 impl Ratio {
-    /// Of the first sum to the second one; each pair is one task. `None` if the second sum is 0.
+    /// Returns the ratio of the first sum to the second; each pair is one task. `None` if the second sum is 0.
     pub(crate) fn of(tasks: &[(f64, f64)]) -> Option<Self> {
         let found = statistics::ratio(tasks, LEVEL)?;
         Some(Self { value: found.value, lower: found.lower, upper: found.upper })
     }
 
-    /// The second sum to the first one. `None` if the first sum is 0.
+    /// Returns the ratio of the second sum to the first. `None` if the first sum is 0.
     pub(crate) fn inverted(self) -> Option<Self> {
         let inverted = |value: f64| (value > 0.0).then_some(1.0 / value);
         let value = inverted(self.value)?;
@@ -43,20 +43,20 @@ impl Ratio {
     }
 }
 
-/// Everything that was billed, divided by the resolved trials. Trials without a verdict count as
-/// not resolved; the interval covers what they can still become.
+/// Everything that was billed, divided by the number of resolved trials. Trials without a verdict
+/// count as not resolved; the interval covers both outcomes for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerResolved {
-    /// US dollars. Absent if some response has no price, and if nothing was billed.
+    /// US dollars. Absent if some response has no price, or if nothing was billed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Ratio>,
-    /// Input and output. Absent if they were not counted.
+    /// Input and output tokens. Absent if they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Ratio>,
 }
 
 impl PerResolved {
-    /// `None` if no trial resolves its task, and if nothing was billed.
+    /// Returns `None` if no trial resolves its task, or if nothing was billed.
     pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
         let all = Paid::of(trials);
         let dollars = |paid: &Paid| paid.cost_usd;
@@ -87,7 +87,7 @@ fn by_task(trials: &[&TrialResult], amount: fn(&Paid) -> f64) -> Option<Ratio> {
             .collect();
         Ratio::of(&pairs)
     };
-    // As many resolved trials as possible are the lower end.
+    // The lower end assumes that every trial without a verdict is resolved.
     let (few, many) = (with(0.0)?, with(1.0)?);
     Some(Ratio { lower: many.lower, upper: many.lower.and(few.upper), ..few })
 }

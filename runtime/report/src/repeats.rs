@@ -1,9 +1,9 @@
 //! Prints a repeated error once, with a count.
 
-/// A word with a digit and at least this many letters is taken for the id of one request or trial.
-const ID: usize = 16;
+/// A word with a digit and at least this many letters is treated as the id of one request or trial.
+const MIN_ID_LENGTH: usize = 16;
 
-/// A key for equal errors, without the ids of requests and trials.
+/// Returns a key that is the same for equal errors: the error without the ids of requests and trials.
 pub fn error_key(error: &str) -> String {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let mut key = String::with_capacity(error.len());
@@ -13,15 +13,16 @@ pub fn error_key(error: &str) -> String {
             true => rest.split_at(rest.find(|c| !is_of_word(c)).unwrap_or(rest.len())),
             false => rest.split_at(first.len_utf8()),
         };
-        let is_id = word.chars().count() >= ID && word.contains(|c: char| c.is_ascii_digit());
+        let is_id =
+            word.chars().count() >= MIN_ID_LENGTH && word.contains(|c: char| c.is_ascii_digit());
         key.push_str(if is_id { "#" } else { word });
         rest = after;
     }
     key
 }
 
-/// One line for each error, in order of first occurrence: where it happened, how often, and the
-/// error itself. Takes pairs of place and error. A line names at most `named` places.
+/// Takes pairs of place and error, and returns one line per distinct error in order of first
+/// occurrence: the places, the count, and the error itself. A line names at most `named` places.
 pub fn once_each(errors: impl IntoIterator<Item = (String, String)>, named: usize) -> Vec<String> {
     let mut found: Vec<(String, String, Vec<String>)> = Vec::new();
     for (place, error) in errors {

@@ -1,5 +1,4 @@
-//! Reads a run directory: the results of its trials, their report, and what a reader of its numbers
-//! must know.
+//! Reads a run directory: the results of its trials, their report, and remarks about the numbers.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,10 +18,10 @@ use proctor_types::{
 
 use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build};
 
-/// The file of the scaffold with that name.
+/// The file that the scaffold `single-shot` writes.
 const SINGLE_SHOT: &str = "scaffold/single-shot.json";
 
-/// The report of one run directory. Results are read from disk, except those in `known`; an empty map reads all of them.
+/// Builds the report of one run directory. Trials in `known` are not read again; an empty map reads all of them.
 ///
 /// # Errors
 /// The run directory cannot be read.
@@ -56,8 +55,8 @@ pub fn describe_arms(report: &mut Report, run: &Path) -> Result<(), RecordError>
     Ok(())
 }
 
-/// Remarks that a reader of a run's numbers must know, and whether its plan is damaged. With
-/// `verify` its copy is read, too.
+/// Returns remarks that a reader of a run's numbers must know, and whether the plan is damaged.
+/// With `verify`, the plan's copy is read, too.
 ///
 /// # Errors
 /// The plan cannot be read.
@@ -82,7 +81,7 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
     for change in &record.changes {
         remarks.insert(format!(
             "The run was changed after it was planned. {}.",
-            capital(&change.change)
+            capitalize(&change.change)
         ));
     }
     if record.rules != RULES {
@@ -161,14 +160,14 @@ pub fn remarks_of(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool), 
 }
 
 /// Capitalizes the first letter.
-fn capital(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// Every trial of the plan, in order. With `verify` they are read sequentially, because each must
-/// know which blobs were read before. Otherwise there is one thread per core, since all of them are
-/// read.
+/// Returns the result of every trial of the plan, in order. With `verify`, trials are read
+/// sequentially, because each must know which blobs were read before. Otherwise they are read in
+/// parallel, with one thread per core.
 ///
 /// # Errors
 /// The plan cannot be read.
@@ -184,12 +183,13 @@ pub fn results_of(path: &Path, verify: bool) -> Result<Vec<TrialResult>, RecordE
     Ok(on_all_cores(&planned, |found| result_of_trial(&run, found)))
 }
 
-/// One trial of a run's plan.
+/// Returns the result of one trial of a run's plan.
 pub fn result_of_trial(run: &RunDir, found: &Found<'_>) -> TrialResult {
     result_of(run, found, run.check(&found.id()))
 }
 
-/// One trial. Whatever cannot be read is reported for this trial and affects no other.
+/// Returns the result of one trial. Files that cannot be read are reported for this trial and do
+/// not affect others.
 fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
     let (id, task, arm) = (found.id(), found.task, found.arm);
     let told = checked.damage.iter().map(|one| format!("{one}; {}", one.remedy.hint()));
@@ -214,7 +214,7 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
         unasked,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
-        single: if arm.scaffold == "single-shot" { single_of(run, &id) } else { None },
+        single: if arm.scaffold == "single-shot" { read_single_shot(run, &id) } else { None },
         facts: TaskFacts {
             revision: Some(task.digest.clone()),
             ..TaskFacts::of(&task.task).with_cutoff(&task.task, cutoff)
@@ -222,9 +222,9 @@ fn result_of(run: &RunDir, found: &Found<'_>, checked: Checked) -> TrialResult {
     }
 }
 
-/// What a single-response trial stores next to its trajectory. An unreadable file is ignored: no
-/// verdict depends on it.
-fn single_of(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
+/// Reads the facts that a single-response trial stores next to its trajectory. An unreadable file
+/// is ignored, because no verdict depends on it.
+fn read_single_shot(run: &RunDir, id: &TrialId) -> Option<SingleShot> {
     let bytes = proctor_files::read(&run.trial_path(id).path().join(SINGLE_SHOT)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }

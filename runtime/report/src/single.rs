@@ -1,5 +1,5 @@
-//! Single-response trials: what was shown, what of the response was applied, what a probe knew
-//! (docs/single-shot.md).
+//! Single-response trials: the files that were shown, the edits that were applied, and the score of
+//! a probe (docs/single-shot.md).
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ArmReport, Report, TrialResult, build::round, table::table, text::percent};
 
-/// How tables mark a prompt that does not fit the window.
+/// Marks a prompt that does not fit the window in tables.
 pub(crate) const BEYOND: &str = "x";
 
 /// One trial, read from its `single-shot.json`. Fields that a report does not use are ignored.
@@ -15,7 +15,7 @@ pub(crate) const BEYOND: &str = "x";
 #[serde(default)]
 pub struct SingleShot {
     pub prompt_tokens: u64,
-    /// The prompt did not fit the model's window.
+    /// Whether the prompt exceeded the model's window.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub beyond_window: bool,
     pub context: ShownFiles,
@@ -30,7 +30,7 @@ pub struct ShownFiles {
     pub quality: Option<Quality>,
 }
 
-/// Python files that were shown, compared with those of the gold patch.
+/// Precision and recall of the Python files that were shown, compared with those of the gold patch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     pub precision: f64,
@@ -38,13 +38,13 @@ pub struct Quality {
     pub recall_all: bool,
 }
 
-/// What became of the response.
+/// How the response was applied.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SingleAnswer {
     pub finish_reason: Option<String>,
     pub edits: Vec<EditStatus>,
-    /// Some of the response was applied; `whole` if all of it was.
+    /// Whether some of the response was applied. `whole` is set if all of it was.
     pub applied: bool,
     pub whole: bool,
     pub probe: Option<ProbeScore>,
@@ -57,7 +57,7 @@ pub struct EditStatus {
     pub status: String,
 }
 
-/// What a model named without having been told.
+/// What a model named correctly without having seen it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProbeScore {
@@ -66,7 +66,7 @@ pub struct ProbeScore {
     pub signatures: u64,
 }
 
-/// The numbers of one arm.
+/// The single-response numbers of one arm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SingleShotReport {
     /// Trials that got a response.
@@ -77,19 +77,19 @@ pub struct SingleShotReport {
     /// Responses of which every edit was applied, and their share of the planned trials.
     pub whole: u64,
     pub whole_rate: f64,
-    /// Means over the trials whose gold patch has Python files; null if no files were shown.
+    /// Means over the trials whose gold patch has Python files. Null if no files were shown.
     pub precision: Option<f64>,
     pub recall: Option<f64>,
     /// The share of these trials in which every file of the gold patch was shown.
     pub recall_all: Option<f64>,
-    /// Natural edits by result.
+    /// Number of natural edits by result.
     pub edits: BTreeMap<String, u64>,
-    /// Sums over the trials of a probe; null if there is none.
+    /// Sums over the trials of a probe. Null if there are none.
     pub probe: Option<ProbeScore>,
 }
 
 impl SingleShotReport {
-    /// `None` if there are no single-response trials.
+    /// Returns `None` if there are no single-response trials.
     pub(crate) fn of(trials: &[&TrialResult]) -> Option<Self> {
         let all: Vec<&SingleShot> =
             trials.iter().filter_map(|trial| trial.single.as_ref()).collect();
@@ -127,8 +127,8 @@ impl SingleShotReport {
     }
 }
 
-/// FEA-Bench's tables: %Apply and %Resolved, and the files that were shown. Empty if there are no
-/// single-response arms.
+/// Formats FEA-Bench's tables: %Apply and %Resolved, and the files that were shown. Empty if there
+/// are no single-response arms.
 pub(crate) fn tables(report: &Report) -> String {
     let arms: Vec<(&ArmReport, &SingleShotReport)> =
         report.arms.iter().filter_map(|arm| Some((arm, arm.single_shot.as_ref()?))).collect();
@@ -139,7 +139,7 @@ pub(crate) fn tables(report: &Report) -> String {
     let headers =
         ["single-shot", "%Apply", "whole", "%Resolved", "precision", "recall", "recall\nall"];
     let rows = arms.iter().map(|(arm, single)| {
-        // The paper's Table 2 marks a cell like this if no prompt fits.
+        // The paper's Table 2 marks a cell with this sign if no prompt fits.
         let fits = single.beyond_window < arm.trials;
         let rate = |rate: f64| if fits { percent(rate) } else { BEYOND.to_owned() };
         vec![

@@ -1,4 +1,4 @@
-//! How reliable an arm's rates are: intervals, attempts, variance.
+//! Uncertainty of an arm's rates: intervals, attempts, variance.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{TrialResult, build::round};
 
-/// Lower and upper ends at 95 %. Null without a trial.
+/// Lower and upper ends of 95 % intervals. Null without a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Intervals {
     pub resolved_rate: Option<[f64; 2]>,
     pub passed_rate: Option<[f64; 2]>,
-    /// By k, if there is a pass@k: for the k of [`telling_ks`].
+    /// Intervals of pass@k, for the values of k from [`telling_ks`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pass_at_k: BTreeMap<u32, [f64; 2]>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -28,7 +28,8 @@ pub struct VarianceReport {
 }
 
 pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
-    // Two digits more than other figures: tables show three, and four would be rounded twice.
+    // Keep two digits more than for other figures. Tables show three digits, and with four here
+    // they would be rounded twice.
     let rounded = |interval: Option<[f64; 2]>| {
         interval.map(|ends| ends.map(|end| (end * 1e6).round() / 1e6 + 0.0))
     };
@@ -40,8 +41,8 @@ pub(crate) fn intervals(trials: &[&TrialResult]) -> Intervals {
     }
 }
 
-/// Of the resolved rate, clustered by task. Missing verdicts count as failures at the lower end and
-/// as successes at the upper end.
+/// Returns the interval of the resolved rate, clustered by task. Missing verdicts count as failures
+/// at the lower end and as successes at the upper end.
 pub fn resolved_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     let value = |trial: &TrialResult| {
         trial.verdict.as_ref().map(|verdict| f64::from(u8::from(verdict.resolved)))
@@ -53,7 +54,7 @@ pub fn resolved_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     })
 }
 
-/// Of the passed rate, in the same way.
+/// Returns the interval of the passed rate, computed in the same way.
 pub fn passed_interval(trials: &[&TrialResult]) -> Option<[f64; 2]> {
     let value = |trial: &TrialResult| trial.verdict.as_ref().map(|verdict| verdict.passed_rate);
     both_ends(trials, value, |tasks| {
@@ -89,9 +90,9 @@ fn by_task<'a, T>(
     tasks
 }
 
-/// For every k up to the number of attempts at each task, averaged over tasks. Empty with one
-/// attempt, and while a verdict is missing: an estimate from the trials that happen to be graded
-/// would be biased.
+/// Returns pass@k for every k up to the number of attempts at each task, averaged over tasks. Empty
+/// with one attempt, and while a verdict is missing: an estimate from only the graded trials would
+/// be biased.
 pub(crate) fn pass_at_k(trials: &[&TrialResult]) -> BTreeMap<u32, f64> {
     by_k(trials, every_k, statistics::pass_at_k, mean_of)
 }
@@ -104,9 +105,10 @@ fn every_k(most: u32) -> Vec<u32> {
     (1..=most).collect()
 }
 
-/// The values of k that tables show and that get an interval: each k up to five attempts; beyond
-/// that 1, 2, 5, the powers of ten and the last. Tables cannot show a column for each of 500
-/// attempts, and computing an interval for each of 25 took most of the time of a report.
+/// Returns the values of k that are shown in tables and have an interval: each k up to five
+/// attempts; beyond that 1, 2, 5, the powers of ten and the last. Tables cannot show a column for
+/// each of 500 attempts, and computing an interval for each of 25 took most of the time of a
+/// report.
 pub fn telling_ks(most: u32) -> Vec<u32> {
     if most <= 5 {
         return every_k(most);

@@ -5,21 +5,20 @@ use comfy_table::{
     presets::UTF8_FULL_CONDENSED,
 };
 
-/// The number of columns that any terminal can be expected to have.
+/// Terminal width that every table must fit.
 pub(crate) const WIDTH: usize = 80;
 
-/// Text is wrapped in a column that is wider than its share; no column gets narrower than this.
-const NARROWEST: usize = 8;
-/// A border and the spaces around a cell.
-const AROUND: usize = 3;
-/// Width of a task's or arm's name in a table of tasks by arms.
-const NAME: usize = 24;
-/// Maximum number of characters in a cell. Files from elsewhere may hold names of any length, and
-/// the table library counts in 16 bits.
-const CELL: usize = 1_000;
+/// Minimum width of a column of wrapped text.
+const MIN_COLUMN_WIDTH: usize = 8;
+/// Width of a border and the spaces around a cell.
+const CELL_PADDING: usize = 3;
+/// Width of a task's or an arm's name in a table of tasks by arms.
+const NAME_WIDTH: usize = 24;
+/// Maximum number of characters in a cell. Imported files may contain names of any length, and the
+/// table library counts in 16 bits.
+const MAX_CELL_LENGTH: usize = 1_000;
 
-/// Formats a table. Columns of numbers (`right`) are never wrapped; the others share the remaining
-/// width.
+/// Formats a table. Columns of numbers (`right`) are never wrapped; the others share the remaining width.
 pub(crate) fn table(
     headers: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
@@ -27,21 +26,21 @@ pub(crate) fn table(
 ) -> String {
     let align = |(column, text): (usize, String)| {
         let side = if right(column) { CellAlignment::Right } else { CellAlignment::Left };
-        Cell::new(cut(text)).set_alignment(side)
+        Cell::new(truncate(text)).set_alignment(side)
     };
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH as u16);
     table.set_header(headers.iter().map(|text| (*text).to_owned()).enumerate().map(align));
-    let mut widths: Vec<usize> = headers.iter().map(|head| longest(head)).collect();
+    let mut widths: Vec<usize> = headers.iter().map(|head| longest_line(head)).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(&row) {
-            *width = longest(cell).max(*width);
+            *width = longest_line(cell).max(*width);
         }
         table.add_row(row.into_iter().enumerate().map(align));
     }
     for (index, (column, width)) in table.column_iter_mut().zip(widths).enumerate() {
-        let narrowest = u16::try_from(width.min(NARROWEST)).unwrap_or_default();
+        let narrowest = u16::try_from(width.min(MIN_COLUMN_WIDTH)).unwrap_or_default();
         column.set_constraint(match right(index) {
             true => ColumnConstraint::ContentWidth,
             false => ColumnConstraint::LowerBoundary(Width::Fixed(narrowest)),
@@ -50,14 +49,14 @@ pub(crate) fn table(
     format!("{}\n", table.trim_fmt())
 }
 
-/// A table with a first column of names and one for each arm. Arms that do not fit get a further
-/// table below.
+/// Formats a table with a first column of names and one column for each arm. Arms that do not fit
+/// continue in another table below.
 pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
-        let cells = cells.map(longest).max().unwrap_or(0);
-        let head = headers.get(column).map_or(0, |head| longest(head));
-        cells.max(head).min(NAME) + AROUND
+        let cells = cells.map(longest_line).max().unwrap_or(0);
+        let head = headers.get(column).map_or(0, |head| longest_line(head));
+        cells.max(head).min(NAME_WIDTH) + CELL_PADDING
     };
     let mut out = String::new();
     let mut begin = 1;
@@ -83,16 +82,16 @@ pub(crate) fn by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     out
 }
 
-/// Cuts a text that a table cannot hold. The whole text is in the JSON.
-fn cut(text: String) -> String {
-    match text.char_indices().nth(CELL) {
+/// Cuts a text that does not fit into a table. The JSON has the whole text.
+fn truncate(text: String) -> String {
+    match text.char_indices().nth(MAX_CELL_LENGTH) {
         Some((at, _)) => format!("{}\u{2026}", &text[..at]),
         None => text,
     }
 }
 
-/// Length of the longest line in characters.
-fn longest(text: &str) -> usize {
+/// Returns the length of the longest line in characters.
+fn longest_line(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 

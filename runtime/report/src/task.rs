@@ -1,4 +1,4 @@
-//! One trial's line in the report.
+//! The report of one trial.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,90 +30,89 @@ pub struct TaskReport {
     /// The classes of evidence against a suspect or worse verdict.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub evidence_classes: BTreeSet<EvidenceClass>,
-    /// Why its verdict is unverified, in the words of `configs/evidence.toml`.
+    /// Why the verdict is unverified, as worded in `configs/evidence.toml`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub unverified: BTreeSet<String>,
-    /// The quality file's marks of its task, if one was given.
+    /// The marks that a quality file gives the task. Empty without a quality file.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub marks: BTreeSet<QualityMark>,
     /// Labels that people gave the trial and its steps (`proctor label`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<String>,
-    /// There is a verdict that can be trusted. If false, the trial has no score, which is not the
-    /// same as zero.
+    /// Whether there is a verdict that can be trusted. If false, the trial has no score, which is
+    /// not the same as a score of zero.
     #[serde(default)]
     pub score_valid: bool,
-    /// Why the task is not resolved, from a closed set (`docs/report.md`); null if it is resolved,
-    /// and if nothing can be said yet.
+    /// Why the task is not resolved, from a closed set (`docs/report.md`). Null if the task is
+    /// resolved or the reason is not yet known.
     #[serde(default)]
     pub reason: Option<Reason>,
-    /// Its failed tests by exception class (`docs/report.md`).
+    /// The trial's failed tests by exception class (`docs/report.md`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<String, u64>,
-    /// The kind of the trial's own limit that ended it, or null.
+    /// The trial's own limit that ended it, or null.
     #[serde(default)]
     pub limit: Option<BudgetKind>,
-    /// Limits of its sandbox that it touched.
+    /// Limits that the trial's sandbox hit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touched: Vec<SandboxLimit>,
-    /// Limits that a sandbox of its grading touched.
+    /// Limits that a sandbox of the grading hit.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub grading_touched: BTreeSet<SandboxLimit>,
-    /// As in `outcome.json`.
+    /// The same as in `outcome.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Box<Noise>>,
-    /// The environment it was graded in.
+    /// The environment in which the trial was graded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentRecord>,
-    /// Each policy's reasons, if the policies disagree on `resolved`.
+    /// Each policy's reason, if the policies disagree on `resolved`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies_differ: BTreeMap<String, String>,
     pub steps: Option<u64>,
-    /// US dollars for the attempt that counts, without responses after the limit. Null if some
-    /// response has no price.
+    /// Cost in US dollars of the attempt that counts, without responses after the limit. Null if
+    /// some response has no price.
     pub cost_usd: Option<f64>,
-    /// US dollars for all attempts and all responses. Null if nothing was started, and if some
-    /// response has no price.
+    /// Cost in US dollars of all attempts and all responses. Null if nothing was started, or if
+    /// some response has no price.
     #[serde(default)]
     pub paid_usd: Option<f64>,
     #[serde(default, skip_serializing_if = "EarlierReport::is_none")]
     pub earlier_tries: EarlierReport,
     pub wall_seconds: Option<f64>,
-    /// Spent waiting for the endpoint; not working time.
+    /// Time spent waiting for the endpoint. This is not working time.
     #[serde(default)]
     pub waited_seconds: Option<f64>,
-    /// Some response was larger than the amount reserved for its request.
+    /// Some response used more than the amount reserved for its request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outgrown: bool,
-    /// The infrastructure fault that ended it, as a sentence with its hint.
+    /// The infrastructure fault that ended the trial, as a sentence with its hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Files of the trial that differ from what was recorded, each with what can be done about it.
+    /// Files of the trial that differ from what was recorded, each with its remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
-    /// For a single-response trial: what was shown, and what became of the response.
+    /// Details of a single-response trial: what was shown, and how the response was applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_shot: Option<SingleShot>,
-    /// Of `scaffold_exited`: `crashed`, `idle`, `approval`, `empty_turn`, `loop` or `finished`.
+    /// For `scaffold_exited`: `crashed`, `idle`, `approval`, `empty_turn`, `loop` or `finished`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<ExitCause>,
-    /// Why the model refused or the scaffold left.
+    /// Why the model refused or the scaffold exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// As in `outcome.json`: whether the trial was resumed or restarted.
+    /// Whether the trial was resumed or started over, as in `outcome.json`.
     #[serde(default, skip_serializing_if = "Interruptions::is_none")]
     pub interruptions: Interruptions,
-    /// What the attempt that counts has used: tokens by class, side requests, responses after the
-    /// limit.
+    /// Usage of the attempt that counts: tokens by class, side requests, responses after the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Spent>,
     /// Tool calls in the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
-    /// Tool calls whose arguments can't be read.
+    /// Tool calls whose arguments could not be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed_calls: Option<u64>,
-    /// Time spent in tools, over all calls.
+    /// Total time spent in tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_seconds: Option<f64>,
     /// Absent if no patch was collected.
@@ -130,7 +129,7 @@ pub struct TaskReport {
     pub level: Option<u32>,
 }
 
-/// Counts of a verdict's expected tests.
+/// Counts of expected tests in a verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestCounts {
     pub fail_to_pass: u64,
@@ -177,11 +176,12 @@ impl TaskReport {
             touched: noise_of(trial).map(|noise| noise.touched.clone()).unwrap_or_default(),
             grading_touched: verdict.into_iter().flat_map(touched_in).collect(),
             noise: outcome.and_then(|outcome| outcome.noise.clone()),
-            // The same twelve variables in each trial were a third of a report; verdicts have them.
+            // Leave the CPU variables out: verdicts have them, and repeating the same twelve in
+            // each trial made up a third of a report.
             environment: verdict.and_then(|verdict| verdict.environment.clone()).map(
                 |environment| EnvironmentRecord { cpu_variables: BTreeMap::new(), ..environment },
             ),
-            policies_differ: verdict.map(differing).unwrap_or_default(),
+            policies_differ: verdict.map(differing_policies).unwrap_or_default(),
             steps: outcome.map(|outcome| outcome.spent.steps),
             cost_usd: outcome
                 .filter(|outcome| !outcome.spent.unpriced)
@@ -223,8 +223,8 @@ impl TaskReport {
     }
 }
 
-/// The policies with their reasons, unless they agree.
-fn differing(verdict: &Verdict) -> BTreeMap<String, String> {
+/// Returns the policies with their reasons, or nothing if they agree.
+fn differing_policies(verdict: &Verdict) -> BTreeMap<String, String> {
     let all = || verdict.policies.iter();
     if all().all(|(_, policy)| policy.resolved == verdict.resolved) {
         return BTreeMap::new();

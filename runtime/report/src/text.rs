@@ -16,7 +16,7 @@ use crate::{
     table::{self, table},
 };
 
-/// What the text shows besides results and usage, whether or not it fits a screen.
+/// Parts of the text that are shown even if they do not fit on a screen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shown {
     /// A table of tasks by arms.
@@ -27,24 +27,25 @@ pub struct Shown {
     pub groups: bool,
 }
 
-/// Lines of a screen. What does not fit is left out, and a line names the options that show it.
-const SCREEN: usize = 50;
-/// Lines kept for the pointer to what is left out.
-const POINTER: usize = 2;
-/// Lines that findings may always have, even if tables are left out for them.
-const FINDINGS: usize = 10;
-/// Headlines shown; `proctor compare` has the others.
-const HEADLINES: usize = 3;
+/// Number of lines on a screen. Parts that do not fit are left out, and a line names the options
+/// that show them.
+const SCREEN_LINES: usize = 50;
+/// Number of lines reserved for the line that names what is left out.
+const POINTER_LINES: usize = 2;
+/// Number of lines reserved for findings, even if tables are left out for them.
+const MIN_FINDING_LINES: usize = 10;
+/// Maximum number of headlines. `proctor compare` shows the others.
+const MAX_HEADLINES: usize = 3;
 
-/// The report without comparisons: see [`text_with`].
+/// Formats the report without comparisons: see [`text_with`].
 pub fn text(report: &Report, shown: Shown) -> String {
     text_with(report, None, shown)
 }
 
-/// Headlines, the arms' results, what they used, and as much of the tasks, the endings, the groups
-/// and the findings as fits a screen: what is missing, broken or suspect comes first. If a verdict
-/// is missing, the first line says so. Tables fit 80 columns. Plain text without colours; ends in a
-/// newline.
+/// Formats headlines, the arms' results, usage, and as many tasks, endings, groups and findings as
+/// fit on a screen. Missing, damaged or suspect results come first. If a verdict is missing, the
+/// first line says so. Tables fit into 80 columns. The result is plain text without colours and
+/// ends in a newline.
 pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown) -> String {
     if report.arms.is_empty() {
         return "No trials.\n".into();
@@ -57,8 +58,8 @@ pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown)
         let trials = plural(trials, "trial");
         let _ = writeln!(out, "incomplete: {graded} of {trials} {have} a verdict");
     }
-    out.push_str(&answer(comparison));
-    let (study, (used, unused)) = (report.study(), used(report.controls()));
+    out.push_str(&headline_text(comparison));
+    let (study, (used, unused)) = (report.study(), split_controls(report.controls()));
     out.push_str(&results("arm", &study));
     if !used.is_empty() {
         out.push_str(&results("control", &used));
@@ -74,18 +75,18 @@ pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown)
     }
     let all: Vec<&ArmReport> = study.iter().chain(&used).copied().collect();
     out.push_str(&usage(&all));
-    out.push_str(MEANINGS);
+    out.push_str(LEGEND);
     let single = single::tables(report);
-    let mut room = SCREEN.saturating_sub(lines(&out) + lines(&single) + POINTER);
+    let mut room = SCREEN_LINES.saturating_sub(lines(&out) + lines(&single) + POINTER_LINES);
 
     let detail = if shown.findings { Detail::Full } else { Detail::Brief };
     let notes = notes(report, detail);
-    let room_of_notes = if shown.findings { usize::MAX } else { room.max(FINDINGS) };
-    let (below, more) = fitting(&notes, room_of_notes);
+    let room_of_notes = if shown.findings { usize::MAX } else { room.max(MIN_FINDING_LINES) };
+    let (below, more) = fit_notes(&notes, room_of_notes);
     room = room.saturating_sub(lines(&below));
 
     let mut left_out: Vec<String> = Vec::new();
-    // A table is only made if as many lines as it has at least would fit.
+    // Only make a table if its minimum number of lines fits.
     let mut part =
         |make: &dyn Fn() -> String, least: usize, is_wanted: bool, option: Option<&str>| {
             let table = if is_wanted || least <= room { make() } else { String::new() };
@@ -118,28 +119,28 @@ pub fn text_with(report: &Report, comparison: Option<&Comparison>, shown: Shown)
     out
 }
 
-/// The first headlines, each as a paragraph of 80 columns.
-fn answer(comparison: Option<&Comparison>) -> String {
+/// Formats the first headlines, each as a paragraph of 80 columns.
+fn headline_text(comparison: Option<&Comparison>) -> String {
     let all = comparison.map(headlines).unwrap_or_default();
     let mut out = String::new();
-    for headline in all.iter().take(HEADLINES) {
+    for headline in all.iter().take(MAX_HEADLINES) {
         let _ = writeln!(out, "{}", filled(&headline.text));
     }
-    if let Some(more) = all.len().checked_sub(HEADLINES).filter(|more| *more > 0) {
+    if let Some(more) = all.len().checked_sub(MAX_HEADLINES).filter(|more| *more > 0) {
         let pairs = if more == 1 { "pair" } else { "pairs" };
         let _ = writeln!(out, "{more} more {pairs}: `proctor compare`");
     }
     out
 }
 
-/// Controls that called a model, such as an earlier agent, and the others.
-fn used(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport>) {
+/// Splits controls into those that called a model, such as an earlier agent, and the others.
+fn split_controls(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport>) {
     controls.into_iter().partition(|arm| arm.steps.max > 0)
 }
 
-/// The notes that fit this number of lines, in their order, and how many are left out. Those of the
-/// first rank are taken first.
-fn fitting(notes: &[Note], room: usize) -> (String, usize) {
+/// Returns the notes that fit into this number of lines, in order, and how many are left out. Notes
+/// of the first rank are chosen first.
+fn fit_notes(notes: &[Note], room: usize) -> (String, usize) {
     let shown = |note: &Note| wrapped(&format!("{}\n", note.lines.join("\n")));
     let texts: Vec<String> = notes.iter().map(shown).collect();
     let mut chosen = vec![false; notes.len()];
@@ -153,7 +154,7 @@ fn fitting(notes: &[Note], room: usize) -> (String, usize) {
             }
         }
     }
-    // One that is longer than a screen is shown all the same.
+    // A note that is longer than a screen is shown anyway.
     if chosen.iter().all(|one| !one)
         && let Some(first) = chosen.first_mut()
     {
@@ -164,16 +165,16 @@ fn fitting(notes: &[Note], room: usize) -> (String, usize) {
     (below.collect(), chosen.iter().filter(|chosen| !**chosen).count())
 }
 
-/// Lines of a text in a terminal of 80 columns.
+/// Counts the lines of a text in a terminal of 80 columns.
 fn lines(text: &str) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(table::WIDTH).max(1)).sum()
 }
 
 /// Explains the column headers.
-const MEANINGS: &str = "Rates cover all planned trials, with 95 % intervals. Steps, tokens and wall are\n\
+const LEGEND: &str = "Rates cover all planned trials, with 95 % intervals. Steps, tokens and wall are\n\
                         means without faults. Paid includes retries. -: unknown.\n";
 
-/// Each arm's results.
+/// Formats each arm's results.
 fn results(first: &str, arms: &[&ArmReport]) -> String {
     let headers = [first, "resolved", "rate\n95 %", "F2P passed", "at a limit"];
     let rows = arms.iter().map(|arm| {
@@ -192,14 +193,14 @@ fn results(first: &str, arms: &[&ArmReport]) -> String {
     table(&headers, rows, |column| column > 0)
 }
 
-/// The share of trials that a limit of their own ended, and its kinds.
+/// Formats the share of trials that ended at one of their own limits, by kind.
 fn at_limit(arm: &ArmReport) -> String {
     let kinds: Vec<String> = arm.limit_bound.keys().map(|kind| kind.replace('_', " ")).collect();
     let share = percent(arm.limit_bound.values().sum());
     if kinds.is_empty() { share } else { format!("{share}\n{}", kinds.join("\n")) }
 }
 
-/// What each arm used.
+/// Formats each arm's usage.
 fn usage(arms: &[&ArmReport]) -> String {
     let headers =
         ["arm", "steps", "tokens\nin", "tokens\nout", "paid\ntotal", "paid each\nresolved", "wall"];
@@ -227,7 +228,7 @@ fn usage(arms: &[&ArmReport]) -> String {
     table(&headers, rows, |column| column > 0)
 }
 
-/// Dollars, and their interval below.
+/// Formats dollars, with the interval on the next line.
 fn with_interval(cost: Ratio) -> String {
     let value = dollars(cost.value);
     let bare = |end: f64| dollars(end).trim_start_matches('$').to_owned();
@@ -238,7 +239,7 @@ fn with_interval(cost: Ratio) -> String {
     }
 }
 
-/// How trials ended. Empty if all of them were submitted.
+/// Formats how trials ended. Empty if all of them were submitted.
 fn endings(report: &Report) -> String {
     let names: BTreeSet<&String> = report.arms.iter().flat_map(|arm| arm.outcomes.keys()).collect();
     let unfinished = report.arms.iter().any(|arm| arm.unfinished > 0);
@@ -261,7 +262,7 @@ fn endings(report: &Report) -> String {
     format!("\n{}", table::by_arms(&headers, rows))
 }
 
-/// Averages per step of each arm: shows how agents that do the same work differ.
+/// Formats averages per step of each arm. They show how agents that do the same work differ.
 fn per_step(arms: &[&ArmReport]) -> String {
     if arms.iter().all(|arm| arm.per_step.is_none()) {
         return String::new();
@@ -309,7 +310,7 @@ fn tasks(report: &Report) -> String {
     format!("\n{}", table::by_arms(&headers, rows.collect()))
 }
 
-/// The failed tests of each arm by exception, the most frequent first. Empty if no log names one.
+/// Formats the failed tests of each arm by exception, most frequent first. Empty if no log names one.
 fn exceptions(report: &Report) -> String {
     let rows = exception_rows(report);
     if rows.is_empty() {
@@ -328,7 +329,7 @@ fn exceptions(report: &Report) -> String {
     format!("\n{}", table::by_arms(&headers, rows.collect()))
 }
 
-/// Every class of exceptions with its count in each arm, the most frequent first.
+/// Returns every class of exceptions with its count in each arm, most frequent first.
 pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>)> {
     let classes: BTreeSet<&str> =
         report.arms.iter().flat_map(|arm| arm.exceptions.keys()).map(String::as_str).collect();
@@ -339,12 +340,12 @@ pub fn exception_rows(report: &Report) -> Vec<(&str, Vec<Option<ExceptionCount>>
     let tests = |counts: &[Option<ExceptionCount>]| {
         counts.iter().flatten().map(|count| count.tests).sum::<u64>()
     };
-    // A stable sort: equally frequent classes keep their alphabetic order.
+    // The sort is stable, so equally frequent classes keep their alphabetical order.
     rows.sort_by_key(|(_, counts)| std::cmp::Reverse(tests(counts)));
     rows
 }
 
-/// A table for each selected kind of group that any arm has, and one of pass@k.
+/// Formats a table for each selected kind of group that any arm has, and a table of pass@k.
 fn groups(report: &Report, all: bool) -> String {
     let mut out = String::new();
     let selected = if all { Groups::All } else { Groups::Telling };
@@ -380,7 +381,7 @@ fn groups(report: &Report, all: bool) -> String {
     out
 }
 
-/// The rate, or its bounds while they differ.
+/// Formats the rate, or its bounds while they differ.
 fn rate(arm: &ArmReport) -> String {
     if arm.complete {
         percent(arm.resolved_rate)
@@ -390,16 +391,17 @@ fn rate(arm: &ArmReport) -> String {
     }
 }
 
-/// The interval below a rate.
+/// Formats the interval below a rate.
 pub(crate) fn range(interval: Option<[f64; 2]>) -> String {
     interval.map_or_else(String::new, |[lower, upper]| {
         format!("\n{:.1} - {:.1}", lower * 100.0, upper * 100.0)
     })
 }
 
-/// `100 %`, `41.7 %`. A rate below 100 % never reads as 100 %, and one above 0 never reads as 0.
+/// Formats a rate: `100 %`, `41.7 %`. A rate below 100 % never reads as 100 %, and a rate above 0
+/// never reads as 0.
 pub fn percent(rate: f64) -> String {
-    // A sum of nothing is -0.0.
+    // The sum of no floats is -0.0.
     let rate = rate + 0.0;
     let tenths = (rate * 1000.0).round() / 10.0;
     if rate <= 0.0 || rate >= 1.0 {
@@ -409,8 +411,8 @@ pub fn percent(rate: f64) -> String {
     }
 }
 
-/// `$123`, `$12.30`, `$0.42`, `$0.0042`: two decimals, none from 100 dollars on, and more for less
-/// than a dime.
+/// Formats dollars: `$123`, `$12.30`, `$0.42`, `$0.0042`. Amounts have two decimals, none from 100
+/// dollars on, and more below 10 cents.
 pub fn dollars(amount: f64) -> String {
     if amount >= 100.0 {
         return format!("${amount:.0}");
@@ -422,7 +424,7 @@ pub fn dollars(amount: f64) -> String {
     format!("${amount:.digits$}")
 }
 
-/// `950`, `12.3k`, `4.56M`.
+/// Formats a count: `950`, `12.3k`, `4.56M`.
 pub fn short(count: f64) -> String {
     if count >= 1e6 {
         format!("{:.2}M", count / 1e6)
@@ -435,7 +437,7 @@ pub fn short(count: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Note, Rank, dollars, fitting, lines};
+    use super::{Note, Rank, dollars, fit_notes, lines};
 
     #[test]
     fn dollars_have_two_digits() {
@@ -451,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_results_are_shown_first_where_room_is_short() {
+    fn fit_notes_prefers_missing_results() {
         let note = |rank, text: &str| Note { rank, lines: vec![text.to_owned()] };
         let notes = [
             note(Rank::Known, "a"),
@@ -459,10 +461,10 @@ mod tests {
             note(Rank::Known, "c"),
             note(Rank::Missing, "d"),
         ];
-        assert_eq!(fitting(&notes, 4), ("a\nb\nc\nd\n".to_owned(), 0));
-        assert_eq!(fitting(&notes, 3), ("a\nb\nd\n".to_owned(), 1));
-        assert_eq!(fitting(&notes, 1), ("d\n".to_owned(), 3));
-        assert_eq!(fitting(&[], 0), (String::new(), 0));
+        assert_eq!(fit_notes(&notes, 4), ("a\nb\nc\nd\n".to_owned(), 0));
+        assert_eq!(fit_notes(&notes, 3), ("a\nb\nd\n".to_owned(), 1));
+        assert_eq!(fit_notes(&notes, 1), ("d\n".to_owned(), 3));
+        assert_eq!(fit_notes(&[], 0), (String::new(), 0));
         assert_eq!(lines(&format!("{}\n\nb\n", "x".repeat(81))), 4);
     }
 }

@@ -7,20 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Report, TrialResult, build::round};
 
-/// An arm's score over the trials of unmarked tasks. A task that the file does not judge is not
-/// marked.
+/// An arm's score over the trials of unmarked tasks. Tasks that are not in the quality file count as unmarked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Unmarked {
     pub trials: u64,
     pub resolved: u64,
     /// `resolved / trials`.
     pub resolved_rate: f64,
-    /// As in the arm.
+    /// Defined like the arm's `passed_rate`.
     pub passed_rate: f64,
 }
 
-/// Adds a quality file's marks to each trial, the score without marked tasks to each arm, and what
-/// the file says about the report's tasks to the remarks. `trials` are those that the report was
+/// Adds a quality file's marks to each trial, the score without marked tasks to each arm, and
+/// remarks about the report's tasks from the file. `trials` must be the trials that the report was
 /// built from.
 pub fn add_quality(report: &mut Report, trials: &[TrialResult], file: &QualityFile) {
     let mut digests: BTreeMap<&TaskId, &str> = BTreeMap::new();

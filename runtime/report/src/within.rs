@@ -1,14 +1,14 @@
-//! Resolved trials as a function of what they used: budget curves without further gradings.
+//! Resolved trials as a function of usage: budget curves without further gradings.
 
 use proctor_types::ArmId;
 
 use crate::{ArmReport, Report, TaskReport};
 
-/// What a budget limits.
+/// The quantity that a budget limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Used {
     Steps,
-    /// Input and output.
+    /// Input and output tokens.
     Tokens,
     /// US dollars.
     Cost,
@@ -28,28 +28,29 @@ impl Used {
     }
 }
 
-/// What an arm's trials used in the attempts that count.
+/// The usage of an arm's trials in the attempts that count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Within<'a> {
     pub arm: &'a ArmId,
     /// Planned trials.
     pub trials: u64,
-    /// By each resolved trial, ascending.
+    /// The usage of each resolved trial, ascending.
     pub resolved: Vec<f64>,
-    /// The most that any trial used.
+    /// The highest usage of any trial.
     pub most: f64,
 }
 
 impl Within<'_> {
-    /// The share of all trials that resolve their task and use at most `budget`. A smaller limit
-    /// gives at least this share: a trial that it cuts off may hold a solution by then.
+    /// Returns the share of all trials that resolve their task and use at most `budget`. A real
+    /// limit would give at least this share, because a trial that it cuts off may already have a
+    /// solution.
     pub fn share(&self, budget: f64) -> f64 {
         let count = self.resolved.partition_point(|used| *used <= budget);
         count as f64 / self.trials.max(1) as f64
     }
 }
 
-/// One curve for each arm whose trials resolved a task and are known to have used something.
+/// Returns one curve for each arm that resolved a task and whose usage is known.
 pub fn within<'a>(report: &'a Report, arms: &[&'a ArmReport], kind: Used) -> Vec<Within<'a>> {
     let curve = |arm: &&'a ArmReport| {
         let own: Vec<&TaskReport> =

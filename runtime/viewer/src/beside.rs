@@ -9,15 +9,15 @@ use crate::{
     html::{Choice, Side, parted},
 };
 
-/// Number of trials shown if none are named, and the maximum.
-const SHOWN: usize = 4;
-const MOST: usize = 12;
+/// Number of trials shown by default, and the maximum.
+const DEFAULT_TRIALS: usize = 4;
+const MAX_TRIALS: usize = 12;
 
-/// The trials that are shown, and those that could be.
+/// The trials that are shown, and the trials to choose from.
 type Beside = (Vec<Side>, Vec<Choice>);
 
-/// `named` are the requested trials; if empty, the first of each arm. `None`: there is no such
-/// task.
+/// Reads the requested trials (`named`), or the first trial of each arm if `named` is empty.
+/// Returns `None` if there is no such task.
 pub fn beside(
     runs: &[Shown],
     task: &str,
@@ -36,7 +36,7 @@ pub fn beside(
     }
     let is_named =
         |run: &Shown, found: &Found<'_>| named.contains(&said(run.number, found).as_str());
-    let most = if named.is_empty() { SHOWN } else { MOST };
+    let most = if named.is_empty() { DEFAULT_TRIALS } else { MAX_TRIALS };
     let (mut sides, mut choices) = (Vec::new(), Vec::new());
     for (run, found, report) in &all {
         let name = match runs.len() {

@@ -1,4 +1,4 @@
-//! Why a page cannot be shown.
+//! Errors that prevent a page from being shown.
 
 use std::io;
 
@@ -11,13 +11,13 @@ pub enum ViewError {
     /// A run cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A template is wrong.
+    /// A template is invalid.
     #[error(transparent)]
     Template(#[from] minijinja::Error),
     /// A page cannot be written or served.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The port cannot be used: what happened.
+    /// The port cannot be used.
     #[error("cannot listen on port {port} of 127.0.0.1: {source}")]
     Port { port: u16, source: io::Error },
 }

@@ -1,5 +1,6 @@
-//! The positions of a journal's events, and a row for each step. A journal is read once; later
-//! reads cover only what was appended. One step of a long trial is only a few lines of it.
+//! Indexes the positions of a journal's events, and a row for each step. A journal is read once;
+//! later reads only cover what was appended. To show one step of a long trial, only a few lines are
+//! read.
 
 use std::{
     fs,
@@ -18,31 +19,31 @@ use serde_json::Value;
 use super::words::{arguments_text, words};
 use crate::html::StepRow;
 
-/// What is known about a journal.
+/// The index of a journal.
 #[derive(Debug, Clone)]
 pub struct Index {
     journal: PathBuf,
-    /// Identifies the file: a new try has a new journal.
+    /// Identifies the file. A new try has a new journal.
     file: u64,
-    /// Number of complete lines, and where they end.
+    /// Number of complete lines, and the offset of their end.
     lines: usize,
     at: u64,
-    /// For each step, from 0: the offsets and numbers of its lines.
+    /// Offsets and numbers of the lines of each step, starting with step 0.
     places: Vec<Vec<(u64, usize)>>,
-    /// The request for a response that has not arrived; its line belongs to the previous step.
-    asked: Option<Asked>,
-    /// The work directory after a step, in journal order.
+    /// The request whose response has not arrived. Its line belongs to the previous step.
+    pending: Option<PendingRequest>,
+    /// The work directory's tree after each step, in journal order.
     trees: Vec<(u64, String)>,
     pub rows: Vec<StepRow>,
-    /// The unreadable parts.
+    /// The parts that cannot be read.
     pub damage: Vec<String>,
-    /// Time of the last event: seconds of its try, and since the epoch.
+    /// Time of the last event: in seconds of its try, and since the epoch.
     last: f64,
     pub last_wall: f64,
 }
 
 impl Index {
-    /// Reads a journal.
+    /// Reads and indexes a journal.
     pub fn of(journal: &Path) -> Result<Self, RecordError> {
         let mut index = Self {
             journal: journal.to_owned(),
@@ -50,7 +51,7 @@ impl Index {
             lines: 0,
             at: 0,
             places: Vec::new(),
-            asked: None,
+            pending: None,
             trees: Vec::new(),
             rows: Vec::new(),
             damage: Vec::new(),
@@ -61,10 +62,10 @@ impl Index {
         Ok(index)
     }
 
-    /// The trial's present activity, according to its journal.
+    /// Returns the trial's current activity, according to its journal.
     pub fn now(&self) -> String {
-        match (&self.asked, self.rows.last()) {
-            (Some(_), _) => format!("waiting for the model's step {}", self.rows.len() + 1),
+        match (&self.pending, self.rows.last()) {
+            (Some(_), _) => format!("waiting for the model (step {})", self.rows.len() + 1),
             (None, Some(row)) => {
                 format!("step {}: {}", row.number, row.did.last().cloned().unwrap_or_default())
             }
@@ -72,15 +73,15 @@ impl Index {
         }
     }
 
-    /// Whether the journal is still the same file and completely read. `None`: it is another file.
+    /// Whether the journal was read completely and has not grown. `None` if it was replaced by another file.
     pub fn is_whole(&self) -> Option<bool> {
         let file = fs::metadata(&self.journal).ok()?;
         let same = file.ino() == self.file && file.len() >= self.at;
         same.then_some(file.len() == self.at)
     }
 
-    /// Reads what was appended. An incomplete last line may still be in writing and is read the
-    /// next time.
+    /// Reads what was appended. An incomplete last line may still be in the process of being
+    /// written, and is read the next time.
     pub fn read_on(&mut self) -> Result<(), RecordError> {
         let mut events = Events::since(&self.journal, self.at, self.lines)?;
         for line in events.by_ref() {
@@ -99,7 +100,7 @@ impl Index {
 
     fn take(&mut self, line: &EventLine) -> Result<(), BadLine> {
         let step = line.step as usize;
-        // No journal skips thousands of steps: such a number is an error.
+        // No journal skips thousands of steps, so such a number is an error.
         if step > self.places.len() + self.lines + 1_000 {
             return Ok(());
         }
@@ -109,19 +110,19 @@ impl Index {
         let place = (line.at, line.line - 1);
         if matches!(line.kind.as_str(), "model_asked" | "model_attempted") {
             let at = if line.kind == "model_asked" { line.t_mono } else { self.last };
-            let asked = self.asked.get_or_insert_with(|| Asked::at(at));
+            let pending = self.pending.get_or_insert_with(|| PendingRequest::at(at));
             (self.last, self.last_wall) = (line.t_mono, line.t_wall);
             if line.kind == "model_asked" {
                 return Ok(());
             }
-            asked.places.push(place);
-            return add(&mut asked.row, line);
+            pending.places.push(place);
+            return add_event(&mut pending.row, line);
         }
         while self.rows.len() < step {
             let number = self.rows.len() as u64 + 1;
-            let asked = self.asked.take().unwrap_or_else(|| Asked::at(self.last));
-            self.places[number as usize].extend(asked.places);
-            self.rows.push(StepRow { number, ..asked.row });
+            let pending = self.pending.take().unwrap_or_else(|| PendingRequest::at(self.last));
+            self.places[number as usize].extend(pending.places);
+            self.rows.push(StepRow { number, ..pending.row });
         }
         self.places[step].push(place);
         if line.kind == "snapshot_taken" || line.kind == "setup_finished" {
@@ -141,21 +142,22 @@ impl Index {
         } else {
             self.last = last;
         }
-        add(row, line)
+        add_event(row, line)
     }
 
-    /// The lines of a step. Step 0 is everything before the first response.
+    /// Returns the lines of a step. Step 0 is everything before the first response.
     pub fn step(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
         let places = self.places.get(number as usize).into_iter().flatten();
         let last = number as usize == self.rows.len();
-        let unanswered = self.asked.iter().filter(move |_| last).flat_map(|asked| &asked.places);
+        let unanswered =
+            self.pending.iter().filter(move |_| last).flat_map(|pending| &pending.places);
         places
             .chain(unanswered)
             .filter_map(|(at, line)| Events::since(&self.journal, *at, *line).ok()?.next())
     }
 
-    /// The work directory before a step, after it, and before the first. A step without a snapshot
-    /// changed nothing.
+    /// Returns the trees of the work directory before a step, after it, and before the first step.
+    /// A step without a snapshot changed nothing.
     pub fn trees(&self, number: u64) -> Option<[&str; 3]> {
         let until = |most: u64| self.trees.iter().rev().find(|(step, _)| *step <= most);
         let (first, before) = (self.trees.first()?, until(number.checked_sub(1)?)?);
@@ -164,12 +166,12 @@ impl Index {
 }
 
 #[derive(Debug, Clone)]
-struct Asked {
+struct PendingRequest {
     row: StepRow,
     places: Vec<(u64, usize)>,
 }
 
-impl Asked {
+impl PendingRequest {
     fn at(at: f64) -> Self {
         Self { row: StepRow { at, ..StepRow::default() }, places: Vec::new() }
     }
@@ -182,31 +184,31 @@ struct Tree {
 }
 
 #[derive(Deserialize)]
-struct Answered {
+struct ModelAnswer {
     answer: Answer,
 }
 
 #[derive(Deserialize)]
-struct Called {
+struct ToolCall {
     name: String,
     arguments: Value,
 }
 
 #[derive(Deserialize)]
-struct Returned {
+struct ToolResult {
     exit_status: Option<i32>,
     seconds: f64,
     malformed: bool,
 }
 
-impl Returned {
-    /// Reads a line. The output is between other fields, in the order that Proctor writes. It is
-    /// only compared and may be a megabyte, so the rest is parsed separately. A line in another
+impl ToolResult {
+    /// Reads a line. The output is only hashed and may be a megabyte, so the other fields are parsed
+    /// without it. This relies on the order in which Proctor writes the fields. A line with another
     /// order is parsed completely.
     fn of(line: &EventLine) -> Result<(Self, u64), BadLine> {
         const OUTPUT: &[u8] = b",\"shown\":";
         const AFTER: &[u8] = b",\"full\":";
-        // Neither can occur within a string, where quotes are escaped.
+        // Neither can occur within a string, because quotes are escaped there.
         let json = line.json();
         if let (Some(from), Some(to)) = (memmem::find(json, OUTPUT), memmem::rfind(json, AFTER))
             && from < to
@@ -222,18 +224,18 @@ impl Returned {
 }
 
 #[derive(Deserialize)]
-struct Taken {
+struct SnapshotCounts {
     changed: u64,
     removed: u64,
 }
 
 #[derive(Deserialize)]
-struct Requested {
+struct UrlRequest {
     decision: UrlDecision,
 }
 
 #[derive(Deserialize)]
-struct Attempted {
+struct SendAttempt {
     error: Option<String>,
     wait_seconds: f64,
     #[serde(default)]
@@ -242,7 +244,7 @@ struct Attempted {
 }
 
 #[derive(Deserialize)]
-struct Resumed {
+struct ResumePoint {
     whole_steps: u64,
 }
 
@@ -252,11 +254,11 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-fn add(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
+fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
     match line.kind.as_str() {
-        "model_answered" => answered(row, &line.part::<Answered>()?.answer),
+        "model_answered" => add_answer(row, &line.part::<ModelAnswer>()?.answer),
         "tool_called" => {
-            let Called { name, arguments } = line.part()?;
+            let ToolCall { name, arguments } = line.part()?;
             // The response already named the call; a client's own tools appear only in this event.
             let call = words(&name, &arguments_text(&arguments));
             if !row.did.contains(&call) {
@@ -266,29 +268,29 @@ fn add(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             row.tests |= runs_tests(&arguments).unwrap_or(false);
         }
         "tool_returned" => {
-            let (Returned { exit_status, seconds, malformed }, seen) = Returned::of(line)?;
+            let (ToolResult { exit_status, seconds, malformed }, seen) = ToolResult::of(line)?;
             row.tool_seconds += seconds;
             row.failed |= malformed || exit_status.is_some_and(|status| status != 0);
             row.seen = hash(&(row.seen, seen));
         }
         "snapshot_taken" => {
-            let Taken { changed, removed } = line.part()?;
+            let SnapshotCounts { changed, removed } = line.part()?;
             row.changed += changed + removed;
         }
         "url_requested" => {
-            let Requested { decision } = line.part()?;
+            let UrlRequest { decision } = line.part()?;
             row.requests += 1;
             row.denied += u64::from(decision == UrlDecision::Denied);
         }
         "model_attempted" => {
-            let sent: Attempted = line.part()?;
+            let sent: SendAttempt = line.part()?;
             row.resends += u64::from(sent.error.is_some());
             row.waited_seconds += sent.wait_seconds + sent.queued_seconds;
             row.model_seconds += sent.seconds.unwrap_or_default();
         }
         "trial_resumed" => {
-            let Resumed { whole_steps } = line.part()?;
-            // The results of its calls are discarded: they run again.
+            let ResumePoint { whole_steps } = line.part()?;
+            // The results of the step's calls are discarded, because the calls run again.
             if whole_steps < row.number {
                 (row.tool_seconds, row.failed, row.seen) = (0.0, false, 0);
             }
@@ -298,7 +300,7 @@ fn add(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
     Ok(())
 }
 
-fn answered(row: &mut StepRow, answer: &Answer) {
+fn add_answer(row: &mut StepRow, answer: &Answer) {
     (row.input, row.output) = (answer.usage.input, answer.usage.output);
     row.cost_usd = answer.cost_usd;
     row.did = answer.tool_calls.iter().map(|call| words(&call.name, &call.arguments)).collect();

@@ -1,5 +1,5 @@
-//! The viewer: runs as pages, and trials and steps as people read them. Pages are served on loopback
-//! or written as files.
+//! The viewer: shows runs, trials and steps as pages for people. Pages are served on loopback or
+//! written as files.
 
 mod beside;
 mod error;

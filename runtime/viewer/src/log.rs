@@ -1,10 +1,10 @@
 //! Finds the lines of a grading log that concern one test.
 
-/// Maximum lines shown per test.
-const SHOWN: usize = 40;
+/// Maximum number of lines shown per test.
+const MAX_LINES: usize = 40;
 
-/// The section of a failed test, as pytest prints it, or else the lines that mention it. Empty if
-/// the log does not mention it.
+/// Returns the section of a failed test, as pytest prints it, or else the lines that mention the
+/// test. Empty if the log does not mention it.
 pub fn about(log: &str, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
@@ -24,19 +24,19 @@ pub fn about(log: &str, test: &str) -> String {
         let rest = &lines[at + 1..];
         let end = rest.iter().position(|line| is_head(line) || is_rule(line));
         let section = &rest[..end.unwrap_or(rest.len())];
-        return cut(section);
+        return cut_start(section);
     }
     let named: Vec<&str> = lines.into_iter().filter(|line| line.contains(test)).collect();
-    cut(&named)
+    cut_start(&named)
 }
 
-/// The end of a section has the reason for the failure, so its start is cut.
-fn cut(lines: &[&str]) -> String {
-    let gone = lines.len().saturating_sub(SHOWN);
+/// Cuts the start of a section, because its end has the reason for the failure.
+fn cut_start(lines: &[&str]) -> String {
+    let gone = lines.len().saturating_sub(MAX_LINES);
     let kept = lines[gone..].join("\n");
     match gone {
         0 => kept,
-        gone => format!("[{gone} lines before]\n{kept}"),
+        gone => format!("[{gone} lines omitted]\n{kept}"),
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
     use super::about;
 
     #[test]
-    fn a_failure_is_found_by_its_head_or_by_the_id() {
+    fn about_finds_failure_by_heading_or_id() {
         let log = "____ test_a[1] ____\n\nE  assert 1 == 2\n\na.py:3: AssertionError\n____ T.test_b ____\nE  boom\n\
                    ===== short test summary info =====\nFAILED a.py::test_a[1] - assert 1 == 2\n";
         assert_eq!(about(log, "a.py::test_a[1]"), "\nE  assert 1 == 2\n\na.py:3: AssertionError");
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(about(log_of_none, "t/b.py::test_a"), "");
         assert_eq!(about(log, "a.py::test_z"), "");
         let long = format!("____ test_a ____\n{}E  last", "line\n".repeat(100));
-        assert!(about(&long, "test_a").starts_with("[61 lines before]\n"));
+        assert!(about(&long, "test_a").starts_with("[61 lines omitted]\n"));
         assert!(about(&long, "test_a").ends_with("E  last"));
     }
 }

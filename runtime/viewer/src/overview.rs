@@ -1,4 +1,4 @@
-//! The first page: the filtered trials as a matrix of each run, and each run's progress.
+//! The first page: a matrix of filtered trials for each run, and each run's progress.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,12 +20,12 @@ use crate::{
     html::{Cell, Choices, Filter, Matrix, Overview, Row},
 };
 
-/// Trials per page; those of one task stay together.
-const ON_A_PAGE: usize = 800;
+/// Number of trials per page. Trials of one task stay together.
+const TRIALS_PER_PAGE: usize = 800;
 /// Maximum number of running trials listed.
-const GOING_ON: usize = 12;
+const MAX_RUNNING_LISTED: usize = 12;
 
-/// One task's trials in the matrix, by arm, and how many of them resolve it.
+/// The matrix row of one task: its trials by arm, and how many of them resolve it.
 struct Group<'a> {
     run: usize,
     task: &'a str,
@@ -46,8 +46,8 @@ pub fn filter_of(query: &Query) -> Filter {
     }
 }
 
-/// The URL of this filter, without the page number.
-fn again(filter: &Filter) -> String {
+/// Returns the URL of this filter, without the page number.
+fn filter_url(filter: &Filter) -> String {
     let fields = [
         ("text", &filter.text),
         ("arm", &filter.arm),
@@ -60,7 +60,7 @@ fn again(filter: &Filter) -> String {
     format!("?{given}page=")
 }
 
-/// `whole`: everything on one page, as a file.
+/// Returns the first page. `whole` puts everything on one page, for a file.
 pub fn overview(
     runs: &[Shown],
     mut filter: Filter,
@@ -68,10 +68,10 @@ pub fn overview(
     whole: bool,
 ) -> Result<Overview, ViewError> {
     let read = runs.iter().map(Shown::read).collect::<Result<Vec<_>, _>>()?;
-    let mut told = Told::default();
+    let mut counts = FilterCounts::default();
     let mut groups = Vec::new();
     for (at, (run, read)) in runs.iter().zip(&read).enumerate() {
-        groups.extend(told.groups(at, run, read, &filter, form));
+        groups.extend(counts.groups(at, run, read, &filter, form));
     }
     match filter.sort.as_str() {
         "task" => groups.sort_by(|a, b| a.task.cmp(b.task)),
@@ -82,7 +82,7 @@ pub fn overview(
     let (mut pages, mut on_it) = (1, 0);
     let mut page_of = Vec::with_capacity(groups.len());
     for group in &groups {
-        if !whole && on_it > 0 && on_it + group.count > ON_A_PAGE {
+        if !whole && on_it > 0 && on_it + group.count > TRIALS_PER_PAGE {
             (pages, on_it) = (pages + 1, 0);
         }
         on_it += group.count;
@@ -92,7 +92,7 @@ pub fn overview(
     let mut rows: Vec<Vec<Row>> = runs.iter().map(|_| Vec::new()).collect();
     for (group, page) in groups.into_iter().zip(page_of) {
         if page == filter.page {
-            let several = told.of_task.get(group.task).copied().unwrap_or_default() > 1;
+            let several = counts.of_task.get(group.task).copied().unwrap_or_default() > 1;
             let beside = if several { form.beside(group.task) } else { String::new() };
             rows[group.run].push(Row { task: group.task.to_owned(), beside, cells: group.cells });
         }
@@ -113,11 +113,11 @@ pub fn overview(
     }
     Ok(Overview {
         runs: matrices,
-        again: again(&filter),
+        again: filter_url(&filter),
         filter,
-        shown: told.shown,
-        of: told.of,
-        choices: told.choices(),
+        shown: counts.shown,
+        of: counts.of,
+        choices: counts.choices(),
         pages,
         live,
     })
@@ -130,29 +130,29 @@ fn share(group: &Group<'_>) -> f64 {
 fn arms(run: &Shown, read: &Read) -> Vec<(String, String)> {
     let arms = run.record.arms.iter().map(|arm| {
         let told = read.report.arms.iter().find(|one| one.arm == arm.id);
-        (arm.name.clone(), told.map(reached).unwrap_or_default())
+        (arm.name.clone(), told.map(arm_result).unwrap_or_default())
     });
     arms.collect()
 }
 
-fn reached(arm: &ArmReport) -> String {
+fn arm_result(arm: &ArmReport) -> String {
     format!("{}/{} resolved, {}", arm.resolved, arm.trials, percent(arm.resolved_rate))
 }
 
-/// What is counted while trials are filtered.
+/// Counts collected while trials are filtered.
 #[derive(Debug, Default)]
-struct Told {
+struct FilterCounts {
     arms: BTreeMap<String, u64>,
     words: BTreeMap<&'static str, u64>,
     endings: BTreeMap<String, u64>,
     reasons: BTreeMap<String, u64>,
-    /// Number of trials of a task, in all runs.
+    /// Number of trials of each task, in all runs.
     of_task: BTreeMap<String, usize>,
     shown: usize,
     of: usize,
 }
 
-impl Told {
+impl FilterCounts {
     fn groups<'a>(
         &mut self,
         at: usize,
@@ -176,8 +176,7 @@ impl Told {
             })
             .collect();
         let places = planned(record);
-        // By memory address, which is faster than by name: each of ten thousand trials is looked
-        // up.
+        // Look tasks up by memory address, which is faster than by name for ten thousand trials.
         let address = |task: &RunTask| std::ptr::from_ref(task).addr();
         let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
         let all = places.iter().zip(&read.report.tasks).zip(&read.begun);
@@ -254,7 +253,7 @@ fn cell(found: &Found<'_>, report: &TaskReport, begun: bool, run: usize, form: F
     }
 }
 
-/// A verdict in words, and its CSS class.
+/// Returns a verdict in words, and its CSS class.
 pub fn word_of(resolved: Option<bool>) -> (&'static str, &'static str) {
     match resolved {
         Some(true) => ("resolved", "yes"),
@@ -263,7 +262,7 @@ pub fn word_of(resolved: Option<bool>) -> (&'static str, &'static str) {
     }
 }
 
-/// A run's progress in a sentence; its running trials; whether any has yet to end.
+/// A run's progress as a sentence, its running trials, and whether the page will still change.
 type State = (String, Vec<(String, String)>, bool);
 
 fn state(run: &Shown, read: &Read, form: Form) -> Result<State, ViewError> {
@@ -273,8 +272,8 @@ fn state(run: &Shown, read: &Read, form: Form) -> Result<State, ViewError> {
     if ended == of {
         let missing = of - graded;
         let open = if missing == 0 { "all of them" } else { &format!("{graded} of them") };
-        // Grading follows the ending, and some trials are never graded: a run is over when nothing
-        // is left to do.
+        // Grading follows the end of a trial, and some trials are never graded. A run is over when
+        // nothing is left to do.
         let expected = read.results.iter().filter(|one| {
             let ending = one.outcome.as_ref().map(|outcome| &outcome.ending);
             one.verdict.is_none() && ending.is_some_and(|ending| !ending.is_unfinished())
@@ -291,7 +290,7 @@ fn state(run: &Shown, read: &Read, form: Form) -> Result<State, ViewError> {
     let all = planned(&run.record);
     let begun = all.iter().zip(&read.results).zip(&read.begun);
     let begun = begun.filter(|((_, result), begun)| **begun && result.outcome.is_none());
-    for ((found, _), _) in begun.take(GOING_ON) {
+    for ((found, _), _) in begun.take(MAX_RUNNING_LISTED) {
         if let Some(index) = run.index(found)? {
             last = last.max(index.last_wall);
             going_on.push((
@@ -303,7 +302,7 @@ fn state(run: &Shown, read: &Read, form: Form) -> Result<State, ViewError> {
     let at = match last > 0.0 {
         true => {
             let at = UNIX_EPOCH + Duration::from_secs(last as u64);
-            format!(" The last event is of {}.", httpdate::fmt_http_date(at))
+            format!(" Last event: {}.", httpdate::fmt_http_date(at))
         }
         false => String::new(),
     };

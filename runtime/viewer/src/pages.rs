@@ -1,4 +1,4 @@
-//! The pages of a viewer, by their addresses.
+//! Maps addresses to the pages of a viewer.
 
 use std::path::PathBuf;
 
@@ -24,10 +24,10 @@ use crate::{
 };
 
 const HTML: &str = "text/html; charset=utf-8";
-/// Bytes of a sandbox or an endpoint are served only as text.
+/// Bytes from a sandbox or an endpoint are only served as text.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The runs that are shown.
+/// The runs of a viewer.
 pub struct Pages {
     pub(super) runs: Vec<Shown>,
 }
@@ -51,20 +51,20 @@ impl Pages {
         Ok(Self { runs: runs.collect::<Result<_, _>>()? })
     }
 
-    /// Reads the results of every run. Unreadable ones are reported on their page.
+    /// Reads the results of every run. A run that cannot be read is reported on its page.
     pub fn read_ahead(&self) {
         for run in &self.runs {
             let _ = run.read();
         }
     }
 
-    /// The page of an address below the root, which ends in `/`. `None`: there is no such page.
+    /// Returns the page for an address below the root, which ends in `/`. `None` if there is no such page.
     ///
-    /// - empty: the matrix of each run, filtered
+    /// - empty: the filtered matrix of each run
     /// - `RUN/TASK/ARM/ATTEMPT`: a trial. `RUN` counts from 1, `ARM` has the form used on disk
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
-    /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: the blob of its record with this hash
-    /// - `beside/TASK`: its trials side by side
+    /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: the blob with this hash in the trial's record
+    /// - `beside/TASK`: the task's trials side by side
     /// - `search`
     /// - the viewer's script and style sheet
     pub fn page(&self, path: &str, query: &str, root: &str) -> Result<Option<Page>, ViewError> {
@@ -125,7 +125,7 @@ impl Pages {
         Ok(Some(html::beside(task, &sides, &choices, &links)?))
     }
 
-    /// The number of a task's trials, in all runs.
+    /// Returns the number of a task's trials, in all runs.
     pub(super) fn trials_of(&self, task: &str) -> usize {
         let of = |run: &Shown| {
             planned(&run.record).iter().filter(|one| one.task.task.id.as_str() == task).count()
@@ -134,8 +134,8 @@ impl Pages {
     }
 }
 
-/// A trial with its page's links, and whether it is running.
-pub(super) fn told(
+/// Reads a trial, adds the links of its page, and returns whether it is running.
+pub(super) fn load_trial(
     shown: &Shown,
     found: Found<'_>,
     index: Option<&Index>,
@@ -146,10 +146,10 @@ pub(super) fn told(
     for test in told.tests.iter_mut().filter(|test| !test.passed) {
         test.speaks = for_test(shown.number, &found, &test.id);
     }
-    Ok((told, goes_on(&result)))
+    Ok((told, is_running(&result)))
 }
 
-fn goes_on(result: &TrialResult) -> bool {
+fn is_running(result: &TrialResult) -> bool {
     let ending = result.outcome.as_ref().map(|outcome| &outcome.ending);
     result.verdict.is_none() && ending.is_none_or(|ending| !ending.is_unfinished())
 }
@@ -162,7 +162,7 @@ fn trial_page(
 ) -> Result<String, ViewError> {
     let run = RunDir::view(&shown.path)?;
     let index = shown.index(&found)?;
-    let (mut told, live) = told(shown, found, index.as_deref())?;
+    let (mut told, live) = load_trial(shown, found, index.as_deref())?;
     if several {
         told.beside = Form::Served.beside(found.task.task.id.as_str());
     }
@@ -193,7 +193,7 @@ pub(super) fn step_page(
     Ok(Some(html::step(&told, &found.name(), &index.rows, links, live)?))
 }
 
-/// Exact bytes of the record: a request, a response, a complete output.
+/// Returns exact bytes from the record: a request, a response, or a complete output.
 fn bytes(shown: &Shown, found: Found<'_>, hash: &str) -> Result<Option<Page>, ViewError> {
     let is_hash = hash.len() == 64 && hash.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
     let run = RunDir::view(&shown.path)?;

@@ -1,4 +1,4 @@
-//! Addresses of trials below a viewer's root.
+//! Builds and parses the addresses of trials below a viewer's root.
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
@@ -6,20 +6,19 @@ use proctor_record::Blobs;
 
 use super::Found;
 
-/// Hex digits of an arm's id in an address, as on disk.
-pub const ARM: usize = 12;
+/// Number of hex digits of an arm's id in an address, as on disk.
+pub const ARM_DIGITS: usize = 12;
 
-/// Maximum length of a file name. A longer one is cut and made unique with a hash of the whole
-/// name.
-const LONGEST: usize = 200;
+/// Maximum length of a file name. A longer name is cut and made unique with a hash of the whole name.
+const MAX_NAME_LENGTH: usize = 200;
 
-/// The first twelve digits of an arm's id.
+/// Returns the first twelve digits of an arm's id.
 pub fn arm_of<'a>(found: &Found<'a>) -> &'a str {
     let arm = found.arm.id.as_str();
-    arm.get(..ARM).unwrap_or(arm)
+    arm.get(..ARM_DIGITS).unwrap_or(arm)
 }
 
-/// How an address is written: for a server, or as a file name.
+/// The form of an address: for a server, or as a file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Served,
@@ -27,13 +26,13 @@ pub enum Form {
 }
 
 impl Form {
-    /// `RUN/TASK/ARM/ATTEMPT`, with the run's number.
+    /// Returns `RUN/TASK/ARM/ATTEMPT`, with the run's number.
     pub fn trial(self, run: usize, found: &Found<'_>) -> String {
         let task = self.name(found.task.task.id.as_str());
         format!("{run}/{task}/{}/{}", arm_of(found), found.attempt)
     }
 
-    /// The trials of a task side by side.
+    /// Returns the address of a task's trials side by side.
     pub fn beside(self, task: &str) -> String {
         format!("beside/{}", self.name(task))
     }
@@ -42,8 +41,8 @@ impl Form {
         match self {
             Self::Served => encoded(text),
             Self::File => {
-                // No name starts with a dot: it would be hidden or lead out. No character needs an
-                // escape.
+                // A name must not start with a dot, because it would be hidden or escape the
+                // folder. All characters are valid in a URL without escaping.
                 let plain = |at: usize, byte: u8| {
                     byte.is_ascii_alphanumeric()
                         || b"_-".contains(&byte)
@@ -56,8 +55,8 @@ impl Form {
                         false => format!("~{byte:02x}"),
                     })
                     .collect();
-                if name.len() > LONGEST {
-                    name.truncate(LONGEST);
+                if name.len() > MAX_NAME_LENGTH {
+                    name.truncate(MAX_NAME_LENGTH);
                     name += &format!("~{}", &Blobs::hash(text.as_bytes())[..16]);
                 }
                 name
@@ -74,7 +73,7 @@ fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// The query string of an address, as a form sends it.
+/// The decoded query string of an address, as sent by a form.
 #[derive(Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
@@ -93,13 +92,13 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Empty if absent.
+    /// Returns the first value of a name, or an empty string.
     pub fn one(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 }
 
-/// The parts of an address.
+/// Splits an address into its decoded parts.
 pub fn parts(path: &str) -> Vec<String> {
     path.split('/').map(decoded).collect()
 }
@@ -109,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_a_file_is_no_longer_than_a_name_may_be() {
+    fn file_names_are_limited_in_length() {
         let (one, other) = ("<".repeat(300), format!("{}>", "<".repeat(299)));
         let names = [one, other].map(|text| Form::File.beside(&text));
         assert!(names.iter().all(|name| name.len() < 240) && names[0] != names[1], "{names:?}");
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_read_as_it_was_filled_in() {
+    fn query_decodes_form_values() {
         let query = Query::of("q=a+b%26c%2B&trial=1%2Ft&trial=2&empty=&flag");
         assert_eq!(query.one("q"), "a b&c+");
         assert_eq!(query.all("trial").collect::<Vec<_>>(), ["1/t", "2"]);

@@ -1,4 +1,4 @@
-//! A trial as its page and the terminal show it.
+//! Reads a trial for its page and for the terminal.
 
 use proctor_patch::Patch;
 use proctor_record::{RunDir, TrialDir};
@@ -11,10 +11,10 @@ use crate::{
     html::{Cap, CapKind, Said, StepRow, TestLine, Trial},
 };
 
-/// Maximum bytes of a log that are read, from its end: that is where failures are.
-const MOST_LOG: usize = 16 << 20;
+/// Maximum number of bytes read from a log. They are read from its end, where failures are.
+const MAX_LOG_BYTES: usize = 16 << 20;
 
-/// Reads everything of a trial except the content of its steps.
+/// Reads a trial, except for the contents of its steps.
 pub fn trial(
     run: &RunDir,
     name: &str,
@@ -30,7 +30,7 @@ pub fn trial(
     let report = build(vec![result.clone()]);
     let told = report.tasks.first();
     let (outcome, verdict) = (result.outcome.as_ref(), result.verdict.as_ref());
-    // For a running trial, its steps show what it has spent so far.
+    // For a running trial, add up what its steps have used so far.
     let so_far = |steps: &[StepRow]| Spent {
         input_tokens: steps.iter().map(|step| step.input).sum(),
         output_tokens: steps.iter().map(|step| step.output).sum(),
@@ -98,7 +98,7 @@ fn limits(found: Found<'_>) -> Vec<String> {
     numbers.map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect()
 }
 
-/// The limits that steps count towards.
+/// Returns the limits that can be computed from steps.
 fn caps(found: Found<'_>) -> Vec<Cap> {
     let budget = &found.arm.budget;
     let whole = |number: Option<u64>| number.map(|number| number as f64);
@@ -119,11 +119,11 @@ fn caps(found: Found<'_>) -> Vec<Cap> {
 
 fn log_of(dir: &TrialDir) -> String {
     let bytes = dir.read_log();
-    let from = bytes.len().saturating_sub(MOST_LOG);
+    let from = bytes.len().saturating_sub(MAX_LOG_BYTES);
     String::from_utf8_lossy(&bytes[from..]).into_owned()
 }
 
-/// Failed tests first; each kind in task order.
+/// Lists failed tests first. Within each kind, tests are in task order.
 fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     let mut lines = Vec::new();
     let mut take = |kind: &'static str, group: &TestGroup, passed: bool| {
@@ -144,7 +144,7 @@ fn tests(verdict: &Verdict, log: &str) -> Vec<TestLine> {
     lines
 }
 
-/// People's labels of a trial and its steps, or of one step. Invalid labels are ignored here.
+/// Returns people's labels of a trial and its steps, or of one step. Invalid labels are ignored here.
 pub fn labels_of(run: &RunDir, found: Found<'_>, step: Option<u64>) -> Vec<Said> {
     let id = found.id();
     let mut labels = run.labels().standing;
@@ -164,7 +164,7 @@ pub fn patch_of(run: &RunDir, found: Found<'_>) -> String {
     String::from_utf8_lossy(&patch).into_owned()
 }
 
-/// The patch to compare with: gold, or else the reversed mask. Empty if there is neither.
+/// Returns the patch to compare with: gold, or the reversed mask. Empty if there is neither.
 pub fn gold_of(task: &RunTask) -> String {
     let mask = || Patch::read(task.task.mask.as_deref()?.as_bytes()).reversed().ok();
     match &task.task.gold {

@@ -1,5 +1,5 @@
-//! The present results of a run. Of ten thousand trials, only those whose files have changed are
-//! read again.
+//! The current results of a run. Only trials whose files have changed are read again, because a run
+//! may have ten thousand.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use proctor_types::RunRecord;
 use super::planned;
 use crate::ViewError;
 
-/// The results that were read.
+/// The results that were read from a run.
 #[derive(Debug)]
 pub struct Read {
     /// In plan order, as in the report.
@@ -26,7 +26,7 @@ pub struct Read {
     stamps: Vec<Stamp>,
 }
 
-/// Modification time and size of a trial's outcome and verdict; absent if the file is.
+/// Modification time and size of a trial's outcome and verdict. `None` if the file does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     outcome: Option<(i64, i64, u64)>,
@@ -53,7 +53,7 @@ impl Results {
         let stamp = |found: &super::Found<'_>| {
             let dir = run.trial_path(&found.id());
             let outcome = Stamp::of(&dir.outcome());
-            // A finished trial has a journal, too.
+            // A finished trial also has a journal, so skip the second lookup.
             let begun = outcome.is_some() || dir.trajectory().exists();
             Stamp { outcome, verdict: Stamp::of(&dir.verdict()), begun }
         };

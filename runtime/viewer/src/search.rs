@@ -1,5 +1,5 @@
-//! Full-text search over the journals of runs. A journal is read event by event; a line that cannot
-//! match is only scanned as bytes.
+//! Full-text search over the journals of runs. Journals are read event by event. Lines that cannot
+//! match are only scanned as bytes.
 
 use proctor_record::{EventLine, Events, RunDir};
 use proctor_types::{Event, Message};
@@ -17,30 +17,33 @@ use crate::{
     html::{Hit, Search},
 };
 
-/// Maximum matches shown.
-const HITS: usize = 200;
-/// Characters of context around a match.
-const BESIDE: usize = 90;
-/// Maximum characters of a match.
-const FOUND: usize = 200;
-/// Number of preceding matches that are checked for duplicates.
-const AGAIN: usize = 16;
-/// Size limit of a compiled pattern in bytes: handwritten patterns need less.
-const PATTERN: usize = 1 << 20;
+/// Maximum number of matches shown.
+const MAX_HITS: usize = 200;
+/// Number of characters of context around a match.
+const CONTEXT_CHARS: usize = 90;
+/// Maximum number of characters of a match.
+const MAX_MATCH_CHARS: usize = 200;
+/// Number of previous matches that are checked for duplicates.
+const DUPLICATE_WINDOW: usize = 16;
+/// Size limit of a compiled pattern in bytes. Handwritten patterns need less.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// What to search for.
-struct Wanted {
+/// A compiled search pattern.
+struct Pattern {
     text: Regex,
-    /// A literal part that every matching line contains.
+    /// A literal part that every matching line must contain.
     part: Option<bytes::Regex>,
 }
 
-impl Wanted {
+impl Pattern {
     fn of(text: &str, is_pattern: bool) -> Result<Self, regex::Error> {
         let plain = regex::escape(text);
         let source = if is_pattern { text } else { &plain };
-        let regex = RegexBuilder::new(source).case_insensitive(true).size_limit(PATTERN).build()?;
-        // A journal escapes these, and those in a call's arguments twice.
+        let regex = RegexBuilder::new(source)
+            .case_insensitive(true)
+            .size_limit(MAX_PATTERN_BYTES)
+            .build()?;
+        // A journal escapes these characters, and it escapes those in a call's arguments twice.
         let is_escaped =
             |sign: char| sign.is_control() || !sign.is_ascii() || "\"\\/".contains(sign);
         let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
@@ -53,16 +56,16 @@ impl Wanted {
         self.part.as_ref().is_none_or(|part| part.is_match(line))
     }
 
-    /// The first match in a text, and the number of further ones.
+    /// Returns the first match in a text, and the number of further matches.
     fn hit(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
-        // A pattern that matches the empty string matches everywhere.
+        // Ignore empty matches, because a pattern that matches the empty string matches everywhere.
         let mut all = self.text.find_iter(text).filter(|found| !found.is_empty());
         let first = all.next()?.range();
         Some((first, all.count()))
     }
 }
 
-/// The result of a query, over all journals or one trial's.
+/// Returns the result of a query, over all journals or one trial's.
 pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
     let (text, trial) = (query.one("q"), query.one("trial"));
     let mut search = Search {
@@ -74,7 +77,7 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
     if text.is_empty() {
         return Ok(search);
     }
-    let wanted = match Wanted::of(text, search.pattern) {
+    let wanted = match Pattern::of(text, search.pattern) {
         Ok(wanted) => wanted,
         Err(error) => {
             search.refused = format!("invalid regular expression: {error}");
@@ -98,20 +101,20 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
                 1 => found.name(),
                 _ => format!("{}: {}", run.name, found.name()),
             };
-            // The trial's page reports a bad line.
+            // The trial's page reports invalid lines.
             for line in Events::of(&journal)?.flatten() {
                 if !wanted.may_have(line.json()) {
                     continue;
                 }
                 for (place_in, text) in texts(&line) {
                     let Some((at, more)) = wanted.hit(&text) else { continue };
-                    if search.hits.len() == HITS {
+                    if search.hits.len() == MAX_HITS {
                         search.cut = true;
                         break;
                     }
                     let hit = hit(&name, &place, line.step, place_in, &text, at, more);
-                    // A call in a response is recorded again when it runs.
-                    if !search.hits.iter().rev().take(AGAIN).any(|known| *known == hit) {
+                    // A call in a response is recorded again when it runs, so skip duplicates.
+                    if !search.hits.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
                         search.hits.push(hit);
                     }
                 }
@@ -124,18 +127,18 @@ pub fn search(runs: &[Shown], query: &Query) -> Result<Search, ViewError> {
     Ok(search)
 }
 
-/// Whether `RUN/TASK/ARM/ATTEMPT`, as people write it, names a trial.
+/// Whether `RUN/TASK/ARM/ATTEMPT`, without percent-encoding, is the address of this trial.
 fn same_place(trial: &str, run: usize, found: &Found<'_>) -> bool {
     trial == said(run, found)
 }
 
-/// A trial's address without percent-encoding, for people.
+/// Returns a trial's address without percent-encoding, for people.
 pub fn said(run: usize, found: &Found<'_>) -> String {
     let (task, arm) = (&found.task.task.id, super::place::arm_of(found));
     format!("{run}/{task}/{arm}/{}", found.attempt)
 }
 
-/// The search for a test in a trial.
+/// Returns the address of a search for a test in a trial.
 pub fn for_test(run: usize, found: &Found<'_>, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
@@ -152,10 +155,10 @@ fn hit(
     more: usize,
 ) -> Hit {
     let (before, after) = (&text[..at.start], &text[at.end..]);
-    let from = before.char_indices().rev().nth(BESIDE).map_or(0, |(at, _)| at);
-    let to = after.char_indices().nth(BESIDE).map_or(after.len(), |(at, _)| at);
-    let found: String = text[at.clone()].chars().take(FOUND).collect();
-    // A browser searches within one block of text.
+    let from = before.char_indices().rev().nth(CONTEXT_CHARS).map_or(0, |(at, _)| at);
+    let to = after.char_indices().nth(CONTEXT_CHARS).map_or(after.len(), |(at, _)| at);
+    let found: String = text[at.clone()].chars().take(MAX_MATCH_CHARS).collect();
+    // Browsers match a text fragment only within one block of text.
     let line = found.lines().next().unwrap_or_default();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     Hit {
@@ -171,7 +174,7 @@ fn hit(
     }
 }
 
-/// The texts of an event with their labels.
+/// Returns the texts of an event with their labels.
 fn texts(line: &EventLine) -> Vec<(String, String)> {
     let kinds = [
         "model_asked",
@@ -183,7 +186,7 @@ fn texts(line: &EventLine) -> Vec<(String, String)> {
         "url_requested",
         "try_failed",
     ];
-    // Later requests repeat responses and outputs.
+    // Requests after the first repeat earlier responses and outputs.
     if !kinds.contains(&line.kind.as_str()) || (line.kind == "model_asked" && line.step > 0) {
         return Vec::new();
     }
@@ -195,7 +198,7 @@ fn texts(line: &EventLine) -> Vec<(String, String)> {
             .into_iter()
             .filter_map(|message| match message {
                 Message::System { content } => Some(("instructions".to_owned(), content)),
-                Message::User { content } => Some(("told".to_owned(), content)),
+                Message::User { content } => Some(("user message".to_owned(), content)),
                 Message::Assistant { .. } | Message::Tool { .. } => None,
             })
             .collect(),
@@ -217,7 +220,9 @@ fn texts(line: &EventLine) -> Vec<(String, String)> {
         Event::UrlRequested(url) => {
             vec![("egress".to_owned(), format!("{} {}", url.method, url.url))]
         }
-        Event::ModelAttempted { error: Some(error), .. } => vec![("failed send".to_owned(), error)],
+        Event::ModelAttempted { error: Some(error), .. } => {
+            vec![("failed request".to_owned(), error)]
+        }
         Event::TryFailed { fault, .. } => vec![("fault".to_owned(), fault.to_string())],
         _ => Vec::new(),
     }
@@ -229,14 +234,14 @@ mod tests {
 
     #[test]
     fn search_finds_text_that_the_journal_escapes() {
-        let wanted = Wanted::of("Say \"Hello", false).unwrap();
+        let wanted = Pattern::of("Say \"Hello", false).unwrap();
         assert!(wanted.may_have(br#"{"x":"he: say \\\"hello\\\""}"#));
         assert!(!wanted.may_have(br#"{"x":"nothing"}"#));
         assert_eq!(wanted.hit("x say \"hello\" SAY \"HELLO"), Some((2..12, 1)));
-        assert!(Wanted::of("(", true).is_err() && Wanted::of("(", false).is_ok());
-        assert_eq!(Wanted::of("x*", true).unwrap().hit("aaa"), None);
+        assert!(Pattern::of("(", true).is_err() && Pattern::of("(", false).is_ok());
+        assert_eq!(Pattern::of("x*", true).unwrap().hit("aaa"), None);
         let found = hit("t", "1/t/a/1", 3, "message".into(), &"\u{e4}".repeat(500), 400..404, 0);
-        assert_eq!(found.before.chars().count(), BESIDE + 2);
+        assert_eq!(found.before.chars().count(), CONTEXT_CHARS + 2);
         assert_eq!(
             (found.found.as_str(), found.fragment.as_str()),
             ("\u{e4}\u{e4}", "%C3%A4%C3%A4")

@@ -1,5 +1,5 @@
-//! Serves runs as read-only pages on loopback. Every page is created on request, so a run in progress
-//! is shown as it is.
+//! Serves runs as read-only pages on loopback. Every page is created on request, so it shows the
+//! current state of a run in progress.
 
 use std::{
     convert::Infallible,
@@ -24,19 +24,19 @@ use tokio::{net::TcpListener, task};
 
 use crate::{Page, Pages, ViewError};
 
-/// Pause after a failed accept.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Bytes of the token; enough to be unguessable.
-const TOKEN: usize = 16;
+/// Pause after a failed `accept`.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Number of random bytes in the token: enough to be unguessable.
+const TOKEN_BYTES: usize = 16;
 
-/// A server of runs that listens on 127.0.0.1.
+/// A server of runs on 127.0.0.1.
 pub struct Server {
     site: Arc<Site>,
     listener: TcpListener,
 }
 
 impl Server {
-    /// Opens the runs and listens. Port 0 is a free port.
+    /// Opens the runs and starts listening. With port 0, it uses a free port.
     ///
     /// # Errors
     /// A run cannot be read, or the port cannot be used.
@@ -49,7 +49,7 @@ impl Server {
         Ok(Self { site: Arc::new(Site { pages, token: token()?, address }), listener })
     }
 
-    /// The address of the first page. It has a token that nobody can guess.
+    /// Returns the URL of the first page. It contains an unguessable token.
     pub fn url(&self) -> String {
         format!("http://{}/{}/", self.site.address, self.site.token)
     }
@@ -57,7 +57,7 @@ impl Server {
     /// Serves until `ended` completes.
     pub async fn serve(self, ended: impl Future) {
         let Self { site, listener } = self;
-        // Reading ten thousand trials takes a while; don't make the first page wait for it.
+        // Reading ten thousand trials takes a while, so don't make the first page wait for it.
         let ahead = Arc::clone(&site);
         std::thread::spawn(move || ahead.pages.read_ahead());
         tokio::pin!(ended);
@@ -66,9 +66,10 @@ impl Server {
                 _ = &mut ended => return,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
-                    // The client is gone. Without free descriptors the error would repeat immediately.
+                    // The client disconnected, or there are no free file descriptors. Without a
+                    // pause, the latter would repeat immediately.
                     Err(_) => {
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
                     }
                 },
@@ -90,7 +91,7 @@ impl Server {
                         Ok::<_, Infallible>(answer.response())
                     }
                 });
-                // A client that disconnects during a response is not our error.
+                // A client that disconnects during a response is not an error of the server.
                 let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -98,9 +99,9 @@ impl Server {
 }
 
 fn token() -> io::Result<String> {
-    let mut bytes = [0_u8; TOKEN];
+    let mut bytes = [0_u8; TOKEN_BYTES];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    if filled != TOKEN {
+    if filled != TOKEN_BYTES {
         return Err(io::Error::other("failed to get random bytes from the kernel"));
     }
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -116,7 +117,7 @@ struct Answer {
     status: StatusCode,
     kind: &'static str,
     body: Vec<u8>,
-    /// Its entity tag, which changes with the content.
+    /// The entity tag of the content. It changes with the content.
     tag: Option<HeaderValue>,
 }
 
@@ -126,7 +127,7 @@ impl Answer {
         Self { status, kind, body: body.as_bytes().to_owned(), tag: None }
     }
 
-    /// Returns 304 if the client already has this content, so that an open page can poll cheaply.
+    /// Returns 304 if the client already has this content. This makes it cheap for an open page to poll.
     fn unless(mut self, known: Option<&HeaderValue>) -> Self {
         if self.status == StatusCode::OK {
             let mut hasher = DefaultHasher::new();
@@ -151,8 +152,8 @@ impl Answer {
     }
 }
 
-/// Restricts a page to its own content, the viewer's script and style sheet, and requests to this
-/// server.
+/// Sets a content security policy that only allows the page's own content, the viewer's script and
+/// style sheet, and requests to this server.
 fn headers(map: &mut HeaderMap, kind: &'static str) {
     let policy = HeaderValue::from_static(
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; \
@@ -174,12 +175,12 @@ fn headers(map: &mut HeaderMap, kind: &'static str) {
 
 impl Site {
     fn answer(&self, method: &Method, uri: &Uri, host: Option<&HeaderValue>) -> Answer {
-        // DNS rebinding: a page elsewhere whose name resolves to this server sends that name.
+        // Prevent DNS rebinding: a foreign page whose name resolves to this server sends that name as the host.
         if !self.is_own(host) {
             return Answer::of(StatusCode::FORBIDDEN, "unknown host name\n");
         }
         let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
-        if !same(parts.next().unwrap_or_default(), &self.token) {
+        if !constant_time_eq(parts.next().unwrap_or_default(), &self.token) {
             return Answer::of(
                 StatusCode::FORBIDDEN,
                 "invalid token: open the URL that `proctor view` printed\n",
@@ -211,7 +212,7 @@ impl Site {
 }
 
 /// Compares in constant time.
-fn same(a: &str, b: &str) -> bool {
+fn constant_time_eq(a: &str, b: &str) -> bool {
     let different = a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
     a.len() == b.len() && different == 0
 }

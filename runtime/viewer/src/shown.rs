@@ -1,4 +1,4 @@
-//! A run that is shown, with what was read of it.
+//! A run in the viewer, and a cache of what was read from it.
 
 use std::{
     collections::HashMap,
@@ -11,15 +11,15 @@ use proctor_types::RunRecord;
 
 use super::{
     Found, Index,
-    place::ARM,
+    place::ARM_DIGITS,
     results::{Read, Results},
 };
 use crate::ViewError;
 
-/// Number of journal indexes kept in memory; others are read again.
-const INDEXES: usize = 64;
+/// Maximum number of journal indexes kept in memory. Others are read again.
+const MAX_INDEXES: usize = 64;
 
-/// A run that is shown.
+/// A run in the viewer.
 #[derive(Debug)]
 pub struct Shown {
     /// Counted from 1.
@@ -40,28 +40,28 @@ impl Shown {
         Ok(Self { number, path: path.to_owned(), name, record, results, indexes })
     }
 
-    /// The trial of the parts of an address after the run.
+    /// Returns the trial for the parts of an address after the run.
     pub fn find(&self, task: &str, arm: &str, attempt: &str) -> Option<Found<'_>> {
         let record = &self.record;
         let task = record.tasks.iter().find(|one| one.task.id.as_str() == task)?;
-        let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM) == Some(arm))?;
+        let arm = record.arms.iter().find(|one| one.id.as_str().get(..ARM_DIGITS) == Some(arm))?;
         let found = Found { task, arm, attempt: attempt.parse().ok()? };
         found.is_planned(record).then_some(found)
     }
 
-    /// The run's present results.
+    /// Returns the run's current results.
     pub fn read(&self) -> Result<Arc<Read>, ViewError> {
         self.results.now(&self.path, &self.record)
     }
 
-    /// The present steps of a trial; `None` if it has not started.
+    /// Returns the current steps of a trial. `None` if it has not started.
     pub fn index(&self, found: &Found<'_>) -> Result<Option<Arc<Index>>, ViewError> {
         let journal = RunDir::view(&self.path)?.trial_path(&found.id()).trajectory();
         let known = {
             let kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
             kept.get(&journal).cloned()
         };
-        // Reading a long journal takes a while; don't block access to others.
+        // Don't hold the lock while reading, because a long journal takes a while.
         let read = match known.as_ref().and_then(|index| Some((index, index.is_whole()?))) {
             Some((index, true)) => return Ok(Some(Arc::clone(index))),
             Some((index, false)) => {
@@ -74,7 +74,7 @@ impl Shown {
         };
         let read = Arc::new(read);
         let mut kept = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= INDEXES {
+        if kept.len() >= MAX_INDEXES {
             kept.clear();
         }
         kept.insert(journal, Arc::clone(&read));

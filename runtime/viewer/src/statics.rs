@@ -1,5 +1,5 @@
 //! Writes all pages as files. Links between them are relative, so the directory can be opened,
-//! moved and hosted.
+//! moved and hosted anywhere.
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
@@ -10,7 +10,7 @@ use super::{
     beside::beside,
     gold_of,
     overview::overview,
-    pages::{step_page, told},
+    pages::{load_trial, step_page},
     patch_of,
     place::Form,
     planned,
@@ -20,7 +20,7 @@ use crate::{
     html::{self, FILES, Filter, Links},
 };
 
-/// The first page's file name, and the suffix of the others.
+/// The first page's file name, and the suffix of the other pages.
 const HOME: &str = "index.html";
 const ENDING: &str = ".html";
 
@@ -55,7 +55,7 @@ impl Pages {
                 let place = Form::File.trial(shown.number, &found);
                 let (above, step_above) = ("../../../", "../../../../../");
                 let index = shown.index(&found)?;
-                let (mut told, _) = told(shown, found, index.as_deref())?;
+                let (mut told, _) = load_trial(shown, found, index.as_deref())?;
                 if several {
                     told.beside = Form::File.beside(task);
                 }

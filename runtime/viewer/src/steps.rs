@@ -1,4 +1,4 @@
-//! One complete step of a trial.
+//! Reads one complete step of a trial.
 
 use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, between};
 use proctor_types::Event;
@@ -9,13 +9,13 @@ use super::{
 };
 use crate::html::{Call, Sent, Step, Url};
 
-/// Reads the lines of one step. `None`: the trial has no such step.
+/// Reads the lines of one step. Returns `None` if the trial has no such step.
 pub fn step(index: &Index, blobs: &Blobs, number: u64) -> Option<Step> {
     let row = index.rows.get(number.checked_sub(1)? as usize)?;
     let mut step = Step { row: row.clone(), ..Step::default() };
     for line in index.step(number) {
         match line.and_then(|line| line.event()) {
-            Ok(event) => tell(&mut step, event.event),
+            Ok(event) => add_event(&mut step, event.event),
             Err(bad) => step.notes.push(bad.to_string()),
         }
     }
@@ -34,7 +34,7 @@ pub fn step(index: &Index, blobs: &Blobs, number: u64) -> Option<Step> {
     Some(step)
 }
 
-fn tell(step: &mut Step, event: Event) {
+fn add_event(step: &mut Step, event: Event) {
     match event {
         Event::ModelAnswered { answer } => {
             step.reasoning = reasoning(&answer.extra);
@@ -54,7 +54,7 @@ fn tell(step: &mut Step, event: Event) {
             }
         }
         Event::ToolReturned { name, shown, full, exit_status, seconds, malformed, .. } => {
-            // Outputs arrive in the order of their calls.
+            // Results are recorded in the order of their calls.
             let waiting =
                 step.calls.iter_mut().find(|call| call.shown.is_none() && call.name == name);
             if let Some(call) = waiting {

@@ -1,11 +1,12 @@
-//! Formats calls, in short and in full.
+//! Formats tool calls, in short and in full.
 
 use serde_json::Value;
 
-/// Maximum characters of a step's summary.
-const WORDS: usize = 100;
+/// Maximum number of characters in a step's summary.
+const MAX_SUMMARY_CHARS: usize = 100;
 
-/// The tool and the start of its arguments; if the arguments have only one text, that text.
+/// Returns the tool's name and the start of its arguments. If the arguments have a single string,
+/// only that string is used.
 pub fn words(name: &str, arguments: &str) -> String {
     let text = match serde_json::from_str::<Value>(arguments) {
         Ok(value) => arguments_text(&value),
@@ -14,16 +15,16 @@ pub fn words(name: &str, arguments: &str) -> String {
     let mut short = String::new();
     let mut more = "";
     for word in text.split_whitespace() {
-        if short.chars().count() >= WORDS {
+        if short.chars().count() >= MAX_SUMMARY_CHARS {
             more = "...";
             break;
         }
         if !short.is_empty() {
             short.push(' ');
         }
-        short.extend(word.chars().take(WORDS));
+        short.extend(word.chars().take(MAX_SUMMARY_CHARS));
     }
-    if let Some((at, _)) = short.char_indices().nth(WORDS) {
+    if let Some((at, _)) = short.char_indices().nth(MAX_SUMMARY_CHARS) {
         short.truncate(at);
         more = "...";
     }
@@ -44,7 +45,7 @@ pub fn arguments_text(arguments: &Value) -> String {
     }
 }
 
-/// Arguments for people: one line per field.
+/// Formats arguments for people: one line per field.
 pub fn pretty(arguments: &str) -> String {
     match serde_json::from_str::<Value>(arguments) {
         Ok(Value::Object(fields)) => {
@@ -56,7 +57,7 @@ pub fn pretty(arguments: &str) -> String {
     }
 }
 
-/// A model's reasoning, if the endpoint returned it.
+/// Returns a model's reasoning, if the endpoint returned it.
 pub fn reasoning(extra: &serde_json::Map<String, Value>) -> String {
     let fields = ["reasoning_content", "reasoning", "thinking"];
     let known = fields.iter().find_map(|field| extra.get(*field));

@@ -1,4 +1,4 @@
-//! The work directory after a step, one directory at a time, and the content of a file.
+//! Shows the work directory after a step, one directory at a time, and the content of a file.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use super::{
 };
 use crate::html::{Entry, Folder, Opened};
 
-/// Maximum entries listed per directory, and maximum bytes shown per file.
-const LISTED: usize = 1_000;
-const SHOWN: usize = 256 << 10;
+/// Maximum number of entries listed per directory, and of bytes shown per file.
+const MAX_LISTED: usize = 1_000;
+const MAX_SHOWN_BYTES: usize = 256 << 10;
 
-/// One entry of a directory in the tree.
+/// One entry of a directory.
 #[derive(Default)]
-struct Below {
+struct DirectoryEntry {
     is_folder: bool,
-    /// Number of paths below it, and how many of them the step changed.
+    /// Number of paths below the entry, and how many of them the step changed.
     paths: u64,
     changed: u64,
     size: u64,
     mark: &'static str,
-    /// The target of a link.
+    /// The target of a symbolic link.
     link: String,
 }
 
-/// The directory that `in` names and the file that `open` names. `None`: there is no snapshot yet.
+/// Returns the directory named by `in`, with the file named by `open`. `None` if there is no snapshot yet.
 pub fn workspace(
     index: &Index,
     blobs: &Blobs,
@@ -39,7 +39,7 @@ pub fn workspace(
     let earlier = if before == after { tree.clone() } else { Tree::load(blobs, before)? };
     let place = query.one("in").trim_matches('/').to_owned();
     let inside = if place.is_empty() { String::new() } else { format!("{place}/") };
-    let mut names: BTreeMap<Vec<u8>, Below> = BTreeMap::new();
+    let mut names: BTreeMap<Vec<u8>, DirectoryEntry> = BTreeMap::new();
     let gone = earlier.entries.iter().filter(|(path, _)| !tree.entries.contains_key(*path));
     for (path, entry) in tree.entries.iter().chain(gone) {
         let Some(rest) = path.as_bytes().strip_prefix(inside.as_bytes()) else { continue };
@@ -59,15 +59,15 @@ pub fn workspace(
             below.paths += 1;
             below.changed += u64::from(!mark.is_empty());
         } else {
-            // An entry without content or target is a directory, or unreadable.
+            // An entry without content and target is a directory, or cannot be read.
             below.is_folder |= entry.hash.is_none() && entry.link.is_none();
             (below.size, below.mark) = (entry.size, mark);
             below.link = entry.link.as_ref().map(ToString::to_string).unwrap_or_default();
         }
     }
-    let left_out = names.len().saturating_sub(LISTED);
+    let left_out = names.len().saturating_sub(MAX_LISTED);
     let opened = query.one("open");
-    let entry = |(name, below): (Vec<u8>, Below)| {
+    let entry = |(name, below): (Vec<u8>, DirectoryEntry)| {
         // A name that is not UTF-8 can be listed but not requested.
         let href = match std::str::from_utf8(&name) {
             Ok(_) if below.mark == "gone" && !below.is_folder => String::new(),
@@ -76,13 +76,13 @@ pub fn workspace(
             Ok(name) => address(&place, &format!("{inside}{name}")),
             Err(_) => String::new(),
         };
-        let Below { is_folder, paths, changed, size, mark, link } = below;
+        let DirectoryEntry { is_folder, paths, changed, size, mark, link } = below;
         let name = String::from_utf8_lossy(&name).into_owned();
         let is_open = !is_folder && format!("{inside}{name}") == opened;
         Entry { name, href, is_folder, paths, changed, size, mark, link, is_open }
     };
     let (folders, files): (Vec<_>, Vec<_>) =
-        names.into_iter().take(LISTED).partition(|(_, below)| below.is_folder);
+        names.into_iter().take(MAX_LISTED).partition(|(_, below)| below.is_folder);
     let entries = folders.into_iter().chain(files).map(entry).collect();
     Ok(Some(Folder {
         above: above(&place),
@@ -93,7 +93,7 @@ pub fn workspace(
     }))
 }
 
-/// The directories from the top to this one, each with its address.
+/// Returns the directories from the top down to this one, each with its address.
 fn above(place: &str) -> Vec<(String, String)> {
     let mut all = vec![("/".to_owned(), address("", ""))];
     let mut path = String::new();
@@ -121,12 +121,12 @@ fn open(tree: &Tree, blobs: &Blobs, path: &str) -> Result<Option<Opened>, Record
         return Ok(Some(opened));
     }
     let bytes = blobs.get(&opened.hash)?;
-    let shown = &bytes[..bytes.len().min(SHOWN)];
+    let shown = &bytes[..bytes.len().min(MAX_SHOWN_BYTES)];
     match shown.contains(&0) {
         true => opened.why_not = format!("Binary file: {} bytes.", bytes.len()),
         false => opened.text = String::from_utf8_lossy(shown).into_owned(),
     }
-    opened.is_cut = bytes.len() > SHOWN;
+    opened.is_cut = bytes.len() > MAX_SHOWN_BYTES;
     opened.is_kept = true;
     Ok(Some(opened))
 }

@@ -1,5 +1,5 @@
-// Keys, filters and live updates of the viewer's pages. All pages work without it.
-// It loads only pages of the same server, and inserts only content that the server rendered as a page.
+// Keyboard shortcuts, filters and live updates of the viewer's pages. All pages work without this script.
+// It only loads pages from the same server, and only inserts content that the server rendered.
 "use strict";
 
 /** How long a filter waits for the next key press, in milliseconds. */
@@ -84,7 +84,7 @@ async function filterServed(form) {
   const number = ++asked;
   const answer = await fetch(address);
   const page = await answer.text();
-  // A slow response to an older filter is outdated.
+  // Ignore a slow response to an older filter.
   if (!answer.ok || number !== asked) return;
   replace(page, "found");
   tag = "";

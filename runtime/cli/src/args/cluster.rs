@@ -32,19 +32,19 @@ pub struct SubmitArgs {
     pub workers: u32,
     /// Set an option of the engine. Slurm: partition, account, qos, time, mem, cpus, gres, constraint, extra. Kubernetes:
     /// image, claim, mount, namespace, mem, cpus, secret, service_account, privileged.
-    #[arg(long = "engine-set", value_name = "KEY=VALUE", value_parser = setting)]
+    #[arg(long = "engine-set", value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub engine_set: Vec<(String, String)>,
     #[command(flatten)]
     pub run: RunArgs,
 }
 
 impl SubmitArgs {
-    /// The engine's settings. If one is given twice, the last counts.
+    /// Returns the engine's settings. If a key is repeated, its last value wins.
     pub fn settings(&self) -> BTreeMap<String, String> {
         self.engine_set.iter().cloned().collect()
     }
 
-    /// The first option that plans a run, if any was given.
+    /// Returns the first planning option that was given, if any.
     pub fn planning_option(&self) -> Option<&'static str> {
         let args = &self.run;
         let given = [
@@ -80,7 +80,7 @@ impl EngineName {
     }
 }
 
-fn setting(text: &str) -> Result<(String, String), String> {
+fn parse_setting(text: &str) -> Result<(String, String), String> {
     let wrong = || "expected KEY=VALUE, such as partition=gpu".to_owned();
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;
     match key.is_empty() {

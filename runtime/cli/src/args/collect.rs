@@ -7,7 +7,7 @@ use proctor_collection::Attacks;
 
 use super::Kind;
 
-fn attacks(text: &str) -> Result<Attacks, String> {
+fn parse_attacks(text: &str) -> Result<Attacks, String> {
     match text {
         "all" => Ok(Attacks::All),
         _ => text
@@ -39,18 +39,19 @@ pub struct CollectArgs {
     /// Number of test files to process in parallel.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
-    /// Ask this model, instead of weights, which functions each test file tests, and let it describe each feature. Give
-    /// the name of a `[models]` table in --config, or VENDOR/NAME. Requests are kept in `model.jsonl` and `model`.
+    /// Use this model instead of weights to decide which functions each test file tests, and to
+    /// describe each feature. Accepts the name of a `[models]` table in --config, or VENDOR/NAME.
+    /// Requests are kept in `model.jsonl` and `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
     /// A TOML file with a table [models.MODEL], such as a run configuration.
     #[arg(long, value_name = "FILE", requires = "llm")]
     pub config: Option<PathBuf>,
-    /// Number of tasks of each level to try the attacks on grading on, or `all`. Each task takes about as long as 30
-    /// gradings.
-    #[arg(long, value_name = "N|all", default_value = "1", value_parser = attacks)]
+    /// Number of tasks per level to run the grading attacks on, or `all`. Each task takes about as
+    /// long as 30 gradings.
+    #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attacks)]
     pub attack: Attacks,
-    /// Seed of random choices: test order, amount of removed code, sampled files.
+    /// Random seed for test order, amount of code removed and file sampling.
     #[arg(long, default_value = "0")]
     pub seed: String,
 }
@@ -59,29 +60,33 @@ pub struct CollectArgs {
 pub struct CollectPullsArgs {
     /// Git clones with their history. They are not modified.
     ///
-    /// Several clones become one dataset, which has a subfolder for each of them. If a clone fails, it is reported and
-    /// the others are still collected.
+    /// Several clones produce one dataset with a subfolder per clone. If a clone fails, the failure
+    /// is reported and the other clones are still collected.
     #[arg(required = true, value_name = "CLONE")]
     pub clones: Vec<PathBuf>,
-    /// The dataset folder: `tasks.jsonl`, `feabench.jsonl` and its two other forms, `rejects.jsonl`, `report.json`,
-    /// `summary.md`. Existing files of these names are replaced. Default: `collections/<name>`.
+    /// The dataset folder: `tasks.jsonl`, `feabench.jsonl` and its two variants, `rejects.jsonl`,
+    /// `report.json`, `summary.md`. Existing files of these names are replaced. Default:
+    /// `collections/<name>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Skip pull requests that were merged before this day.
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub since: Option<String>,
-    /// Titles, texts, labels and comments from the forge's API, one pull request per line. Without it, commit messages are
-    /// used. With several clones, repeat it for each, in their order.
+    /// A file with titles, descriptions, labels and comments from the forge's API, one pull request
+    /// per line. Without it, commit messages are used. With several clones, repeat the option once
+    /// per clone, in the same order.
     #[arg(long, value_name = "FILE")]
     pub pulls: Vec<PathBuf>,
-    /// The repository's name. Default: the clone's origin, or the folder's name. With several clones, repeat it for each.
+    /// The repository's name. Default: the clone's origin, or the folder's name. With several
+    /// clones, repeat the option once per clone.
     #[arg(long, value_name = "OWNER/NAME")]
     pub repo: Vec<String>,
     /// Skip the rest of a clone if none of its first 20 candidates becomes a task.
     #[arg(long, conflicts_with = "dry_run")]
     pub fast_validation: bool,
-    /// Ask this model, instead of word lists, which pull requests add a feature. Give the name of a `[models]` table in
-    /// --config, or VENDOR/NAME. Requests are kept in `model.jsonl` and `model`.
+    /// Use this model instead of word lists to decide which pull requests add a feature. Accepts
+    /// the name of a `[models]` table in --config, or VENDOR/NAME. Requests are kept in
+    /// `model.jsonl` and `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
     /// A TOML file with a table [models.MODEL], such as a run configuration.

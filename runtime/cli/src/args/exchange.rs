@@ -6,12 +6,12 @@ use clap::{Args, ValueEnum};
 
 use super::Kind;
 
-/// What `export` writes.
+/// Output formats of `export`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
     /// Harbor trajectories (ATIF 1.8), one file per trial.
     Atif,
-    /// Trials, steps and tests as tables in CSV.
+    /// Trials, steps and tests as CSV tables.
     Csv,
     /// Inspect AI logs (`.eval`), one file per arm.
     Inspect,
@@ -33,7 +33,7 @@ pub enum ExportFormat {
     SwebenchSubmission,
 }
 
-/// What `import` reads.
+/// Input formats of `import`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ImportFormat {
     /// Harbor trajectories (ATIF 1.0 to 1.8).
@@ -42,13 +42,13 @@ pub enum ImportFormat {
     Mini,
     /// SWE-agent trajectories (`.traj`).
     SweAgent,
-    /// Predictions, as `proctor grade --predictions` reads them.
+    /// Predictions, in any format that `proctor grade --predictions` reads.
     Swebench,
 }
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Trajectory or prediction files, or folders with such files.
+    /// Trajectory or prediction files, or folders that contain them.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// A new or empty run directory.
@@ -57,7 +57,7 @@ pub struct ImportArgs {
     /// Format of the files. Default: detected for each file.
     #[arg(long, value_enum)]
     pub format: Option<ImportFormat>,
-    /// The dataset of the tasks. `proctor grade RUN` needs it.
+    /// The dataset that contains the tasks. `proctor grade RUN` requires it.
     #[arg(long, num_args = 1.., value_name = "DATASET")]
     pub tasks: Vec<String>,
     /// The back end for grading.

@@ -9,17 +9,17 @@ use super::Kind;
 
 #[derive(Debug, Args)]
 pub struct GradeArgs {
-    /// The run directory whose patches to grade again.
+    /// The run directory whose patches are graded again.
     pub run: Option<PathBuf>,
-    /// A predictions file of SWE-bench, mini-swe-agent, FeatureBench (`output.jsonl`) or FEA-Bench, or `gold` or
-    /// `noop`.
+    /// A predictions file from SWE-bench, mini-swe-agent, FeatureBench (`output.jsonl`) or
+    /// FEA-Bench, or `gold` or `noop`.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
-    /// Grade the log of another harness, the report of a test runner, or the folder of one attempt. Print the verdict
-    /// without running tests.
+    /// Print the verdict for an existing log of another harness, the report of a test runner, or
+    /// the folder of one attempt. No tests are run.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions", "tasks"], requires = "task")]
     pub log: Option<PathBuf>,
-    /// The log's task: a file with one row.
+    /// A file with one row: the task that the log belongs to.
     #[arg(long, value_name = "ROW", requires = "log")]
     pub task: Option<PathBuf>,
     /// Files, folders, globs or `hf://owner/name@revision/split`, with `#key=value` options.
@@ -28,8 +28,8 @@ pub struct GradeArgs {
     /// Also grade the patches of attempts that are marked as failed (FeatureBench's `success: false`).
     #[arg(long, requires = "predictions", conflicts_with = "run")]
     pub include_failed: bool,
-    /// A new or empty run directory. Default: `runs/grade-<time>`, or the graded run itself. With --out, the run is copied
-    /// first and keeps its own verdicts.
+    /// A new or empty run directory. Default: `runs/grade-<time>`, or the graded run itself. With
+    /// --out, the run is copied first, and the original keeps its verdicts.
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// The back end of the sandboxes.
@@ -39,13 +39,13 @@ pub struct GradeArgs {
     #[arg(long, conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub jobs: Option<u64>,
     /// Total CPUs for all gradings. Default: all CPUs of the machine.
-    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = above_zero)]
+    #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = parse_positive)]
     pub cpus: Option<f64>,
     /// Total memory for all gradings, in MiB. Default: the machine's free memory.
     #[arg(long, requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_mb: Option<u64>,
     /// CPUs of each grading's sandbox.
-    #[arg(long, value_name = "CPUS", requires = "predictions", conflicts_with = "run", value_parser = cpus)]
+    #[arg(long, value_name = "CPUS", requires = "predictions", conflicts_with = "run", value_parser = parse_cpus)]
     pub sandbox_cpus: Option<f64>,
     /// Memory of each grading's sandbox, in MiB.
     #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(LEAST_MEMORY_MB..=MOST_MB))]
@@ -56,7 +56,7 @@ pub struct GradeArgs {
     /// Disk space that each grading's sandbox may write, in MiB.
     #[arg(long, value_name = "MIB", requires = "predictions", conflicts_with = "run", value_parser = clap::value_parser!(u64).range(1..=MOST_MB))]
     pub sandbox_disk_mb: Option<u64>,
-    /// A flake certificate of `proctor tasks validate`.
+    /// A flake certificate from `proctor tasks validate`.
     #[arg(long, value_name = "FILE", requires = "predictions", conflicts_with = "run")]
     pub certificate: Option<PathBuf>,
     /// How to treat tests that the certificate marks as unreliable.
@@ -67,18 +67,18 @@ pub struct GradeArgs {
     pub wide: bool,
 }
 
-fn above_zero(text: &str) -> Result<f64, String> {
+fn parse_positive(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
     found.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
-fn cpus(text: &str) -> Result<f64, String> {
+fn parse_cpus(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|number: &f64| (LEAST_CPUS..=MOST_CPUS).contains(number));
     found.ok_or_else(|| format!("expected a number from {LEAST_CPUS} to {MOST_CPUS}"))
 }
 
 impl GradeArgs {
-    /// The sandbox of each grading.
+    /// Returns the sandbox specification for each grading.
     pub fn sandbox_spec(&self) -> SandboxSpec {
         let usual = SandboxSpec::default();
         SandboxSpec {
@@ -92,12 +92,12 @@ impl GradeArgs {
     }
 }
 
-/// What grading does about unreliable tests.
+/// How grading treats unreliable tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Flaky {
     /// Run and show them, but ignore their results.
     Quarantine,
-    /// Grade a trial twice more if only they failed. The majority counts.
+    /// If only unreliable tests failed, grade the trial twice more. The majority counts.
     Vote,
     /// Count them like other tests.
     Count,

@@ -16,11 +16,11 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Set up this machine", &["doctor", "scaffold", "clean", "schema", "completions", "man"]),
 ];
 
-/// The help before and after the groups.
+/// The parts of the help before and after the groups.
 const HEAD: &str = "{about-with-newline}\n{usage-heading} {usage}\n";
 const TAIL: &str = "\nOptions:\n{options}\n\n`proctor help COMMAND` describes a command and its options.{after-help}";
 
-/// The command line, whose help lists the commands by group.
+/// Returns the command line, whose help lists the commands by group.
 pub fn command() -> Command {
     let command = Cli::command();
     let template = template(&command);
@@ -38,7 +38,7 @@ fn template(command: &Command) -> String {
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            // One line each; the rest is in the command's own help.
+            // One line per command; the command's own help has the rest.
             let first = about.split(['.', ':', ';']).next().unwrap_or_default();
             let (on, off) = (literal.render(), literal.render_reset());
             let _ = writeln!(out, "  {on}{name:<width$}{off}  {first}");

@@ -17,7 +17,7 @@ pub struct InitArgs {
     /// A model to benchmark: `openai/gpt-5.1`, or `ollama/NAME` for a server on this machine. Repeat to compare models.
     #[arg(long, value_name = "VENDOR/NAME")]
     pub model: Vec<String>,
-    /// A scaffold to use, as `proctor scaffold list` names it. Repeat to compare scaffolds. Default: `tools`.
+    /// A scaffold to use, as listed by `proctor scaffold list`. Repeat to compare scaffolds. Default: `tools`.
     #[arg(long, value_name = "NAME")]
     pub scaffold: Vec<String>,
     /// The back end of the sandboxes.

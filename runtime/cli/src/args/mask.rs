@@ -6,16 +6,16 @@ use clap::Args;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct MaskArgs {
-    /// Mask what looks like a key, token or password, and list what was masked on standard error.
+    /// Mask text that looks like a key, token or password, and list what was masked on standard error.
     #[arg(long)]
     pub mask: bool,
-    /// Also mask the words of this file, one on each line. Implies --mask.
+    /// Also mask the words in this file, one word per line. Implies --mask.
     #[arg(long, value_name = "FILE")]
     pub mask_words: Option<PathBuf>,
 }
 
 impl MaskArgs {
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.mask || self.mask_words.is_some()
     }
 }

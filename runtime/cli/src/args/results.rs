@@ -16,7 +16,7 @@ pub struct LabelArgs {
     /// A step of the trial, counted from 1. Default: the whole trial.
     #[arg(long, value_name = "K", requires = "trial")]
     pub step: Option<u64>,
-    /// A short name. An existing label of this name gets the new comment.
+    /// A short name. If the label exists, its comment is replaced.
     #[arg(long, value_name = "NAME", requires = "trial")]
     pub label: Option<String>,
     /// A comment.
@@ -40,11 +40,11 @@ pub struct ShowArgs {
     /// Print this step in full: message, calls, outputs and changes.
     #[arg(long, value_name = "K")]
     pub step: Option<u64>,
-    /// Print one part of a trial for programs, exactly as recorded. `tree` and `file` show the work directory after
-    /// `--step`, by default at the end.
+    /// Print one part of a trial exactly as recorded, for programs. `tree` and `file` show the work
+    /// directory after `--step`, or at the end of the trial by default.
     #[arg(long, value_enum, value_name = "PART")]
     pub print: Option<TrialPart>,
-    /// With `--print file`: the file's path below the work directory, as `--print tree` lists it.
+    /// With `--print file`: the file's path relative to the work directory, as listed by `--print tree`.
     #[arg(long, value_name = "PATH", requires = "print")]
     pub path: Option<String>,
 }
@@ -52,7 +52,7 @@ pub struct ShowArgs {
 /// A part of a trial that `show --print` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TrialPart {
-    /// The events that count, one JSON object per line.
+    /// The events of the counted try, one JSON object per line.
     Events,
     /// One file of the work directory, as bytes.
     File,
@@ -62,7 +62,7 @@ pub enum TrialPart {
     Patch,
     /// The files of the work directory as a JSON list.
     Tree,
-    /// The verdict as JSON; `null` without one.
+    /// The verdict as JSON; `null` if there is none.
     Verdict,
 }
 
@@ -80,11 +80,12 @@ pub struct CompareArgs {
     /// Show the texts of the factors that differ, such as prompts, instead of their digests.
     #[arg(long, requires = "why")]
     pub full: bool,
-    /// Require an arm to be at most POINTS of `resolved` behind another: `--gate 'new >= old - 2'`.
+    /// Require an arm's `resolved` to be at most POINTS below another's: `--gate 'new >= old - 2'`.
     ///
-    /// The exit status is 0 if the lower end of the 95 % interval of the difference is at least -POINTS, 4 if the upper
-    /// end is below -POINTS, and 5 otherwise. It is 3 if an arm is incomplete and 2 if an arm is unknown. Repeat the
-    /// option for more gates: the exit status is then the first of 3, 4 and 5 that any gate has. Names may be quoted.
+    /// The exit status is 0 if the lower end of the 95 % interval of the difference is at least
+    /// -POINTS, 4 if the upper end is below -POINTS, and 5 otherwise. It is 3 if an arm is
+    /// incomplete and 2 if an arm is unknown. Repeat the option for more gates: the exit status is
+    /// then the first of 3, 4 and 5 that applies to any gate. Names may be quoted.
     #[arg(long = "gate", value_name = "ARM >= ARM - POINTS")]
     pub gates: Vec<String>,
 }
@@ -93,21 +94,21 @@ pub struct CompareArgs {
 pub struct CurveArgs {
     /// The run directory.
     pub run: PathBuf,
-    /// The budgets: `steps=10,50,100`, `tokens=...` (in and out), `cost=...` (US dollars) or `seconds=...`
-    /// (of the wall clock).
+    /// The budgets: `steps=10,50,100`, `tokens=...` (input and output), `cost=...` (US dollars) or
+    /// `seconds=...` (wall time).
     #[arg(long, value_name = "KIND=N,...")]
     pub at: Option<String>,
     /// Find the step at which each trial first resolves its task.
     #[arg(long)]
     pub every: bool,
-    /// Run N tasks at the smallest budget of --at, and print the error of the curve. This sends requests to the models.
-    /// The runs are kept next to RUN.
+    /// Run N tasks at the smallest budget in --at and print the curve's error. This sends requests
+    /// to the models. The runs are kept next to RUN.
     #[arg(long, value_name = "N", requires = "at", value_parser = clap::value_parser!(u32).range(1..))]
     pub check: Option<u32>,
-    /// Draw only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for further globs.
+    /// Draw only arms whose name matches the glob: `--arms '*steps=500'`. Repeat for more globs.
     #[arg(long, value_name = "GLOB")]
     pub arms: Vec<String>,
-    /// Show the curve even if the model knew its budget. It is labelled as truncated.
+    /// Show the curve even if the model knew its budget. The curve is labelled as truncated.
     #[arg(long)]
     pub allow_truncated: bool,
     /// Output format.
@@ -119,7 +120,7 @@ pub struct CurveArgs {
 pub enum CurveFormat {
     /// A table for a terminal.
     Text,
-    /// Everything, for programs.
+    /// All data as JSON, for programs.
     Json,
     /// One row per point, for a spreadsheet.
     Csv,
@@ -138,10 +139,10 @@ pub struct ReportArgs {
     /// Write to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Show the table of tasks in the text even if it does not fit a screen.
+    /// Show the table of tasks in the text format even if it does not fit on one screen.
     #[arg(long)]
     pub tasks: bool,
-    /// Show all findings in the text, with a line for each trial, even if they do not fit a screen.
+    /// Show all findings in the text format, one line per trial, even if they do not fit on one screen.
     #[arg(long)]
     pub findings: bool,
     /// Show all group tables, even if each group has only one task. With CSV, print groups instead of trials.
@@ -150,18 +151,18 @@ pub struct ReportArgs {
     /// Also print how limits and waiting times affected each arm. The other formats always include this.
     #[arg(long)]
     pub noise: bool,
-    /// Draw the curve of this file of `proctor curve --format json` on the HTML page. Repeat it for further curves.
+    /// Draw the curve from this `proctor curve --format json` file on the HTML page. Repeat for more curves.
     #[arg(long = "curve", value_name = "FILE")]
     pub curves: Vec<PathBuf>,
-    /// Verify the whole record: journals, patches, snapshots, bodies, outputs.
-    /// The exit status is 3 if damage removes verdicts, and 1 if it removes evidence only.
+    /// Verify the whole record: journals, patches, snapshots, bodies, outputs. The exit status is 3
+    /// if damage affects verdicts, and 1 if it only affects evidence.
     #[arg(long)]
     pub verify: bool,
-    /// Also show the scores without the tasks that this quality file marks (from `proctor tasks quality --out`).
+    /// Also show the scores without the tasks marked in this quality file (from `proctor tasks quality --out`).
     #[arg(long, value_name = "FILE")]
     pub quality: Option<PathBuf>,
-    /// List the finished trials that the attribution and grading rules of this version treat differently; change
-    /// nothing. `--format json` has the list for programs.
+    /// List finished trials that this version's attribution and grading rules treat differently,
+    /// without changing them. `--format json` prints the list for programs.
     #[arg(long, conflicts_with_all = ["verify", "quality", "tasks", "findings", "groups", "noise", "curves", "out", "mask", "mask_words"])]
     pub recheck: bool,
     #[command(flatten)]
@@ -174,7 +175,7 @@ pub enum ReportFormat {
     Text,
     /// Arms, comparisons and findings, for a pull request.
     Markdown,
-    /// Everything, for programs.
+    /// All data as JSON, for programs.
     Json,
     /// One row per trial, for a spreadsheet.
     Csv,

@@ -8,12 +8,13 @@ use super::Kind;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A run configuration (TOML), or the name of a shipped one such as `demo`.
+    /// A run configuration (TOML), or the name of a built-in one such as `demo`.
     pub config: PathBuf,
     /// A new or empty run directory. Default: `runs/<configuration>-<time>`.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Override one key: `budget.steps=100`, `arms.0.model=...`. A value that is not valid TOML is text.
+    /// Override one key: `budget.steps=100`, `arms.0.model=...`. A value that is not valid TOML is
+    /// treated as text.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Use this model for every arm: a name from `[models]`, or VENDOR/NAME for a known vendor or a local server
@@ -23,10 +24,10 @@ pub struct RunArgs {
     /// Add the configuration's arms, tasks and attempts to the run in --out, and run only what is missing.
     #[arg(long, requires = "out")]
     pub extend: bool,
-    /// Run only tasks whose id matches the glob: `--tasks 'django__*'`. Repeat for further globs.
+    /// Run only tasks whose id matches the glob: `--tasks 'django__*'`. Repeat for more globs.
     #[arg(long, value_name = "GLOB")]
     pub tasks: Vec<String>,
-    /// Run only arms whose name matches the glob: `--arms '*steps=50'`. Repeat for further globs.
+    /// Run only arms whose name matches the glob: `--arms '*steps=50'`. Repeat for more globs.
     #[arg(long, value_name = "GLOB")]
     pub arms: Vec<String>,
     /// Run a random sample of N tasks. The sample is the same every time and is recorded in the run.
@@ -35,7 +36,7 @@ pub struct RunArgs {
     /// Number of parallel trials. Default: the configuration's `jobs`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub jobs: Option<u64>,
-    /// Skip the test request that is sent to each model of 10 trials or more before the first trial.
+    /// Skip the test request that is sent before the first trial to each model with 10 or more trials.
     #[arg(long)]
     pub no_preflight: bool,
     /// First run gold and noop on N tasks (default 3). Stop if gold fails on one of them, or noop resolves one.
@@ -51,10 +52,10 @@ pub struct RunArgs {
 pub struct ForkArgs {
     /// The run directory.
     pub run: PathBuf,
-    /// The trial, as `proctor show RUN` names it.
+    /// The trial, as listed by `proctor show RUN`.
     #[arg(long, value_name = "TASK/ARM/ATTEMPT")]
     pub trial: String,
-    /// Continue after this step. The tools of the step have run.
+    /// Continue after this step. Its tool calls have already run.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub step: u64,
     /// Change the trial's arm: `model=NAME`, `scaffold=bash`, `budget.steps=100`, or any key of the configuration.
@@ -77,18 +78,18 @@ pub struct ShellArgs {
     /// The back end for a task. A trial uses its own back end.
     #[arg(long, value_enum, default_value_t = Kind::Native, conflicts_with = "trial")]
     pub sandbox: Kind,
-    /// A trial of the run, as `proctor show RUN` names it.
+    /// A trial of the run, as listed by `proctor show RUN`.
     #[arg(long, value_name = "TASK/ARM/ATTEMPT")]
     pub trial: Option<String>,
-    /// The state after this step. Default: the state at the end.
+    /// Use the state after this step. Default: the final state.
     #[arg(long, value_name = "K", requires = "trial", value_parser = clap::value_parser!(u64).range(1..))]
     pub step: Option<u64>,
-    /// The state after grading: patch and tests in place, tests run.
+    /// Use the state after grading: patch and tests applied, tests run.
     #[arg(long, requires = "trial", conflicts_with = "step")]
     pub graded: bool,
 }
 
-/// Which trials are repeated.
+/// Which trials to re-run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Select {
     /// Trials that ended in an infrastructure fault or have a damaged record.

@@ -48,9 +48,9 @@ pub enum TasksAction {
         /// Keep the run in this folder. By default it is kept only if something failed.
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Write a certificate. With --repeat of at least 2 it lists flaky and resource-sensitive tests, seconds and
-        /// memory (gold also runs with half the CPUs and half the memory). With --attack it lists the results of the
-        /// attacks.
+        /// Write a certificate. With --repeat of at least 2, it lists flaky and resource-sensitive
+        /// tests, run times and memory use (gold also runs with half the CPUs and half the memory).
+        /// With --attack, it lists the attacks' results.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
         /// Accept tasks whose fail-to-pass tests the agent can read, for runs with `[statement] tests = true`.
@@ -71,8 +71,9 @@ pub enum TasksAction {
     },
     /// Print the size of the tasks: statements, solutions, tests, repositories, dates.
     ///
-    /// The figures are those of FeatureBench's complexity table and of FEA-Bench's Table 1. Several datasets are shown
-    /// side by side. No test is run, but sources that are not in the cache are downloaded.
+    /// The figures are those of FeatureBench's complexity table and of FEA-Bench's Table 1. Several
+    /// datasets are shown side by side. No tests are run, but sources that are not in the cache are
+    /// downloaded.
     Stats {
         #[command(flatten)]
         dataset: Dataset,
@@ -80,12 +81,12 @@ pub enum TasksAction {
         #[arg(long, value_enum, default_value_t = StatsFormat::Text)]
         format: StatsFormat,
     },
-    /// List problems of each task: statements that reveal the solution, duplicates, tests that need the network or the
-    /// date, and problems from a certificate. No test is run.
+    /// List problems of each task: statements that reveal the solution, duplicates, tests that need
+    /// the network or the date, and problems from a certificate. No tests are run.
     Quality {
         #[command(flatten)]
         dataset: Dataset,
-        /// A certificate of `proctor tasks validate`: gold, noop, unreliable tests, attacks.
+        /// A certificate from `proctor tasks validate`: gold, noop, unreliable tests, attacks.
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
         /// Write the quality file for `proctor report --quality`.
@@ -106,7 +107,7 @@ pub enum StatsFormat {
     Json,
 }
 
-/// The meaning of `--attack` without names.
+/// The value of `--attack` if no names are given.
 pub const WHOLE_PACK: &str = "all";
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! `proctor tasks validate --attack`: grades the attack pack on each task the way gold was graded.
+//! `proctor tasks validate --attack`: grades the attack pack on each task, in the same way as gold.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -11,18 +11,18 @@ use proctor_validation::AttackRun;
 use crate::{
     args::WHOLE_PACK,
     assemble::{self, Flakes, Grading},
-    commands::carry_out::{Carried, carry},
+    commands::carry_out::{PlanEnd, execute_plan},
     config::ConfigFile,
     error::{CommandError, UserError},
     open_files,
 };
 
-/// Below the validation's run: a separate run with an arm per attack.
+/// Subfolder of the validation's run: a separate run with one arm per attack.
 const FOLDER: &str = "attacks";
 
-/// What is attacked: the tasks of a validation, after gold and noop.
-pub struct Attacked<'a> {
-    /// The attacks, besides the tasks' own.
+/// The tasks to attack: those of a validation, after gold and noop.
+pub struct AttackTargets<'a> {
+    /// The attacks to run in addition to the tasks' own.
     pub pack: Vec<&'static Attack>,
     /// The run of gold and noop.
     pub validated: &'a Path,
@@ -34,8 +34,8 @@ pub struct Attacked<'a> {
     pub jobs: usize,
 }
 
-/// The attacks of the pack that a user named, in pack order.
-pub fn chosen(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
+/// Returns the attacks of the pack that the user named, in pack order.
+pub fn select_attacks(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
     let pack = pack().map_err(|why| anyhow::anyhow!(why))?;
     if named == WHOLE_PACK {
         return Ok(pack.iter().collect());
@@ -50,8 +50,8 @@ pub fn chosen(named: &str) -> Result<Vec<&'static Attack>, CommandError> {
     Ok(pack.iter().filter(|one| names.contains(&one.name.as_str())).collect())
 }
 
-/// Runs the pack. `None`: it was interrupted.
-pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, CommandError> {
+/// Runs the pack. Returns `None` if interrupted.
+pub async fn attack(on: AttackTargets<'_>) -> Result<Option<AttackCertificate>, CommandError> {
     let attacks = AttackRun::new(&on.pack, on.validated, on.tasks, &on.config.sandbox)?;
     open_files::check(on.jobs, attacks.patches(), attacks.arms().iter())?;
     let out = on.validated.join(FOLDER);
@@ -76,9 +76,9 @@ pub async fn attack(on: Attacked<'_>) -> Result<Option<AttackCertificate>, Comma
         grading: Grading::Anew,
         flakes: Flakes::default(),
         say: &assemble::say,
-        hear: &assemble::hear,
+        hear: &assemble::print_preflight,
     };
-    if !matches!(carry(execution, true).await?, Carried::Done { .. }) {
+    if !matches!(execute_plan(execution, true).await?, PlanEnd::Done { .. }) {
         return Ok(None);
     }
     Ok(Some(attacks.results(&out, on.sample)?))

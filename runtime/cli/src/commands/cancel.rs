@@ -13,20 +13,20 @@ use tokio::time::sleep;
 
 use crate::{
     error::{CommandError, UserError},
-    workers::{live, submit_again, user},
+    workers::{live, submit_again, user_error},
 };
 
-/// A worker that is asked to end closes its sandboxes within a quarter of a minute. What does not end in this time, the
-/// scheduler kills.
-const ASKED: Duration = Duration::from_secs(30);
-/// A worker that was killed counts as live for a lease.
-const CLOSING: Duration = Duration::from_secs(90);
+/// Time for workers to end after the request. A worker closes its sandboxes within 15 s; after
+/// that, the scheduler kills it.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for workers to end after being killed. A killed worker counts as live until its lease expires.
+const KILL_TIMEOUT: Duration = Duration::from_secs(90);
 /// Interval between two checks of the run directory.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     RunDir::view(run).map_err(CommandError::of_run)?;
-    let mut submissions = Submissions::of(run).map_err(user)?;
+    let mut submissions = Submissions::of(run).map_err(user_error)?;
     if submissions.all.is_empty() {
         let what = format!("{}: no workers were submitted for this run", run.display());
         let hint = "press Ctrl-C where the run was started, or send SIGTERM to its process";
@@ -34,17 +34,17 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     }
     let jobs: Vec<String> = submissions.all.iter().map(|one| format!("{}_", one.job)).collect();
     for one in submissions.open().cloned().collect::<Vec<_>>() {
-        tokio::task::spawn_blocking(move || ask_to_end(&one)).await?.map_err(user)?;
+        tokio::task::spawn_blocking(move || ask_to_end(&one)).await?.map_err(user_error)?;
     }
-    until_ended(run, &jobs, ASKED).await?;
+    until_ended(run, &jobs, END_TIMEOUT).await?;
     for one in submissions.all.iter_mut().filter(|one| one.cancelled.is_none()) {
         let cancelled = one.clone();
-        tokio::task::spawn_blocking(move || end(&cancelled)).await?.map_err(user)?;
+        tokio::task::spawn_blocking(move || end(&cancelled)).await?.map_err(user_error)?;
         one.cancelled = Some(now());
         tell!("cancelled {} job {}", one.engine, one.job);
     }
-    submissions.write().map_err(user)?;
-    for one in until_ended(run, &jobs, CLOSING).await? {
+    submissions.write().map_err(user_error)?;
+    for one in until_ended(run, &jobs, KILL_TIMEOUT).await? {
         let job = one.job.as_deref().unwrap_or("started by hand");
         tell!("note: a worker on {} (process {}, {job}) is still running", one.host, one.pid());
     }
@@ -54,7 +54,7 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until no worker of these jobs lives, or for so long. Returns the workers that are left.
+/// Waits until no worker of these jobs is live, or until the timeout. Returns the workers that are left.
 async fn until_ended(
     run: &Path,
     jobs: &[String],
@@ -66,7 +66,7 @@ async fn until_ended(
     let began = Instant::now();
     let mut left = live(run)?;
     while left.iter().any(is_submitted) && began.elapsed() < most {
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
         left = live(run)?;
     }
     Ok(left)

@@ -26,24 +26,25 @@ use crate::{
     error::{CommandError, INCOMPLETE, INTERRUPTED},
     print::shown,
     progress::{self, Board},
-    watchdog::{CLOSING, Watchdog},
+    watchdog::{CLOSE_TIMEOUT, Watchdog},
     workers::continuation,
 };
 
-/// Maximum number of named trials whose fault could not be recorded: most have the same fault.
-const SHOWN: usize = 3;
+/// Maximum number of trials listed by name whose fault could not be recorded. Most have the same fault.
+const MAX_NAMED: usize = 3;
 
 /// Signals within this time of the first count as the same request.
-const SAME_WISH: Duration = Duration::from_secs(1);
+const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 
-/// What asked the run to end.
+/// Why the run was asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupt {
-    /// ^C: the user can press it again.
+    /// Ctrl-C: the user can press it again.
     Key,
-    /// The process is asked to end, or its terminal closed.
+    /// The process was asked to end, or its terminal was closed.
     Ending,
-    /// The process should finish current work and start nothing new: its job is close to its time limit.
+    /// The process should finish its current work and start nothing new, because its job is close
+    /// to its time limit.
     Drain,
 }
 
@@ -65,10 +66,10 @@ async fn interrupted() -> Interrupt {
     }
 }
 
-/// Schedulers signal every process of a job, and the job's script may forward its signal. Signals
-/// within a moment count as the same request.
+/// Waits for the next interrupt. Schedulers signal every process of a job, and the job's script may
+/// forward its signal, so signals that arrive at almost the same time count as one request.
 async fn interrupted_again() {
-    sleep(SAME_WISH).await;
+    sleep(REPEAT_WINDOW).await;
     interrupted().await;
 }
 
@@ -84,25 +85,25 @@ fn ignores_hangup() -> bool {
 }
 
 /// How a plan ended.
-pub enum Carried {
+pub enum PlanEnd {
     Interrupted,
-    /// It finished current work, as requested, and left the rest.
+    /// It finished its current work, as requested, and left the remaining trials.
     Drained,
     Done {
-        /// The message about `proctor resume` was printed.
+        /// Whether the message about `proctor resume` was printed.
         told_to_resume: bool,
-        /// Trials were left because this process has too little time for them.
+        /// Whether trials were left because this process has too little time for them.
         too_late: bool,
-        /// The trials that were already finished, as read then.
+        /// The trials that were already finished, as they were read at the start.
         finished: HashMap<TrialId, Checked>,
     },
 }
 
-/// A plan in its run directory, and what its trials use.
+/// A plan in its run directory, and the resources that its trials use.
 pub struct Work<'a> {
     pub run: RunDir,
     pub plan: Plan,
-    /// Trials at once.
+    /// Number of parallel trials.
     pub jobs: usize,
     pub backends: BTreeMap<SandboxKind, Arc<dyn Backend>>,
     pub cache: &'a Path,
@@ -125,19 +126,19 @@ pub async fn carry_out(work: Work<'_>) -> Result<ExitCode, CommandError> {
         grading,
         flakes,
         say: &assemble::say,
-        hear: &assemble::hear,
+        hear: &assemble::print_preflight,
     };
-    let carried = carry(execution, true).await?;
+    let carried = execute_plan(execution, true).await?;
     let (told_to_resume, too_late, finished) = match carried {
-        Carried::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-        Carried::Drained => return Ok(ExitCode::from(UNFINISHED)),
-        Carried::Done { told_to_resume, too_late, finished } => {
+        PlanEnd::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+        PlanEnd::Drained => return Ok(ExitCode::from(UNFINISHED)),
+        PlanEnd::Done { told_to_resume, too_late, finished } => {
             (told_to_resume, too_late, finished)
         }
     };
     let mut report = report::of_run(&out, finished)?;
     let all_there = report.arms.iter().all(|arm| arm.complete);
-    let kept = if all_there { Vec::new() } else { give_back(&out)? };
+    let kept = if all_there { Vec::new() } else { restore_verdicts(&out)? };
     if !kept.is_empty() {
         report = report::of_run(&out, HashMap::new())?;
     }
@@ -162,7 +163,7 @@ pub async fn carry_out(work: Work<'_>) -> Result<ExitCode, CommandError> {
 
 /// Restores verdicts that were withdrawn for regrading but could not be replaced, so that no
 /// recorded result is lost.
-fn give_back(out: &Path) -> Result<Vec<TrialId>, CommandError> {
+fn restore_verdicts(out: &Path) -> Result<Vec<TrialId>, CommandError> {
     let run = RunDir::view(out).map_err(CommandError::of_run)?;
     let mut kept = Vec::new();
     for found in planned(&run.read_run()?) {
@@ -174,9 +175,12 @@ fn give_back(out: &Path) -> Result<Vec<TrialId>, CommandError> {
     Ok(kept)
 }
 
-/// Runs a plan without reporting its results. `is_kept`: the run directory outlives this command, so
-/// that the user can continue the run.
-pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, CommandError> {
+/// Runs a plan without reporting its results. `is_kept` means that the run directory outlives this
+/// command, so the user can continue the run.
+pub async fn execute_plan(
+    execution: Execution<'_>,
+    is_kept: bool,
+) -> Result<PlanEnd, CommandError> {
     let out = execution.run.path().to_owned();
     tell!("run directory: {}", out.display());
     let jobs = execution.jobs;
@@ -204,7 +208,7 @@ pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, C
                 done = tokio::select! { _ = running.wait() => true, _ = interrupted() => false };
             }
             if done && how == Interrupt::Drain {
-                return Ok(Carried::Drained);
+                return Ok(PlanEnd::Drained);
             }
             if !done {
                 tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them to the next run");
@@ -212,26 +216,26 @@ pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, C
                 tokio::select! {
                     _ = running.wait() => {}
                     () = interrupted_again() => {}
-                    () = sleep(CLOSING) => tell!("some sandboxes are still open; the next run removes them"),
+                    () = sleep(CLOSE_TIMEOUT) => tell!("some sandboxes are still open; the next run removes them"),
                 }
             }
             continues();
-            return Ok(Carried::Interrupted);
+            return Ok(PlanEnd::Interrupted);
         }
     };
     watchdog.dismiss();
     let unrecorded: Vec<_> =
         trials.iter().filter_map(|end| Some((&end.trial, end.end.as_ref().err()?))).collect();
-    for (trial, fault) in unrecorded.iter().take(SHOWN) {
+    for (trial, fault) in unrecorded.iter().take(MAX_NAMED) {
         let fault = progress::brief(&trial.to_string(), &fault.to_string());
         tell!("{}", wrapped(&format!("{trial}: {fault}")));
     }
-    if let Some(more) = unrecorded.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+    if let Some(more) = unrecorded.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         tell!("and {} more that could not be recorded", plural(more, "trial"));
     }
-    // The watcher ends with the execution.
+    // The watcher stops when the execution ends.
     let ended = running.close(trials);
-    let held: Vec<_> = ended.held.iter().map(|one| not_started(&one.fault, one.trials)).collect();
+    let held: Vec<_> = ended.held.iter().map(|one| halt_message(&one.fault, one.trials)).collect();
     if let Some(watcher) = watcher {
         watcher.await?;
     }
@@ -242,10 +246,10 @@ pub async fn carry(execution: Execution<'_>, is_kept: bool) -> Result<Carried, C
     if told_to_resume {
         continues();
     }
-    Ok(Carried::Done { told_to_resume, too_late, finished: ended.finished })
+    Ok(PlanEnd::Done { told_to_resume, too_late, finished: ended.finished })
 }
 
-/// The plan, and what of it has a verdict.
+/// Returns the progress board of a plan, including the trials that already have a verdict.
 pub fn board(run: &RunDir, plan: &Plan) -> Board {
     board_of(&known_trials(run, plan))
 }
@@ -256,13 +260,13 @@ fn board_of(trials: &[KnownTrial]) -> Board {
     let mut board = Board::new(rows);
     for KnownTrial { id, arm, resolved } in trials {
         if let Some(resolved) = resolved {
-            board.was_done(id, &arm.name, *resolved);
+            board.count_done(id, &arm.name, *resolved);
         }
     }
     board
 }
 
-fn not_started(fault: &Fault, trials: usize) -> String {
+fn halt_message(fault: &Fault, trials: usize) -> String {
     let fault = progress::refer(&fault.to_string());
     format!("halted: {fault}; {} not started", plural(trials, "trial"))
 }

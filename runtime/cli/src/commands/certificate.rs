@@ -1,4 +1,4 @@
-//! Flake certificates, written and printed after a validation.
+//! Writes and prints flake certificates after a validation.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub fn write(path: &Path, certificate: &Certificate) -> Result<(), CommandError>
     Ok(())
 }
 
-/// Prints what it lists.
+/// Prints the contents of a certificate.
 pub fn tell(certificate: &Certificate) {
     for task in &certificate.tasks {
         for (id, seen) in &task.flaky {

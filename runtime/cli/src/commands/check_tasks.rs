@@ -14,11 +14,11 @@ use crate::{
     error::{CommandError, UserError},
 };
 
-/// Runs both on this many tasks, the same ones each time, on the first arm's back end. Tasks
-/// without gold are left out. Returns whether the check ended; `false`: it was interrupted.
+/// Runs gold and noop on a fixed sample of this many tasks, on the first arm's back end. Skips
+/// tasks without a gold solution. Returns `false` if the check was interrupted.
 ///
 /// # Errors
-/// A task of the sample that gold does not resolve or that noop resolves: its trials would be
+/// Gold fails to resolve a task of the sample, or noop resolves one. Trials of such a task would be
 /// meaningless.
 pub async fn check_tasks(
     arms: &[Arm],

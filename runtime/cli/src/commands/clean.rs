@@ -1,7 +1,8 @@
-//! `proctor clean`: frees the space of files that can be recreated.
+//! `proctor clean`: frees disk space by removing files that can be recreated.
 //!
 //! It only considers names that Proctor creates, because the cache may be a directory with other
-//! content, and a run directory is never a cache. Files that a live run may be using are kept.
+//! content. A run directory is never treated as a cache. Files that a live run may be using are
+//! kept.
 
 use std::{
     fs, io,
@@ -16,11 +17,11 @@ use proctor_types::{SandboxKind, plural};
 
 use crate::{assemble, error::CommandError, home, print::result};
 
-/// Whether a name has a form that Proctor creates.
-type IsMade = fn(&str) -> bool;
+/// Whether Proctor creates names of this form.
+type NameCheck = fn(&str) -> bool;
 
-/// Caches other than the back ends': path, label, and the form of the names.
-const CACHES: &[(&str, &str, IsMade)] = &[
+/// Caches other than those of the back ends: path, label, and a check of the names.
+const CACHES: &[(&str, &str, NameCheck)] = &[
     ("sources/archives", "source archive", |name| {
         name.strip_suffix(".tar.gz").is_some_and(|digest| is_hex(digest, 64))
     }),
@@ -47,14 +48,14 @@ const CACHES: &[(&str, &str, IsMade)] = &[
     }),
 ];
 
-/// Smaller entries are too many to be listed individually.
-const SMALL: u64 = 1 << 20;
+/// Smaller entries are too numerous to list individually.
+const MIN_LISTED_BYTES: u64 = 1 << 20;
 
 pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
     let mut sum = Sum { dry_run, older_than, items: 0, bytes: 0 };
     if cache.is_dir() {
-        // Held until the end: a run that starts now waits.
+        // Hold the lock until the end, so that a run that starts now waits.
         match home::alone(&cache)? {
             None => tell!("kept: {}: a live run uses it", cache.display()),
             Some(_alone) => {
@@ -82,7 +83,7 @@ pub async fn clean(dry_run: bool, older_than: Option<Duration>) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was removed, or would be.
+/// Totals of what was removed, or would be.
 struct Sum {
     dry_run: bool,
     older_than: Option<Duration>,
@@ -91,7 +92,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn takes(&self, made: Option<SystemTime>) -> bool {
+    fn is_old_enough(&self, made: Option<SystemTime>) -> bool {
         let Some(least) = self.older_than else { return true };
         // An entry without a date may be new.
         made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age >= least)
@@ -104,7 +105,7 @@ impl Sum {
             }
         }
         for kept in backend.kept().await? {
-            if !self.takes(kept.made) {
+            if !self.is_old_enough(kept.made) {
                 continue;
             }
             if self.dry_run || backend.discard(&kept).await? {
@@ -117,7 +118,7 @@ impl Sum {
     }
 
     fn of_files(&mut self, cache: &Path) -> Result<(), CommandError> {
-        let mut folders: Vec<(String, &str, IsMade)> = CACHES
+        let mut folders: Vec<(String, &str, NameCheck)> = CACHES
             .iter()
             .map(|(folder, kind, is_made)| ((*folder).to_owned(), *kind, *is_made))
             .collect();
@@ -128,19 +129,19 @@ impl Sum {
         for (folder, kind, is_made) in folders {
             let (mut small, mut bytes) = (0_u64, 0);
             for (name, path) in entries(&cache.join(&folder))? {
-                // A run is never a cache, whatever its name.
+                // A run is never treated as a cache, whatever its name.
                 if !is_made(&name) || path.join("run.json").exists() {
                     continue;
                 }
                 let made = fs::symlink_metadata(&path)?.modified().ok();
-                if !self.takes(made) {
+                if !self.is_old_enough(made) {
                     continue;
                 }
                 let size = size(&path);
                 if !self.dry_run {
                     remove(&path)?;
                 }
-                if size < SMALL {
+                if size < MIN_LISTED_BYTES {
                     small += 1;
                     bytes += size;
                     continue;
@@ -183,7 +184,7 @@ fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Names with their paths; empty if the directory does not exist.
+/// Lists the names with their paths; empty if the directory does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -198,8 +199,8 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(all)
 }
 
-/// Total bytes of all files below a path. Links are not followed, and unreadable entries count as
-/// zero.
+/// Returns the total size of all files below a path in bytes. Symlinks are not followed, and
+/// unreadable entries count as zero.
 fn size(path: &Path) -> u64 {
     let Ok(found) = fs::symlink_metadata(path) else { return 0 };
     if !found.is_dir() {
@@ -208,8 +209,8 @@ fn size(path: &Path) -> u64 {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
 }
 
-/// Removes a file, a link or a directory. A source may contain directories that its owner cannot
-/// write.
+/// Removes a file, a symlink or a directory, even if it contains directories that their owner
+/// cannot write. Sources may contain such directories.
 fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path)?.is_dir() {
         false => fs::remove_file(path),
@@ -236,7 +237,7 @@ fn unlock(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// `950 B`, `12.3 MiB`.
+/// Formats a size: `950 B`, `12.3 MiB`.
 fn human(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -296,12 +297,12 @@ mod tests {
         sum = Sum { older_than: Some(Duration::from_secs(3_600)), ..sum };
         sum.items = 0;
         sum.of_files(cache).unwrap();
-        assert_eq!(sum.items, 0, "nothing is that old");
+        assert_eq!(sum.items, 0, "no entry is that old");
         sum = Sum { dry_run: false, older_than: None, items: 0, bytes: 0 };
         sum.of_files(cache).unwrap();
         assert!(bundles.iter().all(|file| !file.exists()));
         assert!(!own.exists() && fs::symlink_metadata(&link).is_err());
-        assert!(outside.path().join("kept").exists(), "a link is not followed");
+        assert!(outside.path().join("kept").exists(), "symlinks are not followed");
         assert!(theirs.iter().all(|file| file.exists()));
     }
 }

@@ -16,7 +16,7 @@ use proctor_types::plural;
 
 use crate::{
     args::{CollectArgs, CollectPullsArgs},
-    asked::Asked,
+    asked::CommandModel,
     assemble,
     error::{CommandError, UserError},
     home,
@@ -33,7 +33,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let origin = match args.renew {
         Some(_) => None,
         None => Some(
-            Origin::parse(&named).map_err(|what| UserError::new(what).hint(what_helps(&named)))?,
+            Origin::parse(&named).map_err(|what| UserError::new(what).hint(origin_hint(&named)))?,
         ),
     };
     let old = match &args.renew {
@@ -46,11 +46,11 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let sources = Sources::new(cache.join("sources"));
     let name = if origin.is_some() { folder_of(&named) } else { "renewed".to_owned() };
     let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name));
-    is_folder(&out)?;
+    reject_file(&out)?;
     if args.dry_run {
-        keeps_its_tasks(&out)?;
+        reject_overwriting_tasks(&out)?;
     }
-    let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
+    let model = open_model(args.llm.as_deref(), args.config.as_deref(), &out)?;
     let context = CollectionContext {
         backend: backend.as_ref(),
         sources: &sources,
@@ -67,23 +67,23 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
     let Some(origin) = origin else {
         let renewed = renew(&old, &out, &context).await;
         bill();
-        let renewed = renewed.map_err(told)?;
-        result(&table(&renewed))?;
+        let renewed = renewed.map_err(command_error)?;
+        result(&renewal_table(&renewed))?;
         let gone = renewed.iter().filter(|task| task.renewed.is_none()).count();
         let stands = renewed.iter().any(|task| task.renewed.is_some());
-        return Ok(ended(&out, stands, gone, "renewed.jsonl"));
+        return Ok(finish(&out, stands, gone, "renewed.jsonl"));
     };
     let report = proctor_collection::collect(&origin, &named, &out, &context).await;
     bill();
-    let report = report.map_err(told)?;
+    let report = report.map_err(command_error)?;
     result(&report.summary())?;
     let has_tasks = !report.tasks.is_empty() || !report.level_2.tasks.is_empty();
     let left_out = report.rejects.len() + report.level_2.rejects.len();
-    Ok(ended(&out, args.dry_run || has_tasks, left_out, "rejects.jsonl"))
+    Ok(finish(&out, args.dry_run || has_tasks, left_out, "rejects.jsonl"))
 }
 
-/// The result for each task, in Markdown.
-fn table(renewed: &[Renewed]) -> String {
+/// Formats the result for each task as a Markdown table.
+fn renewal_table(renewed: &[Renewed]) -> String {
     let mut out = String::from("| task | from | newest | now |\n| --- | --- | --- | --- |\n");
     for task in renewed {
         let now = task.renewed.as_deref().or(task.why.as_deref()).unwrap_or_default();
@@ -94,8 +94,8 @@ fn table(renewed: &[Renewed]) -> String {
     out
 }
 
-/// The exit status of a collection, and its last message.
-fn ended(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
+/// Prints the last message of a collection and returns its exit status.
+fn finish(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCode {
     tell!("written: {}", out.display());
     if left_out > 0 {
         let reasons = out.join(reasons);
@@ -104,25 +104,26 @@ fn ended(out: &Path, has_tasks: bool, left_out: usize, reasons: &str) -> ExitCod
     if has_tasks {
         return ExitCode::SUCCESS;
     }
-    tell!("no task");
+    tell!("no tasks created");
     ExitCode::from(NO_TASK)
 }
 
 pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandError> {
     if let Some(since) = args.since.as_deref().filter(|since| !is_day(since)) {
         let what = format!("--since {since:?} is not a date");
-        return Err(UserError::new(what).hint("write it as 2024-05-01").into());
+        return Err(UserError::new(what).hint("use YYYY-MM-DD, such as 2024-05-01").into());
     }
-    let searches = searches(&args)?;
-    let out = args.out.unwrap_or_else(|| PathBuf::from("collections").join(name_of(&searches)));
-    is_folder(&out)?;
+    let searches = build_searches(&args)?;
+    let out =
+        args.out.unwrap_or_else(|| PathBuf::from("collections").join(dataset_name(&searches)));
+    reject_file(&out)?;
     let tell = |what: &str| tell!("{what}");
     let cache = home::cache()?;
-    let model = asked(args.llm.as_deref(), args.config.as_deref(), &out)?;
+    let model = open_model(args.llm.as_deref(), args.config.as_deref(), &out)?;
     let answers = model.as_ref().map(|model| Answers::new(model, &cache)).transpose()?;
     let answers = answers.as_ref();
     let collected = if args.dry_run {
-        each_clone(&searches, &out, Extent::Candidates, answers, &tell).await
+        collect_clones(&searches, &out, Extent::Candidates, answers, &tell).await
     } else {
         let backend = assemble::backend(args.sandbox.into(), &cache).await?;
         let sources = Sources::new(cache.join("sources"));
@@ -131,7 +132,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             sources: &sources,
             cache,
             jobs: args.jobs as usize,
-            // Nothing is random.
+            // Pull requests are collected without random choices.
             seed: String::new(),
             dry_run: false,
             attacks: Attacks::Sample(0),
@@ -140,21 +141,21 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             tell: &tell,
         };
         let extent = Extent::Tasks(&context, args.limit.map(|limit| limit as usize));
-        each_clone(&searches, &out, extent, answers, &tell).await
+        collect_clones(&searches, &out, extent, answers, &tell).await
     };
     model.iter().for_each(|model| tell!("{}", model.bill()));
-    let (summary, tasks, rejects) = collected.map_err(told)?;
+    let (summary, tasks, rejects) = collected.map_err(command_error)?;
     result(&summary)?;
-    Ok(ended(&out, tasks > 0, rejects, "rejects.jsonl"))
+    Ok(finish(&out, tasks > 0, rejects, "rejects.jsonl"))
 }
 
-/// The searches, one per clone.
-fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
+/// Builds the searches, one per clone.
+fn build_searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
     let clones = &args.clones;
     for (option, given) in [("--pulls", args.pulls.len()), ("--repo", args.repo.len())] {
         if given > 0 && given != clones.len() {
             let what = format!("{}, but {given} {option}", plural(clones.len(), "clone"));
-            let hint = format!("give {option} once for each clone, in the order of the clones");
+            let hint = format!("pass {option} once per clone, in the order of the clones");
             return Err(UserError::new(what).hint(hint));
         }
     }
@@ -162,7 +163,7 @@ fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
         && !clone.is_dir()
     {
         let what = format!("{} is not a folder", clone.display());
-        return Err(UserError::new(what).hint("give the folder of a git clone"));
+        return Err(UserError::new(what).hint("pass the folder of a git clone"));
     }
     let search = |(index, clone): (usize, &PathBuf)| Pulls {
         clone: clone.clone(),
@@ -174,8 +175,8 @@ fn searches(args: &CollectPullsArgs) -> Result<Vec<Pulls>, UserError> {
     Ok(clones.iter().enumerate().map(search).collect())
 }
 
-/// The directory's name for some clones: that of the only one, else a generic one.
-fn name_of(searches: &[Pulls]) -> String {
+/// Returns the directory's name: that of the only clone, or a generic one for several.
+fn dataset_name(searches: &[Pulls]) -> String {
     match searches {
         [only] => {
             let name = fs::canonicalize(&only.clone).unwrap_or_else(|_| only.clone.clone());
@@ -186,9 +187,9 @@ fn name_of(searches: &[Pulls]) -> String {
 }
 
 /// Collects from every clone. Returns the summary, the number of tasks, and the number of pull
-/// requests without one. A single clone becomes the dataset itself. Of several, each gets a
-/// subdirectory, and a failing one does not stop the others.
-async fn each_clone(
+/// requests that did not become a task. A single clone becomes the dataset itself. Several clones
+/// get a subdirectory each, and a failing clone does not stop the others.
+async fn collect_clones(
     searches: &[Pulls],
     out: &Path,
     extent: Extent<'_>,
@@ -202,14 +203,14 @@ async fn each_clone(
     let (mut clones, mut failed) = (Vec::<CloneCollection>::new(), Vec::new());
     for (index, search) in searches.iter().enumerate() {
         let clone = search.clone.display().to_string();
-        let name = name_of(std::slice::from_ref(search));
+        let name = dataset_name(std::slice::from_ref(search));
         // Two clones may have directories with the same name.
         let folder = out.join(format!("{:02}-{name}", index + 1));
         tell(&format!("{clone}: {} of {}", index + 1, searches.len()));
         let collected = match search.clone.is_dir() {
             true => proctor_collection::collect_pulls(search, &folder, extent, answers, tell).await,
             false => {
-                let hint = "give the folder of a git clone".to_owned();
+                let hint = "pass the folder of a git clone".to_owned();
                 Err(CollectError::Nothing { what: "it is not a folder".to_owned(), hint })
             }
         };
@@ -220,7 +221,7 @@ async fn each_clone(
                     clones.push(CloneCollection { folder, report });
                     continue;
                 }
-                format!("an earlier clone is {} too; tell them apart with --repo", report.repo)
+                format!("an earlier clone is also {}; distinguish them with --repo", report.repo)
             }
             Err(CollectError::Nothing { what, hint }) => format!("{what} ({hint})"),
             Err(error) => error.to_string(),
@@ -231,40 +232,41 @@ async fn each_clone(
     if clones.is_empty() {
         let first = failed.first().map(|one| one.reason.clone()).unwrap_or_default();
         let what = format!("none of {} could be collected: {first}", plural(failed.len(), "clone"));
-        let hint = "give folders of git clones with their full history".to_owned();
+        let hint = "pass folders of git clones with their full history".to_owned();
         return Err(CollectError::Nothing { what, hint });
     }
     let joined = join_clones(out, clones, failed)?;
     Ok((joined.summary(), joined.tasks(), joined.rejects()))
 }
 
-/// The model that `--llm` names.
-fn asked(
+/// Opens the model named by `--llm`.
+fn open_model(
     llm: Option<&str>,
     config: Option<&Path>,
     out: &Path,
-) -> Result<Option<Asked>, CommandError> {
-    llm.map(|name| Asked::open(&model_of(name, config)?, out)).transpose()
+) -> Result<Option<CommandModel>, CommandError> {
+    llm.map(|name| CommandModel::open(&model_of(name, config)?, out)).transpose()
 }
 
-fn told(error: CollectError) -> CommandError {
+fn command_error(error: CollectError) -> CommandError {
     match error {
         CollectError::Nothing { what, hint } => UserError::new(what).hint(hint).into(),
         other => CommandError::from(other),
     }
 }
 
-/// Checked before hours of work.
-fn is_folder(out: &Path) -> Result<(), UserError> {
+/// Rejects an `--out` that is a file. Checked early, because a collection takes hours.
+fn reject_file(out: &Path) -> Result<(), UserError> {
     if out.exists() && !out.is_dir() {
         let what = format!("--out {}: it is a file", out.display());
-        return Err(UserError::new(what).hint("give a folder, or a path that does not exist yet"));
+        return Err(UserError::new(what).hint("pass a folder, or a path that does not exist yet"));
     }
     Ok(())
 }
 
-/// A dry run has no tasks and would overwrite those of a collection.
-fn keeps_its_tasks(out: &Path) -> Result<(), UserError> {
+/// Rejects a dry run into a folder with tasks. A dry run creates no tasks and would overwrite the
+/// existing ones.
+fn reject_overwriting_tasks(out: &Path) -> Result<(), UserError> {
     let tasks = out.join("tasks.jsonl");
     match fs::metadata(&tasks) {
         Ok(file) if file.len() > 0 => {
@@ -275,13 +277,13 @@ fn keeps_its_tasks(out: &Path) -> Result<(), UserError> {
     }
 }
 
-/// `2024-05-01`, which is compared as text.
+/// Whether a text has the form `2024-05-01`. Dates are compared as text.
 fn is_day(text: &str) -> bool {
     let shape = |byte: u8| if byte.is_ascii_digit() { b'0' } else { byte };
     text.bytes().map(shape).eq(*b"0000-00-00")
 }
 
-/// A directory name for an origin.
+/// Derives a directory name from an origin.
 fn folder_of(origin: &str) -> String {
     let last = origin.trim_end_matches('/').rsplit('/').next().unwrap_or(origin);
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
@@ -292,8 +294,8 @@ fn folder_of(origin: &str) -> String {
     }
 }
 
-/// A hint for a repository that cannot be read.
-fn what_helps(named: &str) -> String {
+/// Returns a hint for a repository that cannot be read.
+fn origin_hint(named: &str) -> String {
     let address = named.strip_prefix("git+").unwrap_or(named);
     if !address.contains("://") {
         return "for example: proctor collect boltons==25.0.0 --out boltons".to_owned();
@@ -319,14 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_repeats_the_form_of_the_origin() {
+    fn origin_hint_repeats_the_form_of_the_origin() {
         let of_branch = "`git ls-remote https://h.test/o/n main` prints the current commit; use \
                          git+https://h.test/o/n@COMMIT";
-        assert_eq!(what_helps("git+https://h.test/o/n@main"), of_branch);
+        assert_eq!(origin_hint("git+https://h.test/o/n@main"), of_branch);
         assert!(
-            what_helps("https://me@h.test/o/n").contains("ls-remote https://me@h.test/o/n HEAD`")
+            origin_hint("https://me@h.test/o/n").contains("ls-remote https://me@h.test/o/n HEAD`")
         );
-        assert!(what_helps("boltons").contains("boltons=="));
+        assert!(origin_hint("boltons").contains("boltons=="));
     }
 
     #[test]

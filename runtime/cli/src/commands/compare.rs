@@ -1,4 +1,4 @@
-//! `proctor compare`: which arm is better, and whether the difference is significant.
+//! `proctor compare`: shows which arm is better, and whether the difference is significant.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,20 +14,20 @@ use proctor_types::{Arm, ArmId};
 
 use crate::{
     args::{CompareArgs, Format},
-    copies::refuse_copies,
+    copies::reject_copies,
     error::{CommandError, INCOMPLETE, UserError},
     print::{result, shown},
 };
 
-/// A gate failed.
-const FAILED: u8 = 4;
-/// A gate could not be decided.
-const UNDECIDED: u8 = 5;
+/// Exit status: a gate failed.
+const GATE_FAILED: u8 = 4;
+/// Exit status: a gate could not be decided.
+const GATE_UNDECIDED: u8 = 5;
 
 pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     let mut trials = Vec::new();
     let mut arms: Vec<Arm> = Vec::new();
-    refuse_copies(&args.runs)?;
+    reject_copies(&args.runs)?;
     for run in &args.runs {
         let read = results_of(run, false)?;
         for arm in RunDir::view(run).map_err(CommandError::of_run)?.read_run()?.arms {
@@ -41,7 +41,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     if arms.len() < 2 && !has_control {
         let name = arms.first().map_or("", |arm| arm.name.as_str());
         let what = format!("nothing to compare with: `{name}` is the only arm");
-        let hint = "give a run with several arms, or more runs of the same tasks";
+        let hint = "pass a run with several arms, or more runs of the same tasks";
         return Err(UserError::new(what).hint(hint).into());
     }
     if arms.len() < 2 {
@@ -76,9 +76,9 @@ fn status(comparison: &Comparison) -> ExitCode {
     if any(GateResult::Incomplete) {
         ExitCode::from(INCOMPLETE)
     } else if any(GateResult::Failed) {
-        ExitCode::from(FAILED)
+        ExitCode::from(GATE_FAILED)
     } else if any(GateResult::Undecided) {
-        ExitCode::from(UNDECIDED)
+        ExitCode::from(GATE_UNDECIDED)
     } else {
         ExitCode::SUCCESS
     }

@@ -53,7 +53,7 @@ mod tests {
             let usage = command.render_usage().to_string();
             let usage = usage.trim_start_matches("Usage:").trim();
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            // A name and its alias are separate commands only here.
+            // Each alias has a section here, like a separate command.
             write!(
                 out,
                 "\n## {}\n\n{about}\n\n```\n{usage}\n```\n\n",
@@ -62,12 +62,12 @@ mod tests {
             .unwrap();
         }
         // Describe global arguments only once.
-        let told = |arg: &&Arg| {
+        let is_documented = |arg: &&Arg| {
             arg.is_global_set() == is_top
                 && !arg.is_hide_set()
                 && !["help", "version"].contains(&arg.get_id().as_str())
         };
-        for arg in command.get_arguments().filter(told) {
+        for arg in command.get_arguments().filter(is_documented) {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
             let values: Vec<String> = arg
                 .get_possible_values()

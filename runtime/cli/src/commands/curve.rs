@@ -1,4 +1,4 @@
-//! `proctor curve`: results under smaller limits, computed from a run's snapshots.
+//! `proctor curve`: computes results under smaller limits from a run's snapshots.
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
 
@@ -44,10 +44,10 @@ pub async fn curve(args: CurveArgs) -> Result<ExitCode, CommandError> {
         }
     } else if !args.every {
         return Err(UserError::new("nothing to compute")
-            .hint("give budgets (`--at steps=10,50,100`), or find the first step that resolves (`--every`)")
+            .hint("pass budgets (`--at steps=10,50,100`), or find the first step that resolves (`--every`)")
             .into());
     }
-    let mut drawing = Drawing::new(&args.run, &record, arms).await?;
+    let mut drawing = CurveBuilder::new(&args.run, &record, arms).await?;
     let points = match &budget {
         Some(budget) => drawing.points(budget).await?,
         None => Vec::new(),
@@ -84,7 +84,7 @@ impl Budget {
         let Some(text) = text else { return Ok(None) };
         let wrong = |what: String| {
             UserError::new(format!("--at {text}: {what}"))
-                .hint("give a kind and its values, such as steps=10,50,100, tokens=100000, cost=0.5,1 or seconds=600")
+                .hint("pass a kind and its values, such as steps=10,50,100, tokens=100000, cost=0.5,1 or seconds=600")
         };
         let (name, values) = text.split_once('=').ok_or_else(|| wrong("missing `=`".into()))?;
         let (name, kind) = match name.trim() {
@@ -109,7 +109,7 @@ impl Budget {
         Ok(Some(Self { name, kind, ats }))
     }
 
-    /// The arm's own limit of the same kind.
+    /// Returns the arm's own limit of the same kind.
     fn limit(&self, arm: &Arm) -> Option<f64> {
         let budget = &arm.budget;
         match self.kind {
@@ -120,9 +120,9 @@ impl Budget {
         }
     }
 
-    /// Leaves out arms with a limit below the request if another arm differs only in that limit and
-    /// has a higher one. Of the arms that a matrix creates from limits, the one with the highest
-    /// limit shows the results of the others.
+    /// Leaves out arms whose limit is below the request if another arm differs only in having a
+    /// higher limit. In a matrix over limits, the arm with the highest limit also shows the results
+    /// of the others.
     fn largest(&self, arms: Vec<Arm>) -> Vec<Arm> {
         let most = self.ats.last().copied().unwrap_or_default();
         let others: Vec<String> = arms.iter().map(|arm| self.without_limit(arm)).collect();
@@ -146,12 +146,12 @@ impl Budget {
         kept
     }
 
-    /// The limit as a number; infinite for an arm without one.
+    /// Returns the limit as a number; infinite for an arm without one.
     fn highest(&self, arm: &Arm) -> f64 {
         self.limit(arm).unwrap_or(f64::INFINITY)
     }
 
-    /// All factors of an arm except its limit of this kind, as text.
+    /// Returns all factors of an arm except its limit of this kind, as text.
     fn without_limit(&self, arm: &Arm) -> String {
         canonical(&self.with_limit(arm, None).factors())
     }
@@ -167,7 +167,7 @@ impl Budget {
             return Err(UserError::new(what)
                 .hint(format!("use at most {limit}, or run the arm again with a larger limit")));
         }
-        if is_told(arm) && !allow_truncated {
+        if knows_budget(arm) && !allow_truncated {
             let what = format!(
                 "arm {}: its model knew its budget and might have behaved differently with a smaller one",
                 arm.name
@@ -180,12 +180,12 @@ impl Budget {
         Ok(())
     }
 
-    /// The arm with a smaller limit, which is a different arm.
+    /// Returns the arm with a smaller limit, which makes it a different arm.
     fn limited(&self, arm: &Arm, at: f64) -> Arm {
         self.with_limit(arm, Some(at)).identified()
     }
 
-    /// The arm with another limit, or without one.
+    /// Returns the arm with another limit, or without one.
     fn with_limit(&self, arm: &Arm, at: Option<f64>) -> Arm {
         let mut arm = arm.clone();
         let budget = &mut arm.budget;
@@ -212,36 +212,36 @@ impl Budget {
     }
 }
 
-fn is_told(arm: &Arm) -> bool {
+fn knows_budget(arm: &Arm) -> bool {
     arm.budget.disclosure != Disclosure::Hidden
 }
 
-/// A trial of the plan with what is known about its trees.
+/// A planned trial and what is known about its trees.
 struct Trial {
     id: TrialId,
     planned: PlannedTask,
     arm: Arc<Arm>,
     result: TrialResult,
-    /// Absent: it has no verdict, or its record is incomplete.
+    /// `None` if the trial has no verdict or its record is incomplete.
     prefixes: Option<Prefixes>,
-    /// By tree.
+    /// Verdicts by tree.
     verdicts: BTreeMap<String, Option<Verdict>>,
 }
 
 impl Trial {
-    /// The verdict of a tree, if it is known whether there is one.
+    /// Returns the verdict of a tree, or `None` if it is not yet known whether the tree has one.
     fn known(&self, tree: &str) -> Option<&Option<Verdict>> {
         self.verdicts.get(tree)
     }
 }
 
 /// A patch, and the trials and trees that need its verdict.
-type Asked = (Vec<u8>, Vec<(usize, String)>);
+type PendingPatch = (Vec<u8>, Vec<(usize, String)>);
 
-struct Drawing<'a> {
+struct CurveBuilder<'a> {
     path: &'a Path,
     record: &'a RunRecord,
-    /// The record's arms that are plotted.
+    /// The run's arms that are plotted.
     arms: Vec<Arm>,
     trials: Vec<Trial>,
     /// Created when the first tree has to be graded.
@@ -249,7 +249,7 @@ struct Drawing<'a> {
     gradings: u64,
 }
 
-impl<'a> Drawing<'a> {
+impl<'a> CurveBuilder<'a> {
     async fn new(
         path: &'a Path,
         record: &'a RunRecord,
@@ -321,12 +321,12 @@ impl<'a> Drawing<'a> {
             results.push(TrialResult { verdict, ..trial.result.clone() });
         }
         let results: Vec<&TrialResult> = results.iter().collect();
-        let truncated = is_told(arm) && budget.limit(arm) != Some(at);
+        let truncated = knows_budget(arm) && budget.limit(arm) != Some(at);
         Point::of((budget.name, at), &results, bound, truncated)
     }
 
-    /// Runs a sample with the smallest budget and compares it with the curve's verdicts. Gold and
-    /// similar arms are left out, because they are deterministic. `None`: it was interrupted.
+    /// Runs a sample with the smallest budget and compares it with the curve's verdicts. Skips gold
+    /// and similar arms, because they are deterministic. Returns `None` if interrupted.
     async fn check(
         &mut self,
         budget: &Budget,
@@ -394,7 +394,7 @@ impl<'a> Drawing<'a> {
                 FirstResolvedSearch::new(trees.len(), end.is_some_and(|verdict| verdict.resolved))
             })
             .collect();
-        // All trials take turns: each requests one tree, and none waits for another's search.
+        // The trials take turns: each requests one tree per turn, so none waits for another's search.
         loop {
             let turn: Vec<(usize, usize)> = searches
                 .iter()
@@ -409,7 +409,7 @@ impl<'a> Drawing<'a> {
             for (trial, tree) in turn {
                 let verdict = self.trials[trial].known(&trees[trial][tree].1);
                 let verdict = verdict.and_then(Option::as_ref);
-                // Gradings that fail are reported as they happen and do not count as a solution.
+                // Failed gradings are reported as they happen and do not count as a solution.
                 searches[trial].tell(tree, verdict.is_some_and(|verdict| verdict.resolved));
             }
         }
@@ -429,10 +429,10 @@ impl<'a> Drawing<'a> {
         Ok(found.collect())
     }
 
-    /// Grades trees of trials that have no verdict yet, each patch once.
+    /// Grades trees of trials that have no verdict yet. Equal patches are graded once.
     async fn grade(&mut self, wanted: Vec<(usize, String)>) -> Result<(), CommandError> {
         // Group equal patches and the trees that need their verdict.
-        let mut patches: BTreeMap<String, Asked> = BTreeMap::new();
+        let mut patches: BTreeMap<String, PendingPatch> = BTreeMap::new();
         for (index, tree) in wanted {
             let trial = &mut self.trials[index];
             let Some(prefixes) = trial.prefixes.as_ref().filter(|_| trial.known(&tree).is_none())
@@ -495,7 +495,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// Back ends start only if there is something to grade.
+    /// Returns the context. The back ends start on the first call.
     async fn context(&mut self) -> Result<Arc<RunContext>, CommandError> {
         if let Some(context) = &self.context {
             return Ok(Arc::clone(context));
@@ -516,10 +516,9 @@ impl<'a> Drawing<'a> {
             grading: Grading::Once,
             flakes: Flakes::of(self.record, &assemble::say),
             say: &assemble::say,
-            hear: &assemble::hear,
+            hear: &assemble::print_preflight,
         };
-        // There is no watcher: failures are reported by the caller. No agent runs, so no bundle is
-        // needed.
+        // No watcher is needed, because the caller reports failures. No agent runs, so no bundle is needed.
         let (context, _) = execution.open_for_grading()?.into_parts();
         self.context = Some(Arc::clone(&context));
         Ok(context)

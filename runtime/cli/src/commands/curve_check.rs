@@ -1,4 +1,4 @@
-//! `proctor curve --check N`: really runs a sample of tasks at the smallest requested budget.
+//! `proctor curve --check N`: runs a sample of tasks at the smallest requested budget.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use proctor_types::{RunTask, TaskId, plural, sha256_hex};
 
 use crate::{
     assemble::{self, Flakes, Grading},
-    commands::carry_out::{Carried, carry},
+    commands::carry_out::{PlanEnd, execute_plan},
     error::CommandError,
     home,
 };
 
-/// A sample of `count` tasks: the same ones each time, and a superset for a larger count.
+/// Returns a fixed sample of `count` tasks. A larger count returns a superset.
 pub fn sample(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
     let mut order: Vec<&RunTask> = tasks.iter().collect();
     order.sort_by_key(|task| sha256_hex(task.task.id.as_str().as_bytes()));
@@ -22,9 +22,9 @@ pub fn sample(tasks: &[RunTask], count: usize) -> Vec<RunTask> {
     tasks.iter().filter(|task| chosen.contains(&task.task.id)).cloned().collect()
 }
 
-/// Runs a plan, or its missing part, in a directory of its own, so that no paid response is paid
-/// again. Returns its trials and the number of new responses; `None`: it was interrupted. `is_kept`:
-/// the directory outlives this command.
+/// Runs a plan, or its missing part, in a separate directory, so that no response is paid for
+/// twice. Returns its trials and the number of new responses, or `None` if interrupted. `is_kept`
+/// means that the directory outlives this command.
 pub async fn run_for_real(
     planned: Planned,
     is_kept: bool,
@@ -55,11 +55,11 @@ pub async fn run_for_real(
         grading: Grading::Once,
         flakes: Flakes::of(&record, &assemble::say),
         say: &assemble::say,
-        hear: &assemble::hear,
+        hear: &assemble::print_preflight,
     };
-    match carry(execution, is_kept).await? {
-        Carried::Done { .. } => {}
-        Carried::Interrupted | Carried::Drained => return Ok(None),
+    match execute_plan(execution, is_kept).await? {
+        PlanEnd::Done { .. } => {}
+        PlanEnd::Interrupted | PlanEnd::Drained => return Ok(None),
     }
     let results = results_of(&path, false)?;
     let calls = steps(&results).saturating_sub(before);

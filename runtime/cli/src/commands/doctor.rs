@@ -1,4 +1,4 @@
-//! `proctor doctor`: what this machine can do, and how to fix what it cannot.
+//! `proctor doctor`: checks what this machine supports and how to fix what it does not.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -18,8 +18,9 @@ const TASK: &str = r#"{
     "workdir": "/testbed", "fail_to_pass": [], "test_command": ["true"]
 }"#;
 
-/// Runs the kit and a trial on every back end that starts. One that does not is reported with its
-/// hint. The exit status is 0 if at least one starts and all that start pass.
+/// Runs the kit and a trial on every back end that starts. A back end that does not start is
+/// reported with its hint. The exit status is 0 if at least one back end starts and all that start
+/// pass.
 pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
     let cache = home::cache()?;
     let (mut works, mut fails) = (false, false);
@@ -51,8 +52,8 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
         };
         let results = proctor_conformance::run_kit(backend.as_ref(), &prepared, !full).await;
         result(&format!("{name}:\n{}\n", proctor_conformance::render(&results)))?;
-        result(&gaps(backend.as_ref(), &prepared).await)?;
-        // Skipped tests are gaps of the machine, which were just listed.
+        result(&unenforced_limits(backend.as_ref(), &prepared).await)?;
+        // Skipped tests are missing features of the machine, which were just listed.
         let mut well =
             results.iter().all(|result| result.passed || result.skipped_reason.is_some());
         match trial(backend.as_ref(), &cache).await {
@@ -69,7 +70,7 @@ pub async fn doctor(full: bool) -> Result<ExitCode, CommandError> {
 }
 
 /// Opens a sandbox exactly as a trial does and runs `true` in it. The kit opens sandboxes without a
-/// task, so it cannot detect failures between the two.
+/// task, so it cannot detect failures in the steps of a trial.
 ///
 /// # Errors
 /// The step that failed, and why.
@@ -116,8 +117,8 @@ async fn trial(backend: &dyn Backend, cache: &Path) -> Result<(), (&'static str,
     ran.and(closed)
 }
 
-/// Limits that a normal sandbox does not enforce here, each with its hint.
-async fn gaps(backend: &dyn Backend, prepared: &Prepared) -> String {
+/// Lists the limits that a normal sandbox does not enforce here, each with its hint.
+async fn unenforced_limits(backend: &dyn Backend, prepared: &Prepared) -> String {
     let (environment, limits) = (prepared.clone(), SandboxSpec::default());
     let spec =
         SandboxRequest { environment, limits, mounts: Vec::new(), purpose: "doctor".to_owned() };

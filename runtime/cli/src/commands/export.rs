@@ -32,11 +32,11 @@ use crate::{
     print::shown,
 };
 
-/// Written next to the export: what it cannot represent.
+/// The file next to an export that lists what the format cannot represent.
 pub const FIDELITY: &str = "fidelity.json";
 
 /// Maximum length of a name in a file name. The rest of the file name also has to fit in 255 bytes.
-const LONGEST: usize = 180;
+const MAX_NAME_LENGTH: usize = 180;
 
 pub fn export(
     run: &Path,
@@ -105,7 +105,7 @@ pub fn export(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Requires a directory without other content.
+/// Rejects a directory with other content.
 pub fn new_or_empty(out: &Path) -> Result<(), UserError> {
     if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(UserError::new(format!("{} is not empty", out.display()))
@@ -129,7 +129,7 @@ struct Export<'a> {
 }
 
 impl<'a> Export<'a> {
-    /// Writes a trial. The inner error says why it is in no file.
+    /// Writes a trial. The inner error says why it was not written.
     fn trial(&mut self, found: Found<'a>) -> Result<Result<(), String>, CommandError> {
         let (id, dir) = (found.id(), self.run.trial_path(&found.id()));
         let checked = self.run.check(&id);
@@ -182,7 +182,7 @@ impl<'a> Export<'a> {
                 };
                 let folder = submission_folder(self.record, found, &self.arm(found));
                 let log = dir.read_log();
-                let task = name_of_task(found.task.task.id.as_str());
+                let task = task_file_name(found.task.task.id.as_str());
                 let files = files_of_trial(&trial, &document, &log, &task, &mut self.fidelity)?;
                 for (file, content) in files {
                     if let Err(why) = self.write_new(&folder.join(file), &content)? {
@@ -205,7 +205,7 @@ impl<'a> Export<'a> {
             _ => {}
         }
         let text = serde_json::to_string_pretty(&document)? + "\n";
-        let task = self.file(&name_of_task(found.task.task.id.as_str()), found.attempt);
+        let task = self.file(&task_file_name(found.task.task.id.as_str()), found.attempt);
         self.write_new(&Path::new(&self.arm(found)).join(task), text.as_bytes())
     }
 
@@ -213,11 +213,11 @@ impl<'a> Export<'a> {
         format!("{name}.{attempt}.{}", self.format.ending()).into()
     }
 
-    /// The name of an arm's files. Two arms whose names differ only in characters that file names
-    /// cannot have are distinguished by id.
+    /// Returns the name of an arm's files. Arms whose names differ only in characters that are not
+    /// allowed in file names are distinguished by id.
     fn arm(&self, found: Found<'_>) -> String {
-        let name = safe(&found.arm.name);
-        let alike = self.record.arms.iter().filter(|arm| safe(&arm.name) == name).count();
+        let name = safe_file_name(&found.arm.name);
+        let alike = self.record.arms.iter().filter(|arm| safe_file_name(&arm.name) == name).count();
         match alike {
             1 => name,
             _ => format!("{name}-{:.8}", found.arm.id.as_str()),
@@ -254,8 +254,8 @@ impl<'a> Export<'a> {
         Ok(())
     }
 
-    /// Writes a file that belongs to one trial. The inner error: on a case-insensitive disk another
-    /// trial has it.
+    /// Writes a file that belongs to one trial. The inner error means that the file belongs to
+    /// another trial, which happens on case-insensitive disks.
     fn write_new(
         &mut self,
         file: &Path,
@@ -288,7 +288,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Adds a file to an archive. `shown`: the archive's name in the list of masked values.
+/// Adds a file to an archive. `shown` is the archive's name in the list of masked values.
 fn add(
     archive: &mut ZipWriter<fs::File>,
     file: &str,
@@ -300,24 +300,24 @@ fn add(
     Ok(())
 }
 
-/// A task's name as a file name. A name that has to change ends in a hash, because other ids may
-/// map to the same letters. `~` occurs in no unchanged name.
-fn name_of_task(id: &str) -> String {
-    match safe(id) {
+/// Converts a task's id to a file name. A changed name ends in a hash, because other ids may map to
+/// the same characters. Unchanged names never contain `~`.
+fn task_file_name(id: &str) -> String {
+    match safe_file_name(id) {
         name if name == id || name.contains('~') => name,
         name => format!("{name}~{:.16}", sha256_hex(id.as_bytes())),
     }
 }
 
-/// A name as a file name. A long one is cut and ends in a hash, so that two long names do not
-/// collide.
-fn safe(name: &str) -> String {
+/// Converts a name to a file name. A long name is truncated and ends in a hash, so that two long
+/// names do not collide.
+fn safe_file_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._=+-".contains(c);
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
     match plain.trim_start_matches('.') {
         "" => "unnamed".to_owned(),
-        long if long.len() > LONGEST => {
-            format!("{}~{:.16}", &long[..LONGEST - 17], sha256_hex(name.as_bytes()))
+        long if long.len() > MAX_NAME_LENGTH => {
+            format!("{}~{:.16}", &long[..MAX_NAME_LENGTH - 17], sha256_hex(name.as_bytes()))
         }
         plain => plain.to_owned(),
     }
@@ -328,22 +328,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_of_task_keeps_safe_ids_and_makes_others_unique() {
-        let longest = "t".repeat(LONGEST);
+    fn task_file_name_keeps_safe_ids_and_makes_others_unique() {
+        let longest = "t".repeat(MAX_NAME_LENGTH);
         for stays in ["demo__roman-1", "a-b", "a..b", "A=1+2", longest.as_str()] {
-            assert_eq!(name_of_task(stays), stays);
+            assert_eq!(task_file_name(stays), stays);
         }
-        let long = |end: &str| "t".repeat(LONGEST) + end;
+        let long = |end: &str| "t".repeat(MAX_NAME_LENGTH) + end;
         let (lower, upper) = (long("a"), long("A"));
         let changed = [
             "a/b", "A/b", "a b", "größe", "GRÖSSE", ".a", "..a", "", "...", "unnamed~", &lower,
             &upper,
         ];
-        let names = changed.map(|id| name_of_task(id).to_lowercase());
+        let names = changed.map(|id| task_file_name(id).to_lowercase());
         for (name, id) in names.iter().zip(changed) {
             assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{id}: {name}");
-            assert!(name.contains('~') && name.len() <= LONGEST + 17, "{id}: {name}");
-            assert_eq!(*name, name_of_task(id).to_lowercase());
+            assert!(name.contains('~') && name.len() <= MAX_NAME_LENGTH + 17, "{id}: {name}");
+            assert_eq!(*name, task_file_name(id).to_lowercase());
         }
     }
 }

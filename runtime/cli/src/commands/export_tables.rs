@@ -1,4 +1,4 @@
-//! `proctor export --format parquet`, `jsonl` and `csv`: a run as tables.
+//! `proctor export --format parquet`, `jsonl` and `csv`: exports a run as tables.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use crate::{
     print::shown,
 };
 
-/// Written next to the tables: the meaning of their columns.
+/// The file next to the tables that describes their columns.
 const COLUMNS: &str = "columns.json";
 /// The version of `columns.json`.
 const COLUMNS_SCHEMA: u32 = 1;
@@ -104,7 +104,7 @@ pub fn export_tables(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cells of a row with secrets masked.
+/// Returns the cells of a row with secrets masked.
 fn masked(mask: &Mask, table: &str, cells: Vec<Cell>) -> Vec<Cell> {
     let without = |cell| match cell {
         Cell::Text(text) => Cell::Text(mask.text(Path::new(table), &text)),

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Keys of `--set` that belong to the arm.
-const OF_THE_ARM: [&str; 9] = [
+const ARM_KEYS: [&str; 9] = [
     "name",
     "scaffold",
     "settings",
@@ -44,12 +44,12 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     })?;
     let (cache, catalog) = (home::cache()?, assemble::catalog()?);
     let world = assemble::world(&cache, &catalog);
-    let (file, hint) = other_arm(&record.config, &found, &args)?;
+    let (file, hint) = changed_config(&record.config, &found, &args)?;
     let resolved = Read::of_arguments(file, assemble::SANDBOX_KEY).resolve(world)?;
     let Some(arm) = resolved.config().arms.first() else {
         return Err(UserError::new("no arm left to run").into());
     };
-    let alone = files_alone_because(&found, arm, &point)?;
+    let alone = why_files_only(&found, arm, &point)?;
     if alone.is_none()
         && let Some(limit) = arm.budget.steps.filter(|limit| *limit <= args.step)
     {
@@ -97,8 +97,8 @@ pub async fn fork(args: ForkArgs) -> Result<ExitCode, CommandError> {
     carry_out(Work { run: child, plan, jobs: 1, backends, cache, grading, flakes }).await
 }
 
-/// A configuration of the parent's arm with the changes of `--set` and the hint.
-fn other_arm(
+/// Returns the configuration of the parent's arm with the changes from `--set` and the hint.
+fn changed_config(
     config: &RecordedConfig,
     found: &Found<'_>,
     args: &ForkArgs,
@@ -116,9 +116,9 @@ fn other_arm(
         let key = set.split(['=', '.']).next().unwrap_or_default();
         match set.strip_prefix("hint=") {
             Some(text) => hint = Some(text.to_owned()),
-            None if OF_THE_ARM.contains(&key) => {
+            None if ARM_KEYS.contains(&key) => {
                 config::set(&mut table, &format!("arms.0.{set}"))?;
-                // A run has one such limit for all arms.
+                // These limits belong to the run and apply to all arms.
                 if set.starts_with("budget.run.") {
                     config::set(&mut table, set)?;
                 }
@@ -141,8 +141,8 @@ fn is_same_model(one: &Arm, other: &Arm) -> bool {
     of(one) == of(other)
 }
 
-/// Why the conversation cannot be copied, if it cannot.
-fn files_alone_because(
+/// Returns why the conversation cannot be copied, or `None` if it can.
+fn why_files_only(
     found: &Found<'_>,
     arm: &Arm,
     point: &ForkPoint,

@@ -30,7 +30,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
         return grade_log::grade_log(log, task);
     }
     let mut args = args;
-    // `--tasks` takes all following words, including a run directory.
+    // `--tasks` consumes all following words, including a run directory.
     if args.run.is_none()
         && args.predictions.is_none()
         && args.tasks.last().is_some_and(|last| Path::new(last).join("run.json").is_file())
@@ -60,7 +60,7 @@ pub async fn grade(args: GradeArgs) -> Result<ExitCode, CommandError> {
 
 /// Copies a run, so that regrading does not change the original's verdicts.
 fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
-    // Ensures that it is a run and that nothing writes to it meanwhile.
+    // Opening it ensures that it is a run and that nothing writes to it during the copy.
     let _held = RunDir::open(run).map_err(CommandError::of_run)?;
     if std::fs::read_dir(out).is_ok_and(|mut found| found.next().is_some()) {
         return Err(UserError::new(format!("--out: {} is not empty", out.display()))
@@ -77,7 +77,7 @@ fn copy_run(run: &Path, out: &Path) -> Result<(), CommandError> {
 }
 
 /// Grades every recorded patch of a run again. The old verdicts are withdrawn first, so that a
-/// killed regrading is a run with missing verdicts, which `resume` completes. A trial with a
+/// killed regrading leaves a run with missing verdicts, which `resume` completes. A trial with a
 /// damaged record keeps its verdict until the record is restored, and a trial that cannot be graded
 /// gets its verdict back.
 async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
@@ -86,8 +86,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
         let run = RunDir::open(path).map_err(CommandError::of_run)?;
         workers::expect_none(path)?;
         let record: RunRecord = run.read_run()?;
-        // Read everything, not only what a report relies on: what cannot be graded keeps its
-        // verdict.
+        // Read everything, not only what a report needs: a trial that cannot be graded keeps its verdict.
         let mut verifier = run.verifier();
         for found in planned(&record) {
             let id = found.id();
@@ -103,7 +102,7 @@ async fn regrade(path: &Path) -> Result<ExitCode, CommandError> {
     }
     let done = resume(path, &[], ResumeOptions::default(), Grading::Anew).await;
     if done.is_err() {
-        // Nothing was graded, for a reason that affects all trials.
+        // Regrading failed for all trials, so restore their verdicts.
         let run = RunDir::open(path).map_err(CommandError::of_run)?;
         for id in &withdrawn {
             run.trial_path(id).give_verdict_back()?;
@@ -159,7 +158,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     );
     let ready = loaded.jobs(jobs)?.bundle(world).await?.build(world, &backend).await?;
     if let Some(taken) = &taken {
-        taken.tell_strangers(ready.tasks())?;
+        taken.report_unknown_tasks(ready.tasks())?;
     }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", now())));
     let Planned { run, record, plan } =

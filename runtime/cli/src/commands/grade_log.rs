@@ -1,4 +1,4 @@
-//! `proctor grade --log`: grades an existing log. Nothing runs.
+//! `proctor grade --log`: grades an existing log without running tests.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,13 +14,12 @@ use crate::{
     print,
 };
 
-const GIVE_A_FILE: &str = "give a file with exactly one row: the task of the log";
+const TASK_HINT: &str = "pass a file with exactly one row: the log's task";
 
-/// Prints the verdict in the form of `verdict.json`. The exit status says that there is a verdict,
-/// not which.
+/// Prints the verdict in the form of `verdict.json`. The exit status is 0 for any verdict.
 pub fn grade_log(log: &Path, row: &Path) -> Result<ExitCode, CommandError> {
     let task = one_task(row)?;
-    let of_row = |error: LogError| told(error, log, row);
+    let of_row = |error: LogError| command_error(error, log, row);
     let given = GivenLog::read(log, &task).map_err(of_row)?;
     let verdict = proctor_grade::grade_log(&task, &given).map_err(of_row)?;
     if let Some((what, hint)) = note(log, &given.found(&task).map_err(of_row)?) {
@@ -40,7 +39,7 @@ fn note(log: &Path, found: &LogFound) -> Option<(String, String)> {
         let why = found.refused.as_ref().map_or(String::new(), |why| format!("; {why}"));
         let what = format!("no test results in {log} ({lines}, read {reader}){why}");
         let hint =
-            "give the complete test output as the benchmark's harness stores it (test_output.txt)";
+            "pass the complete test output as stored by the benchmark's harness (test_output.txt)";
         return Some((what, hint.to_owned()));
     }
     (found.of_task == 0).then(|| {
@@ -51,29 +50,29 @@ fn note(log: &Path, found: &LogFound) -> Option<(String, String)> {
     })
 }
 
-/// The single task in a file. Relative paths are resolved against the current directory.
+/// Reads the single task in a file. Relative paths are resolved against the current directory.
 fn one_task(row: &Path) -> Result<Task, CommandError> {
     let shown = row.display();
     let pattern = row.to_string_lossy().into_owned();
     let mut loaded = proctor_datasets::load(&[pattern], Path::new("."))
-        .map_err(|error| UserError::new(format!("--task: {error}")).hint(GIVE_A_FILE))?;
+        .map_err(|error| UserError::new(format!("--task: {error}")).hint(TASK_HINT))?;
     if let Some(bad) = loaded.bad.first() {
-        return Err(UserError::new(format!("--task: {bad}")).hint("correct this row").into());
+        return Err(UserError::new(format!("--task: {bad}")).hint("fix this row").into());
     }
     match loaded.tasks.len() {
         1 => Ok(loaded.tasks.remove(0)),
-        count => Err(UserError::new(format!("--task: {shown} has {count} tasks"))
-            .hint(GIVE_A_FILE)
-            .into()),
+        count => {
+            Err(UserError::new(format!("--task: {shown} has {count} tasks")).hint(TASK_HINT).into())
+        }
     }
 }
 
-fn told(error: LogError, log: &Path, row: &Path) -> CommandError {
+fn command_error(error: LogError, log: &Path, row: &Path) -> CommandError {
     match error {
         LogError::Unreadable { path, error } => {
             let path: PathBuf = path;
             UserError::new(format!("--log: cannot read {}: {error}", path.display()))
-                .hint("give a log file, or the folder of one attempt with its test_output.txt")
+                .hint("pass a log file, or the folder of one attempt with its test_output.txt")
                 .into()
         }
         LogError::Policy(error) => {

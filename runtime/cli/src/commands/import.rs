@@ -31,25 +31,24 @@ use crate::{
     tasks,
 };
 
-/// Number of parent directories whose names may be the task's: some agents use the same file name
-/// everywhere.
-const ABOVE: usize = 3;
-/// A higher attempt number is an error in the file: a run's plan has an entry for each attempt up
-/// to the highest.
-const MOST_ATTEMPTS: u32 = 1_000;
+/// Number of parent directories whose names may be the task's. Some agents use the same file name everywhere.
+const PARENT_LEVELS: usize = 3;
+/// Higher attempt numbers are rejected as errors in the file, because a run's plan has an entry for
+/// each attempt up to the highest.
+const MAX_ATTEMPTS: u32 = 1_000;
 
 /// One trial in a file.
-struct Given {
+struct InputTrial {
     /// Names that may be the task's, the most likely first.
     tasks: Vec<String>,
     arm: String,
     attempt: Option<u32>,
     file: PathBuf,
     sha256: String,
-    made: Made,
+    made: TrialContent,
 }
 
-enum Made {
+enum TrialContent {
     Trial(Box<Imported>),
     Patch(String),
     Failed(String),
@@ -88,11 +87,11 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     dir.write_run(&record)?;
     for (given, id) in given {
         match given.map(|given| &given.made) {
-            Some(Made::Trial(imported)) => write(&dir, &id, imported)?,
-            Some(Made::Patch(patch)) => {
+            Some(TrialContent::Trial(imported)) => write(&dir, &id, imported)?,
+            Some(TrialContent::Patch(patch)) => {
                 record_prediction(&dir, &id, Taken::Patch(patch.as_bytes()))?;
             }
-            Some(Made::Failed(why)) => record_prediction(&dir, &id, Taken::Failed(why))?,
+            Some(TrialContent::Failed(why)) => record_prediction(&dir, &id, Taken::Failed(why))?,
             None => {}
         }
     }
@@ -110,7 +109,7 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
             tell!("{}: not imported: {} ({})", one.format, left.what, left.count);
         }
         for lacks in &one.not_in_source {
-            tell!("{}: missing in the files: {} ({})", one.format, lacks.what, lacks.count);
+            tell!("{}: missing from the files: {} ({})", one.format, lacks.what, lacks.count);
         }
     }
     tell!(
@@ -123,15 +122,15 @@ pub async fn import(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The content of one file.
+/// Reads one file.
 fn read(
     file: &Path,
     format: Option<ImportFormat>,
     fidelity: &mut BTreeMap<&'static str, Fidelity>,
-) -> Result<Vec<Given>, UserError> {
+) -> Result<Vec<InputTrial>, UserError> {
     let bytes = fs::read(file).map_err(|error| {
         UserError::new(format!("cannot read {}: {error}", file.display()))
-            .hint("give trajectory or prediction files, or folders with such files")
+            .hint("pass trajectory or prediction files, or folders that contain them")
     })?;
     let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -150,20 +149,24 @@ fn read(
     let told = fidelity.entry(format.name()).or_insert_with(|| Fidelity::new(format));
     let imported = read_trajectory(format, &text, told)
         .map_err(|bad| UserError::new(format!("{}: {bad}", file.display())).hint(bad.hint))?;
-    Ok(vec![Given {
+    Ok(vec![InputTrial {
         tasks: names(file, format, &imported),
         arm: imported.arm_name(),
         attempt: imported.attempt,
         file: file.to_owned(),
         sha256: sha256_hex(&bytes),
-        made: Made::Trial(Box::new(imported)),
+        made: TrialContent::Trial(Box::new(imported)),
     }])
 }
 
-fn patches(file: &Path, sha256: &str, fidelity: &mut Fidelity) -> Result<Vec<Given>, UserError> {
+fn patches(
+    file: &Path,
+    sha256: &str,
+    fidelity: &mut Fidelity,
+) -> Result<Vec<InputTrial>, UserError> {
     let found = read_predictions(file).map_err(|error| {
         UserError::new(error.to_string()).hint(
-            "give a trajectory of Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions (see docs/import.md)",
+            "pass a trajectory from Harbor (ATIF), mini-swe-agent or SWE-agent, or predictions (see docs/import.md)",
         )
     })?;
     let rows = once_each(found.bad.iter().map(|bad| (bad.place(), bad.error())), tasks::TOLD);
@@ -183,45 +186,47 @@ fn patches(file: &Path, sha256: &str, fidelity: &mut Fidelity) -> Result<Vec<Giv
             fidelity.lacks("conversations", 1);
             let attempt = one.numbered.then_some(attempt);
             let made = match one.failed {
-                Some(why) => Made::Failed(why),
-                None => Made::Patch(one.patch),
+                Some(why) => TrialContent::Failed(why),
+                None => TrialContent::Patch(one.patch),
             };
             let arm = arm.clone();
             let (file, sha256) = (file.to_owned(), sha256.to_owned());
-            all.push(Given { tasks: vec![task], arm, attempt, file, sha256, made });
+            all.push(InputTrial { tasks: vec![task], arm, attempt, file, sha256, made });
         }
     }
     Ok(all)
 }
 
-/// Possible names of the task: as given in the file, or the name of the file or of a parent
-/// directory.
+/// Returns possible names of the task: the name in the file, or the name of the file or of a parent directory.
 fn names(file: &Path, format: Format, imported: &Imported) -> Vec<String> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let endings = [".traj.json", ".traj", ".json"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
     let said = imported.task.clone();
-    // SWE-agent's own files have the type of environment there. Those that Proctor wrote also have
-    // the arm.
+    // In SWE-agent's own files, this field is the type of environment. Files written by Proctor
+    // also have the arm.
     let said = said.filter(|said| {
         let is_proctors = imported.arm.is_some();
         let is_in_the_name = || stem == said || stem.starts_with(&format!("{said}."));
         format != Format::SweAgent || is_proctors || is_in_the_name()
     });
-    let above = file.ancestors().skip(1).take(ABOVE).filter_map(Path::file_name);
+    let above = file.ancestors().skip(1).take(PARENT_LEVELS).filter_map(Path::file_name);
     let above = above.map(|name| name.to_string_lossy().into_owned());
     said.into_iter().chain([stem.to_owned()]).chain(above).collect()
 }
 
-/// The tasks of the files, complete if a dataset has them. Afterwards each of `given` has one name.
-async fn plan(args: &ImportArgs, given: &mut [Given]) -> Result<Vec<PlannedTask>, CommandError> {
+/// Plans the files' tasks, with full tasks if a dataset has them. Afterwards each of `given` has one name.
+async fn plan(
+    args: &ImportArgs,
+    given: &mut [InputTrial],
+) -> Result<Vec<PlannedTask>, CommandError> {
     if args.tasks.is_empty() {
         let mut planned: Vec<PlannedTask> = Vec::new();
         for one in given {
             one.tasks.truncate(1);
             let id = one.tasks.first().cloned().unwrap_or_default();
             if !planned.iter().any(|planned| planned.task.id.as_str() == id) {
-                let task = Arc::new(bare(&id, &one.made));
+                let task = Arc::new(bare_task(&id, &one.made));
                 planned.push(PlannedTask { task, base_dir: PathBuf::new() });
             }
         }
@@ -245,7 +250,7 @@ async fn plan(args: &ImportArgs, given: &mut [Given]) -> Result<Vec<PlannedTask>
             let what = format!("{}: the dataset has no task `{named}`", one.file.display());
             let near = config::near(&named, known.iter().copied());
             let hint = match near.is_empty() {
-                true => "give the dataset that the file was made for, or omit --tasks".to_owned(),
+                true => "pass the dataset that the file was made for, or omit --tasks".to_owned(),
                 false => {
                     format!(
                         "did you mean `{}`? The task is taken from the file name",
@@ -261,11 +266,11 @@ async fn plan(args: &ImportArgs, given: &mut [Given]) -> Result<Vec<PlannedTask>
     Ok(all.into_iter().filter(|planned| used.contains(planned.task.id.as_str())).collect())
 }
 
-/// A task of which only the agent's input is known.
-fn bare(id: &str, made: &Made) -> Task {
+/// Returns a task for which only the agent's input is known.
+fn bare_task(id: &str, made: &TrialContent) -> Task {
     let statement = match made {
-        Made::Trial(imported) => imported.statement(),
-        Made::Patch(_) | Made::Failed(_) => "",
+        TrialContent::Trial(imported) => imported.statement(),
+        TrialContent::Patch(_) | TrialContent::Failed(_) => "",
     };
     Task {
         schema_version: TASK_SCHEMA,
@@ -304,20 +309,19 @@ fn bare(id: &str, made: &Made) -> Task {
     }
 }
 
-type Trials = BTreeMap<(String, String, u32), Given>;
+type Trials = BTreeMap<(String, String, u32), InputTrial>;
 
-/// By arm, task and attempt. Files without an attempt take the next free one.
-fn trials(given: Vec<Given>) -> Result<Trials, UserError> {
+/// Groups the trials by arm, task and attempt. Files without an attempt get the next free one.
+fn trials(given: Vec<InputTrial>) -> Result<Trials, UserError> {
     let mut trials = Trials::new();
     let (named, unnamed): (Vec<_>, Vec<_>) =
         given.into_iter().partition(|one| one.attempt.is_some());
     for one in named.into_iter().chain(unnamed) {
         let task = one.tasks.first().cloned().unwrap_or_default();
         let at = |attempt| (one.arm.clone(), task.clone(), attempt);
-        if let Some(attempt) = one.attempt.filter(|attempt| !(1..=MOST_ATTEMPTS).contains(attempt))
-        {
+        if let Some(attempt) = one.attempt.filter(|attempt| !(1..=MAX_ATTEMPTS).contains(attempt)) {
             let what =
-                format!("{}: attempt {attempt} is not in 1 to {MOST_ATTEMPTS}", one.file.display());
+                format!("{}: attempt {attempt} is outside 1 to {MAX_ATTEMPTS}", one.file.display());
             return Err(UserError::new(what).hint("fix the number in the file, or remove it"));
         }
         let attempt = match one.attempt {
@@ -338,17 +342,16 @@ fn trials(given: Vec<Given>) -> Result<Trials, UserError> {
     Ok(trials)
 }
 
-/// One arm per name. Its factors are the name and what the files say. One file may have several
-/// names.
+/// Returns one arm per name. Its factors are the name and what the files say. One file may have several names.
 fn arms(trials: &Trials, sandbox: &SandboxSpec) -> Vec<Arm> {
-    let mut names: BTreeMap<&str, Vec<&Given>> = BTreeMap::new();
+    let mut names: BTreeMap<&str, Vec<&InputTrial>> = BTreeMap::new();
     for given in trials.values() {
         names.entry(&given.arm).or_default().push(given);
     }
-    let arm = |(name, all): (&str, Vec<&Given>)| {
+    let arm = |(name, all): (&str, Vec<&InputTrial>)| {
         let digests: Vec<&str> = all.iter().map(|one| one.sha256.as_str()).collect();
         let first = all.iter().find_map(|one| match &one.made {
-            Made::Trial(imported) => Some(imported.as_ref()),
+            TrialContent::Trial(imported) => Some(imported.as_ref()),
             _ => None,
         });
         let imported = json!({

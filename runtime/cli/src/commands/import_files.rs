@@ -1,5 +1,6 @@
-//! The files of a directory that `proctor import` reads: trajectories, or predictions if there are
-//! none. Agents write settings, logs and results next to them, which are skipped.
+//! Finds the files in a directory that `proctor import` reads: trajectories, or predictions if
+//! there are no trajectories. Settings, logs and results that agents write next to them are
+//! skipped.
 
 use std::{
     fs, io,
@@ -13,7 +14,7 @@ use crate::{args::ImportFormat, error::UserError};
 
 /// The files found below a directory.
 #[derive(Debug, Default)]
-pub struct Below {
+pub struct FoundFiles {
     /// In path order.
     pub files: Vec<PathBuf>,
     /// Number of other files.
@@ -21,7 +22,7 @@ pub struct Below {
 }
 
 impl ImportFormat {
-    /// `None` for predictions, which have no trajectory.
+    /// Returns the trajectories' format, or `None` for predictions, which have no trajectory.
     pub fn of_trajectories(self) -> Option<Format> {
         match self {
             Self::Atif => Some(Format::Atif),
@@ -32,11 +33,11 @@ impl ImportFormat {
     }
 }
 
-/// The files of `folder` in the requested format, or in any format if none is requested. Links are
-/// not followed.
-pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserError> {
+/// Returns the files of `folder` in the requested format, or in any format if none is requested.
+/// Symlinks are not followed.
+pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<FoundFiles, UserError> {
     let all = walk(folder)
-        .map_err(|error| UserError::new(format!("{} cannot be read: {error}", folder.display())))?;
+        .map_err(|error| UserError::new(format!("cannot read {}: {error}", folder.display())))?;
     let count = all.len();
     let (mut trajectories, mut predictions) = (Vec::new(), Vec::new());
     for path in all {
@@ -45,9 +46,8 @@ pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserE
         if name == FIDELITY || !(ends(".json") || ends(".jsonl") || ends(".traj")) {
             continue;
         }
-        let text = fs::read(&path).map_err(|error| {
-            UserError::new(format!("{} cannot be read: {error}", path.display()))
-        })?;
+        let text = fs::read(&path)
+            .map_err(|error| UserError::new(format!("cannot read {}: {error}", path.display())))?;
         match trajectory_format(&name, &String::from_utf8_lossy(&text)) {
             Some(found) => trajectories.push((found, path)),
             None if ends(".jsonl") || name == "preds.json" => predictions.push(path),
@@ -68,10 +68,10 @@ pub fn below(folder: &Path, format: Option<ImportFormat>) -> Result<Below, UserE
         let what = format!("{}: no file in it has a known format", folder.display());
         return Err(UserError::new(what).hint(
             "trajectories end in .json or .traj, predictions in .jsonl or are named preds.json; or \
-             give the files themselves",
+             pass the files themselves",
         ));
     }
-    Ok(Below { passed_over: count - files.len(), files })
+    Ok(FoundFiles { passed_over: count - files.len(), files })
 }
 
 fn walk(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn below_takes_predictions_and_rejects_folders_without_either() {
+    fn below_accepts_predictions_and_rejects_folders_without_either() {
         let given =
             folder(&[("all/preds.json", "{}"), ("gold.1.jsonl", ROW), ("fidelity.json", "{}")]);
         assert_eq!(names(given.path(), None), ["all/preds.json", "gold.1.jsonl"]);

@@ -15,8 +15,7 @@ use crate::{
     home, progress,
 };
 
-/// Writes the variants. Tasks without one are listed with the reason. If no task has one, that is
-/// an error.
+/// Writes the variants and lists the tasks without one. Fails if no task has a variant.
 pub async fn impossible(
     patterns: &[String],
     kind: SandboxKind,
@@ -33,7 +32,7 @@ pub async fn impossible(
     let loaded = resolved.load(world, Purpose::Open, &[], None).await?;
     let backend = assemble::backend(kind, &cache).await?;
     let ready = loaded.bundle(world).await?.build(world, &backend).await?;
-    // A run that never starts.
+    // This run is planned but never starts.
     let agent = proctor_embedded_agent::agent_digest();
     let Planned { run, plan, .. } = ready.start(temporary.path(), agent)?;
     let (board, trials) = (board(&run, &plan), plan.trials());
@@ -47,7 +46,7 @@ pub async fn impossible(
         grading: Grading::Once,
         flakes: Flakes::default(),
         say: &assemble::say,
-        hear: &assemble::hear,
+        hear: &assemble::print_preflight,
     };
     let (context, told) = execution.open().await?.into_parts();
     let watcher = tokio::spawn(progress::watch(told, board));

@@ -1,5 +1,4 @@
-//! `proctor init`: writes a first run configuration, from options or from three questions on a
-//! terminal.
+//! `proctor init`: creates a run configuration from options, or from three questions on a terminal.
 
 use std::{
     collections::BTreeSet,
@@ -29,9 +28,9 @@ const SCAFFOLD: &str = "tools";
 
 pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let shown = args.file.display().to_string();
-    // Before any question, because the answers would be lost.
+    // Check before asking any question, because the answers would be lost.
     if args.file.symlink_metadata().is_ok() {
-        return Err(exists(&shown).into());
+        return Err(exists_error(&shown).into());
     }
     let mut answers = Answers { tasks: args.tasks, models: Vec::new(), scaffolds: Vec::new() };
     for name in &args.model {
@@ -49,7 +48,9 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     let text = answers.text(&shown, args.sandbox)?;
     let mut file = match File::create_new(&args.file) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(&shown).into()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(exists_error(&shown).into());
+        }
         Err(error) => {
             return Err(UserError::new(format!("cannot write {shown}: {error}"))
                 .hint("choose a file in an existing, writable folder")
@@ -71,24 +72,24 @@ pub fn init(args: InitArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps the first of those that have the same name.
+/// Removes duplicates by name, keeping the first.
 fn distinct<T>(all: &mut Vec<T>, name: impl Fn(&T) -> &str) {
     let mut seen = BTreeSet::new();
     all.retain(|one| seen.insert(name(one).to_owned()));
 }
 
-fn exists(shown: &str) -> UserError {
+fn exists_error(shown: &str) -> UserError {
     UserError::new(format!("{shown} exists; init never overwrites a file"))
         .hint("choose another file: proctor init FILE")
 }
 
-/// A model as named, and what is known about it.
+/// A model's name, and what is known about it.
 struct Model {
     name: String,
     found: VendorModel,
 }
 
-struct Chosen {
+struct ScaffoldChoice {
     name: String,
     needs_model: bool,
 }
@@ -102,11 +103,13 @@ fn model(name: &str) -> Result<Model, UserError> {
     Ok(Model { name: name.to_owned(), found: vendor_model(name)? })
 }
 
-fn scaffold(name: &str) -> Result<Chosen, UserError> {
+fn scaffold(name: &str) -> Result<ScaffoldChoice, UserError> {
     let name = name.trim();
     let catalog = assemble::catalog()?;
     match catalog.named(name)? {
-        Some(found) => Ok(Chosen { name: name.to_owned(), needs_model: found.needs_model() }),
+        Some(found) => {
+            Ok(ScaffoldChoice { name: name.to_owned(), needs_model: found.needs_model() })
+        }
         None => {
             let known = catalog.names();
             let hint = match config::near(name, known.iter().copied()).first() {
@@ -121,7 +124,7 @@ fn scaffold(name: &str) -> Result<Chosen, UserError> {
 struct Answers {
     tasks: Vec<String>,
     models: Vec<Model>,
-    scaffolds: Vec<Chosen>,
+    scaffolds: Vec<ScaffoldChoice>,
 }
 
 impl Answers {
@@ -144,9 +147,9 @@ impl Answers {
         Ok(())
     }
 
-    /// The text of the configuration.
+    /// Returns the text of the configuration.
     fn text(&self, file: &str, sandbox: Kind) -> Result<String, CommandError> {
-        let default = [Chosen { name: SCAFFOLD.to_owned(), needs_model: true }];
+        let default = [ScaffoldChoice { name: SCAFFOLD.to_owned(), needs_model: true }];
         let chosen =
             if self.scaffolds.is_empty() { default.as_slice() } else { self.scaffolds.as_slice() };
         let needs_model = chosen.iter().any(|one| one.needs_model);
@@ -178,7 +181,7 @@ impl Answers {
             true => vec![shipped::demo_tasks(&home::cache()?)?.to_string_lossy().into_owned()],
             false => self.tasks.clone(),
         };
-        let filling = Filling {
+        let filling = TemplateContext {
             file: one_line(file),
             tasks: tasks.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", "),
             is_demo: self.tasks.is_empty(),
@@ -195,7 +198,7 @@ impl Answers {
     }
 }
 
-/// Asks for words until all of them are usable. An empty answer has none.
+/// Asks for words until all of them are valid. An empty answer returns no words.
 fn words<T>(
     input: &mut impl BufRead,
     out: &mut impl Write,
@@ -220,7 +223,7 @@ fn words<T>(
 }
 
 #[derive(Debug, Serialize)]
-struct Filling {
+struct TemplateContext {
     file: String,
     tasks: String,
     is_demo: bool,
@@ -278,7 +281,7 @@ impl Table {
     }
 }
 
-/// A text as a TOML string.
+/// Quotes a text as a TOML string.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
@@ -287,20 +290,20 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn asked(answers: &mut Answers, lines: &str) -> (Result<(), CommandError>, String) {
+    fn answer_with(answers: &mut Answers, lines: &str) -> (Result<(), CommandError>, String) {
         let mut out = Vec::new();
         let done = answers.ask(&mut lines.as_bytes(), &mut out);
         (done, String::from_utf8(out).unwrap())
     }
 
-    fn nothing() -> Answers {
+    fn no_answers() -> Answers {
         Answers { tasks: Vec::new(), models: Vec::new(), scaffolds: Vec::new() }
     }
 
     #[test]
     fn questions_repeat_after_an_invalid_answer() {
-        let mut answers = nothing();
-        let (done, out) = asked(
+        let mut answers = no_answers();
+        let (done, out) = answer_with(
             &mut answers,
             "a.jsonl b.jsonl\ntols\ntools bash\nopena/gpt-5.1\n\nopenai/gpt-5.1\n",
         );
@@ -315,18 +318,18 @@ mod tests {
 
     #[test]
     fn options_skip_their_questions() {
-        let mut answers = nothing();
+        let mut answers = no_answers();
         answers.models.push(model("ollama/m").unwrap());
-        let (done, out) = asked(&mut answers, "\n\n");
+        let (done, out) = answer_with(&mut answers, "\n\n");
         done.unwrap();
         assert!(out.contains("Tasks: ") && !out.contains("Model: "), "{out}");
-        // A scaffold that calls no model needs none.
-        let mut answers = nothing();
+        // A scaffold that calls no model doesn't need one.
+        let mut answers = no_answers();
         answers.scaffolds.push(scaffold("gold").unwrap());
-        let (done, out) = asked(&mut answers, "\n");
+        let (done, out) = answer_with(&mut answers, "\n");
         done.unwrap();
         assert!(!out.contains("Model: "), "{out}");
-        let (done, _) = asked(&mut nothing(), "a.jsonl\n");
+        let (done, _) = answer_with(&mut no_answers(), "a.jsonl\n");
         assert!(done.unwrap_err().to_string().contains("the input ended"));
     }
 

@@ -16,9 +16,9 @@ use crate::{
     print::shown,
 };
 
-/// Maximum characters of a label and of a comment: a label is a name.
-const LABEL: usize = 60;
-const COMMENT: usize = 4_000;
+/// Maximum number of characters in a label and in a comment. A label is a name.
+const MAX_LABEL_LENGTH: usize = 60;
+const MAX_COMMENT_LENGTH: usize = 4_000;
 
 pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
@@ -28,9 +28,9 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
         return Ok(ExitCode::SUCCESS);
     };
     let found = named(&record, trial)?;
-    check("--label", label, LABEL)?;
+    check("--label", label, MAX_LABEL_LENGTH)?;
     if let Some(comment) = &args.comment {
-        check("--comment", comment, COMMENT)?;
+        check("--comment", comment, MAX_COMMENT_LENGTH)?;
     }
     if let Some(step) = args.step {
         let journal = run.trial_path(&found.id()).trajectory();
@@ -50,7 +50,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
         removed: args.remove,
     };
     if args.remove && !run.labels().standing.iter().any(|one| label.replaces(one)) {
-        let what = format!("{} has no label `{}` at this place", found.name(), label.label);
+        let what = format!("{} has no label `{}` on that trial or step", found.name(), label.label);
         return Err(UserError::new(what).hint("`proctor label RUN` lists the labels").into());
     }
     run.add_label(&label)?;
@@ -62,14 +62,16 @@ fn check(option: &str, text: &str, most: usize) -> Result<(), UserError> {
     let why = match () {
         () if text.trim().is_empty() => "is empty".to_owned(),
         () if length > most => format!("has {length} characters; the maximum is {most}"),
-        () if most == LABEL && text.contains('\n') => "has more than one line".to_owned(),
+        () if most == MAX_LABEL_LENGTH && text.contains('\n') => {
+            "has more than one line".to_owned()
+        }
         () => return Ok(()),
     };
     Err(UserError::new(format!("{option} {why}"))
         .hint("use a short name, and --comment for longer text"))
 }
 
-/// Every label, in plan order.
+/// Lists every label, in plan order.
 fn list(run: &RunDir, record: &RunRecord) -> String {
     let labels = run.labels();
     let mut out = String::new();
@@ -82,7 +84,7 @@ fn list(run: &RunDir, record: &RunRecord) -> String {
         }
     }
     for bad in &labels.bad {
-        tell!("unreadable label: {bad}");
+        tell!("invalid label: {bad}");
     }
     if out.is_empty() {
         out.push_str("no labels; --trial TASK/ARM/ATTEMPT --label NAME adds one\n");

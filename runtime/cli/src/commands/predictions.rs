@@ -14,22 +14,21 @@ use crate::{
     tasks::TOLD,
 };
 
-/// The content of a predictions file, and how to count it.
-pub struct Given {
+/// The contents of a predictions file, and whether failed attempts count.
+pub struct PredictionFile {
     predictions: Predictions,
     include_failed: bool,
 }
 
-/// Reads a file. Reports invalid entries and grades the others. A file without a prediction is an
-/// error.
-pub fn read(file: &Path, include_failed: bool) -> Result<Given, UserError> {
+/// Reads a file. Reports and skips invalid entries. Fails if the file has no predictions.
+pub fn read(file: &Path, include_failed: bool) -> Result<PredictionFile, UserError> {
     let predictions = read_predictions(file).map_err(|error| UserError::new(error.to_string()))?;
     let entries = once_each(predictions.bad.iter().map(|bad| (bad.place(), bad.error())), TOLD);
     if !predictions.makers.is_empty() {
         for entry in entries {
-            tell!("warning: {entry}; skipped: its task counts as having no prediction");
+            tell!("warning: skipped {entry}; its task counts as having no prediction");
         }
-        return Ok(Given { predictions, include_failed });
+        return Ok(PredictionFile { predictions, include_failed });
     }
     Err(UserError::new(entries.join("\n")).hint(
         "fix or remove these entries; each needs {\"instance_id\", \"model_name_or_path\", \
@@ -37,7 +36,7 @@ pub fn read(file: &Path, include_failed: bool) -> Result<Given, UserError> {
     ))
 }
 
-impl Given {
+impl PredictionFile {
     pub fn attempts(&self) -> u32 {
         self.predictions.attempts()
     }
@@ -46,8 +45,8 @@ impl Given {
     ///
     /// # Errors
     ///
-    /// No prediction matches any task: a report of zeros would hide a wrong file.
-    pub fn tell_strangers(&self, planned: &[PlannedTask]) -> Result<(), UserError> {
+    /// No prediction matches any task. A report full of zeros would hide that the wrong file was passed.
+    pub fn report_unknown_tasks(&self, planned: &[PlannedTask]) -> Result<(), UserError> {
         let known: BTreeSet<&str> =
             planned.iter().map(|planned| planned.task.id.as_str()).collect();
         let all = || self.predictions.makers.values().flat_map(|attempts| attempts.keys());
@@ -61,7 +60,7 @@ impl Given {
                          dataset: {ours}, ...)"
             );
             return Err(
-                UserError::new(what).hint("give the dataset that the predictions were made for")
+                UserError::new(what).hint("pass the dataset that the predictions were made for")
             );
         }
         for id in strangers {
@@ -70,8 +69,8 @@ impl Given {
         Ok(())
     }
 
-    /// One arm per author. Its factors are the author and what the predictions say, because two
-    /// authors may say the same.
+    /// Returns one arm per author. Its factors are the author and a digest of the predictions,
+    /// because two authors may have the same predictions.
     pub fn arms(&self, sandbox: &SandboxSpec) -> Vec<Arm> {
         let include_failed = self.include_failed;
         let made = |(name, attempts): (&String, &Attempts)| {
@@ -84,7 +83,7 @@ impl Given {
         self.predictions.makers.iter().map(made).collect()
     }
 
-    /// Records every trial of the arms, in the order of [`Given::arms`].
+    /// Records every trial of the arms, in the order of [`PredictionFile::arms`].
     pub fn record(
         &self,
         run: &RunDir,

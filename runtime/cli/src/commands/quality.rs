@@ -84,7 +84,7 @@ pub async fn quality(
     Ok(ExitCode::SUCCESS)
 }
 
-/// If a source is unavailable, only the checks of its tests are skipped.
+/// Fetches a task's source tree. If it is unavailable, only the checks of the task's tests are skipped.
 async fn tree(planned: &PlannedTask, sources: &Sources) -> Tree {
     let Some(source) = &planned.task.source else { return Tree(None) };
     match sources.fetch(source, &planned.base_dir).await {
@@ -113,11 +113,11 @@ pub fn read(path: &Path) -> Result<QualityFile, UserError> {
     Ok(read)
 }
 
-/// The findings: one task per line, with its findings below.
+/// Formats the findings: a line per task, with its findings below.
 fn table(judged: &[TaskQuality]) -> String {
     let mut out = String::new();
     for task in judged {
-        let said = said(task);
+        let said = finding_lines(task);
         if !said.is_empty() {
             out.push_str(&format!("{}\n", task.task));
             said.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
@@ -133,7 +133,7 @@ fn table(judged: &[TaskQuality]) -> String {
     out
 }
 
-fn said(task: &TaskQuality) -> Vec<String> {
+fn finding_lines(task: &TaskQuality) -> Vec<String> {
     let mut said = Vec::new();
     if !task.marks.is_empty() {
         let marks: Vec<String> = task.marks.iter().map(ToString::to_string).collect();
@@ -156,12 +156,12 @@ fn said(task: &TaskQuality) -> Vec<String> {
         said.push(format!("resolved under {policy} by: {}", attacks.join(", ")));
     }
     for (what, signs) in [("network", &task.network), ("date", &task.date)] {
-        said.extend(signed(what, signs));
+        said.extend(signs_line(what, signs));
     }
     said
 }
 
-fn signed(what: &str, signs: &Signs) -> Option<String> {
+fn signs_line(what: &str, signs: &Signs) -> Option<String> {
     let first = signs.found.first()?;
     let count = signs.found.len() + signs.more;
     let (test, line, text) = (&first.test, first.line, &first.text);

@@ -1,4 +1,4 @@
-//! `proctor report --recheck`: finished trials that this version's rules would treat differently.
+//! `proctor report --recheck`: lists finished trials that this version's rules would treat differently.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -14,31 +14,31 @@ use serde::Serialize;
 
 use crate::{args::ReportFormat, error::CommandError, print::result};
 
-/// The heading of the official log in a grading log, and what may follow it.
+/// The headings of the official log and of the section that may follow it in a grading log.
 const OFFICIAL: &[u8] = b"\n===== official: ";
 const WIDE: &[u8] = b"\n===== the whole suite =====\n";
 
-/// One trial of the list.
+/// A trial that the current rules treat differently.
 #[derive(Debug, Serialize)]
-struct Changed {
+struct ChangedTrial {
     run: String,
     task: String,
     arm: String,
     attempt: u32,
     /// The recorded result.
     recorded: String,
-    /// The result by this version's rules.
+    /// The result under this version's rules.
     now: String,
     why: String,
 }
 
 #[derive(Debug, Serialize)]
-struct Rechecked {
+struct RecheckReport {
     /// This version's rules.
     rules: u32,
-    /// For each run, the rules that it was made under.
+    /// The rules that each run was made under.
     runs: Vec<RunRules>,
-    trials: Vec<Changed>,
+    trials: Vec<ChangedTrial>,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,7 +50,7 @@ struct RunRules {
 
 /// Lists the trials without changing the record.
 pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, CommandError> {
-    let mut all = Rechecked { rules: RULES, runs: Vec::new(), trials: Vec::new() };
+    let mut all = RecheckReport { rules: RULES, runs: Vec::new(), trials: Vec::new() };
     for path in runs {
         let run = RunDir::view(path).map_err(CommandError::of_run)?;
         let record = run.read_run()?;
@@ -63,14 +63,14 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
                 continue;
             };
             finished += 1;
-            // A run under the present rules needs no recheck.
+            // A run made under the current rules needs no recheck.
             if record.rules == RULES {
                 continue;
             }
             for (recorded, now, why) in changes(&run, &found, outcome, &checked)? {
                 let (task, arm) = (found.task.task.id.to_string(), found.arm.name.clone());
                 let (run, attempt) = (name.clone(), found.attempt);
-                all.trials.push(Changed { run, task, arm, attempt, recorded, now, why });
+                all.trials.push(ChangedTrial { run, task, arm, attempt, recorded, now, why });
             }
         }
         all.runs.push(RunRules { run: name, rules: record.rules, finished });
@@ -82,10 +82,10 @@ pub fn recheck(runs: &[PathBuf], format: ReportFormat) -> Result<ExitCode, Comma
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(all: &Rechecked) -> String {
+fn text(all: &RecheckReport) -> String {
     let mut text = String::new();
     for one in &all.trials {
-        let Changed { task, arm, attempt, recorded, now, why, .. } = one;
+        let ChangedTrial { task, arm, attempt, recorded, now, why, .. } = one;
         text.push_str(&format!("{task} / {arm} / {attempt}: {recorded}, now {now}: {why}\n"));
     }
     for RunRules { run, rules, finished } in &all.runs {
@@ -98,7 +98,7 @@ fn text(all: &Rechecked) -> String {
     text
 }
 
-/// What the present rules judge differently in one trial: recorded, now, and why.
+/// Returns what the current rules judge differently in one trial: the recorded result, the new one, and why.
 fn changes(
     run: &RunDir,
     found: &Found<'_>,
@@ -131,7 +131,7 @@ fn recorded_official(verdict: &Verdict) -> Option<bool> {
     verdict.policies.get("official").map(|policy| policy.resolved)
 }
 
-/// Why the trial's ending would not be scored.
+/// Returns why the trial's ending would not be scored, or `None` if it would.
 fn attribution(
     blobs: &Blobs,
     journal: &std::path::Path,
@@ -170,8 +170,8 @@ fn attribution(
     Ok(why.map(|why| format!("{why} (status {status})")))
 }
 
-/// The result of this version's official parser for a recorded log. `None` for a task without an
-/// official policy, and for policies that read one log per file.
+/// Returns the result of this version's official parser for a recorded log. `None` for a task
+/// without an official policy, and for policies that read one log per file.
 fn official(task: &Task, log: &[u8]) -> Option<bool> {
     let from = find(log, OFFICIAL)? + OFFICIAL.len();
     let rest = log.get(from..)?;

@@ -1,4 +1,4 @@
-//! `proctor report`: the plan's trials with their recorded results.
+//! `proctor report`: shows a plan's trials with their recorded results.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,20 +17,20 @@ use proctor_viewer::html::{self, ReportPage, RunPage};
 use crate::{
     args::{ReportArgs, ReportFormat},
     commands::{compare::tell_apart, quality},
-    copies::refuse_copies,
+    copies::reject_copies,
     error::{CommandError, INCOMPLETE, UserError},
     mask::Mask,
     print::{self, result},
 };
 
-/// Exit status: files that no verdict depends on are damaged.
+/// Exit status: only files that no verdict depends on are damaged.
 const DAMAGED: u8 = 1;
 
-/// With more trials, the text has no comparison: it would take longer than reading the run.
-const COMPARED: usize = 2_000;
+/// With more trials than this, the text has no comparison. It would take longer than reading the run.
+const MAX_COMPARED_TRIALS: usize = 2_000;
 
-/// Reports what exists. An incomplete run is not an error; its report says so in the first line.
-/// With `verify`, everything that was recorded is read, and damage is an error.
+/// Reports the recorded results. An incomplete run is not an error; its report says so in the first
+/// line. With `verify`, everything that was recorded is read, and damage is an error.
 pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> {
     let (runs, format, verify) = (&args.runs, args.format, args.verify);
     let groups = if args.groups { Groups::All } else { Groups::Telling };
@@ -41,14 +41,14 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     let mut pages = Vec::new();
     let mut remarks = BTreeSet::new();
     let mut plan_damaged = false;
-    refuse_copies(runs)?;
+    reject_copies(runs)?;
     for run in runs {
-        // First: report an unreadable plan before any of its trials.
+        // Read the remarks first, so that an unreadable plan is reported before any of its trials.
         let (more, damaged) = remarks_of(run, verify)?;
         results.extend(results_of(run, verify)?);
         remarks.extend(more);
         plan_damaged |= damaged;
-        if is_read_at_length(format) || format == ReportFormat::Text {
+        if compares_arms(format) || format == ReportFormat::Text {
             pages.push(page_of(run)?);
         }
     }
@@ -57,14 +57,14 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     if arms.len() > 1 {
         tell_apart(&mut results, &arms);
     }
-    let is_compared =
-        is_read_at_length(format) || format == ReportFormat::Text && results.len() <= COMPARED;
+    let is_compared = compares_arms(format)
+        || format == ReportFormat::Text && results.len() <= MAX_COMPARED_TRIALS;
     let comparison =
         (is_compared && arms.len() > 1).then(|| proctor_report::compare(&results, None));
     // Keep the trials only if they are read again: they use most of the memory of a large run.
-    let again = quality.is_some() || is_read_at_length(format);
+    let again = quality.is_some() || compares_arms(format);
     let kept = if again { results.clone() } else { Vec::new() };
-    let mut report = with(proctor_report::build(results), remarks);
+    let mut report = with_remarks(proctor_report::build(results), remarks);
     let results = kept;
     for run in runs {
         describe_arms(&mut report, run)?;
@@ -117,7 +117,7 @@ pub fn report(args: &ReportArgs, mask: &Mask) -> Result<ExitCode, CommandError> 
     })
 }
 
-/// Reads a file of `proctor curve --format json`.
+/// Reads a file written by `proctor curve --format json`.
 fn read_curve(path: &Path) -> Result<Curve, UserError> {
     let shown = path.display();
     let hint = "`proctor curve RUN --at steps=10,50 --format json > FILE` writes one";
@@ -127,7 +127,7 @@ fn read_curve(path: &Path) -> Result<Curve, UserError> {
     let curve: Curve = serde_json::from_slice(&text)
         .map_err(|error| UserError::new(format!("{shown} is not a curve: {error}")).hint(hint))?;
     if curve.schema_version != CURVE_SCHEMA {
-        let what = format!("{shown} is a curve of schema {}", curve.schema_version);
+        let what = format!("{shown}: unsupported curve schema {}", curve.schema_version);
         return Err(UserError::new(what).hint(hint));
     }
     Ok(curve)
@@ -140,12 +140,12 @@ fn tell_damage(report: &Report) {
     }
 }
 
-fn with(report: Report, remarks: BTreeSet<String>) -> Report {
+fn with_remarks(report: Report, remarks: BTreeSet<String>) -> Report {
     Report { remarks: remarks.into_iter().collect(), ..report }
 }
 
-/// The report of one run directory, read from disk except for trials that are known. Prints the
-/// labels that cannot be read.
+/// Builds the report of one run directory. Trials in `known` are not read again. Prints the labels
+/// that cannot be read.
 pub fn of_run(path: &Path, known: HashMap<TrialId, Checked>) -> Result<Report, CommandError> {
     let report = proctor_report::of_run(path, known)?;
     tell_bad_labels(&RunDir::view(path)?.labels());
@@ -162,22 +162,22 @@ fn add_labels(report: &mut Report, run: &Path) -> Result<(), CommandError> {
 
 fn tell_bad_labels(labels: &Labels) {
     for bad in &labels.bad {
-        tell!("not a label: {bad}");
+        tell!("invalid label: {bad}");
     }
 }
 
-/// Saves it as `report.json`.
+/// Saves the report as `report.json`.
 pub fn write(run: &Path, report: &Report) -> Result<(), CommandError> {
     RunDir::view(run)?.write_report(report)?;
     Ok(())
 }
 
 /// Whether a format compares arms and needs unique arm names.
-fn is_read_at_length(format: ReportFormat) -> bool {
+fn compares_arms(format: ReportFormat) -> bool {
     matches!(format, ReportFormat::Markdown | ReportFormat::Html)
 }
 
-/// A run by the name of its directory. Its full path stays private when the page is shared.
+/// Returns a run's page, named after its directory. The full path stays private when the page is shared.
 pub fn page_of(run: &Path) -> Result<RunPage, CommandError> {
     let record = RunDir::view(run).map_err(CommandError::of_run)?.read_run()?;
     let path = run.canonicalize().unwrap_or_else(|_| run.to_owned());
@@ -185,7 +185,7 @@ pub fn page_of(run: &Path) -> Result<RunPage, CommandError> {
     Ok(RunPage { name, record })
 }
 
-/// Each arm once, in order of first appearance.
+/// Returns each arm once, in order of first appearance.
 pub fn distinct<'a>(all: impl Iterator<Item = &'a Arm>) -> Vec<Arm> {
     let mut arms: Vec<Arm> = Vec::new();
     for arm in all {

@@ -16,8 +16,8 @@ use crate::{
     home,
 };
 
-/// Maximum number of trials that are listed by name; beyond that only their number is shown.
-const NAMED: usize = 20;
+/// Maximum number of trials listed by name. The others are only counted.
+const MAX_NAMED: usize = 20;
 
 pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError> {
     let reopened = Reopened::open(path, Continuation::More, &assemble::say)?;
@@ -33,13 +33,13 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
         return Ok(ExitCode::SUCCESS);
     }
     tell!("re-running {}:", plural(chosen.len(), "trial"));
-    for (id, name, why) in chosen.iter().take(NAMED) {
+    for (id, name, why) in chosen.iter().take(MAX_NAMED) {
         tell!("  {}/{name}/{}: {why}", id.task, id.attempt);
     }
-    if let Some(more) = chosen.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = chosen.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         tell!("  and {more} more");
     }
-    // Reject everything that can be rejected before setting anything aside.
+    // Run every check before setting anything aside.
     let (cache, catalog) = (home::cache()?, assemble::catalog()?);
     let (jobs, world) = (reopened.record().jobs, assemble::world(&cache, &catalog));
     let only = chosen.iter().map(|(id, ..)| id.clone()).collect();
@@ -51,7 +51,7 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     // Unfinished trials continue as in `resume`.
     if select != Select::Missing {
         for (id, ..) in &chosen {
-            put_aside(&run, id)?;
+            set_aside(&run, id)?;
         }
     }
     let flakes = Flakes::of(&record, &assemble::say);
@@ -59,8 +59,8 @@ pub async fn rerun(path: &Path, select: Select) -> Result<ExitCode, CommandError
     carry_out(Work { run, plan, jobs, backends, cache, grading, flakes }).await
 }
 
-/// Sets aside what exists of a trial as a discarded try, as in a resumed trial.
-fn put_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
+/// Sets a trial's files aside as a discarded try, as resuming a trial does.
+fn set_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
     let dir = run.trial_path(id);
     if dir.path().exists() {
         dir.begin_try(dir.next_try()?)?;
@@ -68,7 +68,7 @@ fn put_aside(run: &RunDir, id: &TrialId) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Why a trial is re-run; `None` if it is not.
+/// Returns why a trial is re-run, or `None` if it is not.
 fn reason(checked: &Checked, select: Select) -> Option<String> {
     let lost = checked.is_lost();
     let fault = checked.outcome.as_ref().and_then(|outcome| match &outcome.ending {

@@ -18,9 +18,9 @@ use crate::{
 /// The user's options for resuming a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResumeOptions {
-    /// Concurrent trials. Absent: the planned number.
+    /// Number of parallel trials. Default: the planned number.
     pub jobs: Option<usize>,
-    /// Finished trials whose record is gone may run again.
+    /// Allow re-running finished trials whose records are gone.
     pub confirm: bool,
     /// Run here even if an engine's workers run the trials.
     pub here: bool,
@@ -42,26 +42,26 @@ pub async fn resume(
     if grading == Grading::Once && !options.here {
         workers::expect_no_engine(path)?;
     }
-    // Grading alone runs no agent.
+    // Regrading runs no agent.
     let gone = match grading {
         Grading::Once => reopened.gone_trials(options.confirm, &assemble::say)?,
         Grading::Anew => BTreeSet::new(),
     };
     reopened.change(sets)?;
     if !gone.is_empty() {
-        // Discarding results until they look right is not a measurement, so the record lists what
-        // runs again.
+        // Results that were removed until the new ones looked right would not be a measurement, so
+        // the record lists the trials that run again.
         let names = gone.iter().map(ToString::to_string).collect();
         let trials = plural(gone.len(), "trial");
         let change = format!("re-run: {trials} whose records were removed ({})", first_of(names));
         tell!("{change}");
         reopened.note(change)?;
     }
-    go_on(reopened, options, grading, None).await
+    continue_run(reopened, options, grading, None).await
 }
 
-/// Works on a run next to other workers until no trial is left. Its plan is not written.
-/// `time_left`: when this process must have ended.
+/// Runs trials together with other workers until none are left. Does not rewrite the plan. The
+/// process must end within `time_left`.
 pub async fn join(
     path: &Path,
     options: ResumeOptions,
@@ -77,10 +77,10 @@ pub async fn join(
     let reopened = Reopened::join(run)?;
     reopened.gone_trials(options.confirm, &assemble::say)?;
     let until = time_left.map(workers::until).transpose()?;
-    go_on(reopened, options, Grading::Once, until).await
+    continue_run(reopened, options, Grading::Once, until).await
 }
 
-async fn go_on(
+async fn continue_run(
     reopened: Reopened,
     options: ResumeOptions,
     grading: Grading,
@@ -98,7 +98,7 @@ async fn go_on(
     carry_out(Work { run, plan, jobs, backends, cache: &cache, grading, flakes }).await
 }
 
-/// The plan in a run directory.
+/// Returns the plan in a run directory.
 pub fn plan_of(record: &RunRecord) -> Plan {
     Plan::of(record)
 }

@@ -43,11 +43,11 @@ pub async fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
 
 /// The result of preparing a configuration.
 pub enum Prepared {
-    /// Its plan was shown.
+    /// The plan was shown.
     Done,
-    /// It was interrupted while its tasks were checked. Nothing was written.
+    /// The run was interrupted while its tasks were checked. Nothing was written.
     Interrupted,
-    /// Its plan is in the run directory.
+    /// The plan is in the run directory.
     Ready(Box<Ready>),
 }
 
@@ -61,7 +61,7 @@ pub struct Ready {
     flakes: Flakes,
 }
 
-/// Plans a run, and writes the plan unless it is only shown.
+/// Plans a run. Writes the plan, unless it is only shown.
 pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     let cache = home::cache()?;
     let catalog = assemble::catalog()?;
@@ -76,7 +76,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     }
     let resolved = read.resolve(world)?;
     if args.dry_run {
-        // List recipes without building them: showing a plan starts nothing.
+        // List recipes without building them: showing a plan must not start anything.
         let loaded = resolved.load(world, Purpose::Show, &args.tasks, args.limit).await?;
         show(&args, &loaded)?;
         return Ok(Prepared::Done);
@@ -92,7 +92,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
         None => &bundled.config().arms,
     };
     let backends = assemble::backends(arms, &cache, &bundled.config().file.cache).await?;
-    // Recipes are built where trials run.
+    // Build recipes on a back end that runs trials.
     let kind = arms.iter().map(|arm| arm.sandbox.kind).min();
     let Some(first) = kind.and_then(|kind| backends.get(&kind)) else {
         return Err(UserError::new("no arm has a sandbox").into());
@@ -124,7 +124,7 @@ pub async fn prepare(args: RunArgs) -> Result<Prepared, CommandError> {
     Ok(Prepared::Ready(Box::new(Ready { run, plan, jobs, backends, cache, flakes })))
 }
 
-/// Prints a plan that does not run.
+/// Prints the plan of a dry run.
 fn show(args: &RunArgs, loaded: &Loaded) -> Result<(), CommandError> {
     let (config, ids) = (loaded.config(), loaded.ids());
     if let (true, Some(out)) = (args.extend, &args.out) {
@@ -146,13 +146,13 @@ fn size(resolved: &RunConfig, tasks: usize) -> Size<'_> {
     Size { arms: &resolved.arms, tasks, attempts: file.attempts, jobs: file.jobs }
 }
 
-/// The directory with earlier runs: the parent of the run's own directory.
+/// Returns the directory with earlier runs: the parent of the run's own directory.
 fn runs_beside(out: Option<&Path>) -> PathBuf {
     let parent = out.and_then(Path::parent);
     parent.map_or_else(|| PathBuf::from("runs"), Path::to_owned)
 }
 
-/// `runs/<configuration>-<seconds since the epoch>`.
+/// Returns `runs/<configuration>-<seconds since the epoch>`.
 pub fn default_out(config: &Path) -> PathBuf {
     let stem = config.file_stem().unwrap_or_default().to_string_lossy();
     PathBuf::from(format!("runs/{stem}-{}", now()))

@@ -29,7 +29,7 @@ pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> 
                 None => bundled::find(&cache, &scaffold)?,
             };
             let bundle = add(&bundles, &found).await?;
-            result(&format!("{}\n", facts(&bundle)))?;
+            result(&format!("{}\n", bundle_facts(&bundle)))?;
         }
         ScaffoldAction::Show { scaffold, verify } => {
             let found = bundled::find(&cache, &scaffold)?;
@@ -42,7 +42,7 @@ pub async fn scaffold(action: ScaffoldAction) -> Result<ExitCode, CommandError> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The name and the version of a built-in agent that is neither pinned nor added.
+/// Returns the name and the version of a built-in agent that is neither pinned nor added.
 fn other_version<'a>(
     cache: &Path,
     asked: &'a str,
@@ -106,21 +106,21 @@ fn list(cache: &Path, bundles: &Bundles) -> Result<(), CommandError> {
         table.add_row([name, "built in", ""]);
     }
     for found in bundled::shipped()?.into_iter().chain(bundled::all_added(cache)) {
-        let bundle = match (&found.recipe, built(bundles, &found)) {
+        let bundle = match (&found.recipe, built_bundle(bundles, &found)) {
             (None, _) => "none: program is in the image".to_owned(),
             (Some(_), None) => "not built".to_owned(),
             (Some(_), Some(bundle)) => format!("{:.0} MB", bundle.bytes as f64 / 1e6),
         };
         let bundle = if found.untested { format!("{bundle}, untested") } else { bundle };
         let size = Cell::new(bundle).set_alignment(CellAlignment::Left);
-        // As in configurations.
+        // Show the name as it is written in configurations.
         table.add_row([Cell::new(&found.asked), Cell::new(&found.version), size]);
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
     Ok(result(&format!("{}\n", lines.join("\n")))?)
 }
 
-fn built(bundles: &Bundles, found: &Bundled) -> Option<Bundle> {
+fn built_bundle(bundles: &Bundles, found: &Bundled) -> Option<Bundle> {
     bundles.built(&found.name, &found.version, found.recipe.as_ref()?, &found.folder)
 }
 
@@ -129,9 +129,9 @@ fn built(bundles: &Bundles, found: &Bundled) -> Option<Bundle> {
 fn show(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
     let mut text = found.text.trim_end().to_owned();
     text.push('\n');
-    match built(bundles, found) {
+    match built_bundle(bundles, found) {
         Some(bundle) => {
-            for line in facts(&bundle).lines() {
+            for line in bundle_facts(&bundle).lines() {
                 let _ = writeln!(text, "# {line}");
             }
         }
@@ -143,7 +143,7 @@ fn show(bundles: &Bundles, found: &Bundled) -> Result<(), CommandError> {
     Ok(result(&text)?)
 }
 
-fn facts(bundle: &Bundle) -> String {
+fn bundle_facts(bundle: &Bundle) -> String {
     let mut text = format!(
         "bundle    {}\nfolder    {}\nsize      {:.1} MB, {}\nbuilt in  {:.1} s\n",
         bundle.digest,
@@ -153,7 +153,7 @@ fn facts(bundle: &Bundle) -> String {
         bundle.build_seconds
     );
     for (name, version) in &bundle.versions {
-        let _ = writeln!(text, "holds     {name} {version}");
+        let _ = writeln!(text, "contains  {name} {version}");
     }
     if !bundle.python_packages.is_empty() {
         let _ = writeln!(text, "imports   {}", bundle.python_packages.join(" "));

@@ -1,4 +1,4 @@
-//! `proctor shell`: a shell in a sandbox in the state of a task's start or of a trial.
+//! `proctor shell`: opens a shell in a sandbox with the initial state of a task or the state of a trial.
 
 use std::{
     io::{IsTerminal as _, Read as _, Write},
@@ -23,12 +23,11 @@ use crate::{
     home, progress,
 };
 
-/// Holds input that does not come from a terminal. The shell removes it before it reads the first
-/// command.
-const INPUT: &str = "/tmp/.proctor-shell-input";
+/// File with input that does not come from a terminal. The shell removes it before it reads the first command.
+const INPUT_FILE: &str = "/tmp/.proctor-shell-input";
 
-/// With a pseudo-terminal if the sandbox has a program for it, so that line editing and ^C work.
-const ON_A_TERMINAL: &str = "shell=$(command -v bash || echo /bin/sh); \
+/// Starts a shell with a pseudo-terminal if the sandbox has `script`, so that line editing and Ctrl-C work.
+const TERMINAL_COMMAND: &str = "shell=$(command -v bash || echo /bin/sh); \
     if script -qec true /dev/null >/dev/null 2>&1; then \
     exec script -qec \"stty $1 2>/dev/null; exec $shell\" /dev/null; fi; exec $shell -i";
 
@@ -66,11 +65,11 @@ pub async fn shell(args: ShellArgs) -> Result<ExitCode, CommandError> {
         grading: Grading::Once,
         flakes: Flakes::default(),
         say: &assemble::say,
-        hear: &assemble::hear,
+        hear: &assemble::print_preflight,
     };
     let (context, told) = execution.open().await?.into_parts();
     let watcher = tokio::spawn(progress::watch(told, board));
-    let status = within(&context, &id, &planned, &arm, moment).await;
+    let status = open_shell(&context, &id, &planned, &arm, moment).await;
     drop(context);
     watcher.await?;
     status
@@ -87,7 +86,7 @@ fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandE
     let found = named(&record, trial)?;
     let id = found.id();
     if let Some(step) = args.step {
-        // Before opening a sandbox, and as a usage error.
+        // Check before opening a sandbox, and report it as a usage error.
         ForkPoint::of(&run, &id, step)?.map_err(|why| {
             UserError::new(format!("--step {step}: {}: {why}", found.name()))
                 .hint("`proctor show RUN TASK ARM ATTEMPT` lists its steps")
@@ -96,14 +95,14 @@ fn of_trial(args: &ShellArgs, trial: &str) -> Result<(RunDir, TrialId), CommandE
     Ok((run, id))
 }
 
-/// A run of one trial that never starts.
+/// Plans a run of one trial that never starts.
 async fn of_task(
     args: &ShellArgs,
     folder: &Path,
     cache: &Path,
 ) -> Result<(RunDir, TrialId), CommandError> {
     if args.tasks.is_empty() {
-        let what = format!("{}: give a task and --tasks, or a run and --trial", args.of);
+        let what = format!("{}: pass a task and --tasks, or a run and --trial", args.of);
         let hint = "use `proctor shell TASK --tasks DATASET` or `proctor shell RUN --trial TASK/ARM/ATTEMPT`";
         return Err(UserError::new(what).hint(hint).into());
     }
@@ -124,7 +123,7 @@ async fn of_task(
     Ok((planned.run, id))
 }
 
-async fn within(
+async fn open_shell(
     context: &RunContext,
     id: &TrialId,
     planned: &PlannedTask,
@@ -141,14 +140,14 @@ async fn within(
         );
     }
     let talked = tokio::select! {
-        talked = talk(sandbox.as_ref(), &task, interactive) => talked,
+        talked = run_shell(sandbox.as_ref(), &task, interactive) => talked,
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
     };
     sandbox.close().await?;
     talked
 }
 
-async fn talk(
+async fn run_shell(
     sandbox: &dyn Sandbox,
     task: &Task,
     interactive: bool,
@@ -156,14 +155,14 @@ async fn talk(
     let handle = sandbox.handle();
     let terminal = if interactive { Terminal::raw() } else { None };
     let mut command = match &terminal {
-        Some(terminal) => Command::new(["/bin/sh", "-c", ON_A_TERMINAL, "sh", &terminal.size]),
+        Some(terminal) => Command::new(["/bin/sh", "-c", TERMINAL_COMMAND, "sh", &terminal.size]),
         None => {
             let mut input = Vec::new();
             std::io::stdin().read_to_end(&mut input)?;
-            let wrote = handle.write(&RawPath::from(INPUT), &input, Some(0o644)).await;
+            let wrote = handle.write(&RawPath::from(INPUT_FILE), &input, Some(0o644)).await;
             wrote.map_err(|error| error.fault("passing the input"))?;
             let line = format!(
-                "exec 0<{INPUT}; rm -f {INPUT}; command -v bash >/dev/null && exec bash; exec /bin/sh"
+                "exec 0<{INPUT_FILE}; rm -f {INPUT_FILE}; command -v bash >/dev/null && exec bash; exec /bin/sh"
             );
             Command::new(["/bin/sh".to_owned(), "-c".to_owned(), line])
         }
@@ -177,7 +176,7 @@ async fn talk(
     }
     command.user.clone_from(&task.user);
     let mut running = handle.start(command).map_err(|error| error.fault("starting a shell"))?;
-    let mut typed = terminal.as_ref().map(|_| keys());
+    let mut typed = terminal.as_ref().map(|_| read_keys());
     let exited = loop {
         let said = match &mut typed {
             None => running.next().await,
@@ -189,7 +188,7 @@ async fn talk(
                 }
             },
         };
-        match said.map_err(|error| error.fault("the shell"))? {
+        match said.map_err(|error| error.fault("running the shell"))? {
             Said::Output(bytes) => print(&mut std::io::stdout(), &bytes)?,
             Said::Error(bytes) => print(&mut std::io::stderr(), &bytes)?,
             Said::Exited(exited) => break exited,
@@ -205,8 +204,8 @@ fn print(to: &mut dyn Write, bytes: &[u8]) -> std::io::Result<()> {
     to.flush()
 }
 
-/// Terminal input, read by a separate thread: a terminal read cannot be cancelled.
-fn keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
+/// Reads terminal input on a separate thread, because a terminal read cannot be cancelled.
+fn read_keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
     let (send, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
@@ -222,7 +221,7 @@ fn keys() -> mpsc::UnboundedReceiver<Vec<u8>> {
 /// The user's terminal in raw mode while this lives.
 struct Terminal {
     saved: String,
-    /// In the form of `stty`'s arguments.
+    /// The terminal's size, as arguments to `stty`.
     size: String,
 }
 

@@ -1,4 +1,4 @@
-//! `proctor tasks list` and `show`: print a dataset for people.
+//! `proctor tasks list` and `show`: print the tasks of a dataset for people.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -17,12 +17,12 @@ use crate::{
 /// The exit status of a usage error, as in [`CommandError`].
 const BAD_ROWS: u8 = 2;
 
-/// All valid tasks of some patterns, and what is wrong with the rest.
+/// Reads the tasks that match the patterns. Returns the valid tasks and the invalid rows.
 async fn read(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), CommandError> {
     let cache = home::cache()?;
     let mut loaded = tasks::read(patterns, &cache, &assemble::say).await?;
     let bad = std::mem::take(&mut loaded.bad);
-    // Only recipes have to be built, which needs a sandbox.
+    // Only recipes have to be built, and only building needs a sandbox.
     if loaded.recipes.is_empty() {
         return Ok((loaded.tasks, bad));
     }
@@ -54,7 +54,7 @@ pub async fn list(patterns: &[String]) -> Result<ExitCode, CommandError> {
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_ROWS) })
 }
 
-/// Shows one task. `--tasks` takes all following words, so an id may be the last of them.
+/// Shows one task. `--tasks` consumes all following words, so its last word may be the id.
 pub async fn show(
     id: Option<String>,
     mut patterns: Vec<String>,
@@ -101,7 +101,7 @@ fn benchmark(task: &Task) -> String {
     })
 }
 
-/// The task without its solution. A reversed mask is a solution, too.
+/// Returns the task without its solution. A mask is hidden too, because reversing it gives the solution.
 fn without_gold(mut task: Task) -> Task {
     let hide = |patch: &mut Option<String>| {
         if let Some(text) = patch {
@@ -171,11 +171,11 @@ fn text(task: &Task, gold: bool) -> String {
     for (name, ids) in [("fail to pass", &task.fail_to_pass), ("pass to pass", &task.pass_to_pass)]
     {
         let _ = writeln!(out, "\n{name}: {}", ids.len());
-        for id in ids.iter().take(SHOWN_IDS) {
+        for id in ids.iter().take(MAX_SHOWN_IDS) {
             let _ = writeln!(out, "  {id}");
         }
-        if ids.len() > SHOWN_IDS {
-            let _ = writeln!(out, "  and {} more; `--json` shows all", ids.len() - SHOWN_IDS);
+        if ids.len() > MAX_SHOWN_IDS {
+            let _ = writeln!(out, "  and {} more; `--json` shows all", ids.len() - MAX_SHOWN_IDS);
         }
     }
     let _ = write!(
@@ -195,4 +195,4 @@ fn text(task: &Task, gold: bool) -> String {
 }
 
 /// Maximum number of ids shown per list.
-const SHOWN_IDS: usize = 20;
+const MAX_SHOWN_IDS: usize = 20;

@@ -1,4 +1,4 @@
-//! `proctor show --print`: one part of a trial, for programs.
+//! `proctor show --print`: prints one part of a trial, for programs.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -66,8 +66,7 @@ pub fn show_part(
             run.blobs_of(&dir).get(hash)?
         }
     };
-    // Raw bytes: a patch or a file is printed unchanged. A closed pipe ends the output, as
-    // everywhere.
+    // Write raw bytes, so that a patch or a file is unchanged. A closed pipe ends the output without an error.
     let mut out = io::stdout().lock();
     match out.write_all(&bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
@@ -79,7 +78,7 @@ fn line(value: &Value) -> Vec<u8> {
     format!("{value}\n").into_bytes()
 }
 
-/// The work directory after a step, or at the end. Step 0 is before the agent started.
+/// Returns the work directory after a step, or at the end. Step 0 is before the agent started.
 fn tree(
     run: &RunDir,
     found: Found<'_>,

@@ -1,4 +1,4 @@
-//! `proctor show`: a run, a trial or a step in the terminal, by readable names.
+//! `proctor show`: prints a run, a trial or a step in the terminal, selected by readable names.
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path, process::ExitCode};
 
@@ -21,9 +21,8 @@ use crate::{
     print::result,
 };
 
-/// Passed tests are only counted. Maximum number of tracebacks of the others, and of tests per
-/// traceback.
-const SHOWN_TESTS: usize = 10;
+/// Maximum number of tracebacks shown, and of tests listed per traceback. Passed tests are only counted.
+const MAX_SHOWN_TESTS: usize = 10;
 
 pub fn show_trial(args: &ShowArgs) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(&args.run).map_err(CommandError::of_run)?;
@@ -87,7 +86,7 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
             Some(_) => "not resolved",
             None => "no verdict",
         };
-        // Without a verdict, the ending says why.
+        // Without a verdict, the ending gives the reason.
         let reason = result.filter(|one| one.verdict.is_some()).and_then(|one| {
             Reason::of(outcome, one.verdict.as_ref(), one.patch_bytes, one.unasked)
         });
@@ -96,12 +95,12 @@ fn list(results: &[TrialResult], trials: &[Found<'_>]) -> String {
             format!("{reason}{}, {}", one.ending.name(), plural(one.spent.steps, "step"))
         });
         let ended = ended.replace('_', " ");
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "{word:<12}  {}  ({ended})", visible_line(&found.name()));
     }
     let _ = writeln!(
         out,
-        "{}; give a task, an arm and an attempt to show one trial",
+        "{}; pass a task, an arm and an attempt to show one trial",
         plural(trials.len(), "trial")
     );
     out
@@ -150,7 +149,7 @@ fn trial_text(trial: &Trial, run: &Path) -> String {
         line(format!("evidence: {}: {what}{at}", kind.replace('_', " ")));
     }
     for label in &trial.labels {
-        line(format!("label: {}", said(label)));
+        line(format!("label: {}", label_text(label)));
     }
     for damage in &trial.damage {
         line(format!("damaged: {damage}"));
@@ -185,7 +184,7 @@ struct Failure<'a> {
     tests: Vec<&'a TestLine>,
 }
 
-/// The failed tests, grouped by traceback.
+/// Groups the failed tests by traceback.
 fn failures(failed: &[&TestLine]) -> Vec<String> {
     let mut found: Vec<Failure<'_>> = Vec::new();
     for test in failed.iter().copied() {
@@ -198,17 +197,17 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
     }
     let title = |test: &TestLine| format!("{} {}: {}", test.kind, test.id, test.status);
     let mut lines = Vec::new();
-    for Failure { tests, .. } in found.iter().take(SHOWN_TESTS) {
+    for Failure { tests, .. } in found.iter().take(MAX_SHOWN_TESTS) {
         let Some((first, others)) = tests.split_first() else { continue };
         lines.push(format!("\n{}", title(first)));
         lines.extend(first.log.lines().map(|text| format!("    {text}")));
         let (indent, named) = match (first.log.is_empty(), others.len()) {
             (_, 0) => continue,
             // A single test needs no folding.
-            (true, _) => ("", SHOWN_TESTS - 1),
+            (true, _) => ("", MAX_SHOWN_TESTS - 1),
             (false, count) => {
                 lines.push(format!("  same traceback in {}:", plural(count, "other test")));
-                ("    ", SHOWN_TESTS)
+                ("    ", MAX_SHOWN_TESTS)
             }
         };
         lines.extend(others.iter().take(named).map(|test| format!("{indent}{}", title(test))));
@@ -216,15 +215,15 @@ fn failures(failed: &[&TestLine]) -> Vec<String> {
             lines.push(format!("{indent}and {} more", others.len() - named));
         }
     }
-    let left: usize = found.iter().skip(SHOWN_TESTS).map(|failure| failure.tests.len()).sum();
+    let left: usize = found.iter().skip(MAX_SHOWN_TESTS).map(|failure| failure.tests.len()).sum();
     if left > 0 {
         lines.push(format!("\nand {left} more; see verdict.json"));
     }
     lines
 }
 
-/// A person's label.
-fn said(label: &Said) -> String {
+/// Formats a person's label.
+fn label_text(label: &Said) -> String {
     let step = label.step.map_or_else(String::new, |step| format!(", step {step}"));
     match label.comment.as_str() {
         "" => format!("{}{step}", label.label),
@@ -232,7 +231,7 @@ fn said(label: &Said) -> String {
     }
 }
 
-/// One line per step.
+/// Formats a step as one line.
 fn row(step: &StepRow) -> String {
     let did: String = step.did.join("; ").replace('\n', " ").chars().take(160).collect();
     let failed = if step.failed { " [failed]" } else { "" };
@@ -259,7 +258,7 @@ fn step_text(step: &Step, name: &str) -> String {
         }
     };
     for label in &step.labels {
-        part("label", &said(&Said { step: None, ..label.clone() }));
+        part("label", &label_text(&Said { step: None, ..label.clone() }));
     }
     for note in &step.notes {
         part("note", note);

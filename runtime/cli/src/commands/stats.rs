@@ -1,4 +1,4 @@
-//! `proctor tasks stats`: the sizes of datasets' tasks.
+//! `proctor tasks stats`: prints the sizes of datasets' tasks.
 
 use std::{path::Path, process::ExitCode};
 
@@ -28,7 +28,7 @@ pub async fn stats(patterns: &[String], format: StatsFormat) -> Result<ExitCode,
     let cache = home::cache()?;
     let mut all = Vec::new();
     for pattern in patterns {
-        all.push(measured(pattern, &cache).await?);
+        all.push(measure(pattern, &cache).await?);
     }
     match format {
         StatsFormat::Text => shown(&text(&all))?,
@@ -42,7 +42,7 @@ pub async fn stats(patterns: &[String], format: StatsFormat) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measured(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandError> {
+async fn measure(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandError> {
     let patterns = [pattern.to_owned()];
     let mut loaded = tasks::whole_keeping(&patterns, cache, Keep::Files, &assemble::say).await?;
     let files = std::mem::take(&mut loaded.files);
@@ -78,7 +78,7 @@ async fn measured(pattern: &str, cache: &Path) -> Result<DatasetStats, CommandEr
     Ok(DatasetStats::of(pattern, figures))
 }
 
-/// The source of a task, as far as its files can be read without a sandbox.
+/// A task's source, if its files can be read without a sandbox.
 enum TaskFiles<'a> {
     Row(&'a RowFiles),
     Clone(Repository, String),
@@ -95,13 +95,13 @@ impl TaskFiles<'_> {
     }
 }
 
-/// `None` for a task whose image contains its source.
+/// Returns `None` for a task whose image contains its source.
 async fn state_of(
     planned: &PlannedTask,
     sources: &Sources,
 ) -> Result<Option<TaskFiles<'static>>, String> {
     let Some(source) = &planned.task.source else { return Ok(None) };
-    // Read local clones in place: checking out each task would take long.
+    // Read local clones in place, because checking out each task would take long.
     if let Source::Git { git, commit } = source {
         let folder = planned.base_dir.join(git);
         if folder.is_dir() {
@@ -113,8 +113,7 @@ async fn state_of(
     Ok(Some(TaskFiles::Tree(tree.folder)))
 }
 
-/// Name and value of every figure, for people. An estimate starts with `~`, an unknown figure is
-/// `-`.
+/// Returns the name and value of every figure, for people. Estimates start with `~`; unknown figures are `-`.
 fn figures(of: &DatasetStats) -> Vec<(&'static str, String)> {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
@@ -144,7 +143,7 @@ fn figures(of: &DatasetStats) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What a dataset's figures leave out.
+/// Lists what a dataset's figures leave out.
 fn notes(of: &DatasetStats) -> Vec<String> {
     let mut out = Vec::new();
     let mut note = |count: usize, what: &str| {
@@ -160,7 +159,7 @@ fn notes(of: &DatasetStats) -> Vec<String> {
     out
 }
 
-/// The names of the figures, and a column of values for each dataset.
+/// Returns the names of the figures, and a column of values for each dataset.
 fn rows(all: &[DatasetStats]) -> Vec<Vec<String>> {
     let columns: Vec<Vec<(&str, String)>> = all.iter().map(figures).collect();
     let names = columns.first().into_iter().flatten().map(|(name, _)| (*name).to_owned());
@@ -208,7 +207,7 @@ fn markdown(all: &[DatasetStats]) -> String {
     out
 }
 
-/// The same figures without marks: unknown figures are empty.
+/// Formats the same figures without marks. Unknown figures are empty.
 fn csv(all: &[DatasetStats]) -> String {
     let field = |text: &str| match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

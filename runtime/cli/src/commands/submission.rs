@@ -16,10 +16,10 @@ use serde_json::Value;
 
 use crate::{error::CommandError, mask::Mask};
 
-/// For tasks whose dataset does not name its split.
+/// The split of tasks whose dataset does not name one.
 const SPLIT: &str = "test";
 
-/// `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
+/// Returns `evaluation/SPLIT/YYYYMMDD_NAME`. Several attempts need several directories, because a
 /// submission has one attempt.
 pub fn submission_folder(record: &RunRecord, found: Found<'_>, arm: &str) -> PathBuf {
     let benchmark = found.task.task.benchmark.as_ref();
@@ -33,8 +33,8 @@ pub fn submission_folder(record: &RunRecord, found: Found<'_>, arm: &str) -> Pat
     Path::new("evaluation").join(split).join(format!("{}_{arm}{attempt}", day(record.created)))
 }
 
-/// The files of a trial below its directory. An empty patch has no logs: the benchmark's harness
-/// never runs it.
+/// Returns a trial's files, with paths relative to its directory. An empty patch has no logs,
+/// because the benchmark's harness never runs it.
 pub fn files_of_trial(
     trial: &Trial<'_>,
     trajectory: &Value,
@@ -64,7 +64,7 @@ pub fn files_of_trial(
     Ok(files)
 }
 
-/// The directories of an export with their results.
+/// The directories of an export, with their results.
 #[derive(Default)]
 pub struct Folders<'a>(BTreeMap<PathBuf, Tally<'a>>);
 

@@ -15,7 +15,7 @@ use crate::{
     },
     error::{CommandError, INTERRUPTED, UserError},
     print,
-    workers::{expect_this_version, submit_again, user},
+    workers::{expect_this_version, submit_again, user_error},
 };
 
 pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
@@ -37,26 +37,27 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         Ok(Request { run, program, version, workers, settings: settings.clone() })
     };
     if dry_run && name == EngineName::Kubernetes {
-        let manifest = Kubernetes.manifest(&request(std::path::absolute(&out)?)?).map_err(user)?;
+        let manifest =
+            Kubernetes.manifest(&request(std::path::absolute(&out)?)?).map_err(user_error)?;
         print::result(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let engine = engine(name.name()).map_err(user)?;
+    let engine = engine(name.name()).map_err(user_error)?;
     if !dry_run {
-        engine.check(&settings).map_err(user)?;
+        engine.check(&settings).map_err(user_error)?;
     }
     if !is_run {
         let planned = crate::args::RunArgs { out: Some(out.clone()), ..args.run };
         match prepare(planned).await? {
             Prepared::Done => return Ok(ExitCode::SUCCESS),
             Prepared::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-            // This releases its lock: workers take none.
+            // Dropping it releases the run's lock, which workers do not need.
             Prepared::Ready(ready) => drop(ready),
         }
     }
     let run = RunDir::view(&out).map_err(CommandError::of_run)?;
     expect_this_version(&out)?;
-    // A plan that was written stays: the next command names it.
+    // A written plan is kept, and the hint names the command that submits it.
     let kept = |mut error: UserError| {
         if !is_run {
             let kept = format!(
@@ -68,7 +69,7 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         }
         error
     };
-    if let Some(error) = too_short(&run, settings.get("time").map(String::as_str))? {
+    if let Some(error) = time_limit_error(&run, settings.get("time").map(String::as_str))? {
         return Err(kept(error).into());
     }
     let absolute = out.canonicalize()?;
@@ -79,22 +80,22 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     }
     let request = request(absolute)?;
     let submitted = tokio::task::spawn_blocking(move || engine.submit(&request)).await?;
-    let submission = submitted.map_err(|error| kept(user(error)))?;
-    let mut all = Submissions::of(&out).map_err(user)?;
+    let submission = submitted.map_err(|error| kept(user_error(error)))?;
+    let mut all = Submissions::of(&out).map_err(user_error)?;
     let (job, count) = (submission.job.clone(), submission.workers);
     all.all.push(submission);
-    all.write().map_err(user)?;
+    all.write().map_err(user_error)?;
     let name = name.name();
     print::result(&format!("{name} job {job}: {}\n", plural(count as usize, "worker")))?;
     tell!("`proctor watch {}` shows progress; `proctor cancel` stops the workers", out.display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong with a time limit within which no trial may start.
-fn too_short(run: &RunDir, time: Option<&str>) -> Result<Option<UserError>, CommandError> {
+/// Returns an error if no trial may start within the time limit.
+fn time_limit_error(run: &RunDir, time: Option<&str>) -> Result<Option<UserError>, CommandError> {
     let Some(text) = time else { return Ok(None) };
     let Some(limit) = duration(text) else { return Ok(None) };
-    let overhead = Duration::from_secs(table().map_err(user)?.overhead_seconds);
+    let overhead = Duration::from_secs(table().map_err(user_error)?.overhead_seconds);
     let plan = plan_of(&run.read_run()?);
     let trials = plan.trials();
     let needed = trials.iter().map(|(id, planned, arm)| (longest(&planned.task, arm), id)).max();
@@ -106,7 +107,7 @@ fn too_short(run: &RunDir, time: Option<&str>) -> Result<Option<UserError>, Comm
         return Ok(None);
     }
     let what = format!(
-        "--engine-set time={text}: the trial {id} may take {} minutes with set-up and grading",
+        "--engine-set time={text}: the trial {id} may take {} minutes including set-up and grading",
         needed.as_secs().div_ceil(60)
     );
     Ok(Some(UserError::new(what).hint("set a longer time, or a smaller budget.wall_seconds")))

@@ -1,4 +1,4 @@
-//! `proctor tasks validate`: whether a dataset can be trusted on this host.
+//! `proctor tasks validate`: checks whether a dataset can be trusted on this host.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,11 +33,11 @@ use crate::{
 /// The options of one validation.
 pub struct Validation {
     pub dataset: Dataset,
-    /// How often gold and noop run.
+    /// How many times gold and noop run.
     pub repeat: u32,
-    /// Attacks of the pack to grade as well, as requested.
+    /// The value of `--attack`: attacks of the pack to grade as well.
     pub attack: Option<String>,
-    /// Number of tasks of the dataset.
+    /// Number of tasks to sample from the dataset.
     pub limit: Option<u64>,
     pub kind: SandboxKind,
     pub jobs: usize,
@@ -47,7 +47,7 @@ pub struct Validation {
     pub visible_tests: bool,
 }
 
-/// Gold must resolve every task and noop none, each time; anything else is exit status 1.
+/// Checks that gold resolves every task and noop none, each time. Otherwise the exit status is 1.
 pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let Validation { repeat, kind, jobs, .. } = asked;
     if asked.certificate.is_some() && repeat < 2 && asked.attack.is_none() {
@@ -55,7 +55,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
             .hint("a single run cannot detect flaky tests")
             .into());
     }
-    let pack = asked.attack.as_deref().map(attack::chosen).transpose()?;
+    let pack = asked.attack.as_deref().map(attack::select_attacks).transpose()?;
     let temporary = tempfile::Builder::new().prefix("proctor-validate-").tempdir()?;
     let out = asked.out.as_deref().unwrap_or(temporary.path());
     let cache = home::cache()?;
@@ -70,7 +70,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     let Planned { run, record, plan } = ready.start(out, proctor_embedded_agent::agent_digest())?;
     let (planned, sample) = (plan.tasks.clone(), record.selection);
     let images = Arc::clone(&backend);
-    // A repetition counts only if it really runs.
+    // Don't reuse verdicts of equal patches: every repetition must run.
     let backends = BTreeMap::from([(kind, backend)]);
     let flakes = Flakes::default();
     let again = backends.clone();
@@ -85,7 +85,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     }
     let mut attacks = None;
     if let Some(pack) = pack {
-        let on = attack::Attacked {
+        let on = attack::AttackTargets {
             pack,
             validated: out,
             config: &config,
@@ -135,7 +135,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     for (planned, wrong) in exposed_tasks(&report, &RunDir::view(out)?, &planned) {
         for Exposure { what, is_readable_test } in wrong {
             let line = format!("{}: {what}", planned.task.id);
-            // What a benchmark's own rows show to its agents is part of that benchmark.
+            // A benchmark defines what its rows show to its agents, so this is only a note.
             match (is_readable_test && asked.visible_tests) || planned.task.benchmark.is_some() {
                 true => tell!("note: {line}"),
                 false => invalid.push(line),
@@ -144,7 +144,7 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     }
     if !failed.is_empty() {
         tell!("attacks:\n  {}", failed.join("\n  "));
-        tell!("kept: {}", kept(asked.out.as_deref(), temporary).display());
+        tell!("kept: {}", keep_directory(asked.out.as_deref(), temporary).display());
         if !invalid.is_empty() {
             tell!("invalid:\n  {}", invalid.join("\n  "));
         }
@@ -158,14 +158,14 @@ pub async fn validate(asked: Validation) -> Result<ExitCode, CommandError> {
     }
     tell!("invalid:\n  {}", invalid.join("\n  "));
     if asked.out.is_none() {
-        // Fixing a task requires its log.
+        // The log is needed to fix a task.
         tell!("kept: {}", temporary.keep().display());
     }
     Ok(ExitCode::from(1))
 }
 
 /// Keeps the run's directory, which is needed to fix a task.
-fn kept(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
+fn keep_directory(out: Option<&Path>, temporary: tempfile::TempDir) -> PathBuf {
     out.map_or_else(|| temporary.keep(), Path::to_owned)
 }
 

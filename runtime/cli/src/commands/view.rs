@@ -15,7 +15,7 @@ use crate::{
     print::result,
 };
 
-/// Writes the pages of the runs below a directory.
+/// Writes the pages of the runs to a directory.
 pub fn view_as_files(runs: &[PathBuf], out: &Path, mask: &Mask) -> Result<ExitCode, CommandError> {
     let pages = Pages::open(runs)?;
     new_or_empty(out)?;

@@ -24,19 +24,21 @@ use tokio::{
 use super::{carry_out::board, resume::plan_of};
 use crate::{
     error::CommandError,
-    progress::{Board, How, OpenTrial, Running, Screen, chosen, is_screen, name, straggler},
-    workers::user,
+    progress::{
+        Board, OpenTrial, ProgressFormat, Running, Screen, chosen, is_screen, name, straggler,
+    },
+    workers::user_error,
 };
 
 /// Interval between two checks.
-const LOOK: Duration = Duration::from_secs(1);
-/// Checks between two lines if standard error is not a terminal.
-const PACE: u32 = 30;
-/// Bytes read from a journal's end to find a trial's activity. If the last event is longer, the
-/// previous one is shown.
-const TAIL: u64 = 64 << 10;
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of checks between two lines if standard error is not a terminal.
+const CHECKS_PER_LINE: u32 = 30;
+/// Number of bytes read from the end of a journal to find a trial's activity. If the last event is
+/// longer, the previous activity is shown.
+const TAIL_BYTES: u64 = 64 << 10;
 
-/// Ends when every trial has a verdict, or when the user stops it. The run is not affected.
+/// Shows progress until every trial has a verdict or the user stops it. The run is not affected.
 pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let run = RunDir::view(run).map_err(CommandError::of_run)?;
     let record = run.read_run()?;
@@ -44,22 +46,22 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     let queue = Queue::ask(run.path())?;
     let mut told_queue = Vec::new();
     let mut board = board(&run, &plan).with_jobs(record.jobs);
-    // Once: the plan does not change meanwhile.
+    // Read this once: the plan does not change meanwhile.
     let trials = plan.chosen();
     let mut seen = HashMap::new();
-    let overhead = table().map_err(user)?.overhead_seconds as f64;
+    let overhead = table().map_err(user_error)?.overhead_seconds as f64;
     let how = chosen();
-    let mut screen = (how == How::Auto && is_screen()).then(Screen::new);
-    let mut looks = interval(LOOK);
+    let mut screen = (how == ProgressFormat::Auto && is_screen()).then(Screen::new);
+    let mut looks = interval(POLL_INTERVAL);
     for look in 0_u32.. {
         looks.tick().await;
         read(&run, &trials, &mut board, &mut seen);
         let (done, all) = board.counts();
-        let slowest = straggler(open(&trials, &board, &seen, overhead), now() as f64);
+        let slowest = straggler(open_trials(&trials, &board, &seen, overhead), now() as f64);
         let lines = queue.lines();
-        if screen.is_none() && how != How::None && lines != told_queue {
+        if screen.is_none() && how != ProgressFormat::None && lines != told_queue {
             match how {
-                How::Json => eprintln!("{}", json!({ "event": "queue", "jobs": lines })),
+                ProgressFormat::Json => eprintln!("{}", json!({ "event": "queue", "jobs": lines })),
                 _ => lines.iter().for_each(|line| tell!("{line}")),
             }
             told_queue.clone_from(&lines);
@@ -68,11 +70,11 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
             Some(screen) => {
                 screen.draw(&[board.lines(), slowest.into_iter().collect(), lines].concat());
             }
-            None if look % PACE != 0 && done != all => {}
-            None if how == How::Json => {
+            None if look % CHECKS_PER_LINE != 0 && done != all => {}
+            None if how == ProgressFormat::Json => {
                 eprintln!("{}", json!({ "event": "watched", "done": done, "of": all }));
             }
-            None if how == How::None => {}
+            None if how == ProgressFormat::None => {}
             None => {
                 tell!("{}", board.summary());
                 slowest.iter().for_each(|line| tell!("{line}"));
@@ -99,15 +101,15 @@ struct Queue {
 impl Queue {
     fn ask(run: &Path) -> Result<Self, CommandError> {
         let (sender, lines) = channel(Vec::new());
-        if Submissions::of(run).map_err(user)?.open().next().is_none() {
+        if Submissions::of(run).map_err(user_error)?.open().next().is_none() {
             return Ok(Self { lines, asking: None });
         }
-        let every = Duration::from_secs(table().map_err(user)?.poll_seconds);
+        let every = Duration::from_secs(table().map_err(user_error)?.poll_seconds);
         let run = run.to_owned();
         let asking = tokio::spawn(async move {
             loop {
                 let run = run.clone();
-                if let Ok(lines) = spawn_blocking(move || states(&run)).await {
+                if let Ok(lines) = spawn_blocking(move || queue_lines(&run)).await {
                     sender.send_replace(lines);
                 }
                 sleep(every).await;
@@ -129,9 +131,9 @@ impl Drop for Queue {
     }
 }
 
-/// A line for each submission that was not cancelled, and one for live workers.
-fn states(run: &Path) -> Vec<String> {
-    // Whatever is unreadable now is read the next time.
+/// Returns a line for each submission that was not cancelled, and one for live workers.
+fn queue_lines(run: &Path) -> Vec<String> {
+    // Files that are unreadable now are read at the next check.
     let Ok(submissions) = Submissions::of(run) else { return Vec::new() };
     let mut lines = Vec::new();
     for one in submissions.open() {
@@ -150,19 +152,19 @@ fn states(run: &Path) -> Vec<String> {
     lines
 }
 
-/// What was last seen of a journal.
+/// The last known state of a journal.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct JournalState {
     length: u64,
-    /// When its try began, as [`OpenTrial::since`].
+    /// When the try began; see [`OpenTrial::since`].
     since: Option<f64>,
 }
 
-/// The trials that have begun and have no verdict.
-fn open<'a>(
+/// Returns the trials that have begun and have no verdict.
+fn open_trials<'a>(
     trials: &'a [(TrialId, PlannedTask, Arc<Arm>)],
     board: &'a Board,
-    seen: &'a HashMap<TrialId, Seen>,
+    seen: &'a HashMap<TrialId, JournalState>,
     overhead: f64,
 ) -> impl Iterator<Item = OpenTrial> + 'a {
     let open = trials.iter().filter(move |(id, ..)| !board.is_done(id));
@@ -174,12 +176,12 @@ fn open<'a>(
     })
 }
 
-/// Brings the board up to what lies in the folder. What cannot be read is looked at again the next time.
+/// Updates the board from the run directory. Files that cannot be read are tried again at the next check.
 fn read(
     run: &RunDir,
     trials: &[(TrialId, PlannedTask, Arc<Arm>)],
     board: &mut Board,
-    seen: &mut HashMap<TrialId, Seen>,
+    seen: &mut HashMap<TrialId, JournalState>,
 ) {
     for (id, _, arm) in trials {
         if board.is_done(id) {
@@ -200,35 +202,35 @@ fn read(
             continue;
         }
         let mut since = before.and_then(|before| before.since);
-        if let Some(last) = last(journal, length) {
+        if let Some(last) = read_last_events(journal, length) {
             since = Some(last.since);
-            board.runs(id, Running::new(&arm.name, last.step, &last.doing));
+            board.set_running(id, Running::new(&arm.name, last.step, &last.doing));
         }
-        seen.insert(id.clone(), Seen { length, since });
+        seen.insert(id.clone(), JournalState { length, since });
     }
 }
 
-/// What a journal's last events say.
-struct Last {
+/// Information from a journal's last events.
+struct LastEvents {
     step: u64,
     doing: String,
-    /// As [`OpenTrial::since`].
+    /// See [`OpenTrial::since`].
     since: f64,
 }
 
-fn last(mut journal: File, length: u64) -> Option<Last> {
-    journal.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+fn read_last_events(mut journal: File, length: u64) -> Option<LastEvents> {
+    journal.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
     let mut bytes = Vec::new();
-    journal.take(TAIL).read_to_end(&mut bytes).ok()?;
+    journal.take(TAIL_BYTES).read_to_end(&mut bytes).ok()?;
     let whole = bytes.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let mut events = whole.filter_map(|line| serde_json::from_slice::<Envelope>(line).ok());
     let latest = events.next()?;
-    let doing = at(&latest.event).or_else(|| events.find_map(|one| at(&one.event)));
+    let doing = activity(&latest.event).or_else(|| events.find_map(|one| activity(&one.event)));
     let doing = doing.unwrap_or_else(|| "set up".to_owned());
-    Some(Last { step: latest.step, doing, since: latest.t_wall - latest.t_mono })
+    Some(LastEvents { step: latest.step, doing, since: latest.t_wall - latest.t_mono })
 }
 
-fn at(event: &Event) -> Option<String> {
+fn activity(event: &Event) -> Option<String> {
     match event {
         Event::TrialEnded { .. } => Some("grading".to_owned()),
         _ => Doing::of(event).map(|doing| doing.to_string()),

@@ -15,7 +15,7 @@ use crate::{
 const NO_LIMIT: [&str; 3] = ["UNLIMITED", "NOT_SET", "INVALID"];
 
 pub async fn worker(args: WorkerArgs) -> Result<ExitCode, CommandError> {
-    // Until the run handles the signal, it must not kill this process.
+    // Until the run handles the signal, this keeps it from killing the process.
     let _listens = signal(SignalKind::user_defined1());
     let left = match args.time_left.as_deref().map(str::trim) {
         None => None,

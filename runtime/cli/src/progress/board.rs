@@ -13,10 +13,10 @@ use proctor_types::{Outcome, TrialId, plural};
 
 use super::watch::name;
 
-/// Maximum rows of arms and of running trials on a screen.
-const SHOWN: usize = 8;
-/// Cells of a bar.
-const BAR: u64 = 10;
+/// Maximum number of rows of arms and of running trials on a screen.
+const MAX_ROWS: usize = 8;
+/// Width of a bar in cells.
+const BAR_WIDTH: u64 = 10;
 
 /// The plan and its results so far.
 #[derive(Debug)]
@@ -24,10 +24,10 @@ pub struct Board {
     begun: Instant,
     arms: Vec<ArmRow>,
     done: BTreeSet<TrialId>,
-    /// Done before this process started: they say nothing about the remaining time.
+    /// Number of trials done before this process started. They don't count for the remaining time.
     before: usize,
     trials: usize,
-    /// Concurrent trials.
+    /// Number of parallel trials.
     jobs: usize,
     running: BTreeMap<TrialId, Running>,
     faults: usize,
@@ -42,7 +42,7 @@ struct ArmRow {
     planned: usize,
     done: usize,
     resolved: usize,
-    /// Time limit of the arm's trials in seconds. Absent: no limit.
+    /// Time limit of the arm's trials in seconds. `None` if there is no limit.
     limit: Option<f64>,
 }
 
@@ -62,7 +62,7 @@ impl Running {
 }
 
 impl Board {
-    /// For a plan: each trial with its arm's name and its wall-time limit in seconds.
+    /// Creates a board for a plan: each trial with its arm's name and its wall-time limit in seconds.
     pub fn new<'a>(plan: impl Iterator<Item = (&'a TrialId, &'a str, Option<f64>)>) -> Self {
         let mut board = Self {
             begun: Instant::now(),
@@ -100,13 +100,13 @@ impl Board {
         &mut self.arms[at]
     }
 
-    /// A trial that already had its verdict. `resolved`: as far as it was read.
-    pub fn was_done(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
+    /// Counts a trial that already had a verdict.
+    pub fn count_done(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
         self.graded(trial, arm, resolved);
         self.before = self.done.len();
     }
 
-    /// A regraded trial counts once: no counter exceeds its total.
+    /// Counts a graded trial. A regraded trial counts once, so no counter exceeds its total.
     pub fn graded(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
         self.running.remove(trial);
         if self.done.insert(trial.clone()) {
@@ -120,7 +120,7 @@ impl Board {
         self.done.contains(trial)
     }
 
-    pub fn runs(&mut self, trial: &TrialId, running: Running) {
+    pub fn set_running(&mut self, trial: &TrialId, running: Running) {
         self.running.insert(trial.clone(), running);
     }
 
@@ -130,19 +130,21 @@ impl Board {
         self.unpriced |= outcome.spent.unpriced;
     }
 
-    /// The number of trials with a verdict, and the total.
+    /// Returns the number of trials with a verdict, and the total.
     pub fn counts(&self) -> (usize, usize) {
         (self.done.len(), self.trials)
     }
 
     pub fn take(&mut self, event: &Progress) {
         match event {
-            Progress::Started { trial, arm } => self.runs(trial, Running::new(arm, 0, "set up")),
+            Progress::Started { trial, arm } => {
+                self.set_running(trial, Running::new(arm, 0, "set up"))
+            }
             Progress::Resumed { trial, arm, step } => {
-                self.runs(trial, Running::new(arm, *step, "set up"));
+                self.set_running(trial, Running::new(arm, *step, "set up"));
             }
             Progress::GradingRecorded { trial, arm } => {
-                self.runs(trial, Running::new(arm, 0, "grading"));
+                self.set_running(trial, Running::new(arm, 0, "grading"));
             }
             Progress::Stepped { trial, step, .. } => {
                 if let Some(running) = self.running.get_mut(trial) {
@@ -155,18 +157,20 @@ impl Board {
                     self.cost_usd += cost_usd.unwrap_or_default();
                     self.unpriced |= cost_usd.is_none();
                 } else {
-                    self.does(trial, doing.to_string());
+                    self.set_activity(trial, doing.to_string());
                 }
             }
-            Progress::Waiting { trial, waiting, .. } => self.does(trial, waits(waiting)),
+            Progress::Waiting { trial, waiting, .. } => {
+                self.set_activity(trial, describe_wait(waiting))
+            }
             Progress::Ended { trial, outcome, .. } => match outcome.ending.is_unfinished() {
                 true => drop(self.running.remove(trial)),
-                false => self.does(trial, "grading".to_owned()),
+                false => self.set_activity(trial, "grading".to_owned()),
             },
             Progress::Graded { trial, arm, verdict } => self.graded(trial, arm, verdict.resolved),
             Progress::TryFailed { trial, .. } => {
                 self.faults += 1;
-                self.does(trial, "failed (see above)".to_owned());
+                self.set_activity(trial, "failed (see above)".to_owned());
             }
             Progress::TakenOver { trial, .. } => drop(self.running.remove(trial)),
             Progress::GradingFailed { trial, .. } => {
@@ -177,7 +181,7 @@ impl Board {
         }
     }
 
-    fn does(&mut self, trial: &TrialId, doing: String) {
+    fn set_activity(&mut self, trial: &TrialId, doing: String) {
         if let Some(running) = self.running.get_mut(trial)
             && running.doing != doing
         {
@@ -185,7 +189,7 @@ impl Board {
         }
     }
 
-    /// The progress in one line.
+    /// Returns the progress in one line.
     pub fn summary(&self) -> String {
         let mut parts = vec![self.so_far(), self.spending()];
         parts.retain(|part| !part.is_empty());
@@ -202,7 +206,7 @@ impl Board {
             parts.push(plural(self.faults, "fault"));
         }
         if let Some(left) = self.left() {
-            parts.push(format!("about {} left", clock(left)));
+            parts.push(format!("about {} left", format_clock(left)));
         }
         parts.retain(|part| !part.is_empty());
         parts.join(", ")
@@ -221,8 +225,8 @@ impl Board {
         format!("{cost}, {} tokens/min", short(self.tokens as f64 / minutes))
     }
 
-    /// Remaining seconds, extrapolated from this process's trials and capped by the limits of the
-    /// open trials. Absent before the first trial ends.
+    /// Returns the remaining seconds, extrapolated from this process's trials and capped by the
+    /// limits of the open trials. `None` before the first trial ends.
     fn left(&self) -> Option<f64> {
         let now = self.done.len() - self.before;
         let open = self.trials.saturating_sub(self.done.len());
@@ -231,7 +235,8 @@ impl Board {
         Some(self.most().map_or(left, |most| left.min(most)))
     }
 
-    /// Maximum seconds of the open trials by their limits. Absent if one of them has no limit.
+    /// Returns the maximum remaining seconds of the open trials by their limits. `None` if one of
+    /// them has no limit.
     fn most(&self) -> Option<f64> {
         let (mut sum, mut longest) = (0.0, 0.0_f64);
         for arm in self.arms.iter().filter(|arm| arm.done < arm.planned) {
@@ -242,14 +247,14 @@ impl Board {
         Some((sum / self.jobs as f64).max(longest))
     }
 
-    /// The whole screen. Lines may be longer than its width; the drawing code cuts them.
+    /// Returns the whole screen. Lines may be longer than its width; the drawing code cuts them.
     pub fn lines(&self) -> Vec<String> {
-        let clock = clock(self.begun.elapsed().as_secs_f64());
+        let clock = format_clock(self.begun.elapsed().as_secs_f64());
         let mut lines = vec![format!("{clock} {}", self.so_far())];
-        // On a separate line: both do not fit in 80 columns.
+        // On a separate line, because both do not fit in 80 columns.
         lines.extend(Some(format!("  {}", self.spending())).filter(|_| self.tokens > 0));
         if self.arms.len() > 1 {
-            lines.extend(self.arms.iter().take(SHOWN).map(|arm| {
+            lines.extend(self.arms.iter().take(MAX_ROWS).map(|arm| {
                 let ArmRow { name, planned, done, resolved, .. } = arm;
                 format!(
                     "  {} {done}/{planned} {}  {name}",
@@ -259,7 +264,7 @@ impl Board {
             }));
             lines.extend(more(self.arms.len(), "arm"));
         }
-        lines.extend(self.running.iter().take(SHOWN).map(|(trial, running)| {
+        lines.extend(self.running.iter().take(MAX_ROWS).map(|(trial, running)| {
             let Running { arm, step, doing, since } = running;
             let seconds = since.elapsed().as_secs();
             format!("  {} step {step}, {seconds:3} s {doing}", name(trial, arm))
@@ -270,7 +275,7 @@ impl Board {
 }
 
 fn more(count: usize, what: &str) -> Option<String> {
-    let more = count.checked_sub(SHOWN).filter(|more| *more > 0)?;
+    let more = count.checked_sub(MAX_ROWS).filter(|more| *more > 0)?;
     Some(format!("  and {} more", plural(more, what)))
 }
 
@@ -283,11 +288,13 @@ fn rate(resolved: usize, done: usize) -> String {
 }
 
 fn bar(done: usize, planned: usize) -> String {
-    let full = (done as u64 * BAR).checked_div(planned as u64).unwrap_or(BAR).min(BAR) as usize;
-    format!("{}{}", "█".repeat(full), "░".repeat(BAR as usize - full))
+    let full =
+        (done as u64 * BAR_WIDTH).checked_div(planned as u64).unwrap_or(BAR_WIDTH).min(BAR_WIDTH)
+            as usize;
+    format!("{}{}", "█".repeat(full), "░".repeat(BAR_WIDTH as usize - full))
 }
 
-pub(super) fn clock(seconds: f64) -> String {
+pub(super) fn format_clock(seconds: f64) -> String {
     let seconds = seconds as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, minutes, seconds) => format!("{minutes}:{seconds:02}"),
@@ -295,8 +302,8 @@ pub(super) fn clock(seconds: f64) -> String {
     }
 }
 
-/// Why a request waits.
-pub(super) fn waits(waiting: &Waiting) -> String {
+/// Describes why a request waits.
+pub(super) fn describe_wait(waiting: &Waiting) -> String {
     match waiting {
         Waiting::Queued(so_far) => {
             format!("waiting {:.0} s for a rate limit or a shared limit", so_far.as_secs_f64())
@@ -346,7 +353,7 @@ mod tests {
             .unwrap(),
         };
         let mut board = board();
-        board.was_done(&trial(1), "noop", false);
+        board.count_done(&trial(1), "noop", false);
         for (attempt, done) in [(1, 1), (2, 2), (2, 2)] {
             board.take(&graded(attempt));
             assert_eq!(board.counts(), (done, 3));
@@ -369,9 +376,9 @@ mod tests {
         assert!(late(None, 2) >= 2400.0);
         assert_eq!(late(Some(60.0), 2), 120.0);
         assert_eq!(late(Some(60.0), 1), 240.0);
-        // A trial takes its own time, however many run at once.
+        // The number of parallel trials does not change how long one trial takes.
         assert_eq!(late(Some(60.0), 100), 60.0);
-        // Faster than the limits.
+        // The estimate is below the limits.
         assert!(late(Some(100_000.0), 1) < 3000.0);
     }
 

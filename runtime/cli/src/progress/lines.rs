@@ -4,13 +4,13 @@ use proctor_run::Progress;
 use proctor_types::{Ending, PATCH_REJECTED, plural};
 
 use super::{
-    board::{Board, waits},
+    board::{Board, describe_wait},
     repeats::brief,
     watch::name,
 };
 
-/// The event as text. `board` already includes it.
-pub(super) fn told(event: &Progress, board: &Board) -> String {
+/// Formats the event as text. `board` already includes it.
+pub(super) fn format_event(event: &Progress, board: &Board) -> String {
     match event {
         Progress::Stepped { trial, arm, step } => format!("{}: step {step}", name(trial, arm)),
         Progress::Does { trial, arm, doing } => format!("{}: {doing}", name(trial, arm)),
@@ -51,7 +51,7 @@ pub(super) fn told(event: &Progress, board: &Board) -> String {
             )
         }
         Progress::Waiting { trial, arm, waiting } => {
-            format!("{}: {}", name(trial, arm), waits(waiting))
+            format!("{}: {}", name(trial, arm), describe_wait(waiting))
         }
         Progress::Waited { trial, arm, seconds } => {
             format!("{}: waited {seconds:.0} s for the endpoint", name(trial, arm))

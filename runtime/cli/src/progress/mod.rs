@@ -12,4 +12,4 @@ pub use board::{Board, Running};
 pub use repeats::{brief, refer};
 pub use screen::Screen;
 pub use straggler::{OpenTrial, straggler};
-pub use watch::{How, choose, chosen, is_screen, name, watch};
+pub use watch::{ProgressFormat, choose, chosen, is_screen, name, watch};

@@ -4,7 +4,7 @@ use proctor_run::{Doing, Progress};
 use proctor_types::TrialId;
 use serde_json::{Map, Value, json};
 
-/// An event as an object; its keys depend on `event`. `None`: not relevant to programs.
+/// Converts an event to an object whose keys depend on `event`. `None` if it is not relevant to programs.
 pub(super) fn object(event: &Progress, seconds: f64) -> Option<Value> {
     let (kind, trial, rest) = match event {
         Progress::Started { trial, arm } => ("started", Some((trial, arm)), json!({})),
@@ -19,7 +19,7 @@ pub(super) fn object(event: &Progress, seconds: f64) -> Option<Value> {
         }
         Progress::Does { .. } => return None,
         Progress::Waiting { trial, arm, waiting } => {
-            ("waiting", Some((trial, arm)), json!({ "why": super::board::waits(waiting) }))
+            ("waiting", Some((trial, arm)), json!({ "why": super::board::describe_wait(waiting) }))
         }
         Progress::Waited { trial, arm, seconds } => {
             ("waited", Some((trial, arm)), json!({ "for_seconds": seconds }))

@@ -8,7 +8,7 @@ use std::{
 use proctor_report::error_key;
 use proctor_types::plural;
 
-/// By the key of each error.
+/// Printed errors, by key.
 static PRINTED: Mutex<BTreeMap<String, Printed>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
@@ -18,8 +18,8 @@ struct Printed {
     times: usize,
 }
 
-/// The error itself if it was not printed yet. Otherwise its kind, where it first occurred, and the
-/// count.
+/// Returns the error itself if it was not printed yet. Otherwise returns its kind, where it first
+/// occurred, and the count.
 pub fn brief(who: &str, error: &str) -> String {
     let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = printed
@@ -32,7 +32,7 @@ pub fn brief(who: &str, error: &str) -> String {
     }
 }
 
-/// A reference to a printed error, for a message that is not another occurrence.
+/// Returns a reference to a printed error, for a message that is not another occurrence.
 pub fn refer(error: &str) -> String {
     let printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
     match printed.get(&error_key(error)) {

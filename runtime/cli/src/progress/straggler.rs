@@ -1,33 +1,35 @@
-//! The trial that keeps a run from its end.
+//! Describes the trial that has been running longest.
 
-use super::board::clock;
+use super::board::format_clock;
 
-/// Seconds after which a trial is worth a line.
-const SLOW: f64 = 60.0;
+/// A trial is shown after this many seconds.
+const MIN_SECONDS: f64 = 60.0;
 
 /// A trial that has begun and has no verdict.
 #[derive(Debug)]
 pub struct OpenTrial {
     pub name: String,
-    /// When its try began, in seconds since the epoch. Time between interruptions does not count.
+    /// When its try began, in seconds since the epoch, excluding time while it was interrupted.
     pub since: f64,
-    /// Seconds in which its limits end it, with set-up and grading. Absent: its agent has no limit on wall time.
+    /// Seconds after which its limits end it, including set-up and grading. `None` if its agent has
+    /// no wall-time limit.
     pub limit: Option<f64>,
 }
 
-/// The trial that has run longest, and when its limits end it at the latest. `None`: all began a moment ago.
+/// Describes the longest-running trial and when its limits end it. `None` if it began less than a
+/// minute ago.
 pub fn straggler(open: impl Iterator<Item = OpenTrial>, now: f64) -> Option<String> {
     let oldest = open.min_by(|one, other| one.since.total_cmp(&other.since))?;
     let ran = now - oldest.since;
-    if ran < SLOW {
+    if ran < MIN_SECONDS {
         return None;
     }
     let end = match oldest.limit.map(|limit| limit - ran) {
         None => "no wall time limit".to_owned(),
-        Some(left) if left >= 0.0 => format!("ends in at most {}", clock(left)),
-        Some(left) => format!("{} past its time limit", clock(-left)),
+        Some(left) if left >= 0.0 => format!("ends in at most {}", format_clock(left)),
+        Some(left) => format!("{} past its time limit", format_clock(-left)),
     };
-    Some(format!("longest: {} for {}, {end}", oldest.name, clock(ran)))
+    Some(format!("longest: {} for {}, {end}", oldest.name, format_clock(ran)))
 }
 
 #[cfg(test)]

@@ -11,36 +11,36 @@ use proctor_run::Progress;
 use proctor_types::TrialId;
 use tokio::{sync::mpsc::UnboundedReceiver, time::interval};
 
-use super::{board::Board, lines::told, objects::object, screen::Screen};
+use super::{board::Board, lines::format_event, objects::object, screen::Screen};
 
 /// Interval between two redraws.
-const FRAME: Duration = Duration::from_millis(250);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between two progress lines in a log.
-const PACE: Duration = Duration::from_secs(30);
+const LINE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How progress is told.
+/// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum How {
-    /// A screen on a terminal, lines elsewhere.
+pub enum ProgressFormat {
+    /// A live screen on a terminal, lines otherwise.
     Auto,
-    /// A line for each thing that happened, and every 30 s one that says how far the run is.
+    /// A line for each event, and a summary every 30 s.
     Lines,
-    /// A JSON object a line, for programs.
+    /// One JSON object per line, for programs.
     Json,
-    /// Nothing.
+    /// No progress output.
     None,
 }
 
-static CHOSEN: OnceLock<How> = OnceLock::new();
+static CHOSEN: OnceLock<ProgressFormat> = OnceLock::new();
 
 /// Sets the progress format from the command line, once for the process.
-pub fn choose(how: How) {
+pub fn choose(how: ProgressFormat) {
     let _ = CHOSEN.set(how);
 }
 
 /// The chosen format, or the default.
-pub fn chosen() -> How {
-    CHOSEN.get().copied().unwrap_or(How::Auto)
+pub fn chosen() -> ProgressFormat {
+    CHOSEN.get().copied().unwrap_or(ProgressFormat::Auto)
 }
 
 /// Whether standard error can be drawn on.
@@ -49,13 +49,13 @@ pub fn is_screen() -> bool {
     std::io::stderr().is_terminal() && !dumb
 }
 
-/// Shows progress until the run drops its sender. `board`: the plan, and what was already done.
+/// Shows progress until the run drops its sender. `board` has the plan and what was already done.
 pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     let how = chosen();
     let begun = Instant::now();
-    let mut screen = (how == How::Auto && is_screen()).then(Screen::new);
-    let mut frames = interval(if screen.is_some() { FRAME } else { PACE });
-    // The first tick is immediate.
+    let mut screen = (how == ProgressFormat::Auto && is_screen()).then(Screen::new);
+    let mut frames = interval(if screen.is_some() { REDRAW_INTERVAL } else { LINE_INTERVAL });
+    // The first tick completes immediately.
     frames.tick().await;
     loop {
         let event = tokio::select! {
@@ -63,8 +63,8 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
             _ = frames.tick() => {
                 match (&mut screen, how) {
                     (Some(screen), _) => screen.draw(&board.lines()),
-                    (None, How::Auto | How::Lines) => tell!("[{:7.2} s] {}", begun.elapsed().as_secs_f64(), board.summary()),
-                    (None, How::Json | How::None) => {}
+                    (None, ProgressFormat::Auto | ProgressFormat::Lines) => tell!("[{:7.2} s] {}", begun.elapsed().as_secs_f64(), board.summary()),
+                    (None, ProgressFormat::Json | ProgressFormat::None) => {}
                 }
                 continue;
             }
@@ -73,20 +73,24 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
         board.take(&event);
         let seconds = begun.elapsed().as_secs_f64();
         match (&screen, how) {
-            (_, How::None) => {}
-            (_, How::Json) => {
+            (_, ProgressFormat::None) => {}
+            (_, ProgressFormat::Json) => {
                 if let Some(object) = object(&event, seconds) {
-                    // For programs: escaping would break the JSON.
+                    // Print it unescaped, because escaping would break the JSON.
                     eprintln!("{object}");
                 }
             }
             (Some(screen), _) if is_news(&event) => {
-                screen.say(&wrapped(&format!("[{seconds:7.2} s] {}", told(&event, &board))));
+                screen
+                    .say(&wrapped(&format!("[{seconds:7.2} s] {}", format_event(&event, &board))));
             }
             (Some(_), _) => {}
             (None, _) if matches!(event, Progress::Stepped { .. } | Progress::Does { .. }) => {}
             (None, _) => {
-                tell!("{}", wrapped(&format!("[{seconds:7.2} s] {}", told(&event, &board))));
+                tell!(
+                    "{}",
+                    wrapped(&format!("[{seconds:7.2} s] {}", format_event(&event, &board)))
+                );
             }
         }
     }
@@ -95,7 +99,7 @@ pub async fn watch(mut events: UnboundedReceiver<Progress>, mut board: Board) {
     }
 }
 
-/// What stays above the screen: endings and problems. The rest is on the screen.
+/// Whether an event stays above the screen: endings and problems. The screen shows the rest.
 fn is_news(event: &Progress) -> bool {
     match event {
         Progress::Stepped { .. }
@@ -110,7 +114,7 @@ fn is_news(event: &Progress) -> bool {
     }
 }
 
-/// A trial as people know it: the task, the arm's name, and which attempt where there were more.
+/// Formats a trial's name for people: the task, the arm's name, and the attempt unless it is the first.
 pub fn name(trial: &TrialId, arm: &str) -> String {
     match trial.attempt {
         1 => format!("{} {arm}", trial.task),

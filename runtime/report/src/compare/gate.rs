@@ -1,5 +1,5 @@
-//! `compare --gate 'ARM >= ARM - POINTS'`: whether an arm is at most that many points of `resolved`
-//! behind another.
+//! `compare --gate 'ARM >= ARM - POINTS'`: checks that an arm's `resolved` is at most that many
+//! points below another's.
 
 use proctor_types::plural;
 use serde::{Deserialize, Serialize};
@@ -8,23 +8,23 @@ use super::pairs::{Comparison, Pair};
 use crate::TrialResult;
 
 /// Upper bound on the rounding error of an interval end times 100.
-const NOISE: f64 = 1e-9;
+const ROUNDING_ERROR: f64 = 1e-9;
 const QUOTES: [char; 2] = ['"', '\''];
 
-/// A condition on two arms, by the names that the comparison shows.
+/// A condition on two arms, which have the names shown in the comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// As written.
+    /// The gate as the user wrote it.
     pub text: String,
-    /// The arm that has to keep up.
+    /// The arm under test.
     pub arm: String,
-    /// The arm that it is compared with.
+    /// The arm it is compared with.
     pub reference: String,
-    /// How many points of `resolved` it may be behind.
+    /// How many points of `resolved` the arm may be behind.
     pub points: f64,
 }
 
-/// Why a text is not a gate, and what to write instead.
+/// Why a text is not a valid gate, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
     pub what: String,
@@ -37,9 +37,9 @@ pub struct GateError {
 pub enum GateResult {
     /// The lower end of the interval of the difference is at least `-points`.
     Passed,
-    /// The upper end is below it.
+    /// The upper end is below `-points`.
     Failed,
-    /// Neither of these: more tasks or attempts could decide.
+    /// Neither. More tasks or attempts might decide the gate.
     Undecided,
     /// A trial of one of the arms has no verdict.
     Incomplete,
@@ -48,46 +48,46 @@ pub enum GateResult {
 /// A gate in `compare --format json`, unrounded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateReport {
-    /// As written.
+    /// The gate as the user wrote it.
     pub gate: String,
     pub arm: String,
     pub reference: String,
     pub points: f64,
     pub result: GateResult,
-    /// Shared by both arms.
+    /// Tasks that both arms have.
     pub tasks: u64,
-    /// `resolved` of the arm minus that of the reference, as a share. Null if no task is shared.
+    /// `resolved` of the arm minus that of the reference, as a share. Null if the arms share no task.
     pub difference: Option<f64>,
-    /// 95 %, not adjusted for other comparisons.
+    /// 95 % interval, not adjusted for other comparisons.
     pub interval: Option<[f64; 2]>,
     pub sentence: String,
 }
 
 impl Gate {
-    /// Parses `ARM >= ARM - POINTS`. A name may be quoted with `'` or `"`; without `- POINTS` the
+    /// Parses `ARM >= ARM - POINTS`. A name may be quoted with `'` or `"`. Without `- POINTS`, the
     /// arm may not be behind at all.
     ///
     /// # Errors
-    /// The text has another form, or names an arm that is not among `names`.
+    /// The text does not have this form, or names an arm that is not in `names`.
     pub fn parse(text: &str, names: &[&str]) -> Result<Self, GateError> {
-        let (arm, right) = left(text, names).ok_or_else(|| form(text))?;
-        let (reference, points) = right_side(right, names).ok_or_else(|| form(text))?;
+        let (arm, right) = left_side(text, names).ok_or_else(|| form_error(text))?;
+        let (reference, points) = right_side(right, names).ok_or_else(|| form_error(text))?;
         for name in [&arm, &reference] {
             if !names.contains(&name.as_str()) {
-                return Err(unknown(text, name, names));
+                return Err(unknown_arm_error(text, name, names));
             }
         }
         if arm == reference {
             let what = format!("--gate {text}: both sides are the arm `{arm}`");
-            return Err(GateError { what, hint: "give two different arms".to_owned() });
+            return Err(GateError { what, hint: "name two different arms".to_owned() });
         }
         Ok(Self { text: text.trim().to_owned(), arm, reference, points })
     }
 
-    /// Decides the gate by a comparison of these trials.
+    /// Decides the gate from a comparison of these trials.
     pub fn decide(&self, comparison: &Comparison, trials: &[TrialResult]) -> GateReport {
         let mut pairs = comparison.pairs.iter().chain(&comparison.controls);
-        let found = pairs.find_map(|pair| self.oriented(pair));
+        let found = pairs.find_map(|pair| self.from_arm_view(pair));
         let (tasks, difference, interval) = found.unwrap_or((0, None, None));
         let missing = [&self.arm, &self.reference].map(|name| {
             let own: Vec<&TrialResult> =
@@ -101,8 +101,10 @@ impl Gate {
             .collect();
         let result = match interval {
             _ if !missing.is_empty() => GateResult::Incomplete,
-            Some([lower, _]) if lower * 100.0 >= -self.points - NOISE => GateResult::Passed,
-            Some([_, upper]) if upper * 100.0 < -self.points - NOISE => GateResult::Failed,
+            Some([lower, _]) if lower * 100.0 >= -self.points - ROUNDING_ERROR => {
+                GateResult::Passed
+            }
+            Some([_, upper]) if upper * 100.0 < -self.points - ROUNDING_ERROR => GateResult::Failed,
             _ => GateResult::Undecided,
         };
         let points = |share: f64| format!("{:.1}", (share * 1000.0).round() / 10.0 + 0.0);
@@ -137,8 +139,8 @@ impl Gate {
         }
     }
 
-    /// The result of a pair of these two arms, from the arm's point of view.
-    fn oriented(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
+    /// Returns the result of the pair of these two arms, from the arm's point of view.
+    fn from_arm_view(&self, pair: &Pair) -> Option<(u64, Option<f64>, Option<[f64; 2]>)> {
         if pair.metric != "resolved" {
             return None;
         }
@@ -146,7 +148,7 @@ impl Gate {
             return Some((pair.tasks, pair.difference, pair.interval));
         }
         if pair.b == self.arm && pair.a == self.reference {
-            // Plus zero: no report should show -0.0.
+            // Subtract from zero so that reports never show -0.0.
             let turned = |value: f64| 0.0 - value;
             let interval = pair.interval.map(|[lower, upper]| [turned(upper), turned(lower)]);
             return Some((pair.tasks, pair.difference.map(turned), interval));
@@ -155,7 +157,7 @@ impl Gate {
     }
 }
 
-fn form(text: &str) -> GateError {
+fn form_error(text: &str) -> GateError {
     GateError {
         what: format!("--gate {text}: expected ARM >= ARM - POINTS"),
         hint: "example: --gate 'new >= old - 2'; quote names that contain spaces or operators: --gate '\"my arm\" >= \"gpt-5\" - 2'"
@@ -163,8 +165,8 @@ fn form(text: &str) -> GateError {
     }
 }
 
-fn unknown(text: &str, name: &str, names: &[&str]) -> GateError {
-    // Arms of several runs that share a name are shown with their ids.
+fn unknown_arm_error(text: &str, name: &str, names: &[&str]) -> GateError {
+    // Arms of several runs with the same name are shown with their ids.
     let same: Vec<&str> = names
         .iter()
         .copied()
@@ -178,21 +180,21 @@ fn unknown(text: &str, name: &str, names: &[&str]) -> GateError {
     GateError { what, hint: format!("arms: {}", known.join(", ")) }
 }
 
-/// A quoted name, and what follows it.
+/// Returns a quoted name and the text after it.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = QUOTES.into_iter().find(|quote| text.starts_with(*quote))?;
     text.strip_prefix(quote)?.split_once(quote)
 }
 
-/// The first name, and what follows the sign.
-fn left<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
+/// Returns the first name and the text after the operator.
+fn left_side<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
     let text = text.trim();
     if text.starts_with(QUOTES) {
         let (name, rest) = quoted(text)?;
         let rest = rest.trim_start().strip_prefix(">=")?;
         return Some((name.to_owned(), rest));
     }
-    // A name may contain the sign: the first split that yields a known name counts.
+    // A name may contain the operator, so use the first split that yields a known name.
     let splits =
         text.match_indices(">=").map(|(at, sign)| (text[..at].trim(), &text[at + sign.len()..]));
     let (name, rest) = splits
@@ -202,7 +204,7 @@ fn left<'a>(text: &'a str, names: &[&str]) -> Option<(String, &'a str)> {
     Some((name.to_owned(), rest))
 }
 
-/// The second name, and the points.
+/// Returns the second name and the points.
 fn right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
     let text = text.trim();
     if text.starts_with(QUOTES) {
@@ -214,7 +216,7 @@ fn right_side(text: &str, names: &[&str]) -> Option<(String, f64)> {
     if names.contains(&text) {
         return Some((text.to_owned(), 0.0));
     }
-    // `gpt-5 - 2`: the last sign before a number, unless another split names an arm.
+    // `gpt-5 - 2`: split at the last minus before a number, unless another split yields a known name.
     let splits = text.rmatch_indices('-').filter_map(|(at, _)| {
         Some((text[..at].trim(), number(&text[at + 1..])?)).filter(|(name, _)| !name.is_empty())
     });

@@ -1,4 +1,4 @@
-//! The answer of a comparison in one line.
+//! Summarizes a comparison in one line per pair of arms.
 
 use proctor_statistics::ALPHA;
 use proctor_types::plural;
@@ -12,12 +12,12 @@ use crate::{
     text::{dollars, percent},
 };
 
-/// What one pair of arms shows. The arm that resolves more comes first.
+/// The result for one pair of arms. The arm that resolves more comes first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
+    /// Such as `b resolves 4.2 points more than a (95 % 0.5 to 7.9) at 1.3 times the cost.`
     pub text: String,
-    /// Rates, p-value, the interval of the cost ratio, and what is left out.
+    /// Rates, p-value, the interval of the cost ratio, and the number of excluded tasks.
     pub detail: String,
     /// Whether the arms differ in `resolved`.
     pub distinguishable: bool,
@@ -25,8 +25,8 @@ pub struct Headline {
     pub difference: f64,
 }
 
-/// One headline for each pair of arms that are no controls: first the pairs that differ, the
-/// largest difference first, then the others in the order of the plan.
+/// Returns one headline for each pair of arms that are not controls. Pairs that differ come first,
+/// by decreasing difference; the others follow in plan order.
 pub fn headlines(comparison: &Comparison) -> Vec<Headline> {
     headlines_with(comparison, str::to_owned)
 }
@@ -36,23 +36,23 @@ pub fn headlines_with(comparison: &Comparison, written: impl Fn(&str) -> String)
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let pairs = comparison.pairs.chunk_by(same_arms);
     let mut all: Vec<Headline> = pairs.filter_map(|metrics| headline(metrics, &written)).collect();
-    // A stable sort: the others keep their order.
+    // The sort is stable, so the others keep their order.
     let size = |one: &Headline| if one.distinguishable { one.difference } else { -1.0 };
     all.sort_by(|one, other| size(other).total_cmp(&size(one)));
     all
 }
 
-/// Whether the second arm of a pair resolves more. Charts show such a pair the other way round.
+/// Whether the second arm of a pair resolves more. Charts show such a pair in reverse order.
 pub fn is_turned(resolved: &Pair) -> bool {
     resolved.difference.is_some_and(|difference| difference < 0.0)
 }
 
-/// All metrics of one pair of arms.
+/// Builds the headline from all metrics of one pair of arms.
 fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headline> {
     let of = |name: &str| metrics.iter().find(|pair| pair.metric == name);
     let pair = of("resolved")?;
     let names = [written(&pair.a), written(&pair.b)];
-    let [first, second] = turned(pair, names);
+    let [first, second] = better_first(pair, names);
     let tasks = plural(pair.tasks, "shared task");
     let left_out = excluded(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
@@ -75,8 +75,8 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
         if is_turned(pair) { ratio.inverted() } else { Some(ratio) }
     };
     let (price, spread) = match (ratio("cost"), ratio("tokens")) {
-        (Some(cost), _) => (at_cost(cost), spread(cost, "the cost")),
-        (None, Some(tokens)) => (with_tokens(tokens), spread(tokens, "the tokens")),
+        (Some(cost), _) => (cost_phrase(cost), ratio_interval(cost, "the cost")),
+        (None, Some(tokens)) => (token_phrase(tokens), ratio_interval(tokens, "the tokens")),
         (None, None) => (String::new(), String::new()),
     };
     let size = number(pair, difference.abs());
@@ -90,7 +90,7 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
         ),
     };
     let rates = pair.a_mean.zip(pair.b_mean).map_or_else(String::new, |(a, b)| {
-        let [first, second] = turned(pair, [a, b]);
+        let [first, second] = better_first(pair, [a, b]);
         format!("{} vs {} of ", percent(first), percent(second))
     });
     let adjusted = match pair.adjusted_for {
@@ -107,27 +107,27 @@ fn headline(metrics: &[Pair], written: &impl Fn(&str) -> String) -> Option<Headl
     Some(Headline { text, detail, distinguishable, difference: difference.abs() })
 }
 
-/// The arm that resolves more first.
-fn turned<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
+/// Puts the arm that resolves more first.
+fn better_first<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
     if is_turned(pair) { [b, a] } else { [a, b] }
 }
 
-fn at_cost(ratio: Ratio) -> String {
+fn cost_phrase(ratio: Ratio) -> String {
     match times(ratio.value).as_str() {
         "1.0" => " at the same cost".to_owned(),
         times => format!(" at {times} times the cost"),
     }
 }
 
-fn with_tokens(ratio: Ratio) -> String {
+fn token_phrase(ratio: Ratio) -> String {
     match times(ratio.value).as_str() {
         "1.0" => " with as many tokens".to_owned(),
         times => format!(" with {times} times the tokens"),
     }
 }
 
-/// The interval of a ratio. Empty if there is none.
-fn spread(ratio: Ratio, what: &str) -> String {
+/// Formats the interval of a ratio. Empty if there is none.
+fn ratio_interval(ratio: Ratio, what: &str) -> String {
     match (ratio.lower, ratio.upper) {
         (None, _) => String::new(),
         (Some(lower), None) => format!("; at least {} times {what}", times(lower)),
@@ -137,7 +137,7 @@ fn spread(ratio: Ratio, what: &str) -> String {
     }
 }
 
-/// `1.3`, `0.85`, `12`: two digits.
+/// Formats a ratio with two significant digits: `1.3`, `0.85`, `12`.
 fn times(ratio: f64) -> String {
     if ratio >= 9.95 {
         return format!("{ratio:.0}");
@@ -149,8 +149,8 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.digits$}")
 }
 
-/// The answer of a report with one arm under study: its score and what a resolved trial costs.
-/// `None` with several arms.
+/// Returns the answer of a report with one arm under study: its score and the cost per resolved
+/// trial. `None` with several arms.
 pub fn only_arm(report: &Report) -> Option<String> {
     let study = report.study();
     let [arm] = study.as_slice() else { return None };
@@ -169,7 +169,7 @@ mod tests {
     use super::times;
 
     #[test]
-    fn ratios_have_two_digits() {
+    fn times_has_two_significant_digits() {
         for (ratio, shown) in [
             (1.342, "1.3"),
             (0.999, "1.0"),

@@ -35,8 +35,7 @@ impl Metric {
         }
     }
 
-    /// The value of one trial; `None` if it is not known: no verdict, no outcome, no count, no
-    /// price.
+    /// Returns the value for one trial. `None` if it is unknown: no verdict, outcome, count or price.
     pub(super) fn of(self, trial: &TrialResult) -> Option<f64> {
         let spent = || trial.outcome.as_ref().map(|outcome| outcome.spent);
         let verdict = trial.verdict.as_ref()?;
@@ -54,8 +53,8 @@ fn tokens(spent: &Spent) -> u64 {
     spent.input_tokens + spent.output_tokens
 }
 
-/// Every response has tokens: if steps have none, they were not counted, as in a file from
-/// elsewhere.
+/// Whether the tokens were counted. Every response has tokens, so steps without tokens come from a
+/// source that did not count them, such as an imported file.
 fn is_counted(spent: &Spent) -> bool {
     spent.steps == 0 || tokens(spent) > 0
 }

@@ -1,4 +1,4 @@
-//! Every pair of arms, in every metric.
+//! Compares every pair of arms in every metric.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,72 +24,73 @@ pub const COMPARISON_SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub schema_version: u32,
-    /// Pairs of arms that are not controls, in the order of the plan, one entry per metric.
+    /// Pairs of arms that are not controls, in plan order, with one entry per metric.
     pub pairs: Vec<Pair>,
-    /// Pairs with a control: `gold`, `noop` and arms with `control = true`. They are not part of
-    /// any adjustment of p-values.
+    /// Pairs with a control: `gold`, `noop` and arms with `control = true`. They are excluded from
+    /// all adjustments of p-values.
     #[serde(default)]
     pub controls: Vec<Pair>,
     /// The results of `--gate`, in the order given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<GateReport>,
-    /// One per pair of arms, on request.
+    /// Differences between the arms of each pair, on request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<PairWhy>,
 }
 
-/// Two arms in one metric; every difference is a - b.
+/// Two arms compared in one metric. Every difference is a - b.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Names.
+    /// The arm's name.
     pub a: String,
     pub a_arm: ArmId,
     pub b: String,
     pub b_arm: ArmId,
     /// `resolved`, `passed_rate`, `tokens` (in and out), `cost` (US dollars) or `steps`.
     pub metric: String,
-    /// Tasks compared.
+    /// Number of compared tasks.
     pub tasks: u64,
-    /// Tasks left out.
+    /// Number of excluded tasks.
     pub excluded: u64,
     pub excluded_by: ExcludedTasks,
-    /// Tasks that only one of them resolves; null with several attempts and in other metrics.
+    /// Tasks that only one arm resolves. Null with several attempts and in other metrics.
     pub a_only: Option<u64>,
     pub b_only: Option<u64>,
-    /// Of rates, or of means over tasks. Null, like the next three fields, if no task is shared.
+    /// Difference of rates, or of means over tasks. Null, like the next three fields, if the arms
+    /// share no task.
     pub difference: Option<f64>,
-    /// 95 %; also null if there are too few tasks to say anything about an amount.
+    /// 95 % interval. Also null if there are too few tasks to estimate an amount.
     pub interval: Option<[f64; 2]>,
     pub p_value: Option<f64>,
-    /// Holm's adjustment over the pairs of this metric. Null with a control.
+    /// The p-value with Holm's adjustment over the pairs of this metric. Null with a control.
     pub p_adjusted: Option<f64>,
-    /// The number of pairs that `p_adjusted` and `interval_adjusted` account for; 0 with a control.
+    /// The number of pairs that `p_adjusted` and `interval_adjusted` are adjusted for. 0 with a control.
     #[serde(default)]
     pub adjusted_for: u64,
-    /// Like `interval`, at the level that the adjustment leaves: 0 is outside if and only if
+    /// Like `interval`, at the level given by the adjustment: it excludes 0 if and only if
     /// `p_adjusted` is below 5 %.
     #[serde(default)]
     pub interval_adjusted: Option<[f64; 2]>,
-    /// Whether the adjusted p-value (with a control the plain one) is below 5 %. Null if there is
-    /// none.
+    /// Whether the adjusted p-value is below 5 %; with a control, the plain p-value. Null if there
+    /// is no p-value.
     #[serde(default)]
     pub distinguishable: Option<bool>,
     /// `mcnemar_exact` or `paired_bootstrap_by_task`.
     pub test: String,
-    /// Tasks needed to see a difference like this one with the same test at a power of 80 % and a
-    /// level of 5 % adjusted for the number of pairs. Null if there is no difference.
+    /// Number of tasks needed to detect a difference of this size with the same test, at a power of
+    /// 80 % and a level of 5 % adjusted for the number of pairs. Null if there is no difference.
     pub tasks_needed: Option<u64>,
-    /// The smallest difference that these tasks would show in the same way.
+    /// The smallest difference that this number of tasks would detect, under the same conditions.
     pub smallest_visible: Option<f64>,
-    /// The two values whose difference it is. Null if no task is shared.
+    /// The value of each arm; `difference` is a_mean - b_mean. Null if the arms share no task.
     #[serde(default)]
     pub a_mean: Option<f64>,
     #[serde(default)]
     pub b_mean: Option<f64>,
-    /// a / b of tokens, cost and steps. Null if b has none.
+    /// The ratio a / b, for tokens, cost and steps. Null if b's value is zero.
     #[serde(default)]
     pub ratio: Option<Ratio>,
-    /// With whole repositories resampled; absent with fewer than two.
+    /// The comparison with whole repositories resampled. Absent with fewer than two repositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_repository: Option<ByRepository>,
     pub sentence: String,
@@ -100,21 +101,21 @@ pub struct ByRepository {
     pub repositories: u64,
     pub interval: Option<[f64; 2]>,
     pub p_value: f64,
-    /// Holm's adjustment, as by task.
+    /// The p-value with Holm's adjustment, as for tasks.
     #[serde(default)]
     pub p_adjusted: Option<f64>,
-    /// The difference is distinguishable by repository but not by task, or the other way round.
+    /// Whether the difference is distinguishable by repository but not by task, or the reverse.
     #[serde(default)]
     pub changes_conclusion: bool,
 }
 
-/// Compares all arms of the trials, in the order in which they occur. `arms` describes the arms for
-/// `--why`; `None` leaves that out.
+/// Compares all arms of the trials, in order of first appearance. `arms` describes the arms for
+/// `--why`; with `None`, that part is omitted.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
     compare_with(trials, arms, Texts::Digests)
 }
 
-/// Like [`compare`], with the texts of factors as digests or in full.
+/// Like [`compare`], with the texts of factors shown as digests or in full.
 pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) -> Comparison {
     let mut ids: Vec<(&ArmId, &str)> = Vec::new();
     let mut controls: BTreeSet<&ArmId> = BTreeSet::new();
@@ -134,7 +135,7 @@ pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) 
             let is_control = controls.contains(a.0) || controls.contains(b.0);
             let pairs = if is_control { &mut with_control } else { &mut asked };
             for metric in Metric::ALL {
-                pairs.extend(Compared::of(metric, *a, *b, &shared, excluded));
+                pairs.extend(PendingPair::of(metric, *a, *b, &shared, excluded));
             }
             if let Some(arms) = arms {
                 reasons.push(why(*a, *b, arms, [&tasks[first], &tasks[second]], texts));
@@ -142,19 +143,19 @@ pub fn compare_with(trials: &[TrialResult], arms: Option<&[Arm]>, texts: Texts) 
         }
     }
     adjust(&mut asked);
-    let mut powers = Powers::default();
-    let mut done = |compared: Vec<Compared>| -> Vec<Pair> {
-        compared.into_iter().map(|one| one.done(&mut powers)).collect()
+    let mut powers = PowerCache::default();
+    let mut done = |compared: Vec<PendingPair>| -> Vec<Pair> {
+        compared.into_iter().map(|one| one.finish(&mut powers)).collect()
     };
     let (pairs, controls) = (done(asked), done(with_control));
     let schema_version = COMPARISON_SCHEMA;
     Comparison { schema_version, pairs, controls, gates: Vec::new(), why: reasons }
 }
 
-/// Holm's adjustment within each metric, by task and by repository.
-fn adjust(pairs: &mut [Compared]) {
+/// Applies Holm's adjustment within each metric, by task and by repository.
+fn adjust(pairs: &mut [PendingPair]) {
     for metric in Metric::ALL {
-        let mut of: Vec<&mut Compared> = pairs
+        let mut of: Vec<&mut PendingPair> = pairs
             .iter_mut()
             .filter(|one| one.metric == metric && one.pair.p_value.is_some())
             .collect();
@@ -173,11 +174,11 @@ fn adjust(pairs: &mut [Compared]) {
     }
 }
 
-/// Power of McNemar's test, cached by tasks and discordant tasks because many pairs need the same.
+/// Power of McNemar's test, cached by task counts because many pairs need the same value.
 #[derive(Default)]
-struct Powers(BTreeMap<[u64; 4], (Option<u64>, Option<f64>)>);
+struct PowerCache(BTreeMap<[u64; 4], (Option<u64>, Option<f64>)>);
 
-impl Powers {
+impl PowerCache {
     fn of(
         &mut self,
         a_only: u64,
@@ -198,18 +199,18 @@ impl Powers {
     }
 }
 
-/// A pair, and what is needed to complete it once all pairs exist.
-struct Compared {
+/// A pair, and the data needed to complete it once all pairs exist.
+struct PendingPair {
     metric: Metric,
     pair: Pair,
-    /// One per task.
+    /// One difference per task.
     differences: Vec<f64>,
-    /// The bootstrap's result; absent if McNemar's test was used, or no task is shared.
+    /// The bootstrap's result. `None` if McNemar's test was used, or if the arms share no task.
     found: Option<Paired>,
 }
 
-impl Compared {
-    /// `None` if the metric of a shared task is not known.
+impl PendingPair {
+    /// Compares two arms. Returns `None` if the metric is unknown for a shared task.
     fn of(
         metric: Metric,
         a: (&ArmId, &str),
@@ -267,7 +268,11 @@ impl Compared {
         if exact {
             mcnemar(&mut pair, &differences);
         } else {
-            found = statistics::paired_bootstrap(&singles(&differences), metric.scale(), LEVEL);
+            found = statistics::paired_bootstrap(
+                &one_cluster_per_task(&differences),
+                metric.scale(),
+                LEVEL,
+            );
         }
         if let Some(found) = &found {
             pair.difference = Some(found.difference);
@@ -277,8 +282,8 @@ impl Compared {
         Some(Self { metric, pair, differences, found })
     }
 
-    /// Completes what depends on the number of pairs; the p-value has been adjusted before.
-    fn done(self, powers: &mut Powers) -> Pair {
+    /// Computes the fields that depend on the number of pairs. The p-value must already be adjusted.
+    fn finish(self, powers: &mut PowerCache) -> Pair {
         let Self { metric, mut pair, differences, found } = self;
         let Some(p_value) = pair.p_value else {
             pair.sentence = sentence(&pair);
@@ -303,10 +308,15 @@ impl Compared {
         let decides = pair.p_adjusted.unwrap_or(p_value);
         pair.interval_adjusted = match (&found, pair.a_only, pair.b_only) {
             _ if pair.adjusted_for <= 1 => pair.interval,
-            // The level at which the plain p-value decides like the adjusted one does at 5 %.
+            // At this level, the plain p-value leads to the same decision as the adjusted one at 5 %.
             (Some(found), ..) => {
                 let alpha = ALPHA * p_value / decides;
-                statistics::adjusted_interval(&singles(&differences), metric.scale(), found, alpha)
+                statistics::adjusted_interval(
+                    &one_cluster_per_task(&differences),
+                    metric.scale(),
+                    found,
+                    alpha,
+                )
             }
             (None, Some(a_only), Some(b_only)) => {
                 let alpha = ALPHA * p_value / decides;
@@ -325,8 +335,8 @@ impl Compared {
     }
 }
 
-/// Each task is a cluster.
-fn singles(differences: &[f64]) -> Vec<Vec<f64>> {
+/// Makes each task its own cluster.
+fn one_cluster_per_task(differences: &[f64]) -> Vec<Vec<f64>> {
     differences.iter().map(|one| vec![*one]).collect()
 }
 
@@ -362,12 +372,12 @@ fn by_repository(
     })
 }
 
-/// The sentences, pair by pair, then pairs with a control, then the gates.
+/// Formats the comparison as text: the pairs, the pairs with a control, then the gates.
 pub fn comparison_text(comparison: &Comparison) -> String {
     comparison_text_with(comparison, Texts::Digests)
 }
 
-/// Like [`comparison_text`], with the texts of factors as digests or in full.
+/// Like [`comparison_text`], with the texts of factors shown as digests or in full.
 pub fn comparison_text_with(comparison: &Comparison, texts: Texts) -> String {
     let mut out = String::new();
     let mut last: Option<(&ArmId, &ArmId)> = None;

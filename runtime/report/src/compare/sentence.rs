@@ -6,17 +6,16 @@ use proctor_types::{noun_of, plural};
 use super::pairs::Pair;
 
 impl Pair {
-    /// The sentence with the arms' names escaped by `written`, for formats in which a name must not
-    /// be markup.
+    /// Returns the sentence with the arms' names escaped by `written`, for formats in which a name
+    /// must not be parsed as markup.
     pub fn sentence_with(&self, written: impl Fn(&str) -> String) -> String {
         sentence(&Self { a: written(&self.a), b: written(&self.b), ..self.clone() })
     }
 }
 
-/// `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to 8.9, p = 0.14: not
-/// distinguishable; 610 tasks would be needed.`
-/// With several pairs, the interval and p are the adjusted ones, so that the conclusion never
-/// contradicts the numbers.
+/// Describes a pair: `a resolves 4.2 points more than b on 200 shared tasks, 95 % interval -0.5 to
+/// 8.9, p = 0.14: not distinguishable; 610 tasks would be needed.` With several pairs, the interval
+/// and p are the adjusted ones, so that the conclusion never contradicts the numbers.
 pub(super) fn sentence(pair: &Pair) -> String {
     let excluded = excluded(pair);
     let (Some(difference), Some(p)) = (pair.difference, pair.p_adjusted.or(pair.p_value)) else {
@@ -48,8 +47,8 @@ pub(super) fn sentence(pair: &Pair) -> String {
     )
 }
 
-/// Tasks of one repository resemble each other. If that changes the conclusion, the sentence says
-/// so.
+/// Describes the result by repository. Tasks of one repository resemble each other. If
+/// that changes the conclusion, the sentence says so.
 pub(super) fn repository(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
         return String::new();
@@ -64,8 +63,7 @@ pub(super) fn repository(pair: &Pair, distinguishable: bool) -> String {
     }
 }
 
-/// One end of an interval. A value other than 0 is not rounded to 0 if that would contradict the
-/// sentence.
+/// Formats one end of an interval. A nonzero value is not rounded to 0 if that would contradict the sentence.
 pub(super) fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
     let text = number(pair, end);
     let is_zero = text.parse::<f64>().is_ok_and(|shown| shown == 0.0);
@@ -74,7 +72,7 @@ pub(super) fn end_of(pair: &Pair, end: f64, distinguishable: bool) -> String {
     }
     let scale =
         if matches!(pair.metric.as_str(), "resolved" | "passed_rate") { 100.0 } else { 1.0 };
-    // Enough digits that the value does not read as 0.
+    // Use enough digits that the value does not read as 0.
     let shown = (2..=12)
         .map(|digits| format!("{:.digits$}", end * scale))
         .find(|text| text.parse::<f64>().is_ok_and(|shown| shown != 0.0));
@@ -102,7 +100,8 @@ fn claim(pair: &Pair, difference: f64) -> String {
     }
 }
 
-/// What it would take to see a difference like this one, or the smallest that could have been seen.
+/// Returns how many tasks would be needed to detect a difference of this size, or the smallest
+/// difference that could have been detected.
 fn needed(pair: &Pair) -> String {
     if let Some(tasks) = pair.tasks_needed.filter(|tasks| *tasks > pair.tasks) {
         return format!("; {tasks} tasks would be needed");
@@ -139,9 +138,9 @@ pub(super) fn excluded(pair: &Pair) -> String {
     format!("; {} excluded: {}", plural(pair.excluded, "task"), parts.join(", "))
 }
 
-/// Shares in points, amounts as they are.
+/// Formats a value: shares in points, amounts unchanged.
 pub(super) fn number(pair: &Pair, value: f64) -> String {
-    // Plus zero: no sentence should show -0.0.
+    // Add zero so that sentences never show -0.0.
     match pair.metric.as_str() {
         "resolved" | "passed_rate" => format!("{:.1}", (value * 1000.0).round() / 10.0 + 0.0),
         "cost" => format!("{:.4}", (value * 1e4).round() / 1e4 + 0.0),
@@ -157,7 +156,7 @@ pub(super) fn probability(p: f64) -> String {
     if p >= 0.1 {
         return format!("{p:.2}");
     }
-    // A value just above or below the level must not read as the level or as the other side of it.
+    // A value close to the level must not be rounded to the level or to its other side.
     let texts = (4..=12).map(|digits| format!("{p:.digits$}"));
     let is_told = |text: &String| {
         text.parse::<f64>().is_ok_and(|shown| shown != ALPHA && (shown < ALPHA) == (p < ALPHA))

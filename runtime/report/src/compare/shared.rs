@@ -1,4 +1,4 @@
-//! The tasks on which two arms can be compared.
+//! Finds the tasks on which two arms can be compared.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::TrialResult;
 
-/// Tasks that are left out of a comparison, by reason.
+/// Number of tasks excluded from a comparison, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExcludedTasks {
-    /// Some trial of either arm has no verdict.
+    /// Tasks for which some trial of either arm has no verdict.
     pub without_verdict: u64,
-    /// Only one of the arms was given the task.
+    /// Tasks that only one of the arms has.
     pub not_shared: u64,
-    /// Both were given the task, in different revisions.
+    /// Tasks that both arms have, in different revisions.
     pub revised: u64,
 }
 
@@ -24,7 +24,7 @@ impl ExcludedTasks {
     }
 }
 
-/// One task under both arms, every trial with a verdict.
+/// The trials of one task under both arms. Every trial has a verdict.
 pub(super) struct SharedTask<'a> {
     pub(super) a: Vec<&'a TrialResult>,
     pub(super) b: Vec<&'a TrialResult>,
@@ -36,7 +36,7 @@ impl SharedTask<'_> {
     }
 }
 
-/// An arm's trials by task.
+/// Groups an arm's trials by task.
 pub(super) fn by_task<'a>(
     trials: &'a [TrialResult],
     arm: &ArmId,

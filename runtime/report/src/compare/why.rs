@@ -1,4 +1,4 @@
-//! What differs between two arms besides their results.
+//! Lists the differences between two arms besides their results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use crate::{TrialResult, arm::responders, limits::limit_of, notes::mixture, text::percent};
 
-/// A longer text is shown by its digest.
-const SHOWN: usize = 60;
-/// Number of tasks that a line names.
-const NAMED: usize = 5;
-/// The versions of an agent's packages, by name.
-const PACKAGES: &str = "prompts.bundle.versions.";
+/// Texts with more characters than this are shown as a digest.
+const MAX_TEXT_LENGTH: usize = 60;
+/// Number of tasks named in a line.
+const MAX_NAMED: usize = 5;
+/// Prefix of the factors with the versions of an agent's packages.
+const PACKAGE_PREFIX: &str = "prompts.bundle.versions.";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairWhy {
@@ -26,38 +26,38 @@ pub struct PairWhy {
     pub b_arm: ArmId,
     /// The factors that differ between the arms, with dotted keys.
     pub factors: Vec<FactorDifference>,
-    /// The share of each arm's trials that a limit ended, by kind.
+    /// The share of each arm's trials that ended at a limit, by kind of limit.
     pub a_limits: BTreeMap<String, f64>,
     pub b_limits: BTreeMap<String, f64>,
-    /// Trials that an infrastructure fault ended.
+    /// Trials of each arm that ended with an infrastructure fault.
     pub a_faults: u64,
     pub b_faults: u64,
-    /// Who gave the responses of each arm. Absent if no response names anyone.
+    /// The responders of each arm. Absent if no response names one.
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub a_responders: Responders,
     #[serde(default, skip_serializing_if = "Responders::is_empty")]
     pub b_responders: Responders,
-    /// What the gateway changed in the requests of each arm, with the number of requests. Absent if
+    /// The gateway's changes to the requests of each arm, with the number of requests. Absent if
     /// nothing was changed.
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub a_changes: RequestChanges,
     #[serde(default, skip_serializing_if = "RequestChanges::is_empty")]
     pub b_changes: RequestChanges,
-    /// Tasks that the arms were given in different revisions.
+    /// Tasks that the arms had in different revisions.
     pub task_revisions: Vec<String>,
     /// Tasks that were graded in different environments.
     pub environments: Vec<String>,
 }
 
-/// How the long texts of factors are shown.
+/// How to show long texts of factors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Texts {
-    /// By their digest.
+    /// As digests.
     Digests,
     Full,
 }
 
-/// Null if an arm has no such factor.
+/// A factor that differs. A value is null if the arm has no such factor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FactorDifference {
     pub factor: String,
@@ -86,7 +86,7 @@ pub(super) fn why(
     let keys: BTreeSet<&String> = of_a.keys().chain(of_b.keys()).collect();
     let value = |of: &BTreeMap<String, Value>, key: &String| {
         let value = of.get(key).cloned().unwrap_or_default();
-        if texts == Texts::Full { value } else { short(value) }
+        if texts == Texts::Full { value } else { shorten(value) }
     };
     let factors = keys
         .into_iter()
@@ -143,9 +143,9 @@ fn flatten(place: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
     }
 }
 
-fn short(value: Value) -> Value {
+fn shorten(value: Value) -> Value {
     match value {
-        Value::String(text) if text.chars().count() > SHOWN => {
+        Value::String(text) if text.chars().count() > MAX_TEXT_LENGTH => {
             let lines = plural(text.lines().count(), "line");
             Value::String(format!("text of {lines}, sha256 {}", digest(&text)))
         }
@@ -157,7 +157,7 @@ fn digest(text: &str) -> String {
     sha256_hex(text.as_bytes())[..12].to_owned()
 }
 
-/// A value in a line.
+/// Formats a value on one line.
 fn on_one_line(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
@@ -168,7 +168,7 @@ fn on_one_line(value: &Value) -> String {
                 Value::Array(items) => format!("list of {}", plural(items.len(), "value")),
                 _ => "value".to_owned(),
             };
-            match text.chars().count() > SHOWN {
+            match text.chars().count() > MAX_TEXT_LENGTH {
                 true => format!("{kind}, sha256 {}", digest(&text)),
                 false => text,
             }
@@ -176,7 +176,7 @@ fn on_one_line(value: &Value) -> String {
     }
 }
 
-/// A value on lines of its own, or `None` if it fits into a line.
+/// Formats a value on separate lines, or returns `None` if it fits on one line.
 fn in_full(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -185,11 +185,11 @@ fn in_full(value: &Value) -> Option<String> {
         }
         _ => return None,
     };
-    (text.contains('\n') || text.chars().count() > SHOWN).then_some(text)
+    (text.contains('\n') || text.chars().count() > MAX_TEXT_LENGTH).then_some(text)
 }
 
-/// One arm's value of a factor, with the lines of a long text below the arm's name.
-fn of_arm(arm: &str, value: &Value) -> String {
+/// Formats one arm's value of a factor. The lines of a long text follow the arm's name.
+fn arm_value(arm: &str, value: &Value) -> String {
     match in_full(value) {
         Some(text) => {
             let lines: Vec<String> = text.lines().map(|line| format!("      {line}")).collect();
@@ -228,7 +228,7 @@ fn changes_of(tasks: &ByTask<'_>) -> RequestChanges {
     all
 }
 
-/// One line for each factor; in full, a long text has lines of its own.
+/// Formats one line per factor. In full, a long text has its own lines.
 pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -238,14 +238,14 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
     line(format!("\ndifferences between {} and {}", why.a, why.b));
     let (mut only_a, mut only_b) = (0_usize, 0_usize);
     for factor in &why.factors {
-        match (factor.factor.starts_with(PACKAGES), &factor.a, &factor.b) {
+        match (factor.factor.starts_with(PACKAGE_PREFIX), &factor.a, &factor.b) {
             (true, _, Value::Null) => only_a += 1,
             (true, Value::Null, _) => only_b += 1,
             (_, a, b) => {
                 let is_long = in_full(a).is_some() || in_full(b).is_some();
                 let name = visible_line(&factor.factor);
                 if texts == Texts::Full && is_long {
-                    line(format!("  {name}:\n{}\n{}", of_arm(&why.a, a), of_arm(&why.b, b)));
+                    line(format!("  {name}:\n{}\n{}", arm_value(&why.a, a), arm_value(&why.b, b)));
                 } else {
                     line(format!("  {name}: {} vs {}", on_one_line(a), on_one_line(b)));
                 }
@@ -253,8 +253,8 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
         }
     }
     if only_a + only_b > 0 {
-        // Two agents have almost no bundled packages in common: a hundred lines would hide the
-        // others.
+        // Two agents have almost no bundled packages in common, and listing a hundred of them would
+        // hide the other differences.
         line(format!("  packages in only one of them: {only_a} vs {only_b}"));
     }
     let shares = |limits: &BTreeMap<String, f64>| {
@@ -287,8 +287,8 @@ pub(super) fn why_text(why: &PairWhy, texts: Texts) -> String {
     for (what, tasks) in
         [("task revisions", &why.task_revisions), ("environments", &why.environments)]
     {
-        let named = tasks.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let more = tasks.len().saturating_sub(NAMED);
+        let named = tasks.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = tasks.len().saturating_sub(MAX_NAMED);
         line(match (tasks.len(), more) {
             (0, _) => format!("  {what}: the same"),
             (count, 0) => format!("  {what}: {count} differ: {named}"),

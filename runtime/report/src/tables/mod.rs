@@ -1,7 +1,7 @@
 //! A run as tables: one row per trial, step or test.
 //!
-//! The columns are defined here once. `report --format csv`, `export --format parquet | jsonl | csv` and the Python
-//! package all write or read these.
+//! The columns are defined only here. `report --format csv`, `export --format parquet | jsonl |
+//! csv` and the Python package all use these definitions.
 
 mod steps;
 mod test_rows;
@@ -14,7 +14,7 @@ pub use steps::{STEPS, StepFacts, StepRow, step_facts};
 pub use test_rows::{TESTS, TestRow, test_rows};
 pub use trials::{TRIALS, TrialRow};
 
-/// The type of a column. Every column may hold [`Cell::Null`].
+/// The type of a column. Any column may contain [`Cell::Null`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnKind {
@@ -31,7 +31,7 @@ pub enum ColumnKind {
 /// One value of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Unknown, or does not apply.
+    /// Unknown or not applicable.
     Null,
     Text(String),
     Integer(i64),
@@ -40,7 +40,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Whether a column of this kind may hold the value.
+    /// Whether the value is allowed in a column of this kind.
     pub fn fits(&self, kind: ColumnKind) -> bool {
         match self {
             Self::Null => true,
@@ -130,12 +130,12 @@ pub struct ColumnInfo {
     pub name: &'static str,
     #[serde(rename = "type")]
     pub kind: ColumnKind,
-    /// Such as `seconds`; empty for names, flags and other values without a unit.
+    /// A unit such as `seconds`. Empty for names, flags and other values without a unit.
     pub unit: &'static str,
     pub about: &'static str,
 }
 
-/// A column: what it is, and how to compute it for a row (`F` is a function pointer).
+/// A column: its description, and a function pointer (`F`) that computes its value for a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<F> {
     pub info: ColumnInfo,
@@ -158,7 +158,7 @@ pub struct TableInfo {
     pub columns: Vec<ColumnInfo>,
 }
 
-/// The tables, in the order in which documents list them.
+/// Returns the tables, in the order in which the documentation lists them.
 pub fn tables() -> [TableInfo; 3] {
     [
         TableInfo { name: "trials", columns: TRIALS.iter().map(|one| one.info).collect() },
@@ -167,7 +167,7 @@ pub fn tables() -> [TableInfo; 3] {
     ]
 }
 
-/// The columns of every table as Markdown, for `docs/tables.md`.
+/// Formats the columns of every table as Markdown, for `docs/tables.md`.
 pub fn tables_page() -> String {
     let mut out = String::new();
     for table in tables() {

@@ -1,22 +1,22 @@
-//! The table `steps`: one row for each step, of trials that are still running too.
+//! The table `steps`: one row per step, including the steps of trials that are still running.
 
 use proctor_types::{Envelope, Event, RequestClass, Usage};
 
 use super::{Cell, Column, ColumnKind, info};
 use crate::TaskReport;
 
-/// What the journal says of one step.
+/// What the journal records about one step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepFacts {
     /// Counted from 1.
     pub step: u64,
-    /// Seconds since the start of the attempt, when the request was sent.
+    /// When the request was sent, in seconds since the start of the attempt.
     pub started: f64,
-    /// Seconds since the start of the attempt, when the response was complete.
+    /// When the response was complete, in seconds since the start of the attempt.
     pub answered: f64,
-    /// Seconds since the start of the attempt, when the last action of the step ended.
+    /// When the last action of the step ended, in seconds since the start of the attempt.
     pub ended: f64,
-    /// Sends of the request, failed ones included.
+    /// Attempts to send the request, including failed ones.
     pub sends: u64,
     pub failed_sends: u64,
     pub waited_seconds: f64,
@@ -41,10 +41,10 @@ pub struct StepFacts {
     pub snapshot: Option<String>,
 }
 
-/// Reads the steps of a trial from the events that stand (`proctor_types::standing`).
+/// Reads the steps of a trial from the events of the counted try (`proctor_types::standing`).
 pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
     let mut steps: Vec<StepFacts> = Vec::new();
-    // Sends, waits and side requests come before the response that they belong to.
+    // Attempts to send, waits and side requests are recorded before the response that they belong to.
     let mut open: Option<StepFacts> = None;
     let mut last = 0.0;
     for one in events {
@@ -70,7 +70,7 @@ pub fn step_facts(events: &[Envelope]) -> Vec<StepFacts> {
                 open = Some(step);
             }
             Event::RequestServed { class: RequestClass::Side, .. } => {
-                // Its sends belong to no step.
+                // The attempts to send a side request belong to no step.
                 let side_requests = pending(&mut open, now).side_requests + 1;
                 open = Some(StepFacts { started: now, side_requests, ..StepFacts::default() });
             }
@@ -129,38 +129,43 @@ pub struct StepRow<'a> {
 }
 
 impl StepRow<'_> {
-    /// The row's values, in the order of [`STEPS`].
+    /// Returns the row's values, in the order of [`STEPS`].
     pub fn cells(&self) -> Vec<Cell> {
         STEPS.iter().map(|column| (column.of)(self)).collect()
     }
 }
 
-type Of = fn(&StepRow<'_>) -> Cell;
+type CellFn = fn(&StepRow<'_>) -> Cell;
 
 const fn column(
     name: &'static str,
     kind: ColumnKind,
     unit: &'static str,
     about: &'static str,
-    of: Of,
-) -> Column<Of> {
+    of: CellFn,
+) -> Column<CellFn> {
     Column { info: info(name, kind, unit, about), of }
 }
 
-const fn count(name: &'static str, unit: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn count(
+    name: &'static str,
+    unit: &'static str,
+    about: &'static str,
+    of: CellFn,
+) -> Column<CellFn> {
     column(name, ColumnKind::Integer, unit, about, of)
 }
 
-const fn seconds(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn seconds(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
     column(name, ColumnKind::Number, "seconds", about, of)
 }
 
-const fn text(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn text(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
     column(name, ColumnKind::Text, "", about, of)
 }
 
 /// The columns.
-pub static STEPS: &[Column<Of>] = &[
+pub static STEPS: &[Column<CellFn>] = &[
     text("task", "the task's id", |row| (&row.trial.task).into()),
     text("arm", "the arm's id", |row| row.trial.arm.as_str().into()),
     text("arm_name", "the arm's name", |row| row.arm_name.into()),

@@ -1,4 +1,4 @@
-//! The table `tests`: one row for each expected test of a graded trial.
+//! The table `tests`: one row per expected test of a graded trial.
 
 use std::collections::HashSet;
 
@@ -19,13 +19,13 @@ pub struct TestRow<'a> {
 }
 
 impl TestRow<'_> {
-    /// The row's values, in the order of [`TESTS`].
+    /// Returns the row's values, in the order of [`TESTS`].
     pub fn cells(&self) -> Vec<Cell> {
         TESTS.iter().map(|column| (column.of)(self)).collect()
     }
 }
 
-/// The rows of a verdict, sorted by test id.
+/// Returns the rows of a verdict, sorted by test id.
 pub fn test_rows<'a>(
     trial: &'a TaskReport,
     arm_name: &'a str,
@@ -46,14 +46,19 @@ pub fn test_rows<'a>(
     })
 }
 
-type Of = fn(&TestRow<'_>) -> Cell;
+type CellFn = fn(&TestRow<'_>) -> Cell;
 
-const fn column(name: &'static str, kind: ColumnKind, about: &'static str, of: Of) -> Column<Of> {
+const fn column(
+    name: &'static str,
+    kind: ColumnKind,
+    about: &'static str,
+    of: CellFn,
+) -> Column<CellFn> {
     Column { info: info(name, kind, "", about), of }
 }
 
 /// The columns.
-pub static TESTS: &[Column<Of>] = &[
+pub static TESTS: &[Column<CellFn>] = &[
     column("task", ColumnKind::Text, "the task's id", |row| (&row.trial.task).into()),
     column("arm", ColumnKind::Text, "the arm's id", |row| row.trial.arm.as_str().into()),
     column("arm_name", ColumnKind::Text, "the arm's name", |row| row.arm_name.into()),

@@ -1,4 +1,4 @@
-//! The table `trials`: one row for each planned trial, whether it has ended or not.
+//! The table `trials`: one row per planned trial, whether it has ended or not.
 
 use proctor_types::{Budget, Spent, TokenClasses};
 
@@ -9,12 +9,12 @@ use crate::{ArmReport, SingleAnswer, TaskReport, TestCounts};
 #[derive(Debug, Clone, Copy)]
 pub struct TrialRow<'a> {
     pub trial: &'a TaskReport,
-    /// Absent if the report doesn't list it.
+    /// `None` if the report doesn't list the arm.
     pub arm: Option<&'a ArmReport>,
 }
 
 impl TrialRow<'_> {
-    /// The row's values, in the order of [`TRIALS`].
+    /// Returns the row's values, in the order of [`TRIALS`].
     pub fn cells(&self) -> Vec<Cell> {
         TRIALS.iter().map(|column| (column.of)(self)).collect()
     }
@@ -48,33 +48,43 @@ impl TrialRow<'_> {
     }
 }
 
-type Of = fn(&TrialRow<'_>) -> Cell;
+type CellFn = fn(&TrialRow<'_>) -> Cell;
 
-const fn text(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn text(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
     Column { info: info(name, ColumnKind::Text, "", about), of }
 }
 
-const fn flag(name: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn flag(name: &'static str, about: &'static str, of: CellFn) -> Column<CellFn> {
     Column { info: info(name, ColumnKind::Boolean, "", about), of }
 }
 
-const fn count(name: &'static str, unit: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn count(
+    name: &'static str,
+    unit: &'static str,
+    about: &'static str,
+    of: CellFn,
+) -> Column<CellFn> {
     Column { info: info(name, ColumnKind::Integer, unit, about), of }
 }
 
-const fn number(name: &'static str, unit: &'static str, about: &'static str, of: Of) -> Column<Of> {
+const fn number(
+    name: &'static str,
+    unit: &'static str,
+    about: &'static str,
+    of: CellFn,
+) -> Column<CellFn> {
     Column { info: info(name, ColumnKind::Number, unit, about), of }
 }
 
-/// The names of several values in one cell; null if there are none.
+/// Joins the names of several values in one cell. Null if there are none.
 fn joined<T: ToString>(values: impl IntoIterator<Item = T>) -> Cell {
     let words: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
     if words.is_empty() { Cell::Null } else { words.join(" ").into() }
 }
 
-/// The columns. New ones go to the end of their block. The first 17 are the head of `report --format csv` since its
-/// first version.
-pub static TRIALS: &[Column<Of>] = &[
+/// The columns. Add new columns to the end of their block. The first 17 columns have been the start
+/// of `report --format csv` since its first version.
+pub static TRIALS: &[Column<CellFn>] = &[
     text("task", "the task's id", |row| (&row.trial.task).into()),
     text("arm", "the arm's id: SHA-256 of its factors", |row| row.trial.arm.as_str().into()),
     text("arm_name", "the arm's name", |row| row.arm.map(|arm| arm.name.as_str()).into()),
@@ -114,7 +124,7 @@ pub static TRIALS: &[Column<Of>] = &[
     text("fault", "the infrastructure fault that ended the trial", |row| {
         row.trial.fault.as_deref().into()
     }),
-    // What limits did to the sandboxes.
+    // Sandbox limits.
     text("touched", "sandbox limits that the trial hit", |row| joined(&row.trial.touched)),
     text("grading_touched", "sandbox limits that the grading hit", |row| {
         joined(&row.trial.grading_touched)
@@ -129,7 +139,7 @@ pub static TRIALS: &[Column<Of>] = &[
     number("throttled_seconds", "seconds", "time with the CPU quota used up, per CPU", |row| {
         row.sandbox().and_then(|counts| counts.cpu.throttled_seconds).into()
     }),
-    // Of trials with one response.
+    // Single-response trials.
     flag("applied", "single-shot: part of the response was applied", |row| {
         row.answer().map(|answer| answer.applied).into()
     }),
@@ -158,7 +168,7 @@ pub static TRIALS: &[Column<Of>] = &[
     text("exceptions", "failed tests by exception class, as `CLASS=COUNT`", |row| {
         joined(row.trial.exceptions.iter().map(|(class, count)| format!("{class}={count}")))
     }),
-    // How it ended.
+    // Endings.
     text("cause", "why the scaffold ended without a submission", |row| row.trial.cause.into()),
     text("why", "the message of the scaffold, or of the model that refused", |row| {
         row.trial.why.as_deref().into()
@@ -173,7 +183,7 @@ pub static TRIALS: &[Column<Of>] = &[
         let all = &row.trial.damage;
         (!all.is_empty()).then(|| all.join("; ")).into()
     }),
-    // What it did.
+    // Activity.
     count("main_steps", "steps", "steps of the main agent, without sub-agents", |row| {
         row.spent().map(Spent::main_steps).into()
     }),
@@ -195,7 +205,7 @@ pub static TRIALS: &[Column<Of>] = &[
     count("pass_to_pass_passed", "tests", "pass-to-pass tests that passed", |row| {
         row.tests().map(|tests| tests.pass_to_pass_passed).into()
     }),
-    // Tokens, of the try that counts.
+    // Tokens of the counted try.
     count("input_tokens", "tokens", "input tokens, including cached ones", |row| {
         row.spent().map(|spent| spent.input_tokens).into()
     }),

@@ -1,6 +1,7 @@
-//! The answer of a report: headlines, what a resolved trial costs, soundness, and one screen of text.
+//! Tests for a report's answer: headlines, cost per resolved trial, soundness checks, and the text
+//! that fits on one screen.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use proctor_report::{
     CheckLevel, Report, Shown, TrialResult, Used, build, cell_text, checks, compare,
@@ -10,7 +11,7 @@ use proctor_types::{BudgetKind, Ending, Fault, Integrity, Interruptions, Layer, 
 
 use crate::report::{submitted, trial};
 
-/// A trial whose attempt cost this many dollars.
+/// Returns a trial whose attempt cost this many dollars.
 fn priced(arm: &str, task: &str, resolved: bool, dollars: f64) -> TrialResult {
     let mut one = trial(arm, task, submitted(), Some(f64::from(u8::from(resolved))));
     let spent = &mut one.outcome.as_mut().unwrap().spent;
@@ -18,7 +19,7 @@ fn priced(arm: &str, task: &str, resolved: bool, dollars: f64) -> TrialResult {
     one
 }
 
-/// `a` resolves the first five of 20 tasks at 10 cents each, `b` the first 15 at 13 cents.
+/// Returns two arms: `a` resolves the first five of 20 tasks at 10 cents each, `b` the first 15 at 13 cents.
 fn two_arms() -> Vec<TrialResult> {
     let tasks = 0..20;
     tasks
@@ -30,12 +31,12 @@ fn two_arms() -> Vec<TrialResult> {
 }
 
 #[test]
-fn a_headline_names_the_better_arm_the_effect_and_the_price() {
+fn headline_names_better_arm_effect_and_price() {
     let comparison = compare(&two_arms(), None);
     let all = headlines(&comparison);
     assert_eq!(all.len(), 1);
     assert!(all[0].distinguishable && all[0].difference == 0.5, "{all:?}");
-    // b comes first, and the ends of the interval are turned, too.
+    // b comes first, and the ends of the interval are swapped, too.
     let pair = &comparison.pairs[0];
     assert_eq!((pair.a.as_str(), pair.difference), ("a", Some(-0.5)));
     let [lower, upper] = pair.interval_adjusted.unwrap().map(|end| -end * 100.0);
@@ -45,16 +46,16 @@ fn a_headline_names_the_better_arm_the_effect_and_the_price() {
     assert_eq!(all[0].text, text);
     assert!(upper > 0.0 && upper < lower);
     let detail = "75.0 % vs 25.0 % of 20 shared tasks; p = 0.0020.";
-    assert_eq!(all[0].detail, detail, "all tasks have one ratio: it has no interval");
+    assert_eq!(all[0].detail, detail, "all tasks have the same ratio, so there is no interval");
     let escaped = headlines_with(&comparison, |name| format!("<{name}>"));
     assert!(escaped[0].text.starts_with("<b> resolves 50.0 points more than <a> "));
 }
 
 #[test]
-fn a_headline_does_not_call_a_difference_that_may_be_chance() {
+fn headline_reports_no_clear_difference_if_it_may_be_chance() {
     let mut trials = two_arms();
     for one in &mut trials {
-        // One task tells them apart.
+        // The arms differ on one task only.
         let resolved = one.task == TaskId::new("t00") && one.arm_name == "b";
         let verdict = one.verdict.as_mut().unwrap();
         (verdict.resolved, verdict.passed_rate) = (resolved, f64::from(u8::from(resolved)));
@@ -65,7 +66,7 @@ fn a_headline_does_not_call_a_difference_that_may_be_chance() {
     assert!(one.text.ends_with(" at 1.3 times the cost."), "{}", one.text);
     assert!(one.detail.contains(" tasks would be needed"), "{}", one.detail);
 
-    // Without prices, tokens tell what it takes; they are equal here.
+    // Without prices, the headline compares tokens. They are equal here.
     for one in &mut trials {
         one.outcome.as_mut().unwrap().spent.unpriced = true;
     }
@@ -74,7 +75,7 @@ fn a_headline_does_not_call_a_difference_that_may_be_chance() {
 }
 
 #[test]
-fn headlines_begin_with_what_is_distinguishable_and_leave_controls_out() {
+fn headlines_start_with_distinguishable_pairs_and_omit_controls() {
     let mut trials = two_arms();
     trials.extend((0..20).map(|at| priced("c", &format!("t{at:02}"), at < 6, 0.1)));
     trials.extend((0..20).map(|at| {
@@ -92,7 +93,7 @@ fn headlines_begin_with_what_is_distinguishable_and_leave_controls_out() {
 }
 
 #[test]
-fn the_only_arm_has_its_score_as_the_answer() {
+fn only_arm_returns_score_and_cost() {
     let report = build(two_arms().into_iter().filter(|one| one.arm_name == "a").collect());
     let [lower, upper] = report.arms[0].intervals.resolved_rate.unwrap().map(|end| end * 100.0);
     let text = format!(
@@ -103,7 +104,7 @@ fn the_only_arm_has_its_score_as_the_answer() {
 }
 
 #[test]
-fn what_a_resolved_trial_costs_has_an_interval_that_grows_with_missing_verdicts() {
+fn cost_per_resolved_interval_grows_with_missing_verdicts() {
     let mut trials: Vec<_> = (0..20)
         .map(|at| priced("a", &format!("t{at:02}"), at % 2 == 0, 0.1 + f64::from(at) * 0.01))
         .collect();
@@ -115,7 +116,7 @@ fn what_a_resolved_trial_costs_has_an_interval_that_grows_with_missing_verdicts(
     assert!(lower > 0.2 && lower < 0.39 && upper > 0.39 && upper < 0.9, "{cost:?}");
     assert_eq!(each.tokens.unwrap().value, 20.0 * 10_150.0 / 10.0);
 
-    // Without a verdict, a trial may turn out either way.
+    // A trial without a verdict may turn out either way.
     trials[0].verdict = None;
     let open = build(trials.clone()).arms[0].per_resolved.unwrap().cost_usd.unwrap();
     assert!(open.value > cost.value && open.upper.unwrap() > upper && open.lower.unwrap() <= lower);
@@ -129,14 +130,14 @@ fn what_a_resolved_trial_costs_has_an_interval_that_grows_with_missing_verdicts(
     assert_eq!(build(trials).arms[0].per_resolved, None, "no trial is resolved");
 }
 
-/// The level and the text of the check that contains a word.
+/// Returns the level and the text of the check that contains a word.
 fn check(report: &Report, word: &str) -> (CheckLevel, String) {
     let found = checks(report).into_iter().find(|check| check.text.contains(word));
     found.map(|check| (check.level, check.text)).unwrap_or_else(|| panic!("no {word}"))
 }
 
 #[test]
-fn soundness_is_checked_line_by_line() {
+fn checks_cover_verdicts_controls_limits_and_faults() {
     let with_control = |name: &str, resolved: bool| {
         let mut trials = two_arms();
         trials.extend((0..20).map(|at| TrialResult {
@@ -155,7 +156,7 @@ fn soundness_is_checked_line_by_line() {
     assert_eq!(check(&sound, "suspect").0, CheckLevel::Good);
     assert_eq!(check(&sound, "limit").0, CheckLevel::Good);
     assert_eq!(check(&sound, "attempt").0, CheckLevel::Note);
-    // A solution that fails, and an untouched tree that passes.
+    // A gold that fails, and a noop that passes.
     assert_eq!(check(&with_control("gold", false), "Controls").0, CheckLevel::Warning);
     assert_eq!(check(&with_control("noop", false), "Controls").0, CheckLevel::Warning);
     assert_eq!(check(&build(two_arms()), "No control arm").0, CheckLevel::Note);
@@ -180,7 +181,7 @@ fn soundness_is_checked_line_by_line() {
 }
 
 #[test]
-fn budget_curves_count_what_was_resolved_within_a_budget() {
+fn within_counts_trials_resolved_within_a_budget() {
     let mut trials = two_arms();
     for (at, one) in trials.iter_mut().enumerate() {
         one.outcome.as_mut().unwrap().spent.steps = 1 + at as u64 / 2;
@@ -191,7 +192,7 @@ fn budget_curves_count_what_was_resolved_within_a_budget() {
     assert_eq!((a.trials, a.resolved.len(), a.most), (20, 5, 20.0));
     assert_eq!([a.share(0.0), a.share(1.0), a.share(5.0), a.share(100.0)], [0.0, 0.05, 0.25, 0.25]);
     assert_eq!([b.share(9.9), b.share(10.0), b.share(15.0)], [0.45, 0.5, 0.75]);
-    // Nobody says what it cost.
+    // The cost is unknown.
     let mut trials = two_arms();
     trials.iter_mut().for_each(|one| one.outcome.as_mut().unwrap().spent.unpriced = true);
     let report = build(trials);
@@ -200,17 +201,17 @@ fn budget_curves_count_what_was_resolved_within_a_budget() {
 }
 
 #[test]
-fn a_grid_has_every_task_by_every_arm() {
+fn grid_has_every_task_and_arm() {
     let mut trials = two_arms();
     trials.extend(two_arms().into_iter().map(|one| TrialResult { attempt: 2, ..one }));
-    // One attempt of a at the first task fails, and one of b at the last has no verdict.
+    // One attempt of a at the first task fails, and one of b at the last task has no verdict.
     trials[0].verdict.as_mut().unwrap().resolved = false;
     trials[39].verdict = None;
     let report = build(trials);
     let study = report.study();
     let grid = grid(&report, &study);
     assert_eq!(grid.rows.len(), 20);
-    // t00 is mixed, t19 is open, and t05 to t14 only b resolves.
+    // t00 is mixed, t19 is open, and only b resolves t05 to t14.
     assert_eq!(grid.counts(), [4, 4, 12]);
     assert_eq!([grid.mixed(0), grid.mixed(1)], [1, 0]);
     assert_eq!((grid.rows[0].score(), grid.rows[1].score(), grid.rows[7].score()), (1.5, 2.0, 1.0));
@@ -221,7 +222,7 @@ fn a_grid_has_every_task_by_every_arm() {
 }
 
 #[test]
-fn reasons_of_failure_begin_with_the_most_frequent() {
+fn failure_reasons_start_with_most_frequent() {
     let mut trials = two_arms();
     let failed = trials.iter_mut().filter(|one| one.arm_name == "a").skip(5);
     for (at, one) in failed.enumerate() {
@@ -242,8 +243,8 @@ fn reasons_of_failure_begin_with_the_most_frequent() {
     assert_eq!(failure_reasons(&report.arms[1], 9), None, "no trial of b has a reason");
 }
 
-/// Three arms and two controls on 30 tasks. A third of the trials were resumed, every verdict of one
-/// arm is suspect, and each arm has failures for several reasons.
+/// Returns three arms and two controls on 30 tasks. A third of the trials were resumed, every
+/// verdict of one arm is suspect, and each arm has failures for several reasons.
 fn crowded() -> Vec<TrialResult> {
     let arms = ["tools/gpt-5.1", "tools/sonnet-5", "bash/gpt-5.1", "gold", "noop"];
     let mut trials = Vec::new();
@@ -289,18 +290,18 @@ fn crowded() -> Vec<TrialResult> {
     trials
 }
 
-/// Lines in a terminal of 80 columns.
+/// Returns the number of lines in a terminal of 80 columns.
 fn height(text: &str) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(80).max(1)).sum()
 }
 
 #[test]
-fn the_text_of_three_arms_on_thirty_tasks_fits_a_screen() {
+fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
     let trials = crowded();
     let (report, comparison) = (build(trials.clone()), compare(&trials, None));
     let shown = text_with(&report, Some(&comparison), Shown::default());
     assert!(height(&shown) <= 50, "{} lines:\n{shown}", height(&shown));
-    // The answer is in the first lines, and controls have a line each.
+    // The answer is in the first lines, and each control has one line.
     let first = shown.lines().next().unwrap();
     assert!(first.contains(" resolves ") && first.contains(" points more than "), "{shown}");
     for line in [
@@ -309,7 +310,7 @@ fn the_text_of_three_arms_on_thirty_tasks_fits_a_screen() {
     ] {
         assert!(shown.contains(line), "{shown}");
     }
-    assert!(!shown.contains("│ gold"), "controls are apart: {shown}");
+    assert!(!shown.contains("│ gold"), "controls are listed separately: {shown}");
     // 30 suspect verdicts and 30 resumed trials have one line each.
     assert_eq!(shown.matches("the verdict is suspect").count(), 1, "{shown}");
     assert!(shown.contains("and 28 more (30 times): the verdict is suspect"), "{shown}");
@@ -320,7 +321,7 @@ fn the_text_of_three_arms_on_thirty_tasks_fits_a_screen() {
 }
 
 #[test]
-fn tasks_and_findings_are_shown_in_full_on_request() {
+fn text_shows_all_tasks_and_findings_on_request() {
     let report = build(crowded());
     let tasks = text(&report, Shown { tasks: true, ..Shown::default() });
     for task in 0..30 {

@@ -1,5 +1,5 @@
-//! Comparisons and curves on canned trials.
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+//! Comparisons and curves of canned trials.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
     }
 }
 
-/// Two arms on 200 tasks: 12 that only a resolves, 5 that only b resolves, the others equal.
+/// Returns two arms on 200 tasks: only a resolves 12, only b resolves 5, and the others are equal.
 fn two_arms() -> Vec<TrialResult> {
     let mut trials = Vec::new();
     for task in 0..200 {
@@ -117,7 +117,7 @@ fn compare_several_attempts_uses_one_value_per_task() {
         ("paired_bootstrap_by_task", None, None)
     );
     assert_eq!((pair.tasks, pair.difference), (200, Some(7.0 / 200.0)));
-    // The same outcome twice says no more than once.
+    // Repeating the same outcome adds no information.
     assert!((pair.p_value.unwrap() - mcnemar_exact(12, 5)).abs() < 0.02, "{pair:?}");
 }
 
@@ -129,7 +129,7 @@ fn compare_adjusts_within_a_metric_and_keeps_plan_order() {
     let pairs: Vec<_> = found.pairs.iter().filter(|pair| pair.metric == "resolved").collect();
     let names: Vec<_> = pairs.iter().map(|pair| (pair.a.as_str(), pair.b.as_str())).collect();
     assert_eq!(names, [("a", "b"), ("a", "c"), ("b", "c")]);
-    // The largest of three keeps its value.
+    // The largest of three p-values is unchanged.
     assert_eq!(pairs[0].p_adjusted, pairs[0].p_value);
     let smallest = pairs[1].p_value.unwrap().min(pairs[2].p_value.unwrap());
     let adjusted = pairs[1].p_adjusted.unwrap().min(pairs[2].p_adjusted.unwrap());
@@ -197,7 +197,11 @@ fn intervals_are_clustered_by_task_and_wider_with_missing_verdicts() {
     assert_eq!(interval(single.clone()), rounded(wilson(8.0, 20.0, 0.95).unwrap()));
     let mut twice = single.clone();
     twice.extend(single.iter().cloned().map(|one| TrialResult { attempt: 2, ..one }));
-    assert_eq!(interval(twice), interval(single.clone()), "the same outcome twice");
+    assert_eq!(
+        interval(twice),
+        interval(single.clone()),
+        "repeated outcomes do not narrow the interval"
+    );
     let mut open = single;
     open[0].verdict = None;
     let lower = wilson(7.0, 20.0, 0.95).unwrap()[0];
@@ -366,7 +370,7 @@ fn compare_lists_controls_separately_without_changing_p_values() {
         trials.push(controlled(trial("noop", task, 1, Some(false))));
     }
     let found = compare(&trials, None);
-    assert_eq!(found.pairs, alone.pairs, "two controls change nothing of the others");
+    assert_eq!(found.pairs, alone.pairs, "controls do not affect other pairs");
     let names: Vec<_> = found
         .controls
         .iter()
@@ -381,7 +385,7 @@ fn compare_lists_controls_separately_without_changing_p_values() {
     }
     let text = comparison_text(&found);
     assert!(text.contains("a vs gold (control)\n") && text.contains("a vs b\n"), "{text}");
-    // One arm and its controls.
+    // One arm with its controls.
     let one: Vec<_> = trials.into_iter().filter(|trial| trial.arm_name != "b").collect();
     let found = compare(&one, None);
     assert!(found.pairs.is_empty() && !found.controls.is_empty());
@@ -389,13 +393,12 @@ fn compare_lists_controls_separately_without_changing_p_values() {
     assert_eq!(json["pairs"], serde_json::json!([]));
     assert!(json["controls"].as_array().is_some_and(|controls| controls.len() >= 3));
     let json = serde_json::to_value(compare(&two_arms(), None)).unwrap();
-    assert_eq!(json["controls"], serde_json::json!([]), "there in any case");
+    assert_eq!(json["controls"], serde_json::json!([]), "present even if empty");
 }
 
 #[test]
 fn compare_rounding_of_thirds_is_no_difference() {
-    // Over three attempts, a is one third better on three tasks and b is three thirds better on
-    // one.
+    // Over three attempts, a is one third better on three tasks and b is three thirds better on one.
     let mut trials = Vec::new();
     let resolved: [(usize, usize); 4] = [(1, 0), (2, 1), (3, 2), (0, 3)];
     for (task, (a, b)) in resolved.into_iter().enumerate() {
@@ -433,7 +436,11 @@ fn compare_two_tasks_has_no_zero_width_interval() {
     }
     assert!(of(&found, "a", "b", "steps").interval.is_some());
     let tokens = of(&found, "a", "b", "tokens");
-    assert_eq!((tokens.difference, tokens.interval), (Some(0.0), None), "nothing is known of them");
+    assert_eq!(
+        (tokens.difference, tokens.interval),
+        (Some(0.0), None),
+        "two tasks are too few for an interval"
+    );
 }
 
 #[test]
@@ -455,7 +462,7 @@ fn compare_distinguishes_one_of_33_arms_on_16_tasks() {
     }
 }
 
-/// The conclusion of a sentence follows from its numbers.
+/// Asserts that the conclusion of a sentence follows from its numbers.
 fn agrees(pair: &Pair) {
     let sentence = &pair.sentence;
     let after = |mark: &str| sentence.split_once(mark).map(|(_, rest)| rest);
@@ -474,7 +481,7 @@ fn agrees(pair: &Pair) {
 
 #[test]
 fn sentences_agree_with_interval_and_p_value() {
-    // Of four arms, b is better than a by more and more tasks; c and d are in between.
+    // Of four arms, b is better than a by an increasing margin; c and d are in between.
     for better in 0..24 {
         for attempts in [1, 2] {
             let mut trials = Vec::new();
@@ -499,7 +506,7 @@ fn sentences_agree_with_interval_and_p_value() {
 
 #[test]
 fn compare_mentions_repositories_if_they_change_the_conclusion() {
-    // 40 tasks of four repositories; in only one of these, a resolves all ten that b does not.
+    // 40 tasks of four repositories. In only one of them, a resolves all ten tasks and b resolves none.
     let arms = |spread: bool| {
         let mut trials = Vec::new();
         for task in 0..40 {
@@ -526,7 +533,7 @@ fn compare_mentions_repositories_if_they_change_the_conclusion() {
     assert!(pair.sentence.ends_with(": distinguishable."), "{}", pair.sentence);
 }
 
-/// Arms on that many tasks: a resolves the first `a` of them, b the first `b`.
+/// Returns two arms on that many tasks: a resolves the first `a` of them, b the first `b`.
 fn gated(tasks: usize, a: usize, b: usize) -> Vec<TrialResult> {
     (0..tasks)
         .flat_map(|task| [trial("a", task, 1, Some(task < a)), trial("b", task, 1, Some(task < b))])
@@ -559,7 +566,7 @@ fn gate_result_follows_the_interval() {
     let lower = decided("a >= b - 0", &worse).interval.unwrap()[0];
     let text = format!("a >= b - {}", -lower * 100.0);
     assert_eq!(decided(&text, &worse).result, GateResult::Passed, "{text}");
-    // A control can be the reference, and other pairs change nothing.
+    // A control can be the reference, and other pairs have no effect.
     let mut three = worse.clone();
     three.extend((0..100).map(|task| trial("c", task, 1, Some(false))));
     assert_eq!(decided("a >= b - 5", &three), found);

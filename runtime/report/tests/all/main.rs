@@ -1,4 +1,4 @@
-//! The tests of reports and comparisons. One binary, because linking is the slow part.
+//! Tests for reports and comparisons, in one binary because linking is the slow part.
 
 #![recursion_limit = "256"]
 

@@ -1,5 +1,5 @@
-//! A table and a figure of each paper, counted by hand: FeatureBench's main table and its errors, FEA-Bench's Tables 3 and 4
-//! and its Figure 5.
+//! Checks a table and a figure of each paper against hand counts: FeatureBench's main table and its
+//! errors, FEA-Bench's Tables 3 and 4 and its Figure 5.
 
 use proctor_report::{TrialResult, build};
 use serde_json::json;
@@ -35,7 +35,8 @@ fn featurebench_main_table_and_errors_match_hand_counts() {
     );
 }
 
-/// A trial of one answer: the files that were shown, of those that the gold changes.
+/// Returns a single-response trial. `shown`: precision and recall of the shown files, and whether all
+/// of gold's files were shown.
 fn shot(task: usize, shown: (f64, f64, bool), resolved: bool, functions: u64) -> TrialResult {
     let passed = Some(f64::from(u8::from(resolved)));
     let mut one = trial("gpt-4o", &format!("t{task}"), submitted(), passed);
@@ -43,7 +44,7 @@ fn shot(task: usize, shown: (f64, f64, bool), resolved: bool, functions: u64) ->
     let quality = json!({"precision": precision, "recall": recall, "recall_all": recall_all});
     let single = json!({"prompt_tokens": 27_000, "context": {"files": [], "quality": quality}});
     one.single = serde_json::from_value(single).ok();
-    assert!(one.single.is_some(), "the facts of a response that chose files");
+    assert!(one.single.is_some(), "the single-response facts are valid");
     one.facts.functions_added = Some(functions);
     one
 }
@@ -51,14 +52,15 @@ fn shot(task: usize, shown: (f64, f64, bool), resolved: bool, functions: u64) ->
 #[test]
 fn feabench_tables_and_figure_match_hand_counts() {
     let mut trials = vec![
-        // 1 of 2 shown files is one of the gold's, which has no other; 1 of 4, of two; 2 of 5, of two; 1 of 1; 0 of 4.
+        // Correct files, as a share of the shown files and of gold's files: 1 of 2 and 1 of 1; 1 of 4 and
+        // 1 of 2; 2 of 5 and 2 of 2; 1 of 1 and 1 of 1; 0 of 4.
         shot(1, (0.5, 1.0, true), true, 1),
         shot(2, (0.25, 0.5, false), false, 1),
         shot(3, (0.4, 1.0, true), false, 2),
         shot(4, (1.0, 1.0, true), true, 3),
         shot(5, (0.0, 0.0, false), false, 7),
     ];
-    // An answer without an edit is not applied.
+    // A response without an edit is not applied.
     trials[4].patch_bytes = Some(0);
     let report = build(trials);
     let arm = &report.arms[0];

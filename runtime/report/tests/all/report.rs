@@ -1,6 +1,6 @@
-//! Complete reports on canned trials.
+//! Reports of canned trials.
 
-#![expect(clippy::expect_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::expect_used, reason = "a failed expect fails the test")]
 
 use std::collections::BTreeMap;
 
@@ -223,7 +223,7 @@ fn report_unfinished_trial_counts_in_rates_but_not_in_means() {
     assert!(text.starts_with("incomplete: 1 of 2 trials have a verdict\n"), "{text}");
 }
 
-/// The JSON keeps the fault of each trial.
+/// Each trial's fault remains in the JSON.
 #[test]
 fn report_prints_a_repeated_fault_once() {
     let faulted = ["t1", "t2", "t3"].map(|task| trial("tools", task, fault(), None));
@@ -253,7 +253,7 @@ fn report_groups_attempts_of_a_task() {
     assert!(text(&build(trials)).contains("1/3, 1 open"));
 }
 
-/// If the official and the strict policy differ, both give their reasons, in text and in JSON.
+/// If the official and the strict policy differ, the text and the JSON give both reasons.
 #[test]
 fn report_lists_differing_policies_with_reasons() {
     let policy = |resolved, why: &str| proctor_types::PolicyVerdict {
@@ -290,7 +290,7 @@ fn report_names_suspect_and_contaminated_verdicts() {
     assert!(report.arms[0].usage_estimated);
     assert_eq!(report.arms[0].integrity.suspect, 1);
     let arm = &report.arms[0];
-    assert_eq!((arm.resolved, arm.resolved_clean), (2, 1), "with and without the doubtful one");
+    assert_eq!((arm.resolved, arm.resolved_clean), (2, 1), "with and without the doubtful verdict");
     assert_eq!((arm.resolved_rate, arm.resolved_rate_clean), (1.0, 0.5));
     let text = text(&report);
     assert!(text.contains("tools / t1 / 1: the verdict is suspect (answer upstream)"), "{text}");
@@ -306,8 +306,8 @@ fn report_names_suspect_and_contaminated_verdicts() {
     assert_eq!(self::text(&build(vec![])), "No trials.\n");
 }
 
-/// A verdict with no evidence against it that nothing has tested is not clean; one line gives the
-/// number of these.
+/// A verdict without evidence against it is unverified, not clean, if nothing was able to test it.
+/// One line shows how many there are.
 #[test]
 fn report_counts_unverified_verdicts_separately() {
     let unverified = |task: &str, kinds: &[&str]| {
@@ -358,7 +358,7 @@ fn report_notes_several_responders() {
         answered("t0", std::slice::from_ref(&own)),
         answered("t1", std::slice::from_ref(&own)),
     ]);
-    assert!(!text(&report).contains("mixture"), "one responder is none");
+    assert!(!text(&report).contains("mixture"), "a single responder is not a mixture");
     let report = build(vec![answered("t0", &[own.clone(), own]), answered("t1", &[other])]);
     let line = "tools: 2 different models, providers or servers responded: `m` from A: 2 \
                 responses, `m-mini` from B: 1 response.";
@@ -373,7 +373,7 @@ fn report_notes_several_responders() {
     );
 }
 
-/// A field of the first trial's line. Only for lines whose fields contain no comma.
+/// Returns a field of the first trial's row. Only works if no field contains a comma.
 fn in_csv(report: &Report, column: &str) -> String {
     let sheet = proctor_report::csv(report);
     let mut lines = sheet.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -382,7 +382,7 @@ fn in_csv(report: &Report, column: &str) -> String {
     first[head.iter().position(|name| *name == column).expect("a column")].to_owned()
 }
 
-/// The sheet of an earlier version had these columns first, in this order.
+/// An earlier version of the CSV had these columns first, in this order.
 #[test]
 fn csv_keeps_its_first_columns_and_appends_new_ones() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
@@ -485,19 +485,23 @@ fn groups_separate_levels_sizes_and_attempts() {
     let report = build(trials.clone());
     let arm = &report.arms[0];
     let kinds: Vec<&str> = arm.groups.keys().map(String::as_str).collect();
-    assert_eq!(kinds, ["attempt", "functions_added", "level"], "one repo tells nothing apart");
+    assert_eq!(
+        kinds,
+        ["attempt", "functions_added", "level"],
+        "a single repo does not form groups"
+    );
     let level = &arm.groups["level"]["1"];
     assert_eq!((level.trials, level.resolved, level.passed_rate), (2, 1, 0.75));
     assert_eq!(arm.groups["level"]["2"].applied_rate, 0.5, "an empty patch is not applied");
     assert_eq!(arm.groups["functions_added"]["5+"].trials, 2);
     // One of two tasks resolved once in two attempts: (1/2 + 0) / 2, and (1 + 0) / 2.
     assert_eq!(arm.pass_at_k, BTreeMap::from([(1, 0.25), (2, 0.5)]));
-    assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each say nothing new");
+    assert!(!text(&report).contains("F2P 75.0 %"), "groups of one task each are not shown");
     let shown = proctor_report::text(&report, Shown { groups: true, ..Shown::default() });
     assert!(shown.contains("pass@2") && shown.contains("1/2 50.0 % (F2P 75.0 %)"), "{shown}");
     let sheet = proctor_report::groups_csv(&report);
     let id = &report.arms[0].arm;
-    assert_eq!(arm.groups["functions_added"]["3+"].tasks, 2, "of 4 and of 8 functions");
+    assert_eq!(arm.groups["functions_added"]["3+"].tasks, 2, "tasks with 4 and with 8 functions");
     assert_eq!(sheet.lines().count(), 1 + 2 + 3 + 2, "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,level,1,1,2,2,1,0.5,0.75,1\n")), "{sheet}");
     assert!(sheet.contains(&format!("\n{id},tools,functions_added,5+,1,2,")), "{sheet}");
@@ -545,7 +549,7 @@ fn report_shared_limits_do_not_count_against_an_arm() {
     assert_eq!((arm.infrastructure_faults, arm.resolved_bounds.upper), (0, 1.0));
 }
 
-/// Attempts that a kill or a fault ended were paid for: the total includes them, but no mean does.
+/// Attempts that a kill or a fault ended were paid for. The total includes them, but no mean does.
 #[test]
 fn report_earlier_tries_count_only_as_paid() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
@@ -665,7 +669,8 @@ fn facts_have_cutoff_and_repository_category() {
     assert!(of_row(json!({"repo": "sympy/sympy"})).categories.is_empty(), "not a row of FEA-Bench");
 }
 
-/// The share of ten tasks of each set that an arm resolves, in tenths.
+/// Returns the trials of an arm on ten lite tasks and ten others. `lite` and `rest` are how many it
+/// resolves of each; tasks from index `after` on are newer than the cutoff.
 fn ranked(arm: &str, lite: usize, rest: usize, after: usize) -> Vec<TrialResult> {
     let mut trials = Vec::new();
     for at in 0..20 {
@@ -692,7 +697,7 @@ fn report_compares_rankings_between_task_sets() {
     // Level 1: a < b < c. Level 2: a < c < b, so one pair of three is reversed.
     let level = &value["rank_agreement"][0];
     assert_eq!((&level["kind"], &level["tau"]), (&json!("level"), &json!(0.3333)));
-    // The full set: 3, 9 and 11 of 20.
+    // The full set: 3, 9 and 11 of 20 resolved.
     let lite = &value["rank_agreement"][1];
     assert_eq!(
         (&lite["b"], &lite["tau"], &lite["b_tasks"]),
@@ -703,10 +708,10 @@ fn report_compares_rankings_between_task_sets() {
         shown.contains("Kendall's tau between lite (10 tasks) and full (20 tasks) is 1.00"),
         "{shown}"
     );
-    // 15 tasks from before: 2 + 1, 5 + 4 and 9 + 2 resolved; none of the others.
+    // 15 tasks from before the cutoff: 2 + 1, 5 + 4 and 9 + 2 resolved; none of the later ones.
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["before"]["resolved"], 9);
     assert_eq!(value["arms"][1]["groups"]["cutoff"]["after"]["trials"], 5);
-    // Two arms have no ranking, and a missing verdict leaves it open.
+    // Two arms have no ranking, and neither do arms with a missing verdict.
     assert!(build(arms[..2].concat()).rank_agreement.is_empty());
     let mut open = arms.concat();
     open[0].verdict = None;

@@ -102,7 +102,7 @@ fn steps_table_has_sends_calls_and_changes_per_step() {
     assert_eq!((two.started, two.answered), (6.5, 8.0));
 }
 
-/// Each cell has its column's type, so that no writer has to drop a value.
+/// Each cell has the type of its column, so no writer has to drop a value.
 #[test]
 fn table_cells_match_column_types() {
     let mut one = trial("tools", "t1", submitted(), Some(1.0));
@@ -196,7 +196,7 @@ fn table_columns_are_unique_and_documented() {
     }
 }
 
-/// `docs/tables.md` lists the columns. `PROCTOR_WRITE=1` writes them.
+/// `docs/tables.md` lists the columns. `PROCTOR_WRITE=1` updates it.
 #[test]
 fn docs_tables_page_is_current() {
     const BEGIN: &str = "<!-- begin: columns -->\n";

@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::html::figures::Numbered;
 
-/// Number of comparisons that have a headline; the others are in the forest plot.
-const HEADLINES: usize = 6;
-/// Number of reasons of failure that an arm's line names.
-const NAMED_REASONS: usize = 3;
+/// Maximum number of comparisons with a headline. The forest plot shows the others.
+const MAX_HEADLINES: usize = 6;
+/// Maximum number of failure reasons named in an arm's line.
+const MAX_NAMED_REASONS: usize = 3;
 
 #[derive(Serialize)]
 pub(crate) struct HeadlineRow {
@@ -43,11 +43,11 @@ pub(crate) struct VarianceRow<'a> {
     name: &'a str,
     between_tasks: f64,
     between_attempts: f64,
-    /// Tasks that some attempts resolve and others do not.
+    /// Number of tasks that only some attempts resolve.
     mixed: usize,
 }
 
-/// `3 arms and 2 controls, 30 tasks, 150 trials`.
+/// Formats the size of the report: `3 arms and 2 controls, 30 tasks, 150 trials`.
 pub(crate) fn scale(report: &Report) -> String {
     let tasks: BTreeSet<_> = report.tasks.iter().map(|trial| &trial.task).collect();
     let controls = match report.controls().len() {
@@ -59,19 +59,19 @@ pub(crate) fn scale(report: &Report) -> String {
     format!("{arms}{controls}, {tasks}, {trials}")
 }
 
-/// The answer: a line for each comparison, or one for the only arm.
+/// Returns the answer: one line per comparison, or a single line if there is only one arm.
 pub(crate) fn headline_rows(
     report: &Report,
     comparison: Option<&Comparison>,
 ) -> (Vec<HeadlineRow>, String) {
     let all = comparison.map(headlines).unwrap_or_default();
-    let more = all.len().saturating_sub(HEADLINES);
+    let more = all.len().saturating_sub(MAX_HEADLINES);
     let row = |headline: Headline| HeadlineRow {
         tone: if headline.distinguishable { "better" } else { "same" },
         text: headline.text,
         more: headline.detail,
     };
-    let mut rows: Vec<HeadlineRow> = all.into_iter().take(HEADLINES).map(row).collect();
+    let mut rows: Vec<HeadlineRow> = all.into_iter().take(MAX_HEADLINES).map(row).collect();
     if rows.is_empty()
         && let Some(text) = only_arm(report)
     {
@@ -87,7 +87,7 @@ pub(crate) fn headline_rows(
 pub(crate) fn failures<'a>(study: &Numbered<'a>) -> Vec<FailureRow<'a>> {
     let row = |(number, arm): &(usize, &'a ArmReport)| {
         let failed: u64 = arm.reasons.values().sum();
-        let reasons = failure_reasons(arm, NAMED_REASONS)?;
+        let reasons = failure_reasons(arm, MAX_NAMED_REASONS)?;
         let text = format!("{failed} of {}: {reasons}", plural(arm.trials, "trial"));
         Some(FailureRow { number: *number, name: &arm.name, text })
     };

@@ -1,4 +1,4 @@
-//! Tables with a bar in each cell: reasons of failure, limits, exceptions.
+//! Tables with a bar in each cell: failure reasons, limits, exceptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,11 +25,11 @@ pub(crate) struct BarRow {
 #[derive(Debug, Serialize)]
 pub(crate) struct BarCell {
     pub(crate) text: String,
-    /// Percent of the cell; 0 for no bar.
+    /// Width in percent of the cell. 0 for no bar.
     pub(crate) width: f64,
 }
 
-/// Rows of a value for each arm. Bars are relative to `most`, or to the largest value.
+/// Builds rows with a value for each arm. Bars are relative to `most`, or to the largest value.
 fn bar_table(
     (first, caption): (&'static str, &'static str),
     rows: Vec<(String, Vec<f64>)>,
@@ -62,7 +62,7 @@ pub(crate) fn reasons(study: &Numbered<'_>) -> Option<BarTable> {
         (reason.name().replace('_', " "), cells)
     };
     let caption = "Trials that did not resolve their task, by the first matching reason.";
-    bar_table(("reason", caption), all.into_iter().map(row).collect(), None, whole)
+    bar_table(("reason", caption), all.into_iter().map(row).collect(), None, format_count)
 }
 
 pub(crate) fn limits(study: &Numbered<'_>) -> Option<BarTable> {
@@ -92,11 +92,11 @@ pub(crate) fn exceptions(report: &Report, study: &Numbered<'_>) -> Option<BarTab
         ("exception", caption),
         exception_rows(report).into_iter().map(row).collect(),
         None,
-        whole,
+        format_count,
     )
 }
 
-/// A count; nothing for 0.
-fn whole(count: f64) -> String {
+/// Formats a count. Empty for 0.
+fn format_count(count: f64) -> String {
     if count > 0.0 { format!("{count:.0}") } else { String::new() }
 }

@@ -5,33 +5,33 @@ use serde::Serialize;
 
 use super::{Links, Step, StepRow, templates::fill};
 
-/// One of the trials.
+/// One of the trials shown side by side.
 #[derive(Debug, Clone, Serialize)]
 pub struct Side {
-    /// Its arm and attempt, and its run if there are several.
+    /// The trial's arm and attempt, and its run if there are several.
     pub name: String,
-    /// Its address, relative to the root.
+    /// The trial's address, relative to the root.
     pub href: String,
-    /// `resolved` and the like, and its class.
+    /// The verdict in words, such as `resolved`, and its CSS class.
     pub word: &'static str,
     pub class: &'static str,
     pub detail: String,
     pub steps: Vec<StepRow>,
-    /// Its complete step at which the trials diverge.
+    /// The trial's complete step at the point where the trials diverge.
     pub at: Option<Step>,
 }
 
-/// All trials of a task that can be shown, and whether they are.
+/// A trial of the task that can be shown, and whether it is shown.
 #[derive(Debug, Clone, Serialize)]
 pub struct Choice {
-    /// The value in the address.
+    /// The value in the query string.
     pub value: String,
     pub name: String,
     pub shown: bool,
 }
 
 #[derive(Serialize)]
-struct Filling<'a> {
+struct PageContext<'a> {
     task: &'a str,
     sides: &'a [Side],
     choices: &'a [Choice],
@@ -45,15 +45,16 @@ struct Filling<'a> {
 /// Where trials diverge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Parted {
-    /// Number of steps at the beginning in which all did the same.
+    /// Number of identical steps at the beginning.
     pub alike: usize,
-    /// The first of these steps after which they had seen different things, counted from 1.
+    /// The first of these steps after which the trials saw different results, counted from 1.
     pub saw: Option<usize>,
-    /// None of them continues: they are the same throughout.
+    /// The trials are identical throughout.
     pub never: bool,
 }
 
-/// Steps are the same if they made the same calls, or wrote the same message without calls.
+/// Finds where trials diverge. Two steps are the same if they made the same calls, or wrote the
+/// same message without calls.
 pub fn parted(all: &[&[StepRow]]) -> Parted {
     let Some((first, others)) = all.split_first() else {
         return Parted { alike: 0, saw: None, never: true };
@@ -84,7 +85,7 @@ pub fn beside(
         (from..to).map(|at| steps.iter().map(|rows| rows.get(at)).collect()).collect()
     };
     let (alike, after) = (rows(0, parted.alike), rows(parted.alike, longest));
-    let filling = Filling { task, sides, choices, parted, alike, after, links, live: false };
+    let filling = PageContext { task, sides, choices, parted, alike, after, links, live: false };
     fill("beside.html", filling)
 }
 
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_diverge_where_one_differs_or_ends() {
+    fn parted_finds_first_differing_or_missing_step() {
         let (a, b) = (rows(&[1, 2, 3], &[1, 1, 1]), rows(&[1, 2, 4, 5], &[1, 9, 1, 1]));
         let short = rows(&[1], &[1]);
         assert_eq!(parted(&[&a, &b]), Parted { alike: 2, saw: Some(2), never: false });

@@ -1,4 +1,4 @@
-//! Budget curves: how much is resolved within a budget.
+//! Budget curves: the share of trials resolved within a budget.
 
 use proctor_report::{
     ArmReport, Curve, Point, Report, Used, Within, dollars, percent, short, within,
@@ -10,8 +10,8 @@ use crate::html::{
     plot::{Axis, Dot, Line, Plane, whole_percent},
 };
 
-/// Points of a curve. More would change no pixel.
-const STEPS: usize = 400;
+/// Number of points on a curve. More points would make no visible difference.
+const CURVE_POINTS: usize = 400;
 
 /// A budget curve of each arm, with its numbers.
 #[derive(Debug, Serialize)]
@@ -19,11 +19,11 @@ pub(crate) struct Budget {
     pub(crate) plane: Plane,
     pub(crate) legend: Vec<(usize, String)>,
     pub(crate) caption: String,
-    /// A budget, and a cell for each arm of the legend.
+    /// Rows of a budget and a cell for each arm of the legend.
     pub(crate) rows: Vec<(String, Vec<String>)>,
 }
 
-/// The share of trials that resolve their task within a budget, for each kind of budget.
+/// Returns the share of trials that resolve their task within a budget, for each kind of budget.
 pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
     let study: Vec<&ArmReport> = arms.iter().map(|(_, arm)| *arm).collect();
     let number_of = |curve: &ArmReport| {
@@ -52,7 +52,7 @@ pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
             .collect();
         let line = |(curve, (number, _)): (&Within<'_>, &(usize, &ArmReport))| {
             let count = curve.resolved.len();
-            let every = count.div_ceil(STEPS).max(1);
+            let every = count.div_ceil(CURVE_POINTS).max(1);
             let last = count.saturating_sub(1);
             let chosen = curve.resolved.iter().enumerate();
             let chosen = chosen.filter(|(index, _)| index % every == 0 || *index == last);
@@ -87,7 +87,7 @@ pub(crate) fn budgets(report: &Report, arms: &Numbered<'_>) -> Vec<Budget> {
     Used::ALL.into_iter().filter_map(budget).collect()
 }
 
-/// A curve of `proctor curve`: graded snapshots.
+/// Returns a chart of a `proctor curve` result, which is based on graded snapshots.
 pub(crate) fn graded(curve: &Curve, index: usize, arms: &Numbered<'_>) -> Option<Budget> {
     let axis = Axis::to(curve.points.iter().map(|point| point.at).reduce(f64::max)?);
     let kind = curve.points.first().map_or("", |point| point.budget.as_str());

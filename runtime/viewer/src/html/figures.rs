@@ -1,4 +1,4 @@
-//! The report's charts, from its numbers.
+//! Builds the report's charts from its numbers.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::html::plot::{
 /// Arms under study with their numbers, counted from 1.
 pub(crate) type Numbered<'a> = [(usize, &'a ArmReport)];
 
-/// An interval that ends beyond this many times the largest value leaves the chart.
-const FAR: f64 = 4.0;
+/// An interval is cut off at the edge of the chart if it ends beyond this many times the largest value.
+const MAX_OVERSHOOT: f64 = 4.0;
 
-/// The share of trials that resolve their task.
+/// Charts the share of trials that resolve their task.
 pub(crate) fn resolved(arms: &Numbered<'_>) -> Strips {
     let rows = arms.iter().map(|(number, arm)| Strip {
         value: format!("{} ({}/{})", percent(arm.resolved_rate), arm.resolved, arm.trials),
@@ -26,7 +26,7 @@ pub(crate) fn resolved(arms: &Numbered<'_>) -> Strips {
     shares("resolved", "Tasks resolved", rows.collect())
 }
 
-/// The share of fail-to-pass tests that pass.
+/// Charts the share of fail-to-pass tests that pass.
 pub(crate) fn passed(arms: &Numbered<'_>) -> Strips {
     let rows = arms
         .iter()
@@ -60,7 +60,7 @@ fn rate(number: usize, arm: &ArmReport, value: f64, interval: Option<[f64; 2]>) 
     }
 }
 
-/// A forest plot for each metric that has one.
+/// Returns a forest plot for each metric that has one.
 pub(crate) fn forests(comparison: &Comparison) -> Vec<Strips> {
     let metrics = [
         ("resolved", "Difference in tasks resolved"),
@@ -69,8 +69,8 @@ pub(crate) fn forests(comparison: &Comparison) -> Vec<Strips> {
     metrics.into_iter().filter_map(|(metric, title)| forest(comparison, metric, title)).collect()
 }
 
-/// Paired differences of one metric with their intervals, a row for each pair of arms. `None` if no
-/// pair has one. The arm that resolves more comes first, as in the headlines.
+/// Charts the paired differences of one metric with their intervals, one row per pair of arms.
+/// `None` if no pair has a difference. The arm that resolves more comes first, as in the headlines.
 fn forest(comparison: &Comparison, metric: &str, title: &str) -> Option<Strips> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let of_pair = |metrics: &[Pair]| {
@@ -90,7 +90,7 @@ fn forest(comparison: &Comparison, metric: &str, title: &str) -> Option<Strips> 
         comparison.pairs.chunk_by(same_arms).filter_map(of_pair).collect();
     let most = all.iter().flat_map(|(.., ends, _)| *ends).map(f64::abs).reduce(f64::max)?;
     let axis = Axis::to(most);
-    // 0 is in the middle.
+    // Zero is in the middle.
     let at = |value: f64| tenth(50.0 + axis.at(value.abs()) / 2.0 * value.signum());
     let word = |value: f64| signed(value, 0);
     let (below, above) = (axis.values().skip(1), axis.values());
@@ -124,7 +124,7 @@ fn forest(comparison: &Comparison, metric: &str, title: &str) -> Option<Strips> 
     })
 }
 
-/// `+4.2` points, and `0.0` without a sign.
+/// Formats a difference in points: `+4.2`, or `0.0` without a sign.
 fn signed(share: f64, digits: usize) -> String {
     if share == 0.0 {
         return format!("{share:.digits$}");
@@ -136,17 +136,17 @@ fn points(share: f64) -> String {
     format!("{:.1}", share * 100.0 + 0.0)
 }
 
-/// Cost against score, with the arms that no other arm beats.
+/// A chart of cost against score, with the Pareto front.
 #[derive(Debug, Serialize)]
 pub(crate) struct Front {
     pub(crate) plane: Plane,
     pub(crate) legend: Vec<(usize, String)>,
-    /// By the arm's number.
+    /// Whether each arm is on the front, by the arm's number.
     #[serde(skip)]
     pub(crate) on_front: BTreeMap<usize, bool>,
 }
 
-/// For the arms that call a model and whose cost is known. `None` if none of them was billed.
+/// Builds the chart from the arms that call a model and have a known cost. `None` if nothing was billed.
 pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
     let priced = |(_, arm): &&(usize, &ArmReport)| arm.model.is_some() && arm.paid.cost_known;
     let arms: Vec<&(usize, &ArmReport)> = arms.iter().filter(priced).collect();
@@ -209,7 +209,8 @@ pub(crate) fn front(arms: &Numbered<'_>) -> Option<Front> {
     })
 }
 
-/// A line that rises at each point and stays level between them, from the axis to the right edge.
+/// Returns the path of a step function: it rises at each point and stays level in between, up to
+/// the right edge.
 pub(crate) fn stairs(points: &[(f64, f64)]) -> String {
     let Some((first, _)) = points.first() else { return String::new() };
     let mut path = format!("M {first} 100");
@@ -221,7 +222,7 @@ pub(crate) fn stairs(points: &[(f64, f64)]) -> String {
     path + &format!(" L 100 {level}")
 }
 
-/// A tick of a scale in dollars: as many decimals as its step needs, at least two for cents.
+/// Formats a tick in dollars with as many decimals as the step needs, and at least two for cents.
 pub(crate) fn dollar_tick(step: f64, value: f64) -> String {
     if value == 0.0 || step >= 1.0 {
         return format!("${value:.0}");
@@ -230,7 +231,7 @@ pub(crate) fn dollar_tick(step: f64, value: f64) -> String {
     format!("${value:.digits$}")
 }
 
-/// Dollars for each resolved trial. `None` if no arm has a price.
+/// Charts dollars per resolved trial. `None` if no arm has a price.
 pub(crate) fn dollars_each(arms: &Numbered<'_>) -> Option<Strips> {
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.cost_usd);
     let title = "Dollars per resolved trial";
@@ -239,7 +240,7 @@ pub(crate) fn dollars_each(arms: &Numbered<'_>) -> Option<Strips> {
     amounts(["each-cost", title, caption], arms, each, dollars, dollar_tick)
 }
 
-/// Tokens for each resolved trial. `None` if no arm's tokens are counted.
+/// Charts tokens per resolved trial. `None` if no arm's tokens are counted.
 pub(crate) fn tokens_each(arms: &Numbered<'_>) -> Option<Strips> {
     let each = |arm: &ArmReport| arm.per_resolved.and_then(|each| each.tokens);
     let title = "Tokens per resolved trial";
@@ -248,7 +249,7 @@ pub(crate) fn tokens_each(arms: &Numbered<'_>) -> Option<Strips> {
     amounts(["each-tokens", title, caption], arms, each, short, |_, value| short(value))
 }
 
-/// A row for each arm. `tick` takes the step of the scale and the value.
+/// Builds a chart with one row per arm. `tick` receives the step of the scale and the value.
 fn amounts(
     [id, title, caption]: [&str; 3],
     arms: &Numbered<'_>,
@@ -259,7 +260,7 @@ fn amounts(
     let known: Vec<Ratio> = arms.iter().filter_map(|(_, arm)| each(arm)).collect();
     let largest = known.iter().map(|ratio| ratio.value).reduce(f64::max)?;
     let ends = known.iter().filter_map(|ratio| ratio.upper);
-    let axis = Axis::to(ends.fold(largest, f64::max).min(largest * FAR));
+    let axis = Axis::to(ends.fold(largest, f64::max).min(largest * MAX_OVERSHOOT));
     let row = |(number, arm): &(usize, &ArmReport)| {
         let (number, name) = (*number, arm.name.clone());
         let Some(ratio) = each(arm) else {
@@ -297,7 +298,7 @@ fn amounts(
     })
 }
 
-/// The class of an arm's colour. Beyond six arms only the number tells them apart.
+/// Returns the class of an arm's colour. Beyond six arms, only the numbers distinguish arms.
 pub(crate) fn tone(number: usize) -> usize {
     (number + 5) % 6 + 1
 }

@@ -1,9 +1,8 @@
-//! Where links lead, and what every page of a viewer loads.
+//! The addresses of links, and the files that every page of a viewer loads.
 
 use serde::Serialize;
 
-/// The viewer's own script and style sheet, by the names that its pages use. Pages load nothing
-/// else.
+/// The viewer's script and style sheet, by the names used in its pages. Pages load nothing else.
 pub static FILES: [(&str, &str, &[&str]); 2] = [
     ("viewer.js", "text/javascript; charset=utf-8", &[SCRIPT]),
     ("viewer.css", "text/css; charset=utf-8", &[STYLE, VIEWER]),
@@ -13,22 +12,23 @@ const SCRIPT: &str = include_str!("../../templates/viewer.js");
 const STYLE: &str = include_str!("../../templates/style.css");
 const VIEWER: &str = include_str!("../../templates/viewer.css");
 
-/// The pieces of a file, as it is sent.
+/// Joins the pieces of a file.
 pub fn whole(pieces: &[&str]) -> String {
     pieces.concat()
 }
 
-/// Whether a page's links lead to a server's pages or to files.
+/// Prefixes and suffixes of a page's links, which lead to a server's pages or to files.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Links<'a> {
-    /// Prefix of every address; ends in `/`, or is empty.
+    /// Prefix of every address. Ends in `/` or is empty.
     pub root: &'a str,
-    /// The first page, relative to the root.
+    /// The address of the first page, relative to the root.
     pub home: &'a str,
-    /// The trial's own address, without the ending.
+    /// The trial's own address, without the suffix.
     pub here: &'a str,
-    /// The ending of a page's address.
+    /// Suffix of every page's address.
     pub ending: &'a str,
-    /// Whether a server handles requests: it searches, filters and has bytes that no page contains.
+    /// Whether a server handles requests. Only a server can search, filter and return bytes that
+    /// are not on any page.
     pub served: bool,
 }

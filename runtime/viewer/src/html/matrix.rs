@@ -1,4 +1,4 @@
-//! The matrix of runs, task x arm x attempt, restricted by a filter.
+//! The matrix of trials (task x arm x attempt) of each run, restricted by a filter.
 
 use minijinja::Error;
 use serde::Serialize;
@@ -8,42 +8,42 @@ use super::{Links, templates::fill};
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
-    /// Relative to the viewer's address.
+    /// Address of the trial, relative to the root.
     pub href: String,
     pub attempt: u32,
     pub word: &'static str,
     /// `yes`, `no` or `open`.
     pub class: &'static str,
-    /// How it ended, and why its task is not resolved; words of a closed set.
+    /// How the trial ended, and why its task is not resolved. Both come from a closed set of words.
     pub ending: String,
     pub reason: String,
     pub steps: String,
 }
 
-/// A task: its cells, by arm.
+/// A task with its cells by arm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     pub task: String,
-    /// The address of the page that shows its trials side by side; empty if it has only one.
+    /// The address of the page with the task's trials side by side. Empty if there is only one trial.
     pub beside: String,
     pub cells: Vec<Vec<Cell>>,
 }
 
-/// A run: a row per task, a column per arm.
+/// A run as a matrix: one row per task, one column per arm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Matrix {
     pub run: String,
-    /// Its progress, in a sentence.
+    /// The run's progress, as a sentence.
     pub state: String,
-    /// Running trials: their address and what they are doing.
+    /// The addresses of running trials, and their current activity.
     pub going_on: Vec<(String, String)>,
-    /// Name and result.
+    /// The name and the result of each arm.
     pub arms: Vec<(String, String)>,
     pub rows: Vec<Row>,
     pub findings: Vec<String>,
 }
 
-/// The reader's filter. Empty texts do not filter.
+/// The reader's filter. Empty strings match everything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Filter {
     /// Words that occur in a task, arm, ending or reason.
@@ -51,13 +51,13 @@ pub struct Filter {
     pub arm: String,
     pub outcome: String,
     pub reason: String,
-    /// `task`, `least` or `most`; otherwise the order of the plan.
+    /// `task`, `least` or `most`. Plan order for any other value.
     pub sort: String,
     /// Counted from 1.
     pub page: usize,
 }
 
-/// The choices of the filter, with the number of trials of each.
+/// The options of the filter, with the number of trials for each.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Choices {
     pub arms: Vec<(String, u64)>,
@@ -71,19 +71,18 @@ pub struct Overview {
     pub runs: Vec<Matrix>,
     pub filter: Filter,
     pub choices: Choices,
-    /// Number of trials that the filter selects, and of all.
+    /// Number of trials that match the filter, and of all trials.
     pub shown: usize,
     pub of: usize,
     pub pages: usize,
-    /// The address of another page of the same filter, relative to the root, without the page
-    /// number.
+    /// The address of this filter without the page number, relative to the root.
     pub again: String,
-    /// Some trials have not ended.
+    /// Whether some trials have not ended.
     pub live: bool,
 }
 
 #[derive(Serialize)]
-struct Filling<'a> {
+struct PageContext<'a> {
     overview: &'a Overview,
     links: &'a Links<'a>,
     live: bool,
@@ -92,5 +91,5 @@ struct Filling<'a> {
 /// # Errors
 /// See [`super::trial`].
 pub fn matrix(overview: &Overview, links: &Links<'_>) -> Result<String, Error> {
-    fill("matrix.html", Filling { overview, links, live: overview.live })
+    fill("matrix.html", PageContext { overview, links, live: overview.live })
 }

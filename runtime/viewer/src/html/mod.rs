@@ -1,7 +1,7 @@
-//! HTML pages: the report as one file, and the viewer's pages. They load nothing from elsewhere.
+//! HTML pages: the report as one file, and the viewer's pages. They load no external resources.
 //!
-//! Whatever a run contains is text here, never markup: `templates.rs` has the only place where a
-//! value enters a page.
+//! Text from a run is always escaped, never treated as markup. `templates.rs` is the only place
+//! where values enter a page.
 
 mod answer;
 mod bars;

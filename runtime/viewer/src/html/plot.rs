@@ -6,14 +6,14 @@ use serde::Serialize;
 /// Position, label, and the class that aligns the label with it.
 pub(crate) type Tick = (f64, String, &'static str);
 
-/// Rows with a name, a mark on a common scale, and the value as text.
+/// A chart of rows with a name, a mark on a common scale, and the value as text.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Strips {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) caption: String,
     pub(crate) ticks: Vec<Tick>,
-    /// Where 0 is, if it is not at the left.
+    /// The position of 0, unless it is at the left edge.
     pub(crate) zero: Option<f64>,
     pub(crate) rows: Vec<Strip>,
 }
@@ -21,22 +21,22 @@ pub(crate) struct Strips {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Strip {
     pub(crate) name: String,
-    /// The number of the arm; 0 for a pair of arms.
+    /// The arm's number. 0 for a pair of arms.
     pub(crate) number: usize,
-    /// A difference that is distinguishable.
+    /// Whether the difference is distinguishable.
     pub(crate) strong: bool,
-    /// Begin and width.
+    /// Start and width.
     pub(crate) bar: Option<(f64, f64)>,
     /// Both ends.
     pub(crate) range: Option<(f64, f64)>,
-    /// The range goes on beyond the scale.
+    /// Whether the range continues beyond the scale.
     pub(crate) open: bool,
     pub(crate) point: Option<f64>,
     pub(crate) value: String,
     pub(crate) detail: String,
 }
 
-/// Points and lines on two axes. Vertical positions are percentages from the top.
+/// A chart of points and lines on two axes. Vertical positions are percentages from the top.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Plane {
     pub(crate) id: String,
@@ -58,7 +58,7 @@ pub(crate) struct Line {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Dot {
-    /// The number of the arm.
+    /// The arm's number.
     pub(crate) number: usize,
     pub(crate) name: String,
     pub(crate) x: f64,
@@ -66,7 +66,7 @@ pub(crate) struct Dot {
     /// Upper and lower end of the whisker.
     pub(crate) range: Option<(f64, f64)>,
     pub(crate) filled: bool,
-    /// The place of its number, in pixels from the point.
+    /// The offset of the number's label from the point, in pixels.
     pub(crate) dx: i32,
     pub(crate) dy: i32,
     pub(crate) anchor: &'static str,
@@ -80,26 +80,26 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// All shares.
+    /// The scale of shares, from 0 to 1.
     pub(crate) const SHARES: Self = Self { end: 1.0, step: 0.25 };
 
-    /// A scale that holds `most`.
+    /// Returns a scale that includes `most`.
     pub(crate) fn to(most: f64) -> Self {
         let step = round_step(most / 4.0);
         Self { end: (most / step - 1e-9).ceil().max(1.0) * step, step }
     }
 
-    /// The position of a value, from the left or from the bottom.
+    /// Returns the position of a value, from the left or from the bottom.
     pub(crate) fn at(&self, value: f64) -> f64 {
         hundredth(100.0 * (value / self.end).clamp(0.0, 1.0))
     }
 
-    /// The position of a value, from the top.
+    /// Returns the position of a value, from the top.
     pub(crate) fn below_top(&self, value: f64) -> f64 {
         hundredth(100.0 - self.at(value))
     }
 
-    /// The values that have a tick.
+    /// Returns the values with a tick.
     pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
         let step = self.step;
         (0..=(self.end / step).round() as u32).map(move |count| f64::from(count) * step)
@@ -114,7 +114,7 @@ impl Axis {
     }
 }
 
-/// A label at the edge of a chart must not leave the page.
+/// Creates a tick. At the edge of a chart, the label is aligned so that it stays on the page.
 pub(crate) fn tick(at: f64, label: String) -> Tick {
     let anchor = if at < 2.0 {
         "start"
@@ -126,16 +126,16 @@ pub(crate) fn tick(at: f64, label: String) -> Tick {
     (at, label, anchor)
 }
 
-/// A tick: `25 %`, and `0.5 %` if whole numbers do not tell ticks apart.
+/// Formats a tick: `25 %`, or `0.5 %` if whole numbers cannot distinguish the ticks.
 pub(crate) fn whole_percent(share: f64) -> String {
     let percent = tenth(share * 100.0);
     if percent.fract() == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// Where the number of each point is drawn, so that no two overlap even on a phone. Takes positions
-/// in percent.
+/// Returns where to draw the number of each point so that no two overlap, even on a phone.
+/// Positions are in percent.
 pub(crate) fn places(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static str)> {
-    /// Pixels for each percent at a width of 390.
+    /// Pixels per percent at a width of 390 pixels.
     const ACROSS: f64 = 3.0;
     const DOWN: f64 = 2.2;
     const CHOICES: [(i32, i32, &str); 4] =
@@ -157,7 +157,7 @@ pub(crate) fn places(points: &[(f64, f64)]) -> Vec<(i32, i32, &'static str)> {
     chosen
 }
 
-/// 1, 2 or 5 times a power of ten, at least `least`.
+/// Returns 1, 2 or 5 times a power of ten, at least `least`.
 pub(crate) fn round_step(least: f64) -> f64 {
     if least <= 0.0 || !least.is_finite() {
         return 1.0;
@@ -167,12 +167,12 @@ pub(crate) fn round_step(least: f64) -> f64 {
     times.unwrap_or(10.0) * power
 }
 
-/// More digits would be noise in the file.
+/// Rounds to a tenth. More digits would be noise in the file.
 pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// For positions: a hundredth of a percent is less than a pixel.
+/// Rounds a position to a hundredth of a percent, which is less than a pixel.
 pub(crate) fn hundredth(value: f64) -> f64 {
     (value * 100.0).round() / 100.0 + 0.0
 }
@@ -209,7 +209,7 @@ mod tests {
     fn numbers_of_close_points_do_not_overlap() {
         let all = places(&[(50.0, 50.0), (51.0, 50.0), (50.0, 51.0), (90.0, 10.0)]);
         assert_eq!(all[0], (11, -8, ""));
-        assert_eq!(all[3], (11, -8, ""), "nothing is near it");
+        assert_eq!(all[3], (11, -8, ""), "no other point is close");
         assert!(all[1] != all[0] && all[2] != all[0] && all[2] != all[1], "{all:?}");
     }
 }

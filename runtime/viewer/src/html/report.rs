@@ -28,26 +28,26 @@ use super::{
     tiles::{Tasks, tasks},
 };
 
-/// Number of tests that a trial's row names; the others are counted.
-const NAMED_TESTS: usize = 20;
+/// Maximum number of tests named in a trial's row. The others are counted.
+const MAX_NAMED_TESTS: usize = 20;
 
 /// The input of a report page.
 #[derive(Debug, Clone)]
 pub struct ReportPage<'a> {
     pub report: &'a Report,
-    /// Absent with one arm.
+    /// `None` with one arm.
     pub comparison: Option<&'a Comparison>,
     /// The trials that the report was built from.
     pub trials: &'a [TrialResult],
     pub runs: &'a [RunPage],
-    /// Of `proctor curve`, to be drawn.
+    /// Curves from `proctor curve` to draw.
     pub curves: &'a [Curve],
 }
 
-/// A run, as the page names it.
+/// A run and its name on the page.
 #[derive(Debug, Clone)]
 pub struct RunPage {
-    /// Its directory.
+    /// The name of the run directory.
     pub name: String,
     pub record: RunRecord,
 }
@@ -72,15 +72,15 @@ struct Page<'a> {
     reasons: Option<BarTable>,
     limits: Option<BarTable>,
     exceptions: Option<BarTable>,
-    /// Under study.
+    /// The arms under study.
     arms: Vec<ArmRow<'a>>,
     controls: Vec<ArmRow<'a>>,
-    /// Both, in the order of the plan.
+    /// Arms and controls, in plan order.
     everyone: Vec<ArmRow<'a>>,
     ks: Vec<u32>,
     endings: BTreeSet<&'a str>,
     groups: Vec<GroupTable<'a>>,
-    /// The classes that any arm has, and a cell for each arm.
+    /// The classes of evidence that any arm has, and a cell for each arm.
     classes: Vec<(EvidenceClass, Vec<u64>)>,
     evidence: Vec<EvidenceRow<'a>>,
     repeats: String,
@@ -112,10 +112,10 @@ struct ArmRow<'a> {
     has_steps: bool,
     has_tokens: bool,
     is_timed: bool,
-    /// Dollars and tokens for each resolved trial.
+    /// Dollars and tokens per resolved trial.
     cost_each: String,
     tokens_each: String,
-    /// Whether no arm beats it in cost and score. Empty if its cost is not known.
+    /// Whether no other arm beats this one in both cost and score. Empty if the cost is unknown.
     on_front: &'static str,
 }
 
@@ -123,18 +123,18 @@ struct ArmRow<'a> {
 struct PairRow<'a> {
     #[serde(flatten)]
     pair: &'a Pair,
-    /// Whether it is the first of its two arms.
+    /// Whether this is the first row for its two arms.
     first: bool,
-    /// In points rather than units.
+    /// Whether the difference is in points rather than units.
     is_share: bool,
-    /// One of the arms is a control.
+    /// Whether one of the arms is a control.
     control: bool,
 }
 
 #[derive(Serialize)]
 struct Finding {
     text: String,
-    /// It belongs to the one before.
+    /// Whether this line belongs to the finding before it.
     deeper: bool,
 }
 
@@ -178,7 +178,7 @@ struct RunRow<'a> {
     tasks: Vec<(&'a str, &'a str)>,
 }
 
-/// The whole page.
+/// Renders the whole page.
 ///
 /// # Errors
 /// A template refers to something that does not exist. No content of a run can cause this.
@@ -314,7 +314,7 @@ fn pairs(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
     rows
 }
 
-/// Doubtful verdicts of each arm, by class of evidence.
+/// Returns the doubtful verdicts of each arm, by class of evidence.
 fn classes(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
     let of = |arm: &ArmReport, class| arm.evidence_classes.get(&class).copied().unwrap_or(0);
     let rows = EvidenceClass::ALL.into_iter();
@@ -322,8 +322,8 @@ fn classes(arms: &[ArmReport]) -> Vec<(EvidenceClass, Vec<u64>)> {
     rows.filter(|(_, counts)| counts.iter().any(|count| *count > 0)).collect()
 }
 
-/// What makes results worth a second look. A missing canary is not a finding of a trial: a line of
-/// the findings counts these.
+/// Returns the evidence that makes a result doubtful. A missing canary is not a finding of a trial;
+/// a line of the findings counts these.
 fn evidence<'a>(trial: &'a TrialResult, arm: &'a str) -> Vec<EvidenceRow<'a>> {
     let Some(verdict) = &trial.verdict else { return Vec::new() };
     if verdict.integrity < Integrity::Suspect {
@@ -365,8 +365,8 @@ fn trial_row<'a>(
         arm_name,
         f2p: counts(|verdict| &verdict.fail_to_pass),
         p2p: counts(|verdict| &verdict.pass_to_pass),
-        more_failed: failed.len().saturating_sub(NAMED_TESTS),
-        failed: failed.into_iter().take(NAMED_TESTS).collect(),
+        more_failed: failed.len().saturating_sub(MAX_NAMED_TESTS),
+        failed: failed.into_iter().take(MAX_NAMED_TESTS).collect(),
         why_not: unresolved
             .into_iter()
             .flat_map(|verdict| verdict.policies.values().map(|policy| policy.why.as_str()))

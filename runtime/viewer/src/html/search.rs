@@ -5,22 +5,22 @@ use serde::Serialize;
 
 use super::{Links, templates::fill};
 
-/// A place where a text was found.
+/// A match of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
-    /// The trial's name for people, and its address relative to the root.
+    /// The trial's readable name, and its address relative to the root.
     pub trial: String,
     pub href: String,
-    /// 0: before the first response.
+    /// The step. 0 is before the first response.
     pub step: u64,
-    /// `message`, `output` and the like.
+    /// The kind of text: `message`, `output` and the like.
     pub place: String,
     pub before: String,
     pub found: String,
     pub after: String,
-    /// Further places in the same text.
+    /// Number of further matches in the same text.
     pub more: usize,
-    /// The found text as a text fragment, which browsers that support it scroll to.
+    /// The match as a text fragment. Browsers that support text fragments scroll to it.
     pub fragment: String,
 }
 
@@ -29,20 +29,20 @@ pub struct Hit {
 pub struct Search {
     pub text: String,
     pub pattern: bool,
-    /// A trial's address, if only that trial was searched.
+    /// A trial's address. Empty if all trials were searched.
     pub trial: String,
     pub hits: Vec<Hit>,
-    /// There are more.
+    /// Whether there are more matches.
     pub cut: bool,
-    /// Number of journals that were read, and of all.
+    /// Number of journals that were searched, and of all journals.
     pub read: usize,
     pub of: usize,
-    /// Why the search was not possible.
+    /// Why the search was not possible. Empty if it was.
     pub refused: String,
 }
 
 #[derive(Serialize)]
-struct Filling<'a> {
+struct PageContext<'a> {
     search: &'a Search,
     links: &'a Links<'a>,
     live: bool,
@@ -51,5 +51,5 @@ struct Filling<'a> {
 /// # Errors
 /// See [`super::trial`].
 pub fn search(search: &Search, links: &Links<'_>) -> Result<String, Error> {
-    fill("search.html", Filling { search, links, live: false })
+    fill("search.html", PageContext { search, links, live: false })
 }

@@ -36,7 +36,7 @@ static FILES: [(&str, &str); 13] = files![
     "viewer.html",
 ];
 
-/// The style sheet of pages that are one file.
+/// The style sheet of self-contained pages.
 const STYLE: [&str; 2] =
     [include_str!("../../templates/style.css"), include_str!("../../templates/report.css")];
 
@@ -57,10 +57,10 @@ fn environment() -> Result<Environment<'static>, Error> {
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     templates.set_syntax(blocks);
     templates.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    // All of them are markup, whatever their names.
+    // All templates are HTML, whatever their names.
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
     templates.set_formatter(|out, state, value| match value.as_str() {
-        // What a template itself made was escaped then.
+        // Text that a template created was already escaped.
         Some(text) if !value.is_safe() => {
             escape_formatter(out, state, &Value::from(visible(text).into_owned()))
         }
@@ -92,7 +92,7 @@ fn environment() -> Result<Environment<'static>, Error> {
     Ok(templates)
 }
 
-/// A content security policy's name of this text, which allows it and nothing else.
+/// Returns the content security policy source that allows exactly this text.
 fn hash_source(text: &str) -> String {
     let hex = sha256_hex(text.as_bytes());
     let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
@@ -105,8 +105,8 @@ mod tests {
     use super::hash_source;
 
     #[test]
-    fn a_hash_source_is_the_digest_in_base64() {
-        // The digest of nothing.
+    fn hash_source_is_base64_digest() {
+        // The digest of the empty text.
         assert_eq!(hash_source(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
     }
 }

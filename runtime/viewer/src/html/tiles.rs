@@ -1,4 +1,4 @@
-//! Tasks by arms: a strip for each arm, and the table behind it.
+//! Tasks by arms: a strip for each arm, and a table with the same data.
 
 use proctor_report::{Grid, Report, TaskReport, cell_text, grid, share};
 use proctor_types::plural;
@@ -11,17 +11,17 @@ use crate::html::{
 
 /// Height of a strip in pixels.
 const HEIGHT: f64 = 26.0;
-/// With more tasks, tiles have no gaps, and equal neighbours are one tile.
-const APART: usize = 60;
-/// With more tasks, the table is folded.
-const OPEN: usize = 40;
+/// With more tasks than this, tiles have no gaps, and equal neighbours are merged into one tile.
+const MAX_SEPARATE_TILES: usize = 60;
+/// With more tasks than this, the table is collapsed.
+const MAX_EXPANDED_TASKS: usize = 40;
 
-/// All tasks, the easiest first.
+/// All tasks, easiest first.
 #[derive(Debug, Serialize)]
 pub(crate) struct Tasks {
     pub(crate) sentence: String,
     pub(crate) strips: Vec<TaskStrip>,
-    /// Whether the table is unfolded.
+    /// Whether the table is expanded.
     pub(crate) is_open: bool,
     pub(crate) rows: Vec<TaskRow>,
 }
@@ -34,7 +34,8 @@ pub(crate) struct TaskStrip {
     pub(crate) value: String,
 }
 
-/// One task, or several alike. `x` and `width` are percentages, `y` and `height` pixels.
+/// One task, or several adjacent tasks with the same result. `x` and `width` are percentages, `y`
+/// and `height` pixels.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Tile {
     pub(crate) x: f64,
@@ -56,7 +57,7 @@ pub(crate) struct TaskCell {
     pub(crate) text: String,
 }
 
-/// `None` with fewer than two tasks.
+/// Returns `None` with fewer than two tasks.
 pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
     let study: Vec<_> = arms.iter().map(|(_, arm)| *arm).collect();
     let mut grid = grid(report, &study);
@@ -65,7 +66,7 @@ pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
         return None;
     }
     let [all, none, some] = grid.counts();
-    // A stable sort: tasks that are equally hard keep the order of the plan.
+    // The sort is stable, so equally hard tasks keep plan order.
     grid.rows.sort_by(|one, other| other.score().total_cmp(&one.score()));
     let strips = arms.iter().enumerate().map(|(index, (number, arm))| TaskStrip {
         number: *number,
@@ -83,7 +84,7 @@ pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
             plural(count, "task")
         ),
         strips: strips.collect(),
-        is_open: count <= OPEN,
+        is_open: count <= MAX_EXPANDED_TASKS,
         rows: grid
             .rows
             .iter()
@@ -99,7 +100,7 @@ pub(crate) fn tasks(report: &Report, arms: &Numbered<'_>) -> Option<Tasks> {
     })
 }
 
-/// The class of a cell.
+/// Returns the CSS class of a cell.
 fn tone(trials: &[&TaskReport]) -> &'static str {
     if trials.iter().any(|trial| trial.resolved.is_none()) {
         return "unknown";
@@ -112,11 +113,12 @@ fn tone(trials: &[&TaskReport]) -> &'static str {
     }
 }
 
-/// The tiles of one arm. Unresolved tasks have none.
+/// Returns the tiles of one arm. Unresolved tasks have no tile.
 fn tiles(grid: &Grid<'_>, arm: usize) -> Vec<Tile> {
     let count = grid.rows.len();
     let wide = 100.0 / count as f64;
-    let (merges, width) = (count > APART, if count > APART { wide } else { wide * 0.86 });
+    let (merges, width) =
+        (count > MAX_SEPARATE_TILES, if count > MAX_SEPARATE_TILES { wide } else { wide * 0.86 });
     let mut tiles: Vec<Tile> = Vec::new();
     for (index, row) in grid.rows.iter().enumerate() {
         let Some(trials) = row.cells.get(arm).filter(|trials| !trials.is_empty()) else { continue };

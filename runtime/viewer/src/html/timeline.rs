@@ -1,4 +1,4 @@
-//! The time and budget chart of a trial: where its time went, and how close it came to each limit.
+//! The time and budget chart of a trial: where its time went, and how close the trial came to each limit.
 
 use serde::Serialize;
 
@@ -7,16 +7,16 @@ use super::{StepRow, plot::tenth};
 const WIDTH: f64 = 780.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 580.0;
-/// Height of the strip of steps.
-const STRIP: f64 = 24.0;
+/// Height of the strip that shows the steps.
+const STRIP_HEIGHT: f64 = 24.0;
 const THICK: f64 = 18.0;
-/// Positions of the budget lines: fully used, and unused.
-const FULL: f64 = 74.0;
-const EMPTY: f64 = 194.0;
-/// Distance between the names of two lines.
-const APART: f64 = 15.0;
-/// Maximum number of steps drawn separately. With more, neighbours are drawn as one.
-const DRAWN: usize = 400;
+/// Vertical positions of the budget lines: fully used, and unused.
+const FULL_Y: f64 = 74.0;
+const EMPTY_Y: f64 = 194.0;
+/// Minimum distance between the names of two lines.
+const LABEL_GAP: f64 = 15.0;
+/// Maximum number of steps drawn separately. With more steps, neighbours are merged.
+const MAX_DRAWN_STEPS: usize = 400;
 
 /// A limit of a trial's budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,7 +25,7 @@ pub struct Cap {
     pub most: f64,
 }
 
-/// What a limit counts. Kinds that steps say nothing about are not drawn.
+/// The quantity that a limit counts. Kinds that cannot be computed from steps are not drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapKind {
     Steps,
@@ -52,7 +52,7 @@ impl CapKind {
         }
     }
 
-    /// What a step adds to it.
+    /// Returns the amount that a step adds.
     fn of(self, row: &StepRow) -> f64 {
         match self {
             Self::Steps => 1.0,
@@ -66,7 +66,7 @@ impl CapKind {
         }
     }
 
-    fn said(self, value: f64) -> String {
+    fn format_amount(self, value: f64) -> String {
         match self {
             Self::Cost => format!("${value:.4}"),
             Self::Steps | Self::InputTokens | Self::OutputTokens | Self::TotalTokens => {
@@ -77,7 +77,7 @@ impl CapKind {
     }
 }
 
-/// The drawing.
+/// The chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Timeline {
     width: f64,
@@ -94,7 +94,7 @@ pub(crate) struct Timeline {
     lines: Vec<Line>,
 }
 
-/// A stretch of the strip.
+/// A part of the strip.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Part {
     /// `model`, `wait`, `tool` or `other`.
@@ -103,7 +103,7 @@ struct Part {
     width: f64,
 }
 
-/// How much of a limit was used over time.
+/// The used share of a limit over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Line {
     name: &'static str,
@@ -111,13 +111,13 @@ struct Line {
     most: String,
     share: f64,
     points: String,
-    /// Which pattern of dashes.
+    /// Index of the dash pattern.
     dash: usize,
     end_y: f64,
     label_y: f64,
 }
 
-/// `None` if there are no steps.
+/// Returns `None` if there are no steps.
 pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
     let (first, last) = (rows.first()?, rows.last()?);
     let (begin, end) = (first.at.min(last.at), last.at + last.seconds);
@@ -133,13 +133,13 @@ pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
     let ticks = (0..=4).map(|quarter| begin + whole * f64::from(quarter) / 4.0);
     Some(Timeline {
         width: WIDTH,
-        height: if lines.is_empty() { STRIP + THICK + 24.0 } else { EMPTY + 14.0 },
+        height: if lines.is_empty() { STRIP_HEIGHT + THICK + 24.0 } else { EMPTY_Y + 14.0 },
         left: LEFT,
         right: RIGHT,
-        strip: STRIP,
+        strip: STRIP_HEIGHT,
         thick: THICK,
-        full: FULL,
-        empty: EMPTY,
+        full: FULL_Y,
+        empty: EMPTY_Y,
         ticks: ticks.map(|at| (x(at), format!("{at:.0} s"))).collect(),
         parts: parts(rows, &x),
         lines,
@@ -147,8 +147,8 @@ pub(crate) fn timeline(rows: &[StepRow], caps: &[Cap]) -> Option<Timeline> {
 }
 
 fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Line {
-    let y = |share: f64| tenth(EMPTY - (EMPTY - FULL) * share.clamp(0.0, 1.1));
-    let every = rows.len().div_ceil(DRAWN).max(1);
+    let y = |share: f64| tenth(EMPTY_Y - (EMPTY_Y - FULL_Y) * share.clamp(0.0, 1.1));
+    let every = rows.len().div_ceil(MAX_DRAWN_STEPS).max(1);
     let mut used = 0.0;
     let mut points = vec![format!("{},{}", x(rows.first().map_or(0.0, |row| row.at)), y(0.0))];
     for (index, row) in rows.iter().enumerate() {
@@ -160,8 +160,8 @@ fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Lin
     let end_y = y(used / cap.most);
     Line {
         name: cap.kind.name(),
-        used: cap.kind.said(used),
-        most: cap.kind.said(cap.most),
+        used: cap.kind.format_amount(used),
+        most: cap.kind.format_amount(cap.most),
         share: used / cap.most,
         points: points.join(" "),
         dash: dash % 4,
@@ -170,23 +170,23 @@ fn line(rows: &[StepRow], cap: Cap, dash: usize, x: &impl Fn(f64) -> f64) -> Lin
     }
 }
 
-/// Moves names beside the ends of their lines so that they do not overlap.
+/// Moves the names at the ends of the lines apart so that they do not overlap.
 fn spread(lines: &mut [Line]) {
     lines.sort_by(|a, b| a.end_y.total_cmp(&b.end_y));
     let mut free = 0.0_f64;
     for line in lines.iter_mut() {
         line.label_y = line.end_y.max(free);
-        free = line.label_y + APART;
+        free = line.label_y + LABEL_GAP;
     }
-    let mut most = EMPTY + 8.0;
+    let mut most = EMPTY_Y + 8.0;
     for line in lines.iter_mut().rev() {
         line.label_y = line.label_y.min(most);
-        most = line.label_y - APART;
+        most = line.label_y - LABEL_GAP;
     }
 }
 
 fn parts(rows: &[StepRow], x: &impl Fn(f64) -> f64) -> Vec<Part> {
-    let together = rows.len().div_ceil(DRAWN).max(1);
+    let together = rows.len().div_ceil(MAX_DRAWN_STEPS).max(1);
     let mut parts = Vec::new();
     for group in rows.chunks(together) {
         let mut at = group.first().map_or(0.0, |row| row.at);
@@ -234,8 +234,8 @@ mod tests {
         ];
         let drawn = timeline(&rows(10), &caps).unwrap();
         let of = |name| drawn.lines.iter().find(|line| line.name == name).unwrap();
-        assert!((of("steps").end_y - FULL).abs() < 1e-9 && of("steps").used == "10");
-        assert!(of("tokens in").end_y > FULL && (of("tokens in").share - 0.25).abs() < 1e-9);
+        assert!((of("steps").end_y - FULL_Y).abs() < 1e-9 && of("steps").used == "10");
+        assert!(of("tokens in").end_y > FULL_Y && (of("tokens in").share - 0.25).abs() < 1e-9);
         assert!(timeline(&[], &caps).is_none());
     }
 
@@ -244,12 +244,12 @@ mod tests {
         let caps = [CapKind::Steps, CapKind::WallSeconds, CapKind::TotalTokens]
             .map(|kind| Cap { kind, most: 5_000.0 });
         let drawn = timeline(&rows(5_000), &caps).unwrap();
-        assert!(drawn.parts.len() <= 4 * DRAWN, "{}", drawn.parts.len());
+        assert!(drawn.parts.len() <= 4 * MAX_DRAWN_STEPS, "{}", drawn.parts.len());
         for part in &drawn.parts {
             assert!(part.x >= LEFT && part.x + part.width <= RIGHT + 0.2, "{part:?}");
         }
         for pair in drawn.lines.windows(2) {
-            assert!(pair[1].label_y - pair[0].label_y >= APART - 1e-9, "{pair:?}");
+            assert!(pair[1].label_y - pair[0].label_y >= LABEL_GAP - 1e-9, "{pair:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A trial as a timeline, and one step of it.
+//! A trial as a timeline, and the page of one step.
 
 use minijinja::Error;
 use serde::Serialize;
@@ -10,45 +10,42 @@ use super::{
 };
 
 /// Number of steps shown before and after the current one.
-const BESIDE: usize = 60;
-/// Number of rows for the first and for the last steps of a trial, if it has more than both
-/// together.
-const ROWS: usize = 1_000;
+const NEARBY_STEPS: usize = 60;
+/// Maximum number of rows shown from each end of a trial. Rows in between are left out.
+const MAX_ROWS_PER_END: usize = 1_000;
 
-/// One step of a trial, on a line.
+/// One step of a trial, as a row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StepRow {
-    /// Counted from 1; 0 is what comes before the first response.
+    /// The step's number, counted from 1. 0 is everything before the first response.
     pub number: u64,
     /// Seconds since the attempt began.
     pub at: f64,
-    /// From the request to the end of its tools.
+    /// Seconds from the request to the end of the step's tool calls.
     pub seconds: f64,
     pub tool_seconds: f64,
-    /// In requests to the endpoint, without waits.
+    /// Seconds in requests to the endpoint, without waits.
     pub model_seconds: f64,
-    /// Back-off and queues.
+    /// Seconds spent in backoff and queues.
     pub waited_seconds: f64,
     /// Tokens.
     pub input: u64,
     pub output: u64,
     pub cost_usd: Option<f64>,
-    /// What was done: the tools with the first words of their calls, or the first words of the
-    /// message.
+    /// Summaries of the step: the tools with the first words of their calls, or the first words of the message.
     pub did: Vec<String>,
-    /// Some tool failed, or its call could not be parsed.
+    /// Whether some tool failed, or its call could not be parsed.
     pub failed: bool,
-    /// It ran tests, as far as its shell lines show.
+    /// Whether the step ran tests, judging by its shell commands.
     pub tests: bool,
     /// Number of new, changed and removed paths.
     pub changed: u64,
-    /// Requests to the egress proxy, and those that it refused.
+    /// Requests to the egress proxy, and how many of them it denied.
     pub requests: u64,
     pub denied: u64,
-    /// Requests to the endpoint that failed.
+    /// Number of failed requests to the endpoint.
     pub resends: u64,
-    /// What it did, and what it saw of the result: two steps with the same number did, or saw, the
-    /// same.
+    /// Hashes of the step's actions and of the results it saw. Steps with equal hashes did, or saw, the same.
     #[serde(skip)]
     pub act: u64,
     #[serde(skip)]
@@ -63,24 +60,24 @@ pub struct Step {
     pub reasoning: String,
     pub calls: Vec<Call>,
     pub urls: Vec<Url>,
-    /// Lines about failed requests and about what ended the trial.
+    /// Notes about failed requests and about what ended the trial.
     pub notes: Vec<String>,
     /// What the step changed in the work directory.
     pub diff: String,
-    /// Differences of the work directory after it from before the first step. Empty if that is the
-    /// same as `diff`.
+    /// Differences between the work directory after the step and before the first step. Empty if
+    /// they are the same as `diff`.
     pub so_far: String,
     pub sends: Vec<Sent>,
-    /// What people said about it.
+    /// Labels that people gave the step.
     pub labels: Vec<Said>,
-    /// The work directory after it; absent in files, and if no snapshot was taken.
+    /// The work directory after the step. Absent in exported files, and if no snapshot was taken.
     pub workspace: Option<Folder>,
 }
 
-/// What a person said about a trial or a step.
+/// A person's label of a trial or a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Said {
-    /// Absent if it concerns the whole trial.
+    /// `None` if the label concerns the whole trial.
     pub step: Option<u64>,
     pub label: String,
     pub comment: String,
@@ -93,7 +90,7 @@ pub struct Sent {
     pub status: Option<u16>,
     pub seconds: Option<f64>,
     pub waited_seconds: f64,
-    /// Hashes of the exact bytes.
+    /// Hashes of the exact bytes of the request and the response.
     pub request: Option<String>,
     pub body: Option<String>,
 }
@@ -103,7 +100,7 @@ pub struct Sent {
 pub struct Call {
     pub name: String,
     pub arguments: String,
-    /// Absent if it never returned.
+    /// `None` if the call never returned.
     pub shown: Option<String>,
     /// The hash of the whole output, if `shown` is only part of it.
     pub full: Option<String>,
@@ -130,27 +127,27 @@ pub struct TestLine {
     pub status: String,
     pub passed: bool,
     pub log: String,
-    /// The address of the search for what its trial says about it, relative to the root; empty if
-    /// it passed.
+    /// The address of a search for mentions of the test in the trial, relative to the root. Empty
+    /// if the test passed.
     pub speaks: String,
 }
 
-/// A trial, as its page and the terminal show it.
+/// A trial as shown on its page and in the terminal.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Trial {
     pub run: String,
     pub task: String,
     pub arm: String,
     pub attempt: u32,
-    /// How it ended, in words; empty while it has not.
+    /// How the trial ended, in words. Empty if it has not ended.
     pub outcome: String,
     pub resolved: Option<bool>,
     pub reason: String,
     pub why: Vec<String>,
     pub integrity: String,
-    /// The effect of interruptions, in words; empty if there were none.
+    /// The effect of interruptions, in words. Empty if there were none.
     pub interruptions: String,
-    /// Kind, what was seen, steps.
+    /// Kind, details and steps of each piece of evidence.
     pub evidence: Vec<(String, String, Vec<u64>)>,
     pub passed_rate: Option<f64>,
     pub steps: Vec<StepRow>,
@@ -160,29 +157,29 @@ pub struct Trial {
     pub wall_seconds: f64,
     /// The budget's limits, in words.
     pub limits: Vec<String>,
-    /// The limits that can be drawn.
+    /// The limits that can be drawn as a chart.
     #[serde(skip)]
     pub caps: Vec<Cap>,
-    /// The address of the page that shows the trials of its task side by side, relative to the
-    /// root; empty if it is the only one.
+    /// The address of the page that shows the task's trials side by side, relative to the root.
+    /// Empty if there is only one trial.
     pub beside: String,
     pub tests: Vec<TestLine>,
     pub damage: Vec<String>,
-    /// What people said about it and its steps.
+    /// Labels that people gave the trial and its steps.
     pub labels: Vec<Said>,
-    /// Its files.
+    /// The trial's files in the record.
     pub files: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct TrialFilling<'a> {
+struct TrialContext<'a> {
     trial: &'a Trial,
     links: &'a Links<'a>,
     patch: &'a str,
     gold: &'a str,
     timeline: Option<Timeline>,
     first: &'a [StepRow],
-    /// The steps in the middle that have no row here: the first of them, and how many.
+    /// The steps in the middle that have no row: the first of them, and their number.
     left_out: Option<(u64, usize)>,
     last: &'a [StepRow],
     ways: Vec<Way>,
@@ -190,7 +187,7 @@ struct TrialFilling<'a> {
 }
 
 #[derive(Serialize)]
-struct StepFilling<'a> {
+struct StepContext<'a> {
     step: &'a Step,
     trial: &'a str,
     links: &'a Links<'a>,
@@ -201,7 +198,7 @@ struct StepFilling<'a> {
     live: bool,
 }
 
-/// A link to another step, and its key.
+/// A link to another step, and its keyboard shortcut.
 #[derive(Debug, PartialEq, Serialize)]
 struct Way {
     key: char,
@@ -210,12 +207,12 @@ struct Way {
     rel: Option<&'static str>,
 }
 
-/// Whether a key leads to a step.
-type Is = fn(&StepRow) -> bool;
+/// Whether a shortcut stops at a step.
+type StepFilter = fn(&StepRow) -> bool;
 
-/// Links from a step to others; from before the first one if `from` is 0.
+/// Returns the links from a step to others. If `from` is 0, they start before the first step.
 fn ways(rows: &[StepRow], from: u64) -> Vec<Way> {
-    let kinds: [([char; 2], [&'static str; 2], Is); 4] = [
+    let kinds: [([char; 2], [&'static str; 2], StepFilter); 4] = [
         (['j', 'k'], ["next step", "previous step"], |_| true),
         (['e', 'E'], ["next error", "previous error"], |row| row.failed),
         (['d', 'D'], ["next edit", "previous edit"], |row| row.changed > 0),
@@ -236,8 +233,8 @@ fn ways(rows: &[StepRow], from: u64) -> Vec<Way> {
     ways
 }
 
-/// The timeline. `patch` is the final diff, `gold` is shown beside it, `live` says whether more is
-/// to come.
+/// Renders the page of a trial. `patch` is the final diff, which is shown next to `gold`. `live`
+/// means that the trial has not ended.
 ///
 /// # Errors
 /// A template refers to something that does not exist. No content of a run can cause this; the same
@@ -250,21 +247,21 @@ pub fn trial(
     live: bool,
 ) -> Result<String, Error> {
     let steps = trial.steps.as_slice();
-    let (first, left_out, last) = match steps.len().checked_sub(2 * ROWS) {
+    let (first, left_out, last) = match steps.len().checked_sub(2 * MAX_ROWS_PER_END) {
         None | Some(0) => (steps, None, &steps[..0]),
         Some(more) => (
-            &steps[..ROWS],
-            steps.get(ROWS).map(|row| (row.number, more)),
-            &steps[steps.len() - ROWS..],
+            &steps[..MAX_ROWS_PER_END],
+            steps.get(MAX_ROWS_PER_END).map(|row| (row.number, more)),
+            &steps[steps.len() - MAX_ROWS_PER_END..],
         ),
     };
     let (timeline, ways) = (timeline(steps, &trial.caps), ways(steps, 0));
     let filling =
-        TrialFilling { trial, links, patch, gold, timeline, first, left_out, last, ways, live };
+        TrialContext { trial, links, patch, gold, timeline, first, left_out, last, ways, live };
     fill("trial.html", filling)
 }
 
-/// `trial` is its name, `rows` are all its steps.
+/// Renders the page of a step. `trial` is the trial's name, `rows` are all its steps.
 ///
 /// # Errors
 /// See [`trial`].
@@ -276,9 +273,9 @@ pub fn step(
     live: bool,
 ) -> Result<String, Error> {
     let at = (step.row.number as usize).saturating_sub(1);
-    let from = at.saturating_sub(BESIDE).min(rows.len());
-    let to = (at + BESIDE + 1).min(rows.len()).max(from);
-    let filling = StepFilling {
+    let from = at.saturating_sub(NEARBY_STEPS).min(rows.len());
+    let to = (at + NEARBY_STEPS + 1).min(rows.len()).max(from);
+    let filling = StepContext {
         step,
         trial,
         links,
@@ -296,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_go_to_next_and_previous_steps_of_a_kind() {
+    fn ways_link_next_and_previous_step_of_each_kind() {
         let row = |number, failed, changed, tests| StepRow {
             number,
             failed,
@@ -317,7 +314,7 @@ mod tests {
         assert_eq!(
             keys(3),
             [('k', 2), ('j', 4), ('E', 2), ('e', 4), ('t', 4)],
-            "an edit leads to no edit before or behind it"
+            "there is no edit before or after this one"
         );
         assert_eq!(keys(4), [('k', 3), ('E', 2), ('D', 3)]);
     }

@@ -1,11 +1,11 @@
-//! The work directory after a step, as a step's page shows it.
+//! The work directory after a step, as shown on the step's page.
 
 use serde::Serialize;
 
-/// One of its directories.
+/// One directory of the work directory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Folder {
-    /// The directories from the top to this one, each with its address relative to the step's.
+    /// The parent directories from the top down to this one, each with its address relative to the step's.
     pub above: Vec<(String, String)>,
     /// Directories first.
     pub entries: Vec<Entry>,
@@ -13,7 +13,7 @@ pub struct Folder {
     pub left_out: usize,
     /// Number of paths in the whole tree.
     pub paths: usize,
-    /// The requested file.
+    /// The file that was requested.
     pub opened: Option<Opened>,
 }
 
@@ -21,17 +21,17 @@ pub struct Folder {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Entry {
     pub name: String,
-    /// Relative to the step's address; empty if it cannot be opened.
+    /// The address, relative to the step's. Empty if the entry cannot be opened.
     pub href: String,
     pub is_folder: bool,
-    /// For a directory: number of paths below it, and how many of them the step changed.
+    /// For a directory: the number of paths below it, and how many of them the step changed.
     pub paths: u64,
     pub changed: u64,
-    /// For a file: bytes.
+    /// For a file: its size in bytes.
     pub size: u64,
-    /// `new`, `changed` or `gone` by this step, or empty.
+    /// The change made by this step: `new`, `changed`, `gone` or empty.
     pub mark: &'static str,
-    /// The target of a symbolic link; empty for others.
+    /// The target of a symbolic link. Empty for other entries.
     pub link: String,
     pub is_open: bool,
 }
@@ -42,9 +42,9 @@ pub struct Opened {
     pub path: String,
     pub hash: String,
     pub text: String,
-    /// Only its beginning is shown.
+    /// Whether only the beginning is shown.
     pub is_cut: bool,
-    /// The record has its content.
+    /// Whether the record contains the content.
     pub is_kept: bool,
     /// Why no text is shown.
     pub why_not: String,

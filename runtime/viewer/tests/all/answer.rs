@@ -1,6 +1,6 @@
-//! What the report's page says of known trials: the headline, charts, tasks and controls.
+//! Tests for the report page of known trials: the headline, charts, tasks and controls.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;
 
@@ -67,8 +67,8 @@ fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> Trial
     }
 }
 
-/// `a` resolves five tasks at 10 cents a trial, `b` fifteen at 13, and `c` four at 20, with one
-/// verdict missing. `gold` resolves all, `noop` none.
+/// Renders a page: `a` resolves five tasks at 10 cents per trial, `b` fifteen at 13, and `c` four
+/// at 20, with one verdict missing. `gold` resolves all tasks, `noop` none.
 fn page(curves: &[Curve]) -> String {
     let arms = ["a", "b", "c", "gold", "noop"].map(arm);
     let mut trials = Vec::new();
@@ -106,14 +106,14 @@ fn tree(page: &str) -> Document<'_> {
 
 fn by_id<'a>(tree: &'a Document<'a>, id: &str) -> Node<'a, 'a> {
     let found = tree.descendants().find(|node| node.attribute("id") == Some(id));
-    found.unwrap_or_else(|| panic!("nothing is called {id}"))
+    found.unwrap_or_else(|| panic!("no element has the id {id}"))
 }
 
 fn has_class(node: &Node<'_, '_>, class: &str) -> bool {
     node.attribute("class").is_some_and(|all| all.split(' ').any(|one| one == class))
 }
 
-/// All text of a node, with single spaces.
+/// Returns all text of a node, with single spaces.
 fn text(node: Node<'_, '_>) -> String {
     let all: Vec<&str> =
         node.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
@@ -124,7 +124,7 @@ fn all_of<'a>(node: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
     node.descendants().filter(|node| has_class(node, class)).collect()
 }
 
-/// The cells of each row of a table's body.
+/// Returns the cells of each row of a table's body.
 fn rows(table: Node<'_, '_>) -> Vec<Vec<String>> {
     let body = table.descendants().find(|node| node.has_tag_name("tbody")).unwrap();
     let rows = body.children().filter(|node| node.has_tag_name("tr"));
@@ -132,7 +132,7 @@ fn rows(table: Node<'_, '_>) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_page_begins_with_the_answer() {
+fn report_page_starts_with_answer() {
     let page = page(&[]);
     let tree = tree(&page);
     let main = tree.descendants().find(|node| node.has_tag_name("main")).unwrap();
@@ -147,7 +147,7 @@ fn the_page_begins_with_the_answer() {
     assert!(other.ends_with(" at 1.3 times the cost."), "{other}");
     assert!(last.starts_with("No clear difference: a resolves 5.3 points more than c"), "{last}");
     let better = all_of(first, "better").len();
-    assert_eq!(better, 2, "only what is distinguishable is marked");
+    assert_eq!(better, 2, "only distinguishable differences are marked");
 
     let said = text(first);
     assert!(said.contains("75.0 % vs 25.0 % of 20 shared tasks"), "{said}");
@@ -165,7 +165,7 @@ fn the_page_begins_with_the_answer() {
 }
 
 #[test]
-fn controls_are_listed_apart() {
+fn controls_are_listed_separately() {
     let page = page(&[]);
     let tree = tree(&page);
     for id in ["plot-resolved", "plot-passed", "plot-forest-resolved", "plot-each-cost"] {
@@ -185,7 +185,7 @@ fn controls_are_listed_apart() {
 }
 
 #[test]
-fn the_forest_plot_has_the_better_arm_first() {
+fn forest_plot_lists_better_arm_first() {
     let page = page(&[]);
     let tree = tree(&page);
     let plot = by_id(&tree, "plot-forest-resolved");
@@ -193,7 +193,7 @@ fn the_forest_plot_has_the_better_arm_first() {
     assert_eq!(names, ["b minus a", "a minus c", "b minus c"]);
     let values: Vec<String> = all_of(plot, "value").into_iter().map(text).collect();
     assert!(values[0].starts_with("+50.0") && values[2].starts_with("+57.9"), "{values:?}");
-    // Each has a point between the ends of its interval; only one interval crosses 0.
+    // Each row has a point between the ends of its interval. Only one interval includes 0.
     let percent = |node: &Node<'_, '_>, of: &str| -> f64 {
         node.attribute(of).unwrap().strip_suffix('%').unwrap().parse().unwrap()
     };
@@ -211,7 +211,7 @@ fn the_forest_plot_has_the_better_arm_first() {
 }
 
 #[test]
-fn the_pareto_front_has_what_no_arm_beats() {
+fn pareto_plot_fills_undominated_arms() {
     let page = page(&[]);
     let tree = tree(&page);
     let cost = by_id(&tree, "cost");
@@ -232,7 +232,7 @@ fn the_pareto_front_has_what_no_arm_beats() {
 }
 
 #[test]
-fn tasks_are_shown_by_arm_the_easiest_first() {
+fn tasks_are_sorted_easiest_first() {
     let page = page(&[]);
     let tree = tree(&page);
     let tasks = by_id(&tree, "tasks");
@@ -251,7 +251,7 @@ fn tasks_are_shown_by_arm_the_easiest_first() {
         cells.filter(|cell| has_class(cell, class)).count()
     };
     assert_eq!([count("all"), count("none"), count("unknown")], [24, 35, 1]);
-    // A tile for each resolved task, and one for the missing verdict.
+    // There is a tile for each resolved task, and one for the missing verdict.
     let strips = all_of(tasks, "tiles");
     let tiles: Vec<usize> = strips.iter().map(|strip| all_of(*strip, "tile").len() - 1).collect();
     assert_eq!(tiles, [5, 15, 5]);
@@ -259,7 +259,7 @@ fn tasks_are_shown_by_arm_the_easiest_first() {
 }
 
 #[test]
-fn curves_are_drawn_from_what_was_used_and_from_graded_snapshots() {
+fn budget_curves_cover_usage_and_graded_snapshots() {
     let a = arm("a");
     let point = |at: f64, resolved: u64| Point {
         arm: a.id.clone(),
@@ -302,12 +302,12 @@ fn curves_are_drawn_from_what_was_used_and_from_graded_snapshots() {
 }
 
 #[test]
-fn reasons_of_failure_have_a_bar_for_each_arm() {
+fn failure_reasons_have_a_bar_per_arm() {
     let page = page(&[]);
     let tree = tree(&page);
     let endings = by_id(&tree, "endings");
     let table = all_of(endings, "bars")[0];
-    // The trial without a verdict has no reason of its own.
+    // The trial without a verdict has the reason `infrastructure`.
     let expected = [["assertion", "15", "5", "15"], ["infrastructure", "", "", "1"]];
     assert_eq!(rows(table), expected.map(|row| row.map(str::to_owned).to_vec()));
     let bars: Vec<&str> =

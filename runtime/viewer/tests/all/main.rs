@@ -1,4 +1,4 @@
-//! The tests of pages. One binary, because linking is the slow part.
+//! Tests for pages, in one binary because linking is the slow part.
 
 mod answer;
 mod report;

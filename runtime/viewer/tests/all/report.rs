@@ -1,6 +1,6 @@
-//! The page of a report, on canned trials whose every text is hostile.
+//! Tests for the report page of trials in which every text is hostile.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use proctor_viewer::html::{ReportPage, RunPage, report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 
-/// What a run's text may try: markup, the end of whatever contains it, a template, escape
-/// sequences, marks that change the text direction, bytes that XML does not allow.
+/// Attacks that text from a run may contain: markup, the end of the surrounding element, a
+/// template, escape sequences, marks that change the text direction, bytes that XML does not allow.
 const TRICKS: [&str; 9] = [
     "<script>alert(1)</script>",
     "\"><img src=https://evil.example/x onerror=alert(1)>",
@@ -105,7 +105,7 @@ fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult {
     }
 }
 
-/// Two arms with hostile names on four tasks, one trial without a verdict.
+/// Renders a page with two arms with hostile names on four tasks, and one trial without a verdict.
 fn page() -> String {
     let arms = [arm("first"), arm("second")];
     let mut trials = Vec::new();
@@ -143,8 +143,8 @@ fn page() -> String {
     report(&page).unwrap()
 }
 
-/// The page as a tree. It is written so that an XML parser can read it, which is stricter than any
-/// browser.
+/// Parses the page as XML, which is stricter than any browser. The page is written so that an XML
+/// parser accepts it.
 fn tree(page: &str) -> Document<'_> {
     let body = page.strip_prefix("<!doctype html>\n").unwrap();
     Document::parse_with_options(body, ParsingOptions::default()).unwrap()
@@ -203,7 +203,7 @@ fn report_page_escapes_hostile_text() {
     for attribute in tree.descendants().flat_map(|node| node.attributes().collect::<Vec<_>>()) {
         assert!(known.contains(&attribute.name()), "{}", attribute.name());
     }
-    // Every trick must be readable in full: as it is, or with active characters spelled out.
+    // Every attack must be readable in full: unchanged, or with active characters spelled out.
     let text: String =
         tree.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).collect();
     for trick in TRICKS {
@@ -215,7 +215,7 @@ fn report_page_escapes_hostile_text() {
     ] {
         assert!(text.contains(&format!("{one} <script>")), "{one}");
     }
-    assert!(!text.contains("49{"), "a template in a name was filled in");
+    assert!(!text.contains("49{"), "a template in a name was rendered");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn report_page_has_no_active_content() {
     assert_eq!(
         proctor_types::visible(&page),
         page,
-        "a control character or a directional mark is on the page"
+        "the page contains a control character or a directional mark"
     );
 }
 
@@ -246,7 +246,7 @@ fn report_page_loads_nothing() {
     let style = style.text().unwrap();
     assert!(
         !style.contains("url(") && !style.contains("@import"),
-        "the style sheet loads something"
+        "the style sheet loads a resource"
     );
     assert!(style.contains("prefers-color-scheme: dark") && style.contains("@media print"));
     let policy = tree.descendants().find(|node| node.attribute("http-equiv").is_some()).unwrap();
@@ -276,9 +276,10 @@ fn report_page_has_every_arm_plot_and_section() {
         assert!(ids.contains(&id), "{id}");
     }
     for link in tree.descendants().filter_map(|node| node.attribute("href")) {
-        assert!(ids.contains(&link.trim_start_matches('#')), "{link} leads nowhere");
+        assert!(ids.contains(&link.trim_start_matches('#')), "{link} has no target");
     }
-    // Whatever a picture shows is text as well: a name and a value beside it, or a table below it.
+    // Everything that an image shows must also be present as text: a name and a value next to it,
+    // or a table below it.
     for picture in tree.descendants().filter(|node| node.has_tag_name("svg")) {
         let is_inner = picture.ancestors().skip(1).any(|above| above.has_tag_name("svg"));
         let is_beside =
@@ -290,7 +291,7 @@ fn report_page_has_every_arm_plot_and_section() {
         let section = plot.ancestors().find(|node| node.has_tag_name("section")).unwrap();
         let below = section.descendants().filter(|node| node.has_tag_name("table"));
         let mut starts = below.map(|table| table.range().start);
-        assert!(starts.any(|start| start > plot.range().start), "no numbers below it");
+        assert!(starts.any(|start| start > plot.range().start), "no numbers below the chart");
     }
     for id in
         ["plot-resolved", "plot-passed", "plot-forest-resolved", "plot-cost", "plot-each-cost"]
@@ -340,7 +341,7 @@ fn report_page_without_model_or_trials_renders() {
     let page = report(&alone(&report_of, &trials)).unwrap();
     tree(&page);
     assert!(page.contains("there is nothing to plot") && !page.contains("id=\"comparisons\""));
-    // A plan without trials does not fail either.
+    // A plan without trials must not fail either.
     let none = build(Vec::new());
     let page = report(&alone(&none, &[])).unwrap();
     tree(&page);

@@ -1,6 +1,6 @@
-//! The viewer's pages for a trial whose every text is hostile.
+//! Tests for the viewer's pages of a trial in which every text is hostile.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use proctor_viewer::html::{
     Call, Cap, CapKind, Cell, Choice, Choices, Entry, FILES, Filter, Folder, Hit, Links, Matrix,
@@ -161,14 +161,17 @@ fn all_pages() -> Vec<String> {
 #[test]
 fn viewer_escapes_hostile_text() {
     for page in all_pages() {
-        assert_eq!(proctor_types::visible(&page), page, "something on the page acts on its reader");
+        assert_eq!(proctor_types::visible(&page), page, "the page contains a control character");
         let tree = Document::parse(page.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
         for node in tree.descendants().filter(|node| node.is_element()) {
             let name = node.tag_name().name();
             assert!(!["style", "b", "i", "img", "iframe", "object"].contains(&name), "{name}");
             if name == "script" {
                 assert_eq!(node.attribute("src"), Some("/t/viewer.js"));
-                assert!(node.text().unwrap_or_default().is_empty(), "a script stands on the page");
+                assert!(
+                    node.text().unwrap_or_default().is_empty(),
+                    "the page contains an inline script"
+                );
             }
             for attribute in node.attributes() {
                 let (on, value) = (attribute.name(), attribute.value());
