@@ -15,7 +15,7 @@ use crate::{Blobs, Difference, RecordError, Tree};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collected {
     pub bytes: Vec<u8>,
-    /// Number of paths that it changes.
+    /// Number of changed paths.
     pub files: u64,
     /// Sorted by path. If a whole directory is left out, only the directory is listed.
     pub left_out: Vec<LeftOut>,
@@ -28,15 +28,16 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// The patch from `base` to `end`, for real `git apply` and for [`proctor_patch::Patch::resolve`].
+/// Returns the patch from `base` to `end`, for use with `git apply` and
+/// [`proctor_patch::Patch::resolve`].
 ///
-/// The rules of `end`'s ignore files apply to paths that `base` does not have; a tracked file stays
-/// tracked. Empty directories, and mode bits other than the owner's executable bit, are not part of
-/// a patch. The policy's limits apply to the whole patch: memory and time do not grow with the
-/// tree.
+/// `end`'s ignore files apply only to paths that `base` does not have; a tracked file stays
+/// tracked. A patch does not include empty directories, or mode bits other than the owner's
+/// executable bit. The policy's limits apply to the whole patch, so memory and time do not grow
+/// with the tree.
 ///
 /// # Errors
-/// A blob that either tree names, or a glob of the policy, cannot be read.
+/// A blob that either tree refers to cannot be read, or a glob in the policy is invalid.
 pub fn between(
     base: &Tree,
     end: &Tree,
@@ -66,7 +67,7 @@ pub fn between(
         } else if check_path(path).is_err() {
             leave(whole, "patches must not touch this path");
         } else if whole > policy.path_limit_bytes {
-            // List its directory instead: the paths of a deep tree would fill the outcome.
+            // List the directory instead: the paths of a deep tree would bloat the outcome.
             let why = format!("path longer than {} bytes", policy.path_limit_bytes);
             leave(path.as_bytes().iter().position(|byte| *byte == b'/').unwrap_or(whole), &why);
         } else {
@@ -100,8 +101,9 @@ pub fn between(
     Ok(Collected { bytes, files, left_out: left_out.list() })
 }
 
-/// The priority if not everything fits: existing files, then new files in directories with few of
-/// them, the smallest first. A mass of files, large or empty, comes last wherever it is.
+/// Sorts the changes by priority, in case not everything fits: existing files first, then new files
+/// in directories with few new files, smallest first. Large numbers of new files in one directory
+/// come last, even if they are empty.
 fn in_order(wanted: &mut [Difference<'_>]) {
     let folder = |path: &RawPath| {
         let bytes = path.as_bytes();
@@ -150,17 +152,17 @@ impl LeftOutPaths {
     }
 }
 
-/// The part of the policy's limits that is used up.
+/// The part of the policy's limits that has been used.
 struct Used {
     files: u64,
     bytes: u64,
     content: u64,
-    /// Files of this size did not fit; don't try another one of at least this size.
+    /// A file of this size did not fit, so files of at least this size are not tried.
     too_large: u64,
 }
 
 impl Used {
-    /// One path's part of the patch, or why it is left out.
+    /// Returns one path's part of the patch, or why it is left out.
     fn piece(
         &mut self,
         path: &RawPath,
@@ -252,7 +254,7 @@ fn sides_of(
     Ok(Ok((old, new)))
 }
 
-/// Appends one path's change, or returns why the policy leaves it out.
+/// Appends one path's change, or returns why the policy excludes it.
 fn one(
     path: &RawPath,
     old: SideContent,
@@ -266,7 +268,7 @@ fn one(
     if is_binary && !policy.binary {
         return Some("binary, excluded by policy");
     }
-    // A file that becomes a link, or the reverse, is a deletion and an addition.
+    // A change between file and symlink is written as a deletion and an addition.
     if old.is_some() && new.is_some() && is_link(&old) != is_link(&new) {
         FilePatch::between(path, old, None).write(out);
         FilePatch::between(path, None, new).write(out);

@@ -1,4 +1,4 @@
-//! What a trial's two journals say about its other files.
+//! The facts in a trial's two journals about its other files.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub struct PatchFacts {
     pub bytes: u64,
 }
 
-/// The trial that a journal names.
+/// The trial that a journal belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Named {
     task: TaskId,
@@ -44,22 +44,22 @@ impl std::fmt::Display for Named {
 pub(crate) struct Facts {
     pub(crate) named: Option<Named>,
     pub(crate) patch: Option<PatchFacts>,
-    /// From the last event, if the trial ended.
+    /// From the last event, if the trial has ended.
     pub(crate) outcome: Option<Recorded>,
-    /// Bytes of the trial's pack when it ended, if the last event says so.
+    /// Size of the trial's pack in bytes when it ended, if the last event has it.
     #[serde(default)]
     pub(crate) packed: Option<u64>,
-    /// The latest try of any event; 0 if there is none.
+    /// The latest try of any event; 0 if there are no events.
     #[serde(default)]
     pub(crate) try_number: u32,
-    /// Its last bytes are not a line, because of a kill or the disk.
+    /// The last line is incomplete, because of a kill or a disk error.
     #[serde(skip)]
     pub(crate) torn: bool,
 }
 
 impl Facts {
-    /// Reads a whole journal and adds its damage to `damage`. Checksums and order are always
-    /// checked. With `every_field`, each event is fully parsed, which takes most of the time.
+    /// Reads a whole journal and adds damaged lines to `damage`. Checksums and order are always
+    /// checked. With `every_field`, each event is also fully parsed, which takes most of the time.
     pub(crate) fn of(
         path: &Path,
         bytes: &[u8],
@@ -90,7 +90,7 @@ impl Facts {
                 }
                 _ => {
                     if every_field {
-                        // An event that no reader could parse counts as damage, too.
+                        // An event that no reader can parse counts as damage, too.
                         serde_json::from_slice::<Envelope>(line)?;
                     }
                     Taken::Other
@@ -125,7 +125,7 @@ pub(crate) struct Graded {
     pub(crate) verdict: Recorded,
 }
 
-/// As written. Without `flatten`, which would parse the verdict twice.
+/// A line as written, without `flatten`, which would parse the verdict twice.
 #[derive(Deserialize)]
 struct GradedLine {
     task: TaskId,
@@ -147,9 +147,9 @@ impl From<GradedLine> for Graded {
 /// Facts from `grade/journal.jsonl`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Gradings {
-    /// The last event, unless it withdrew the verdict.
+    /// The last event, unless it withdraws the verdict.
     pub(crate) last: Option<Graded>,
-    /// There is no event at all.
+    /// The journal has no events.
     pub(crate) empty: bool,
     pub(crate) torn: bool,
 }

@@ -1,4 +1,4 @@
-//! Blobs that a journal names and that are missing.
+//! Missing blobs that a journal refers to.
 
 use std::{collections::HashSet, path::Path};
 
@@ -8,20 +8,21 @@ use proctor_wire::SnapEntry;
 use super::damage::{Damage, Remedy};
 use crate::{Blobs, Tree};
 
-/// Reports one damage for the trial's pack and one for the run's directory, however much each has
-/// lost: a removed directory would fill pages. Each is as severe as its most severe part.
+/// Collects missing blobs and reports at most two problems: one for the trial's pack and one for
+/// the run's directory. Listing every blob of a removed directory would fill pages. Each is as
+/// severe as its most severe part.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
-    /// Blobs that were stored in the run's directory rather than the pack: the initial files, and
-    /// long content.
+    /// Blobs that were stored in the run's directory, not the pack: the initial files and large
+    /// content.
     shared: HashSet<String>,
     of_pack: Option<(usize, Remedy)>,
-    /// With the first hash.
+    /// With the first missing hash.
     of_folder: Option<(String, usize, Remedy)>,
 }
 
 impl Lost {
-    /// Notes the initial files that an event names.
+    /// Notes the initial files that an event refers to.
     pub(super) fn begins_with(&mut self, event: &Event, blobs: &Blobs) {
         let (Event::SetupFinished { base_snapshot: hash, .. }
         | Event::TrialForked { snapshot: hash, .. }) = event

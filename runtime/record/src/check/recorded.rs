@@ -1,11 +1,11 @@
-//! JSON that a journal holds and a file repeats.
+//! JSON that is stored both in a journal and in a file.
 
 use memchr::memchr2;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
-/// As in the journal. Kept as text: of ten thousand trials, nearly every file matches its journal,
-/// and comparing text needs no parsing.
+/// JSON as in the journal. Kept as text: in a run of ten thousand trials, nearly every file matches
+/// its journal, and comparing text needs no parsing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Recorded(Box<RawValue>);
@@ -21,7 +21,7 @@ impl Recorded {
         serde_json::from_str(self.0.get())
     }
 
-    /// Whether a file has the same content in any layout.
+    /// Whether a file has the same content, ignoring layout and key order.
     pub(crate) fn is_said_by(&self, file: &[u8]) -> bool {
         let value = |text| serde_json::from_slice::<Value>(text).ok();
         let recorded = self.0.get().as_bytes();
@@ -30,7 +30,7 @@ impl Recorded {
     }
 }
 
-/// The tokens of a JSON text: strings, words (numbers and literals) and signs.
+/// The tokens of JSON text: strings, words (numbers and literals) and punctuation.
 struct Tokens<'a>(&'a [u8]);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -55,7 +55,8 @@ fn is_of_word(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-.".contains(byte)
 }
 
-/// With both quotes; without the second, the rest of the text.
+/// Length of a string with both quotes. If the closing quote is missing, returns the length of the
+/// rest.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(found) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -94,6 +95,6 @@ mod tests {
             assert!(!recorded.is_said_by(other.as_bytes()), "{other}");
         }
         let two: Recorded = serde_json::from_str("12").unwrap();
-        assert!(!two.is_said_by(b"1 2"), "a text that is no JSON is none for want of space");
+        assert!(!two.is_said_by(b"1 2"), "invalid JSON must not match by dropping spaces");
     }
 }

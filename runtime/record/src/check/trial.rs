@@ -15,23 +15,23 @@ use super::{
 };
 use crate::{Blobs, TrialDir, disk};
 
-/// The trustworthy part of a trial, and its damage.
+/// The trustworthy part of a trial, and its damaged files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Checked {
-    /// How it ended; `None` if it has not. For display only if the journal is damaged.
+    /// How the trial ended; `None` if it has not. If the journal is damaged, use this only for display.
     pub outcome: Option<Outcome>,
-    /// `None` if it was not graded, or if the verdict cannot be trusted.
+    /// `None` if the trial was not graded, or if the verdict cannot be trusted.
     pub verdict: Option<Verdict>,
-    /// The patch that the journal names.
+    /// The patch that the journal refers to.
     pub patch: Option<PatchFacts>,
-    /// The trial ended, and not by a fault or a shared limit: running it again would discard
-    /// finished work.
+    /// Whether the trial ended other than by a fault or a shared limit. Running it again would
+    /// discard finished work.
     pub finished: bool,
     pub damage: Vec<Damage>,
 }
 
 impl Checked {
-    /// A file that the score depends on is damaged, and the record has no other copy.
+    /// Whether a file that the score depends on is damaged and the record has no other copy.
     pub fn is_lost(&self) -> bool {
         self.damage.iter().any(Damage::withholds_the_verdict)
     }
@@ -45,7 +45,7 @@ pub(crate) struct Check<'a> {
     pub(crate) known: &'a Known,
     /// The trial's name in `known`.
     pub(crate) name: &'a str,
-    /// Whether files that an earlier check found intact, and that have not changed, are trusted.
+    /// Whether to trust files that an earlier check found intact and that have not changed.
     pub(crate) trusting: bool,
 }
 
@@ -62,7 +62,7 @@ enum Found<T> {
     Unreadable(String),
     /// It matches the journal.
     AsRecorded,
-    /// It differs from the journal, or the journal has nothing.
+    /// It differs from the journal, or the journal does not have it.
     Read(T),
 }
 
@@ -93,7 +93,7 @@ impl Written {
 }
 
 impl<T> Found<T> {
-    /// How it differs from the journal.
+    /// Returns how it differs from the journal.
     fn differs(&self, what: &str) -> Option<String> {
         match self {
             Self::Missing => Some("missing".into()),
@@ -107,7 +107,7 @@ impl<T> Found<T> {
 impl Check<'_> {
     pub(crate) fn run(&self) -> Checked {
         let mut found = Checked::default();
-        // Before the journal: a trial that ends meanwhile writes its outcome last.
+        // Read this before the journal: a trial that ends meanwhile writes its outcome last.
         let written = Written::at(&self.dir.outcome());
         let graded = self.dir.gradings().exists() || self.dir.verdict().exists();
         let (facts, stamp, known) = match self.facts(&mut found.damage) {
@@ -117,7 +117,7 @@ impl Check<'_> {
                 self.earlier_tries(0, &mut found);
                 return found;
             }
-            // Something is there that is not a file or cannot be read: don't overwrite it.
+            // Something that is not a file or cannot be read: don't overwrite it.
             Err(why) => {
                 found.finished = true;
                 self.lost(&mut found, &why);
@@ -151,8 +151,8 @@ impl Check<'_> {
             (None, _) if found.finished => {
                 Some("ends before the trial's end, but there is an outcome".to_owned())
             }
-            // A trial without any started try ends in a fault, which 0.1.0 wrote without a
-            // beginning.
+            // A trial that never started a try ends in a fault. Proctor 0.1.0 wrote such a journal
+            // without a start event.
             (Some(Ok(outcome)), _) if facts.named.is_none() && !outcome.ending.is_unfinished() => {
                 Some("does not begin with the start of a trial".to_owned())
             }
@@ -166,15 +166,15 @@ impl Check<'_> {
         self.outcome(ended, written, &mut found);
         let try_number = facts.try_number.max(found.outcome.as_ref().map_or(0, |it| it.try_number));
         if !found.finished {
-            // The trial is tried again, so what this try lost decides nothing.
+            // The trial will run again, so anything this try lost cannot affect the score.
             for damage in found.damage.iter_mut().filter(|one| one.remedy == Remedy::Copy) {
                 damage.remedy = Remedy::Evidence;
             }
             self.earlier_tries(try_number, &mut found);
             return found;
         }
-        // The journal of a running try may be cut anywhere; that of an ended try is no longer
-        // written.
+        // The journal of a running try may end in the middle of a line. After the try ends, nothing
+        // may follow.
         if facts.torn && !found.is_lost() {
             let why = "the last event is followed by other data";
             found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Evidence));
@@ -195,9 +195,9 @@ impl Check<'_> {
         found
     }
 
-    /// A pack that is shorter than when the trial ended has lost blobs. Only reading it tells
-    /// which. This happens only for a damaged trial, and makes a report agree with one that reads
-    /// everything.
+    /// A pack that is shorter than when the trial ended has lost blobs. Only reading the pack tells
+    /// which ones. That happens only for damaged trials, and it makes this check agree with one
+    /// that reads everything.
     fn pack(&self, recorded: u64, found: &mut Checked) {
         let path = self.dir.pack();
         let why = match std::fs::metadata(&path) {
@@ -214,20 +214,21 @@ impl Check<'_> {
         }
     }
 
-    /// Every try before the latest left a journal, which has its costs.
+    /// Reports earlier tries whose journal is missing. Every try before the latest left a journal
+    /// with its costs.
     fn earlier_tries(&self, latest: u32, found: &mut Checked) {
         found.damage.extend(self.dir.lost_tries(latest));
     }
 
     fn lost(&self, found: &mut Checked, why: &str) {
-        // Don't report what a damaged line says twice.
+        // Don't report a damaged line twice.
         if !found.is_lost() {
             found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Copy));
         }
     }
 
-    /// The journal's content, its stamp, and that of the patch if an earlier check found both
-    /// intact. `None` if there is no journal. The error says why it cannot be read.
+    /// Returns the journal's facts, its stamp, and the patch's stamp if an earlier check found both
+    /// intact. `None` if there is no journal. The error says why the journal cannot be read.
     fn facts(
         &self,
         damage: &mut Vec<Damage>,
@@ -244,8 +245,9 @@ impl Check<'_> {
         Ok(Some((Facts::of(&path, &bytes, !self.trusting, damage), stamp, None)))
     }
 
-    /// Files of a trial without a journal. While a try is being set aside, its files may be here
-    /// without it. Then none of them says that the trial was finished.
+    /// Checks the files of a trial without a journal. While a try is being set aside, its other
+    /// files may still be here without the journal. In that case, none of them means that the trial
+    /// was finished.
     fn without_journal(
         &self,
         written: &Found<Outcome>,
@@ -280,7 +282,7 @@ impl Check<'_> {
         };
     }
 
-    /// The stamp of a patch that matches the journal.
+    /// Checks the patch and returns its stamp if it matches the journal.
     fn patch(&self, facts: &Facts, known: Option<Stamp>, found: &mut Checked) -> Option<Stamp> {
         let Some(recorded) = &facts.patch else {
             self.lost(found, "has no patch event");
@@ -334,8 +336,8 @@ impl Check<'_> {
         let Some(graded) = gradings.last else {
             match () {
                 () if damaged => {}
-                // A verdict is written after its line, so a kill cannot tear the line and leave the
-                // verdict.
+                // The verdict is written after its journal line, so a kill cannot leave a verdict
+                // with an incomplete line.
                 () if gradings.torn && there => {
                     found.damage.push(again(&journal, "the last line is incomplete"));
                 }
@@ -373,7 +375,8 @@ impl Check<'_> {
     }
 }
 
-/// A directory in place of a file, another user's file, or a disk error.
+/// Describes a read error, such as a directory in place of a file, another user's file, or a disk
+/// error.
 pub(crate) fn cannot_be_read(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::IsADirectory => "expected a file, found a directory".to_owned(),

@@ -20,22 +20,21 @@ use crate::{
     trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK, TRAJECTORY},
 };
 
-/// Blobs of a run that were read and found intact: many trials name the same ones.
+/// Blobs of a run that were read and found intact. Many trials refer to the same ones.
 pub(crate) type Seen = HashSet<String>;
 
-/// Maximum number of tries of one trial that are checked.
+/// Maximum number of tries that are checked per trial.
 const MOST_TRIES: usize = 1000;
 
 impl TrialDir {
-    /// Adds what only reading everything shows: blobs, packs, the files of gradings and discarded
-    /// tries.
+    /// Adds damage that only a full read can find: in blobs, packs, grading files and discarded tries.
     pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
         self.verify_blobs(blobs, seen, checked);
         let mut damage = Vec::new();
         self.grading_files(&mut damage);
         for (_, folder) in self.discarded().unwrap_or_default() {
             let journal = folder.join(TRAJECTORY);
-            // `lost_tries` reports one that is missing or unreadable.
+            // `lost_tries` reports a journal that is missing or unreadable.
             if let Ok(reading) = read_journal(&journal) {
                 damage.extend(reading.bad_lines.into_iter().map(|bad| Damage {
                     path: bad.path,
@@ -49,7 +48,7 @@ impl TrialDir {
         add(damage, checked);
     }
 
-    /// The part of it that covers the blobs named by the journal.
+    /// The part of [`TrialDir::verify`] that checks the blobs in the journal.
     pub(crate) fn verify_blobs(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
         let mut damage = Vec::new();
         blobs_of(&self.trajectory(), &self.pack(), blobs, Remedy::Copy, seen, &mut damage);
@@ -57,7 +56,7 @@ impl TrialDir {
     }
 
     fn grading_files(&self, damage: &mut Vec<Damage>) {
-        // The trial's check reports an unreadable journal.
+        // An unreadable journal is reported by the trial's check.
         let Ok(Some(graded)) = self.last_grading() else { return };
         for (name, hash) in [(GRADING_LOG, graded.log), (GRADING_RESULTS, graded.results)] {
             let path = self.grade().join(name);
@@ -81,7 +80,7 @@ impl TrialDir {
         let mut folders = BTreeMap::new();
         for entry in found {
             let entry = entry?;
-            // Other entries are not tries.
+            // Entries with other names are not tries.
             if let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
                 folders.insert(number, entry.path());
             }
@@ -89,8 +88,8 @@ impl TrialDir {
         Ok(folders)
     }
 
-    /// Tries before the latest whose journal is missing, empty or not a file. Each try starts with
-    /// its journal, so there is one for every number.
+    /// Returns the tries before the latest whose journal is missing, empty or not a file. Each try
+    /// starts by writing its journal, so every number must have one.
     pub(crate) fn lost_tries(&self, latest: u32) -> Vec<Damage> {
         let evidence = |path, why: &str| Damage::new(path, why, Remedy::Evidence);
         let folders = match self.discarded() {
@@ -99,7 +98,7 @@ impl TrialDir {
         };
         let last = folders.keys().next_back().copied().unwrap_or(0);
         let mut lost = Vec::new();
-        // Limit the search: a directory may have a number that no trial reached.
+        // Limit the search: a directory may be named after a number that no trial reached.
         for number in (1..=last.max(latest.saturating_sub(1))).take(MOST_TRIES) {
             let journal = self.tries().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
@@ -109,14 +108,14 @@ impl TrialDir {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "missing".to_owned(),
                 Err(error) => cannot_be_read(&error),
             };
-            let billed = format!("{why}: the report lacks the cost of try {number}");
+            let billed = format!("{why}: the report does not include the cost of try {number}");
             lost.push(evidence(journal, &billed));
         }
         lost
     }
 
-    /// Whether a try left anything besides its journal. One that was killed at its start has left
-    /// only that.
+    /// Whether a try left anything besides its journal. A try that was killed at its start leaves
+    /// only the journal.
     fn left_more(&self, number: u32) -> bool {
         let folder = self.tries().join(number.to_string());
         fs::read_dir(folder).is_ok_and(|found| found.count() > 1)
@@ -134,8 +133,8 @@ fn add(damage: Vec<Damage>, checked: &mut Checked) {
     }
 }
 
-/// The blobs that a journal's events name. Grading uses the snapshots of the try that counts; the
-/// rest is evidence.
+/// Checks the blobs that a journal's events refer to. Grading uses the snapshots of the try that
+/// counts; the rest is evidence.
 fn blobs_of(
     journal: &Path,
     pack: &Path,
@@ -157,7 +156,7 @@ fn blobs_of(
             damage.push(Damage::new(pack.to_owned(), cannot_be_read(&error), Remedy::Evidence));
         }
     }
-    // A pack belongs to its trial; only shared blobs can be skipped for the next trial.
+    // A pack belongs to its trial, so only shared blobs can be skipped for the next trial.
     let (mut own, mut told) = (Seen::new(), Seen::new());
     let mut lost = Lost::default();
     for envelope in &reading.events {
