@@ -12,13 +12,13 @@ use serde::{Deserialize, de::IgnoredAny};
 use crate::{Damage, RecordError, Remedy, check::cannot_be_read, disk};
 
 const NAME: &str = "run.json";
-/// A copy in case `run.json` is damaged: without that file nothing of a run can be read.
+/// A copy in case `run.json` is damaged: without the plan, nothing in a run can be read.
 const COPY: &str = "run.json.gz";
 
-/// Whether a folder holds a run.
+/// Whether a directory contains a run.
 ///
 /// # Errors
-/// This user may not look.
+/// The user has no permission to check.
 pub(crate) fn is_in(root: &Path) -> Result<bool, RecordError> {
     for name in [NAME, COPY] {
         match std::fs::metadata(root.join(name)) {
@@ -32,10 +32,10 @@ pub(crate) fn is_in(root: &Path) -> Result<bool, RecordError> {
     Ok(false)
 }
 
-/// What another user's umask does to a run.
+/// The error if another user's umask made the run unreadable.
 const CLOSED: &str = "no permission to read the run; ask its owner";
 
-/// Why a folder without a plan is not opened: it never had one, or it lost it.
+/// Returns the error for a directory without a plan: either it never had one, or the plan was lost.
 pub(crate) fn missing(root: PathBuf) -> RecordError {
     match has_trials(&root) {
         true => RecordError::PlanLost { path: root },
@@ -43,8 +43,7 @@ pub(crate) fn missing(root: PathBuf) -> RecordError {
     }
 }
 
-/// Whether trials were started below a directory. A run that was killed before its plan was written
-/// has none.
+/// Whether a directory contains trials. A run that was killed before its plan was written has none.
 pub(crate) fn has_trials(root: &Path) -> bool {
     std::fs::read_dir(root.join("trials")).is_ok_and(|mut found| found.next().is_some())
 }
@@ -59,7 +58,7 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
     disk::write_whole(&root.join(NAME), &bytes)
 }
 
-/// The plan as written, from the copy if `run.json` is damaged; the damage says so.
+/// Returns the plan as written. If `run.json` is damaged, returns the copy and the damage.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
     let path = root.join(NAME);
     let written = disk::read_present(&path);
@@ -109,7 +108,7 @@ fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The plan as written, and what is wrong with `run.json` or else with its copy.
+/// Returns the plan as written, and the damage to `run.json` or its copy, if any.
 pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
     match read(root)? {
         (run, None) => Ok((run, check_copy(root)?)),
@@ -117,7 +116,7 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordE
     }
 }
 
-/// Whether the copy matches `run.json`: without a copy the next damage would be fatal.
+/// Checks that the copy matches `run.json`. Without a copy, the next damage would be fatal.
 fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
     let kept = match disk::read_present(&copy) {
@@ -133,7 +132,7 @@ fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     Ok(Some(Damage::new(copy, why, Remedy::Evidence)))
 }
 
-/// Replaces a damaged `run.json` with the copy, or a damaged copy with `run.json`. The damaged file
+/// Replaces a damaged `run.json` with its copy, or a damaged copy with `run.json`. The damaged file
 /// is kept.
 pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
     let (run, Some(damage)) = verify(root)? else { return Ok(()) };
@@ -143,7 +142,7 @@ pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
 
 const RESTORE: &str = "restore one of the two from a copy of the run directory; no trial is lost";
 
-/// Pretty JSON whose last key is the BLAKE3 of the text without it.
+/// Returns pretty JSON whose last key is the BLAKE3 of the text without that key.
 fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
     let mut text = serde_json::to_string_pretty(run).map_err(|error| RecordError::Misuse {
         path: root.join(NAME),
@@ -154,7 +153,7 @@ fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
     Ok(format!("{text},\n  \"sum\": \"{sum}\"\n}}\n").into_bytes())
 }
 
-/// The end of pretty JSON.
+/// The end of a pretty-printed JSON object.
 const END: &str = "\n}";
 
 fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
@@ -163,7 +162,7 @@ fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
         .map_err(|error| format!("cannot be parsed: {}", with_causes(&error)))
 }
 
-/// The versions in a plan. The rest of it need not be readable.
+/// The versions in a plan. The rest of the plan does not have to be readable.
 #[derive(Deserialize)]
 struct Versions {
     schema_version: u64,
@@ -175,8 +174,8 @@ struct Versions {
     sum: Option<IgnoredAny>,
 }
 
-/// The error for a plan from another version. A plan with a wrong checksum is damaged, whatever its
-/// apparent version; the first version had no checksum.
+/// Returns the error for a plan from another version. A plan with a wrong checksum is damaged,
+/// whatever version it claims; the first version had no checksum.
 fn other_version(root: &Path, bytes: &[u8]) -> Option<RecordError> {
     let text = checked(bytes);
     let plan: Versions = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
@@ -192,7 +191,7 @@ fn other_version(root: &Path, bytes: &[u8]) -> Option<RecordError> {
     is_newer.then_some(RecordError::NewerConfig { path, version, proctor })
 }
 
-/// The text without its checksum, after verification.
+/// Verifies the checksum and returns the text without it.
 fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
     if bytes.is_empty() {
@@ -211,7 +210,7 @@ fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// The plan, if the ids and digests match its arms and tasks.
+/// Returns the plan if its arms and tasks match their ids and digests.
 fn identified(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
     let arms = run.arms.iter().filter(|arm| (*arm).clone().identified().id != arm.id);
     let arms = arms.map(|arm| format!("the arm {} does not match its id", arm.name));

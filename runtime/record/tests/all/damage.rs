@@ -1,4 +1,4 @@
-//! What a check finds for every kind of damage to every file of a trial.
+//! Tests that a check detects every kind of damage to every file of a trial.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -56,8 +56,8 @@ fn outcome(seconds: f64) -> Outcome {
 }
 
 impl Made {
-    /// A run of one task, one arm and two attempts, both graded: the first resolved, the second
-    /// not.
+    /// Creates a run of one task, one arm and two attempts. Both are graded: the first as resolved,
+    /// the second as unresolved.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
@@ -139,7 +139,7 @@ impl Made {
         let collected = Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash };
         journal.append(5, collected).unwrap();
         dir.write_patch(patch).unwrap();
-        // A number whose shortest decimal form is easily misread in the last digit.
+        // A number whose shortest decimal form is easily parsed with a wrong last digit.
         let outcome = outcome(f64::from(attempt) * 1.000_000_000_000_000_2e-3);
         let ended =
             Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() };
@@ -159,7 +159,7 @@ impl Made {
         run.trial_path(&self.id(attempt)).path().join(name)
     }
 
-    /// As a new process finds it.
+    /// Checks the trial as a new process would.
     fn check(&self, attempt: u32) -> Checked {
         RunDir::view(self.path()).unwrap().check(&self.id(attempt))
     }
@@ -177,7 +177,7 @@ impl Made {
     }
 }
 
-/// Damages one file; `other` is the same file of the other trial.
+/// Damages one file. `other` is the same file of the other trial.
 type Harm = fn(path: &Path, other: &Path);
 
 fn flip(path: &Path) {
@@ -187,7 +187,7 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Non-files that may be in a file's place: the name, and how to create it.
+/// Things other than a file that may be at a file's path: a name, and a function that creates it.
 type NoFile = (&'static str, fn(&Path));
 
 const NO_FILES: [NoFile; 4] = [
@@ -256,7 +256,7 @@ fn check_accepts_an_intact_trial() {
     }
 }
 
-/// The journal is authoritative; the file is restored byte for byte.
+/// The journal is authoritative: files are restored from it byte for byte.
 #[test]
 fn check_restores_files_from_the_journal() {
     for name in ["patch.diff", "outcome.json", "verdict.json"] {
@@ -280,12 +280,12 @@ fn check_restores_files_from_the_journal() {
             assert_eq!(fs::read(made.file(1, "patch.diff")).unwrap(), PATCHES[0]);
             let aside = made.file(1, &format!("{name}.damaged"));
             let kept = fs::symlink_metadata(&aside).is_ok();
-            assert_eq!(kept, what != "lost file", "{what}: what was found is kept");
+            assert_eq!(kept, what != "lost file", "{what}: the damaged file was not kept");
         }
     }
 }
 
-/// The journal is the reference for everything else: no other file has its content.
+/// The journal is the reference for all other files, so it cannot be restored from them.
 #[test]
 fn check_damaged_journal_withholds_the_verdict() {
     for (what, harm) in HARMS {
@@ -307,7 +307,7 @@ fn check_damaged_journal_withholds_the_verdict() {
     }
 }
 
-/// Grading again is enough, and it depends only on the patch.
+/// Grading again fixes this, because grading depends only on the patch.
 #[test]
 fn check_damaged_gradings_require_grading_again() {
     for (what, harm) in HARMS {
@@ -329,7 +329,7 @@ fn check_damaged_gradings_require_grading_again() {
     }
 }
 
-/// A grading replaces anything that is not a file, and leaves no partial files.
+/// Grading replaces anything that is not a file, and leaves no partial files behind.
 #[test]
 fn grading_moves_non_files_aside() {
     for name in ["grade/log.txt", "grade/results.jsonl", "grade/journal.jsonl", "verdict.json"] {
@@ -349,8 +349,8 @@ fn grading_moves_non_files_aside() {
             assert_eq!(made.verify(1).damage, vec![], "{name}, {what}");
             assert!(!fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}, {what}");
             let aside = made.file(1, &format!("{name}.damaged"));
-            assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {what}: what was found is kept");
-            assert!(!nowhere(&path).exists(), "{name}, {what}: something was made elsewhere");
+            assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {what}: it was not kept");
+            assert!(!nowhere(&path).exists(), "{name}, {what}: a file was created elsewhere");
             assert!(!made.file(1, "grade/.tmp-killed").exists());
         }
     }
@@ -373,7 +373,7 @@ fn grading_moves_non_directories_aside() {
     }
 }
 
-/// Earlier checks only save time: without their file every check reads everything.
+/// The cache of earlier checks only saves time: without it, every check reads everything.
 #[test]
 fn check_ignores_non_files_in_place_of_its_cache() {
     for (what, put) in NO_FILES {
@@ -383,7 +383,7 @@ fn check_ignores_non_files_in_place_of_its_cache() {
         fs::remove_file(&path).unwrap();
         put(&path);
         assert_eq!(made.check(1), before, "{what}");
-        assert!(!nowhere(&path).exists(), "{what}: something was made elsewhere");
+        assert!(!nowhere(&path).exists(), "{what}: a file was created elsewhere");
     }
 }
 
@@ -425,12 +425,12 @@ fn writers_reject_non_files() {
         put(&dir.pack());
         assert!(run.blobs_of(&dir).put(b"a blob").is_err(), "{what}");
         for path in [lock, journal, dir.pack(), made.path().join("labels.jsonl")] {
-            assert!(!nowhere(&path).exists(), "{what}: something was made elsewhere");
+            assert!(!nowhere(&path).exists(), "{what}: a file was created elsewhere");
         }
     }
 }
 
-/// A new try finds its paths free, whatever the previous one left there.
+/// Whatever the previous try left behind, the paths of the next try are free.
 #[test]
 fn next_try_moves_non_files_aside() {
     for (what, put) in NO_FILES {
@@ -448,7 +448,7 @@ fn next_try_moves_non_files_aside() {
     }
 }
 
-/// An unfinished try is tried again; another trial's journal is not such a try.
+/// A trial with an unfinished try runs again, but a journal of another trial is not an unfinished try.
 #[test]
 fn check_rejects_the_journal_of_another_trial() {
     let made = Made::new();
@@ -464,7 +464,7 @@ fn check_rejects_the_journal_of_another_trial() {
     flip(&dir.trajectory());
     let checked = made.check(3);
     assert!(!checked.finished && !checked.is_lost() && checked.damage.len() == 1);
-    // Replaces the journal of a finished trial.
+    // Replace the journal of a finished trial.
     fs::copy(dir.trajectory(), made.file(1, "trajectory.jsonl")).unwrap();
     assert!(made.check(1).finished && made.check(1).is_lost());
     flip(&dir.trajectory());
@@ -488,7 +488,7 @@ fn check_ignores_a_repeated_line() {
         assert_eq!((damage.line, &damage.remedy), (Some(line + 2), &Remedy::Evidence));
         assert!(checked.verdict.unwrap().resolved);
     }
-    // The same line elsewhere is out of order.
+    // The same line in another position is out of order.
     let mut lines: Vec<_> = text.lines().collect();
     lines.push(lines[2]);
     fs::write(&path, lines.join("\n") + "\n").unwrap();
@@ -504,7 +504,7 @@ fn check_rejects_a_verdict_without_a_grading() {
     let checked = made.check(2);
     assert!(!checked.verdict.unwrap().resolved);
     assert_eq!(checked.damage.len(), 1);
-    // Nor if nothing was ever graded.
+    // The verdict is also rejected if nothing was ever graded.
     fs::remove_dir_all(made.file(2, "grade")).unwrap();
     let checked = made.check(2);
     assert_eq!((checked.verdict, &checked.damage[0].remedy), (None, &Remedy::Grade));
@@ -518,7 +518,7 @@ fn check_lost_patch_withholds_the_verdict() {
     let checked = made.check(1);
     assert!(checked.is_lost() && checked.verdict.is_none());
     assert_eq!(checked.damage[0].path, made.file(1, "patch.diff"));
-    // Restored from a copy, it is intact again.
+    // After it is restored from a copy, the trial is intact again.
     fs::write(made.file(1, "patch.diff"), PATCHES[0]).unwrap();
     assert!(made.check(1).verdict.unwrap().resolved);
 }
@@ -562,7 +562,7 @@ fn verify_reports_a_lost_pack_once() {
     assert!(matches!(&damage[..], [one] if one.path == pack), "{damage:?}");
 }
 
-/// A report that trusts earlier checks and one that reads everything agree.
+/// A check that trusts earlier checks must agree with one that reads everything.
 #[test]
 fn check_notices_a_truncated_pack() {
     let harms: [fn(&Path); 4] = [
@@ -590,7 +590,7 @@ fn check_notices_a_truncated_pack() {
     }
 }
 
-/// Only its journal has what a discarded try was billed.
+/// Only a discarded try's journal records what the try was billed.
 #[test]
 fn check_reports_missing_discarded_tries() {
     /// Damages a directory of tries.
@@ -630,7 +630,7 @@ fn check_reports_missing_discarded_tries() {
     }
 }
 
-/// The checksum shows where a line ends, too.
+/// The checksum also shows that a line without a newline is complete.
 #[test]
 fn check_accepts_a_journal_without_its_last_newline() {
     let made = Made::new();
@@ -644,7 +644,7 @@ fn check_accepts_a_journal_without_its_last_newline() {
             proctor_record::Events::of(&path).unwrap().count(),
             bytes.split(|b| *b == b'\n').count() - 1
         );
-        // A writer completes the line first.
+        // A writer first completes the line.
         let mut journal = Journal::open(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
         let note = Map::from_iter([("after".to_owned(), json!(1))]);
@@ -655,8 +655,8 @@ fn check_accepts_a_journal_without_its_last_newline() {
     }
 }
 
-/// Without the verdict and its journal, a trial looks as if it was never graded. The report knows
-/// that it was.
+/// Without its verdict and grading journal, a trial looks as if it was never graded. The report
+/// shows that it was.
 #[test]
 fn verify_reports_missing_gradings_from_the_report() {
     let made = Made::new();
@@ -676,17 +676,17 @@ fn verify_reports_missing_gradings_from_the_report() {
         assert!(matches!(damage, [one] if one.remedy == Remedy::Grade), "{damage:?}");
         assert!(damage[0].path.ends_with("grade/journal.jsonl"), "{}", damage[0]);
     }
-    // Nor does a trial whose directory is gone count as never started.
+    // A trial whose directory is gone must not count as never started.
     fs::remove_dir_all(made.file(2, "")).unwrap();
     let damage = made.verify(2).damage;
     assert!(matches!(&damage[..], [one] if one.remedy == Remedy::Drive), "{damage:?}");
-    // A trial without a verdict in the report was not graded.
+    // A trial without a verdict in the report was never graded.
     run.write_report(&json!({"tasks": [{"task": "t", "arm": made.arm, "attempt": 1}]})).unwrap();
     assert_eq!(made.verify(1).damage, vec![]);
 }
 
 #[test]
-fn run_without_plan_is_an_error_and_not_replaced() {
+fn run_without_plan_is_rejected_and_not_overwritten() {
     let made = Made::new();
     for name in ["run.json", "run.json.gz"] {
         fs::remove_file(made.path().join(name)).unwrap();
@@ -719,7 +719,7 @@ fn run_json_is_restored_from_its_copy() {
         assert!(damage.starts_with(&path.display().to_string()), "{damage}");
         run.restore_run().unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole, "{what}");
-        // With both damaged nothing is read, and no repair loses anything.
+        // If both are damaged, reading fails, and the hint must not suggest a repair that loses data.
         harm(&path, &path);
         flip(&copy);
         let error = run.read_run().unwrap_err().to_string();
@@ -740,7 +740,7 @@ fn run_json_rejects_arms_and_tasks_with_wrong_ids() {
         assert!(text.contains(from), "{text}");
         let mut changed: Value = serde_json::from_str(&text.replacen(from, to, 1)).unwrap();
         changed.as_object_mut().unwrap().remove("sum");
-        // As if Proctor had written it, with a valid checksum.
+        // Write it with a valid checksum, as Proctor would.
         run.write_run(&serde_json::from_value(changed).unwrap()).unwrap();
         let error = run.read_run().unwrap_err().to_string();
         assert!(error.contains("does not match its"), "{error}");
