@@ -70,7 +70,7 @@ impl Address {
         if !is_name(&name) || revision.as_deref().is_some_and(|revision| !is_name(&revision)) {
             return Err(bad(
                 text,
-                "names and revisions contain only letters, digits, and `.-_`".into(),
+                "names and revisions may contain only letters, digits, and `.-_`".into(),
             ));
         }
         if let Some(split) = split.filter(|split| !split.is_empty()) {

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_one_split_are_chosen_in_order() {
+    fn choose_returns_files_of_one_split_in_order() {
         let hub = paths(&[
             "README.md",
             "data/test-00001-of-00002.parquet",

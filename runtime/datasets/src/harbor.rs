@@ -41,7 +41,7 @@ pub(crate) enum Place {
 }
 
 /// A folder as a task.
-pub(crate) struct Made {
+pub(crate) struct HarborTask {
     pub(crate) task: Task,
     pub(crate) warnings: Vec<String>,
 }
@@ -163,7 +163,7 @@ fn is_dataset(file: &Path) -> bool {
 ///
 /// # Errors
 /// Lists everything that is invalid or that Proctor does not support.
-pub(crate) fn task(path: &Path) -> Result<Made, Vec<BadRow>> {
+pub(crate) fn task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
     let file = path.join(TASK);
     let bad = |mistake: Mistake| bad_row(&file, mistake);
     let whole = |what: String| vec![bad(Mistake { key: None, line: None, what })];
@@ -208,7 +208,7 @@ pub(crate) fn task(path: &Path) -> Result<Made, Vec<BadRow>> {
     let name = folder.root().file_name().map(|name| name.to_string_lossy().into_owned());
     let id = config.name.clone().or(name).unwrap_or_default();
     let warnings = warnings.into_iter().map(|one| bad(one).to_string()).collect();
-    Ok(Made { task: made(id, statement, resources, digest, config, &folder), warnings })
+    Ok(HarborTask { task: made(id, statement, resources, digest, config, &folder), warnings })
 }
 
 fn made(
@@ -504,7 +504,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_leading_canary_lines_are_dropped() {
+    fn without_canary_drops_only_leading_lines() {
         for (text, left) in [
             ("<!-- harbor-canary GUID x -->\n# BENCHMARK CANARY\n\n\nDo it.\n", "Do it.\n"),
             ("# Title\n# canary\n", "# Title\n# canary\n"),

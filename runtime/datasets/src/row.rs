@@ -132,8 +132,8 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
                     nearest(key, SOURCE_FORMS.iter().map(|(name, ..)| *name))
                         .map(|near| format!("did you mean `{near}` for `{key}`?"))
                 })
-                .unwrap_or_else(|| "give one of `path`, `archive`, `pypi`, `git`".to_owned());
-            return Err(Complaint::at("source", format!("is not a kind of source; {hint}")));
+                .unwrap_or_else(|| "use one of `path`, `archive`, `pypi`, `git`".to_owned());
+            return Err(Complaint::at("source", format!("is not a source type; {hint}")));
         }
     };
     for (key, value) in object {

@@ -41,7 +41,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     if let Some(dockerfile) = &environment.dockerfile
         && dockerfile.trim().is_empty()
     {
-        complain("environment.dockerfile", "is empty; give the folder of a build context".into());
+        complain("environment.dockerfile", "is empty; set it to the folder of a build context".into());
     }
     // Empty: the image's work directory.
     let of_image = task.workdir.is_empty() && environment.base.is_none();
@@ -192,7 +192,7 @@ fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
     } else if path.ends_with('/') {
         complain(
             field,
-            format!("{path:?} is a folder; give the report's file name, such as {path}*.xml"),
+            format!("{path:?} is a folder; use the report's file name, such as {path}*.xml"),
         );
     } else if path.rsplit_once('/').is_some_and(|(folder, _)| folder.contains('*')) {
         complain(

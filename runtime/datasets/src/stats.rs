@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_of_a_task_are_those_counted_by_hand() {
+    fn task_stats_match_manual_counts() {
         let stats =
             TaskStats::of(&task(json!({"created_at": "2024-05-01T12:00:00Z"})), Some(&read));
         assert_eq!((stats.statement_words, stats.fail_to_pass, stats.tests), (3, 2, 3));
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_source_the_diff_says_what_it_can() {
+    fn task_stats_without_source_use_only_the_diff() {
         let gold = TaskStats::of(&task(json!({})), None).gold.unwrap();
         assert!(gold.estimated);
         assert_eq!((gold.oracle_lines, gold.added_lines), (None, None));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_source_is_measured_as_the_agent_finds_it() {
+    fn task_stats_measure_the_masked_source() {
         let mask = "--- a/box.py\n+++ b/box.py\n@@ -5,5 +5,2 @@ class Box:\n     def size(self):\n         return 1\n-\n-    def name(self):\n-        return 'x'\n";
         let task = task(json!({"gold": null, "mask": mask}));
         let gold = TaskStats::of(&task, Some(&read)).gold.unwrap();
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn means_leave_out_what_is_unknown_and_the_share_is_of_the_sums() {
+    fn dataset_stats_skip_unknown_figures_and_divide_sums() {
         let known = TaskStats::of(&task(json!({"repo": "a/b"})), Some(&read));
         let unknown =
             TaskStats::of(&task(json!({"repo": "a/c", "created_at": "2023-01-01"})), None);

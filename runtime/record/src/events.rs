@@ -97,12 +97,12 @@ impl Events {
     /// The file cannot be read.
     pub fn since(path: impl AsRef<Path>, at: u64, line: usize) -> Result<Self, RecordError> {
         let path = path.as_ref().to_owned();
-        let told = RecordError::io(&path, "the journal cannot be read");
+        let failed = RecordError::io(&path, "the journal cannot be read");
         let opened = disk::open(&path).and_then(|mut file| {
             file.seek(SeekFrom::Start(at))?;
             Ok(file)
         });
-        let reader = BufReader::with_capacity(1 << 16, opened.map_err(told)?);
+        let reader = BufReader::with_capacity(1 << 16, opened.map_err(failed)?);
         Ok(Self { path, reader, line, at })
     }
 

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     Damage, PatchFacts, RecordError, Remedy,
-    check::{Graded, Named, Recorded},
+    check::{Graded, TrialName, RecordedJson},
     disk,
 };
 
@@ -114,7 +114,7 @@ impl Scan {
     }
 
     /// Adds the bad lines to `damage`. `lost` is the remedy for lost lines.
-    pub(crate) fn tell(&self, path: &Path, lost: &Remedy, damage: &mut Vec<Damage>) {
+    pub(crate) fn add_damage(&self, path: &Path, lost: &Remedy, damage: &mut Vec<Damage>) {
         damage.extend(self.bad_lines.iter().map(|bad| Damage {
             path: path.to_owned(),
             line: Some(bad.line),
@@ -126,12 +126,12 @@ impl Scan {
 
 /// The part of a line that concerns the other files of a trial.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Taken {
-    Named(Named),
+pub(crate) enum LineFact {
+    TrialName(TrialName),
     Patch(PatchFacts),
     /// As written, because fields that a later version of Proctor added must survive.
     Outcome {
-        outcome: Recorded,
+        outcome: RecordedJson,
         packed: Option<u64>,
     },
     Graded(Box<Graded>),
@@ -153,8 +153,8 @@ struct LineHead<'a> {
 pub(crate) fn scan(
     path: &Path,
     bytes: &[u8],
-    take: impl Fn(&str, &[u8]) -> Result<Taken, serde_json::Error>,
-) -> (Scan, Vec<Taken>) {
+    take: impl Fn(&str, &[u8]) -> Result<LineFact, serde_json::Error>,
+) -> (Scan, Vec<LineFact>) {
     let mut taken = Vec::new();
     let scan = walk(
         path,
@@ -165,7 +165,7 @@ pub(crate) fn scan(
         },
         |one| {
             // Only a few lines of a long journal matter, and the last one.
-            if matches!(taken.last(), Some(Taken::Other)) {
+            if matches!(taken.last(), Some(LineFact::Other)) {
                 taken.pop();
             }
             taken.push(one);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Blobs, Checked, Damage, RecordError, Remedy, TrialDir,
-    check::{Check, Known, cannot_be_read},
+    check::{Check, CheckCache, describe_read_error},
     disk,
     lease::{Jobs, Pins},
     run_file,
@@ -33,7 +33,7 @@ const ARM_DIGITS: usize = 12;
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
-    known: Known,
+    known: CheckCache,
     /// This process as a worker; set once it leases a trial.
     pub(crate) membership: Mutex<Option<Arc<Membership>>>,
     pub(crate) pins: Arc<Pins>,
@@ -67,7 +67,7 @@ impl RunDir {
     }
 
     fn at(root: PathBuf, lock: Option<File>) -> Self {
-        let (known, membership) = (Known::at(root.join(KNOWN)), Mutex::default());
+        let (known, membership) = (CheckCache::at(root.join(KNOWN)), Mutex::default());
         Self {
             known,
             root,
@@ -270,7 +270,7 @@ impl RunDir {
                 Ok(_) => return None,
                 Err(_) => "not a report".to_owned(),
             },
-            Err(error) => cannot_be_read(&error),
+            Err(error) => describe_read_error(&error),
         };
         Some(Damage::new(path, why, Remedy::Evidence))
     }
@@ -305,7 +305,7 @@ impl Verifier<'_> {
 }
 
 const REPORT: &str = "report.json";
-/// See [`Known`].
+/// See [`CheckCache`].
 const KNOWN: &str = "checked.jsonl";
 
 fn arm_component(arm: &ArmId) -> String {

@@ -9,7 +9,7 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use proctor_types::{CONFIG_VERSION, RUN_SCHEMA, RunRecord, Task, with_causes};
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{Damage, RecordError, Remedy, check::cannot_be_read, disk};
+use crate::{Damage, RecordError, Remedy, check::describe_read_error, disk};
 
 const NAME: &str = "run.json";
 /// A copy in case `run.json` is damaged: without the plan, nothing in a run can be read.
@@ -78,12 +78,12 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Err(RecordError::io(&path, CLOSED)(error));
         }
-        Err(error) => cannot_be_read(&error),
+        Err(error) => describe_read_error(&error),
     };
     let copy = root.join(COPY);
     let read = match disk::read_present(&copy) {
         Ok(packed) => packed.map(|packed| parsed(&unpacked(&packed)?)),
-        Err(error) => Some(Err(cannot_be_read(&error))),
+        Err(error) => Some(Err(describe_read_error(&error))),
     };
     match read {
         Some(Ok(run)) => {
@@ -121,7 +121,7 @@ fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
     let kept = match disk::read_present(&copy) {
         Ok(packed) => packed.map(|packed| unpacked(&packed)),
-        Err(error) => Some(Err(cannot_be_read(&error))),
+        Err(error) => Some(Err(describe_read_error(&error))),
     };
     let why = match kept {
         None => "missing".to_owned(),

@@ -26,7 +26,7 @@ pub struct Difference<'a> {
     pub end: Option<&'a SnapEntry>,
 }
 
-/// The input format; [`Written`] is the output format.
+/// The input format; [`ManifestOutput`] is the output format.
 #[derive(Deserialize)]
 struct Manifest {
     manifest: u32,
@@ -38,7 +38,7 @@ struct Manifest {
 /// The output format. It borrows its entries: a manifest is written after every step with changes,
 /// and copying the entries took longer than everything else.
 #[derive(Serialize)]
-struct Written<'a> {
+struct ManifestOutput<'a> {
     manifest: u32,
     #[serde(serialize_with = "entries")]
     entries: &'a BTreeMap<RawPath, SnapEntry>,
@@ -66,7 +66,7 @@ impl Tree {
     pub fn to_json(&self) -> Vec<u8> {
         let (entries, unwalked) = (&self.entries, &self.unwalked[..]);
         // The value has only text, numbers and lists, which serde_json can always serialize.
-        serde_json::to_vec(&Written { manifest: MANIFEST_VERSION, entries, unwalked })
+        serde_json::to_vec(&ManifestOutput { manifest: MANIFEST_VERSION, entries, unwalked })
             .unwrap_or_default()
     }
 

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_element_does_not_affect_its_neighbours() {
+    fn broken_element_does_not_affect_its_neighbors() {
         let rows = read("[\n{\"a\": \"]}\\\"\"},\n{\"a\": oops},\n{\"a\": 3}]");
         assert_eq!(rows.len(), 3);
         assert_eq!(rows[0].3, Ok(json!({"a": "]}\""})));

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_and_printed_objects_are_read_under_any_name() {
+    fn rows_reads_arrays_and_multiline_objects() {
         let (one, two) = (json!({"a": 1, "b": [{"c": "}"}]}), json!({"a": 2}));
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap();
         let all = json!([one, two]);

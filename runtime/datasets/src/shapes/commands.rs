@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_save_the_exit_status_are_not_commands() {
+    fn of_script_skips_lines_that_save_the_exit_status() {
         for (lines, command) in [
             ("pytest -rA tests/a.py\nrc=$?", "pytest -rA"),
             (

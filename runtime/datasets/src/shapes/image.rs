@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_derived_as_the_registries_have_them() {
+    fn of_derives_registry_image_names() {
         let rule = Image {
             name: "swebench/sweb.eval.x86_64.{id}:latest".into(),
             separator: Some("_1776_".into()),

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_encodings_give_the_same_list() {
+    fn texts_reads_all_encodings() {
         for value in [
             json!(["a[x]", "b"]),
             json!("[\"a[x]\", \"b\"]"),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_not_lists_are_rejected() {
+    fn texts_rejects_values_that_are_not_lists() {
         for (value, said) in [
             (json!(null), "null"),
             (json!("tests/test_a.py"), "does not contain a list"),

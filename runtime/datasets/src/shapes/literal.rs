@@ -154,7 +154,7 @@ impl Reader<'_> {
 
     fn string(&mut self, raw: bool) -> Result<String, String> {
         let begin = self.at;
-        let open = || format!("the text that starts at character {begin} is not closed");
+        let open = || format!("the string that starts at character {begin} is not closed");
         let quote = self.take().ok_or_else(open)?;
         let two: String = std::iter::repeat_n(quote, 2).collect();
         let triple = self.text[self.at..].starts_with(&two).then(|| {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_evaluates_nothing_and_names_mistakes() {
+    fn parse_rejects_code_and_syntax_errors() {
         for (text, said) in [
             ("__import__('os').system('x')", "is a name"),
             ("['a' 'b']", "expected `,`"),

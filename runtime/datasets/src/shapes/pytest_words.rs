@@ -55,7 +55,7 @@ pub(crate) fn without_tests<'a>(
             };
         next = match next {
             Next::Value => Next::Free,
-            _ if word.starts_with('-') => behind(&word, options),
+            _ if word.starts_with('-') => next_word_after(&word, options),
             _ => Next::Free,
         };
         if !names_tests {
@@ -76,7 +76,7 @@ fn arguments_at(words: &[String]) -> Option<usize> {
     (name.starts_with("python") || name.starts_with("pypy")).then_some(module + 2)
 }
 
-fn behind(option: &str, options: &Options) -> Next {
+fn next_word_after(option: &str, options: &Options) -> Next {
     let known = |list: &[String], option: &str| list.iter().any(|known| known == option);
     if option.starts_with("--") {
         return if option.contains('=') || known(&options.switches, option) {
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn the_options_are_read_and_none_is_of_both_kinds() {
+    fn shipped_options_are_valid_and_disjoint() {
         let options = OPTIONS.get().unwrap();
         assert!(options.switches.iter().all(|option| !options.with_value.contains(option)));
         assert!(options.with_value.contains(&"-k".to_owned()));
     }
 
     #[test]
-    fn tests_go_wherever_they_stand() {
+    fn without_tests_removes_tests_anywhere() {
         for line in [
             "pytest -rA tests/test_mul.py tests/test_new.py",
             "pytest -rA tests/test_new.py tests/test_mul.py",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_options_stay() {
+    fn without_tests_keeps_option_values() {
         for options in [
             "-p no:cacheprovider",
             "-k a",
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn other_commands_stay_whole() {
+    fn without_tests_leaves_other_commands_unchanged() {
         for line in ["./tests/runtests.py --parallel 1 a.b", "bin/test -C a.py", "make -m pytest x"]
         {
             assert_eq!(left(line), line);

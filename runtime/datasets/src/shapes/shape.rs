@@ -271,7 +271,7 @@ mod tests {
         let shapes = shipped().unwrap();
         for (shape, (name, _)) in shapes.iter().zip(SHIPPED) {
             assert_eq!(shape.name, *name);
-            assert!(!shape.detect.all.is_empty(), "{name} recognises nothing");
+            assert!(!shape.detect.all.is_empty(), "{name} detects no rows");
             assert!(shape.tests.seconds > 0.0, "{name} has no limit");
         }
     }

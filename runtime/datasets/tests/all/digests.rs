@@ -1,7 +1,7 @@
 //! A row's task serializes as it always has: its digest is in run records and certificates, and a
 //! cached verdict is found by its text.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn committed() -> Vec<(String, Task)> {
 }
 
 #[test]
-fn digests_are_what_they_were_before_details_had_types() {
+fn task_digests_are_unchanged() {
     let found: Vec<(String, String)> =
         committed().into_iter().map(|(name, task)| (name, task.digest())).collect();
     let found: Vec<_> = found.iter().map(|(name, digest)| (&**name, &**digest)).collect();
@@ -50,7 +50,7 @@ fn digests_are_what_they_were_before_details_had_types() {
 
 /// Through text and back, as a run directory stores it.
 #[test]
-fn a_task_that_is_read_again_is_the_same() {
+fn task_round_trips_through_json() {
     for (name, task) in committed() {
         let text = serde_json::to_string(&task).unwrap();
         let again: Task = serde_json::from_str(&text).unwrap();

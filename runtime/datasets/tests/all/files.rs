@@ -1,6 +1,6 @@
 //! Files of every type: at full size, with a broken row in the middle, and from a hub.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -204,7 +204,7 @@ fn splits_of_files_and_folders_are_chosen() {
 }
 
 #[test]
-fn the_content_of_a_file_decides_how_it_is_read() {
+fn load_detects_the_format_from_the_content() {
     let dir = TempDir::new().unwrap();
     let row = with(classic(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
     parquet(&dir.path().join("columns.json"), std::slice::from_ref(&row));

@@ -1,6 +1,6 @@
 //! Harbor folders as tasks.
 
-#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "a test helper fails by panic")]
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -89,7 +89,7 @@ fn harbor_folder_loads_by_every_kind_of_address() {
     let harbor = task.harbor.as_ref().unwrap();
     assert_eq!((harbor.agent_seconds, harbor.workdir.as_deref()), (Some(120.0), Some("/work")));
     assert_eq!(harbor.verifier.user.as_deref(), Some("root"));
-    assert_eq!(harbor.verifier.env["KEY"], "${KEY:-none}", "no value of this machine is recorded");
+    assert_eq!(harbor.verifier.env["KEY"], "${KEY:-none}", "the host value must not be recorded");
     let networks = (&harbor.agent_network, &harbor.verifier.network);
     assert_eq!(networks, (&HarborNetwork::Public, &HarborNetwork::NoNetwork));
     assert!(harbor.solution.is_some());
@@ -143,7 +143,7 @@ fn bad_folder_is_reported_and_others_load() {
         let of_folder = |line: &&String| line.contains(&format!("/{name}/"));
         assert!(said.iter().filter(of_folder).any(|line| line.contains(what)), "{name}: {said:#?}");
     }
-    assert!(found.bad.iter().all(|bad| bad.folder), "each can be left out");
+    assert!(found.bad.iter().all(|bad| bad.folder), "each folder can be skipped");
     assert!(!said.iter().any(|line| line.contains("docs")), "{said:#?}");
 }
 
@@ -153,7 +153,7 @@ fn unknown_keys_are_warnings_with_their_lines() {
     let config = "flavour = 1\n[verifier]\ntimout_sec = 5\n";
     made(root.path(), "one", &[("task.toml", Some(config))]);
     let found = loaded(root.path(), "one");
-    assert_eq!(ids(&found), ["one"], "without a name the folder's counts");
+    assert_eq!(ids(&found), ["one"], "the folder name is the default");
     assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
     assert!(
         found.warnings[1].contains("task.toml:3: field `verifier.timout_sec`"),
@@ -170,7 +170,7 @@ fn image_without_a_dockerfile_gets_the_files_of_the_folder() {
     made(root.path(), "with", &[("task.toml", Some(config))]);
     let with = only(loaded(root.path(), "with"));
     assert_eq!((with.environment.image.as_deref(), with.source), (Some("debian:12"), None));
-    assert_eq!(with.environment.dockerfile, None, "the image wins");
+    assert_eq!(with.environment.dockerfile, None, "the image takes precedence");
     let changes = [
         ("task.toml", Some(config)),
         ("environment/Dockerfile", None),
@@ -182,7 +182,7 @@ fn image_without_a_dockerfile_gets_the_files_of_the_folder() {
 }
 
 #[test]
-fn a_dataset_names_its_tasks_by_digest() {
+fn dataset_toml_selects_tasks_by_digest() {
     let root = tempfile::tempdir().unwrap();
     for name in ["one", "two", "other"] {
         made(root.path(), name, &[]);
@@ -200,7 +200,7 @@ fn a_dataset_names_its_tasks_by_digest() {
     for pattern in [".", "dataset.toml"] {
         let found = loaded(root.path(), pattern);
         assert!(found.bad.is_empty(), "{:?}", found.bad);
-        assert_eq!(ids(&found), ["made/one", "made/two"], "only what it names");
+        assert_eq!(ids(&found), ["made/one", "made/two"], "only the listed tasks");
     }
     fs::write(root.path().join("dataset.toml"), text(&zero)).unwrap();
     let found = loaded(root.path(), ".");
@@ -232,7 +232,7 @@ fn dataset_files_are_verified() {
     let found = loaded(root.path(), ".");
     assert_eq!(found.bad.len(), 1, "{:?}", found.bad);
     assert!(found.bad[0].to_string().contains("metric.py"), "{:?}", found.bad);
-    assert!(!found.bad[0].folder, "the whole set is another one");
+    assert!(!found.bad[0].folder, "the whole dataset differs");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn harbor_accepts_ids_and_rejects_other_options() {
     fs::write(root.path().join("ids"), "made/two\n").unwrap();
     let found = loaded(root.path(), ".#ids=ids");
     assert_eq!(ids(&found), ["made/two"]);
-    assert!(found.bad.is_empty(), "what was not asked for is nobody's worry: {:?}", found.bad);
+    assert!(found.bad.is_empty(), "errors in other tasks must be ignored: {:?}", found.bad);
     let refused = load(&["one#image=debian".to_owned()], root.path()).unwrap_err().to_string();
     assert!(refused.contains("only accept the options `ids` and `shape`"), "{refused}");
     let none = load(&["ids#shape=harbor".to_owned()], root.path()).unwrap_err().to_string();
@@ -265,7 +265,7 @@ fn own_task_file_is_not_a_harbor_folder() {
 }
 
 #[test]
-fn five_hundred_folders_load() {
+fn harbor_loads_five_hundred_folders() {
     let root = tempfile::tempdir().unwrap();
     for number in 0..500 {
         made(root.path(), &format!("t{number:03}"), &[]);

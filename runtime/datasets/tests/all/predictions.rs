@@ -1,6 +1,6 @@
 //! Predictions in other harnesses' formats.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use std::fs;
 

@@ -8,7 +8,7 @@ use proctor_patch::{
 use proctor_wire::{EntryKind, RawPath, SnapEntry};
 use serde::{Deserialize, Serialize};
 
-use super::{PatchPolicy, ignored::Ignored, policy::Excluded};
+use super::{PatchPolicy, ignored::IgnoreRules, policy::ExcludeGlobs};
 use crate::{Blobs, Difference, RecordError, Tree};
 
 /// The result of `between`.
@@ -44,8 +44,8 @@ pub fn between(
     blobs: &Blobs,
     policy: &PatchPolicy,
 ) -> Result<Collected, RecordError> {
-    let ignored = Ignored::of(end, blobs, policy.ignore_limit_bytes)?;
-    let excluded = Excluded::of(policy)?;
+    let ignored = IgnoreRules::of(end, blobs, policy.ignore_limit_bytes)?;
+    let excluded = ExcludeGlobs::of(policy)?;
     let mut left_out =
         LeftOutPaths { paths: BTreeMap::new(), more: 0, limit: policy.left_out_limit };
     let mut wanted = Vec::new();
@@ -75,7 +75,7 @@ pub fn between(
         }
     }
     in_order(&mut wanted);
-    let mut used = Used { files: 0, bytes: 0, content: 0, too_large: u64::MAX };
+    let mut used = UsedLimits { files: 0, bytes: 0, content: 0, too_large: u64::MAX };
     let mut pieces = BTreeMap::new();
     for change in wanted {
         let path = change.path;
@@ -153,7 +153,7 @@ impl LeftOutPaths {
 }
 
 /// The part of the policy's limits that has been used.
-struct Used {
+struct UsedLimits {
     files: u64,
     bytes: u64,
     content: u64,
@@ -161,7 +161,7 @@ struct Used {
     too_large: u64,
 }
 
-impl Used {
+impl UsedLimits {
     /// Returns one path's part of the patch, or why it is left out.
     fn piece(
         &mut self,

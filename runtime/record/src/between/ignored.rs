@@ -18,11 +18,11 @@ use crate::{Blobs, RecordError, Tree};
 
 /// Every `.gitignore` file in a tree, by directory. The user's global rules and `.git/info/exclude`
 /// are not used: they belong to the machine, not to the trial.
-pub(super) struct Ignored {
+pub(super) struct IgnoreRules {
     by_folder: BTreeMap<Vec<u8>, Gitignore>,
 }
 
-impl Ignored {
+impl IgnoreRules {
     /// Reads at most `limit` bytes of rules: the agent controls the tree, and the rules are kept in
     /// memory.
     pub(super) fn of(tree: &Tree, blobs: &Blobs, limit: u64) -> Result<Self, RecordError> {

@@ -66,12 +66,12 @@ fn unreadable(why: String) -> RecordError {
 }
 
 /// The compiled globs of a policy.
-pub(super) struct Excluded {
+pub(super) struct ExcludeGlobs {
     never: GlobSet,
     new: GlobSet,
 }
 
-impl Excluded {
+impl ExcludeGlobs {
     /// # Errors
     /// A glob is invalid. If it silently matched nothing, the patch would contain files that should
     /// be excluded.
@@ -114,7 +114,7 @@ mod tests {
     fn shipped_patch_policy_is_valid() {
         let policy = PatchPolicy::from_toml(SHIPPED).unwrap();
         assert_eq!(&policy, PatchPolicy::shipped().unwrap());
-        let excluded = Excluded::of(&policy).unwrap();
+        let excluded = ExcludeGlobs::of(&policy).unwrap();
         let cut = |path: &str, is_new| excluded.find(path.as_bytes(), is_new).map(|(end, _)| end);
         assert_eq!(cut("a/__pycache__/x.py", false), Some(13));
         assert_eq!(cut("a/x.pyc", false), Some(7));
@@ -135,7 +135,7 @@ mod tests {
     fn invalid_globs_are_errors() {
         for (never, new) in [(vec!["[".to_owned()], vec![]), (vec![], vec!["a{b".to_owned()])] {
             let policy = PatchPolicy { never, new, ..PatchPolicy::shipped().unwrap().clone() };
-            let error = Excluded::of(&policy).err().unwrap().to_string();
+            let error = ExcludeGlobs::of(&policy).err().unwrap().to_string();
             assert!(error.starts_with("configs/patch-policy.toml: "), "{error}");
         }
     }

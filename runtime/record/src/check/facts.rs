@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     damage::{Damage, Remedy},
-    recorded::Recorded,
+    recorded::RecordedJson,
 };
-use crate::reading::{self, Taken};
+use crate::reading::{self, LineFact};
 
 /// A patch by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,19 +21,19 @@ pub struct PatchFacts {
 
 /// The trial that a journal belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Named {
+pub(crate) struct TrialName {
     task: TaskId,
     arm: String,
     attempt: u32,
 }
 
-impl Named {
+impl TrialName {
     pub(crate) fn is(&self, id: &TrialId) -> bool {
         self.task == id.task && self.arm == id.arm.as_str() && self.attempt == id.attempt
     }
 }
 
-impl std::fmt::Display for Named {
+impl std::fmt::Display for TrialName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}/{}", self.task, self.arm.get(..12).unwrap_or(&self.arm), self.attempt)
     }
@@ -42,10 +42,10 @@ impl std::fmt::Display for Named {
 /// Facts from `trajectory.jsonl`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Facts {
-    pub(crate) named: Option<Named>,
+    pub(crate) named: Option<TrialName>,
     pub(crate) patch: Option<PatchFacts>,
     /// From the last event, if the trial has ended.
-    pub(crate) outcome: Option<Recorded>,
+    pub(crate) outcome: Option<RecordedJson>,
     /// Size of the trial's pack in bytes when it ended, if the last event has it.
     #[serde(default)]
     pub(crate) packed: Option<u64>,
@@ -73,38 +73,38 @@ impl Facts {
         }
         #[derive(Deserialize)]
         struct Ended {
-            outcome: Recorded,
+            outcome: RecordedJson,
             #[serde(default)]
             packed: Option<u64>,
         }
         let (scan, taken) = reading::scan(path, bytes, |kind, line| {
             Ok(match kind {
-                "trial_started" => Taken::Named(serde_json::from_slice(line)?),
+                "trial_started" => LineFact::TrialName(serde_json::from_slice(line)?),
                 "patch_collected" => {
                     let Collected { hash, bytes } = serde_json::from_slice(line)?;
-                    Taken::Patch(PatchFacts { hash, bytes })
+                    LineFact::Patch(PatchFacts { hash, bytes })
                 }
                 "trial_ended" => {
                     let Ended { outcome, packed } = serde_json::from_slice(line)?;
-                    Taken::Outcome { outcome, packed }
+                    LineFact::Outcome { outcome, packed }
                 }
                 _ => {
                     if every_field {
                         // An event that no reader can parse counts as damage, too.
                         serde_json::from_slice::<Envelope>(line)?;
                     }
-                    Taken::Other
+                    LineFact::Other
                 }
             })
         });
-        scan.tell(path, &Remedy::Copy, damage);
+        scan.add_damage(path, &Remedy::Copy, damage);
         let mut facts = Self { try_number: scan.try_number, torn: scan.torn, ..Self::default() };
         for one in taken {
             (facts.outcome, facts.packed) = (None, None);
             match one {
-                Taken::Named(named) => facts.named = Some(named),
-                Taken::Patch(patch) => facts.patch = Some(patch),
-                Taken::Outcome { outcome, packed } => {
+                LineFact::TrialName(named) => facts.named = Some(named),
+                LineFact::Patch(patch) => facts.patch = Some(patch),
+                LineFact::Outcome { outcome, packed } => {
                     (facts.outcome, facts.packed) = (Some(outcome), packed);
                 }
                 _ => {}
@@ -118,11 +118,11 @@ impl Facts {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "GradedLine")]
 pub(crate) struct Graded {
-    pub(crate) named: Named,
+    pub(crate) named: TrialName,
     pub(crate) patch: String,
     pub(crate) log: String,
     pub(crate) results: String,
-    pub(crate) verdict: Recorded,
+    pub(crate) verdict: RecordedJson,
 }
 
 /// A line as written, without `flatten`, which would parse the verdict twice.
@@ -134,13 +134,13 @@ struct GradedLine {
     patch: String,
     log: String,
     results: String,
-    verdict: Recorded,
+    verdict: RecordedJson,
 }
 
 impl From<GradedLine> for Graded {
     fn from(line: GradedLine) -> Self {
         let GradedLine { task, arm, attempt, patch, log, results, verdict } = line;
-        Self { named: Named { task, arm, attempt }, patch, log, results, verdict }
+        Self { named: TrialName { task, arm, attempt }, patch, log, results, verdict }
     }
 }
 
@@ -158,16 +158,16 @@ impl Gradings {
     pub(crate) fn of(path: &Path, bytes: &[u8], damage: &mut Vec<Damage>) -> Self {
         let (scan, taken) = reading::scan(path, bytes, |kind, line| {
             Ok(match kind {
-                "trial_graded" => Taken::Graded(serde_json::from_slice(line)?),
-                "verdict_withdrawn" => Taken::Withdrawn,
-                _ => Taken::Other,
+                "trial_graded" => LineFact::Graded(serde_json::from_slice(line)?),
+                "verdict_withdrawn" => LineFact::Withdrawn,
+                _ => LineFact::Other,
             })
         });
-        scan.tell(path, &Remedy::Grade, damage);
+        scan.add_damage(path, &Remedy::Grade, damage);
         let empty = taken.is_empty();
         let last = taken.into_iter().last().filter(|_| scan.lost().is_none());
         let last = match last {
-            Some(Taken::Graded(graded)) => Some(*graded),
+            Some(LineFact::Graded(graded)) => Some(*graded),
             _ => None,
         };
         Self { last, empty, torn: scan.torn }

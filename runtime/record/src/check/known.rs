@@ -20,7 +20,7 @@ use crate::{
 /// for a trial counts. The file can be deleted at any time. If it cannot be read or written, trials
 /// are checked again.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct CheckCache {
     path: PathBuf,
     trials: OnceLock<Mutex<HashMap<String, Entry>>>,
 }
@@ -43,7 +43,7 @@ struct Line {
     facts: Facts,
 }
 
-impl Known {
+impl CheckCache {
     pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), trials: OnceLock::new() }
     }

@@ -12,7 +12,7 @@ use crate::{Blobs, Tree};
 /// the run's directory. Listing every blob of a removed directory would fill pages. Each is as
 /// severe as its most severe part.
 #[derive(Debug, Default)]
-pub(super) struct Lost {
+pub(super) struct LostBlobs {
     /// Blobs that were stored in the run's directory, not the pack: the initial files and large
     /// content.
     shared: HashSet<String>,
@@ -21,9 +21,9 @@ pub(super) struct Lost {
     of_folder: Option<(String, usize, Remedy)>,
 }
 
-impl Lost {
+impl LostBlobs {
     /// Notes the initial files that an event refers to.
-    pub(super) fn begins_with(&mut self, event: &Event, blobs: &Blobs) {
+    pub(super) fn add_initial_files(&mut self, event: &Event, blobs: &Blobs) {
         let (Event::SetupFinished { base_snapshot: hash, .. }
         | Event::TrialForked { snapshot: hash, .. }) = event
         else {
@@ -31,11 +31,11 @@ impl Lost {
         };
         self.shared.insert(hash.clone());
         if let Ok(tree) = Tree::load(blobs, hash) {
-            self.are_shared(tree.entries.values());
+            self.add_shared(tree.entries.values());
         }
     }
 
-    pub(super) fn are_shared<'a>(&mut self, entries: impl Iterator<Item = &'a SnapEntry>) {
+    pub(super) fn add_shared<'a>(&mut self, entries: impl Iterator<Item = &'a SnapEntry>) {
         self.shared.extend(entries.filter_map(|entry| entry.hash.clone()));
     }
 
@@ -57,7 +57,7 @@ impl Lost {
         }
     }
 
-    pub(super) fn told(self, pack: &Path, shared: &Blobs) -> impl Iterator<Item = Damage> {
+    pub(super) fn into_damage(self, pack: &Path, shared: &Blobs) -> impl Iterator<Item = Damage> {
         let of_folder = self.of_folder.map(|(hash, count, remedy)| {
             let path = shared.shared_path(&hash).unwrap_or_else(|_| shared.root().to_owned());
             let why = match count - 1 {

@@ -19,8 +19,8 @@ mod verify;
 
 pub use damage::{Damage, Remedy};
 pub use facts::PatchFacts;
-pub(crate) use facts::{Graded, Gradings, Named};
-pub(crate) use known::Known;
-pub(crate) use recorded::Recorded;
+pub(crate) use facts::{Graded, Gradings, TrialName};
+pub(crate) use known::CheckCache;
+pub(crate) use recorded::RecordedJson;
 pub use trial::Checked;
-pub(crate) use trial::{Check, cannot_be_read};
+pub(crate) use trial::{Check, describe_read_error};

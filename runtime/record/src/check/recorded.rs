@@ -8,21 +8,21 @@ use serde_json::{Value, value::RawValue};
 /// its journal, and comparing text needs no parsing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Recorded(Box<RawValue>);
+pub(crate) struct RecordedJson(Box<RawValue>);
 
-impl PartialEq for Recorded {
+impl PartialEq for RecordedJson {
     fn eq(&self, other: &Self) -> bool {
         self.0.get() == other.0.get()
     }
 }
 
-impl Recorded {
+impl RecordedJson {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0.get())
     }
 
     /// Whether a file has the same content, ignoring layout and key order.
-    pub(crate) fn is_said_by(&self, file: &[u8]) -> bool {
+    pub(crate) fn matches_file(&self, file: &[u8]) -> bool {
         let value = |text| serde_json::from_slice::<Value>(text).ok();
         let recorded = self.0.get().as_bytes();
         Tokens(recorded).eq(Tokens(file))
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn recorded_ignores_layout_and_key_order() {
-        let recorded: Recorded =
+        let recorded: RecordedJson =
             serde_json::from_str(r#"{"a":"x \" y","b":[1, 2],"c":1.0}"#).unwrap();
         for same in [
             r#"{"a":"x \" y","b":[1,2],"c":1.0}"#,
@@ -83,7 +83,7 @@ mod tests {
             r#"{"c":1.0,"b":[1,2],"a":"x \" y"}"#,
             r#"{"a":"x \u0022 y","b":[1,2],"c":1.0}"#,
         ] {
-            assert!(recorded.is_said_by(same.as_bytes()), "{same}");
+            assert!(recorded.matches_file(same.as_bytes()), "{same}");
         }
         for other in [
             r#"{"a":"x \"  y","b":[1,2],"c":1.0}"#,
@@ -92,9 +92,9 @@ mod tests {
             r#"{"a":"x \" y","b":[1,2],"c":1"#,
             "",
         ] {
-            assert!(!recorded.is_said_by(other.as_bytes()), "{other}");
+            assert!(!recorded.matches_file(other.as_bytes()), "{other}");
         }
-        let two: Recorded = serde_json::from_str("12").unwrap();
-        assert!(!two.is_said_by(b"1 2"), "invalid JSON must not match by dropping spaces");
+        let two: RecordedJson = serde_json::from_str("12").unwrap();
+        assert!(!two.matches_file(b"1 2"), "invalid JSON must not match by dropping spaces");
     }
 }

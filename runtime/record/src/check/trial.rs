@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 use super::{
     damage::{Damage, Remedy, Source},
     facts::{Facts, Gradings, PatchFacts},
-    known::{Entry, Known},
-    recorded::Recorded,
+    known::{Entry, CheckCache},
+    recorded::RecordedJson,
     stamp::Stamp,
-    verify::Seen,
+    verify::BlobHashes,
 };
 use crate::{Blobs, TrialDir, disk};
 
@@ -42,7 +42,7 @@ pub(crate) struct Check<'a> {
     pub(crate) dir: &'a TrialDir,
     pub(crate) id: &'a TrialId,
     pub(crate) blobs: &'a Blobs,
-    pub(crate) known: &'a Known,
+    pub(crate) known: &'a CheckCache,
     /// The trial's name in `known`.
     pub(crate) name: &'a str,
     /// Whether to trust files that an earlier check found intact and that have not changed.
@@ -50,14 +50,14 @@ pub(crate) struct Check<'a> {
 }
 
 /// One of the JSON files, as stored on disk.
-enum Written {
+enum StoredFile {
     Missing,
     Unreadable(String),
     Bytes(Vec<u8>),
 }
 
 /// One of the JSON files, compared with the journal.
-enum Found<T> {
+enum ComparedFile<T> {
     Missing,
     Unreadable(String),
     /// It matches the journal.
@@ -66,33 +66,33 @@ enum Found<T> {
     Read(T),
 }
 
-impl Written {
+impl StoredFile {
     fn at(path: &Path) -> Self {
         match disk::read_present(path) {
             Ok(Some(bytes)) => Self::Bytes(bytes),
             Ok(None) => Self::Missing,
-            Err(error) => Self::Unreadable(cannot_be_read(&error)),
+            Err(error) => Self::Unreadable(describe_read_error(&error)),
         }
     }
 
-    fn beside<T: DeserializeOwned>(self, recorded: Option<&Recorded>) -> Found<T> {
+    fn compare_with<T: DeserializeOwned>(self, recorded: Option<&RecordedJson>) -> ComparedFile<T> {
         let bytes = match self {
-            Self::Missing => return Found::Missing,
-            Self::Unreadable(why) => return Found::Unreadable(why),
+            Self::Missing => return ComparedFile::Missing,
+            Self::Unreadable(why) => return ComparedFile::Unreadable(why),
             Self::Bytes(bytes) => bytes,
         };
-        if recorded.is_some_and(|recorded| recorded.is_said_by(&bytes)) {
-            return Found::AsRecorded;
+        if recorded.is_some_and(|recorded| recorded.matches_file(&bytes)) {
+            return ComparedFile::AsRecorded;
         }
         match serde_json::from_slice(&bytes) {
-            Ok(read) => Found::Read(read),
-            Err(_) if bytes.is_empty() => Found::Unreadable("empty".into()),
-            Err(error) => Found::Unreadable(format!("cannot be parsed: {}", with_causes(&error))),
+            Ok(read) => ComparedFile::Read(read),
+            Err(_) if bytes.is_empty() => ComparedFile::Unreadable("empty".into()),
+            Err(error) => ComparedFile::Unreadable(format!("cannot be parsed: {}", with_causes(&error))),
         }
     }
 }
 
-impl<T> Found<T> {
+impl<T> ComparedFile<T> {
     /// Returns how it differs from the journal.
     fn differs(&self, what: &str) -> Option<String> {
         match self {
@@ -108,12 +108,12 @@ impl Check<'_> {
     pub(crate) fn run(&self) -> Checked {
         let mut found = Checked::default();
         // Read this before the journal: a trial that ends meanwhile writes its outcome last.
-        let written = Written::at(&self.dir.outcome());
+        let written = StoredFile::at(&self.dir.outcome());
         let graded = self.dir.gradings().exists() || self.dir.verdict().exists();
         let (facts, stamp, known) = match self.facts(&mut found.damage) {
             Ok(Some(read)) => read,
             Ok(None) => {
-                self.without_journal(&written.beside(None), graded, "missing", &mut found);
+                self.without_journal(&written.compare_with(None), graded, "missing", &mut found);
                 self.earlier_tries(0, &mut found);
                 return found;
             }
@@ -121,18 +121,18 @@ impl Check<'_> {
             Err(why) => {
                 found.finished = true;
                 self.lost(&mut found, &why);
-                if let Found::Read(outcome) = written.beside(None) {
+                if let ComparedFile::Read(outcome) = written.compare_with(None) {
                     found.outcome = Some(outcome);
                 }
                 return found;
             }
         };
-        let ended = facts.outcome.as_ref().map(Recorded::read::<Outcome>);
-        let written = written.beside::<Outcome>(facts.outcome.as_ref());
+        let ended = facts.outcome.as_ref().map(RecordedJson::read::<Outcome>);
+        let written = written.compare_with::<Outcome>(facts.outcome.as_ref());
         let claimed = match &written {
-            Found::Missing => false,
-            Found::Unreadable(_) | Found::AsRecorded => true,
-            Found::Read(outcome) => !outcome.ending.is_unfinished(),
+            ComparedFile::Missing => false,
+            ComparedFile::Unreadable(_) | ComparedFile::AsRecorded => true,
+            ComparedFile::Read(outcome) => !outcome.ending.is_unfinished(),
         };
         found.finished = match &ended {
             Some(Ok(outcome)) => !outcome.ending.is_unfinished(),
@@ -205,10 +205,10 @@ impl Check<'_> {
             Ok(is) if is.len() >= recorded => return,
             Ok(is) => format!("only {} of {recorded} bytes are left", is.len()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "missing".into(),
-            Err(error) => cannot_be_read(&error),
+            Err(error) => describe_read_error(&error),
         };
         let before = found.damage.len();
-        self.dir.verify_blobs(self.blobs, &mut Seen::new(), found);
+        self.dir.verify_blobs(self.blobs, &mut BlobHashes::new(), found);
         if !found.damage[before..].iter().any(|one| one.path == path) {
             found.damage.push(Damage::new(path, why, Remedy::Evidence));
         }
@@ -234,7 +234,7 @@ impl Check<'_> {
         damage: &mut Vec<Damage>,
     ) -> Result<Option<(Facts, Stamp, Option<Stamp>)>, String> {
         let path = self.dir.trajectory();
-        let failed = |error| cannot_be_read(&error);
+        let failed = |error| describe_read_error(&error);
         let Some(stamp) = Stamp::of(&path).map_err(failed)? else { return Ok(None) };
         if self.trusting
             && let Some(entry) = self.known.find(self.name, stamp)
@@ -250,26 +250,26 @@ impl Check<'_> {
     /// was finished.
     fn without_journal(
         &self,
-        written: &Found<Outcome>,
+        written: &ComparedFile<Outcome>,
         graded: bool,
         why: &str,
         found: &mut Checked,
     ) {
         let finished = match written {
-            Found::Missing => graded,
-            Found::Unreadable(_) | Found::AsRecorded => true,
-            Found::Read(outcome) => graded || !outcome.ending.is_unfinished(),
+            ComparedFile::Missing => graded,
+            ComparedFile::Unreadable(_) | ComparedFile::AsRecorded => true,
+            ComparedFile::Read(outcome) => graded || !outcome.ending.is_unfinished(),
         };
         if finished {
             found.finished = true;
             self.lost(found, &format!("{why}, but other files of the trial exist"));
-            if let Found::Read(outcome) = written {
+            if let ComparedFile::Read(outcome) = written {
                 found.outcome = Some(outcome.clone());
             }
         }
     }
 
-    fn outcome(&self, ended: Option<Outcome>, written: Found<Outcome>, found: &mut Checked) {
+    fn outcome(&self, ended: Option<Outcome>, written: ComparedFile<Outcome>, found: &mut Checked) {
         if ended.is_some()
             && let Some(why) = written.differs("differs from the outcome in the journal")
         {
@@ -277,7 +277,7 @@ impl Check<'_> {
             found.damage.push(Damage::new(self.dir.outcome(), why, remedy));
         }
         found.outcome = match (ended, written) {
-            (Some(outcome), _) | (None, Found::Read(outcome)) => Some(outcome),
+            (Some(outcome), _) | (None, ComparedFile::Read(outcome)) => Some(outcome),
             (None, _) => None,
         };
     }
@@ -298,7 +298,7 @@ impl Check<'_> {
             Ok(Some(bytes)) if Blobs::hash(&bytes) == recorded.hash => return stamp,
             Ok(Some(_)) => "differs from the patch in the journal".to_owned(),
             Ok(None) => "missing".to_owned(),
-            Err(error) => cannot_be_read(&error),
+            Err(error) => describe_read_error(&error),
         };
         let remedy = match self.blobs.get(&recorded.hash) {
             Ok(_) => Remedy::Restore(Source::Blob(recorded.hash.clone())),
@@ -324,15 +324,15 @@ impl Check<'_> {
                 return;
             }
             Err(error) => {
-                found.damage.push(again(&journal, &cannot_be_read(&error)));
+                found.damage.push(again(&journal, &describe_read_error(&error)));
                 return;
             }
         };
         let before = found.damage.len();
         let gradings = Gradings::of(&journal, &bytes, &mut found.damage);
         let damaged = found.damage.len() > before;
-        let written = Written::at(&path);
-        let there = !matches!(written, Written::Missing);
+        let written = StoredFile::at(&path);
+        let there = !matches!(written, StoredFile::Missing);
         let Some(graded) = gradings.last else {
             match () {
                 () if damaged => {}
@@ -356,7 +356,7 @@ impl Check<'_> {
         } else if found.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch) {
             found.damage.push(again(&journal, "the graded patch is not the trial's patch"));
         } else {
-            let written = written.beside::<Verdict>(Some(&graded.verdict));
+            let written = written.compare_with::<Verdict>(Some(&graded.verdict));
             if let Some(why) =
                 written.differs("differs from the verdict in the journal of gradings")
             {
@@ -377,7 +377,7 @@ impl Check<'_> {
 
 /// Describes a read error, such as a directory in place of a file, another user's file, or a disk
 /// error.
-pub(crate) fn cannot_be_read(error: &std::io::Error) -> String {
+pub(crate) fn describe_read_error(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::IsADirectory => "expected a file, found a directory".to_owned(),
         _ => format!("cannot be read: {}", of_io(error)),

@@ -10,8 +10,8 @@ use proctor_types::{Event, OutsideState};
 
 use super::{
     damage::{Damage, Remedy},
-    lost::Lost,
-    trial::{Checked, cannot_be_read},
+    lost::LostBlobs,
+    trial::{Checked, describe_read_error},
 };
 use crate::{
     Blobs, Tree, TrialDir, disk,
@@ -21,14 +21,14 @@ use crate::{
 };
 
 /// Blobs of a run that were read and found intact. Many trials refer to the same ones.
-pub(crate) type Seen = HashSet<String>;
+pub(crate) type BlobHashes = HashSet<String>;
 
 /// Maximum number of tries that are checked per trial.
 const MOST_TRIES: usize = 1000;
 
 impl TrialDir {
     /// Adds damage that only a full read can find: in blobs, packs, grading files and discarded tries.
-    pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
+    pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut Checked) {
         self.verify_blobs(blobs, seen, checked);
         let mut damage = Vec::new();
         self.grading_files(&mut damage);
@@ -49,7 +49,7 @@ impl TrialDir {
     }
 
     /// The part of [`TrialDir::verify`] that checks the blobs in the journal.
-    pub(crate) fn verify_blobs(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
+    pub(crate) fn verify_blobs(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut Checked) {
         let mut damage = Vec::new();
         blobs_of(&self.trajectory(), &self.pack(), blobs, Remedy::Copy, seen, &mut damage);
         add(damage, checked);
@@ -64,7 +64,7 @@ impl TrialDir {
                 Ok(Some(bytes)) if Blobs::hash(&bytes) == hash => continue,
                 Ok(Some(_)) => "differs from what grading wrote".to_owned(),
                 Ok(None) => "missing".to_owned(),
-                Err(error) => cannot_be_read(&error),
+                Err(error) => describe_read_error(&error),
             };
             damage.push(Damage::new(path, why, Remedy::Evidence));
         }
@@ -94,7 +94,7 @@ impl TrialDir {
         let evidence = |path, why: &str| Damage::new(path, why, Remedy::Evidence);
         let folders = match self.discarded() {
             Ok(folders) => folders,
-            Err(error) => return vec![evidence(self.tries(), &cannot_be_read(&error))],
+            Err(error) => return vec![evidence(self.tries(), &describe_read_error(&error))],
         };
         let last = folders.keys().next_back().copied().unwrap_or(0);
         let mut lost = Vec::new();
@@ -103,10 +103,10 @@ impl TrialDir {
             let journal = self.tries().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
                 Ok(found) if !found.is_file() => "not a file".to_owned(),
-                Ok(found) if found.len() == 0 && self.left_more(number) => "empty".to_owned(),
+                Ok(found) if found.len() == 0 && self.left_other_files(number) => "empty".to_owned(),
                 Ok(_) => continue,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "missing".to_owned(),
-                Err(error) => cannot_be_read(&error),
+                Err(error) => describe_read_error(&error),
             };
             let billed = format!("{why}: the report does not include the cost of try {number}");
             lost.push(evidence(journal, &billed));
@@ -116,7 +116,7 @@ impl TrialDir {
 
     /// Whether a try left anything besides its journal. A try that was killed at its start leaves
     /// only the journal.
-    fn left_more(&self, number: u32) -> bool {
+    fn left_other_files(&self, number: u32) -> bool {
         let folder = self.tries().join(number.to_string());
         fs::read_dir(folder).is_ok_and(|found| found.count() > 1)
     }
@@ -140,7 +140,7 @@ fn blobs_of(
     pack: &Path,
     shared: &Blobs,
     snapshots: Remedy,
-    seen: &mut Seen,
+    seen: &mut BlobHashes,
     damage: &mut Vec<Damage>,
 ) {
     let Ok(reading) = read_journal(journal) else { return };
@@ -153,16 +153,16 @@ fn blobs_of(
             }));
         }
         Err(error) => {
-            damage.push(Damage::new(pack.to_owned(), cannot_be_read(&error), Remedy::Evidence));
+            damage.push(Damage::new(pack.to_owned(), describe_read_error(&error), Remedy::Evidence));
         }
     }
     // A pack belongs to its trial, so only shared blobs can be skipped for the next trial.
-    let (mut own, mut told) = (Seen::new(), Seen::new());
-    let mut lost = Lost::default();
+    let (mut own, mut told) = (BlobHashes::new(), BlobHashes::new());
+    let mut lost = LostBlobs::default();
     for envelope in &reading.events {
-        lost.begins_with(&envelope.event, &blobs);
+        lost.add_initial_files(&envelope.event, &blobs);
         let mut missing =
-            |lost: &mut Lost, hash: &str, what: &str, remedy: &Remedy, error: String| {
+            |lost: &mut LostBlobs, hash: &str, what: &str, remedy: &Remedy, error: String| {
                 if !told.insert(hash.to_owned()) {
                     return;
                 }
@@ -181,7 +181,7 @@ fn blobs_of(
         let Some(hash) = snapshot_of(&envelope.event) else { continue };
         match Tree::load(&blobs, hash) {
             Ok(tree) => {
-                lost.are_shared(tree.entries.values().filter(|entry| Blobs::is_long(entry.size)));
+                lost.add_shared(tree.entries.values().filter(|entry| Blobs::is_long(entry.size)));
                 for hash in tree.entries.values().filter_map(content) {
                     if seen.contains(hash) || own.contains(hash) {
                         continue;
@@ -198,7 +198,7 @@ fn blobs_of(
             Err(error) => missing(&mut lost, hash, "a snapshot", &snapshots, error.what()),
         }
     }
-    damage.extend(lost.told(pack, shared));
+    damage.extend(lost.into_damage(pack, shared));
 }
 
 /// The stored content of a regular file.

@@ -234,7 +234,7 @@ impl Pack {
             let read = Head::read(&head[..there]);
             let whole = read.filter(|read| at + read.length() as u64 <= end);
             if let Some(read) = whole
-                && leads_on(file, at, read, end)?
+                && is_followed_by_entry(file, at, read, end)?
             {
                 state.entries.insert(read.hash, (at, read));
                 at += read.length() as u64;
@@ -414,7 +414,7 @@ pub(crate) fn examine(bytes: &[u8]) -> Vec<(u64, &'static str)> {
 
 /// Whether this entry is followed by another entry or the end of the file. If not, its length may
 /// be damaged, and trusting it would lose the entries after it.
-fn leads_on(file: &File, at: u64, head: Head, end: u64) -> io::Result<bool> {
+fn is_followed_by_entry(file: &File, at: u64, head: Head, end: u64) -> io::Result<bool> {
     let next = at + head.length() as u64;
     let mut four = MARKER;
     if next + (MARKER.len() as u64) <= end {

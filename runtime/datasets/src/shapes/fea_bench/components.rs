@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_have_full_signatures_and_docstrings() {
+    fn added_returns_full_signatures_and_docstrings() {
         let before = "def kept():\n    pass\n";
         let after = "def kept():\n    pass\n\n@cache\nasync def f(\n    a,  # first\n    *, b: int = 1,\n) -> dict:\n    '''One.\n\n      Two.\n    '''\n    def inner(): return 1\n\nclass C(Base):\n    def m(self): ...\nif X:\n    def g(): pass\ntry:\n    import x\nexcept ImportError:\n    def h(): pass\n";
         let new = added("p/a.py", before, after).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_a_row_are_read() {
+    fn of_row_reads_both_forms() {
         let entry = json!([{"type": "class", "name": "C", "lines": [1, 2], "signature": "class C:", "doc": ""}]);
         let map = of_row(json!({"a.py": entry})).unwrap();
         let list = of_row(json!([{"file": "a.py", "components": entry}])).unwrap();

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_is_the_benchmarks_own_to_the_letter() {
+    fn statement_matches_the_benchmarks_text_exactly() {
         let info = json!({
             "pr_title": "Add f", "pr_body": "It adds f.", "first_commit_time": 10.0,
             "pr_timeline": [{"time": 5.0, "comment": "early"}, {"time": 11.0, "comment": "the answer"}],

@@ -122,7 +122,7 @@ mod tests {
     /// The expected lines are those that the benchmark's own `compare_namespaces` returns for these
     /// texts.
     #[test]
-    fn spans_are_those_of_the_benchmarks_script() {
+    fn new_spans_matches_the_benchmarks_script() {
         let before = "def kept():\n    return 1\n";
         let after = r#"import os
 
