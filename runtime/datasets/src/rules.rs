@@ -1,4 +1,4 @@
-//! Rules for a task beyond its types. `proctor-patch` checks the syntax of its patches.
+//! Rules for tasks beyond their types. `proctor-patch` checks the syntax of the patches.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::bad::{Complaint, nearest};
 
-/// Where a task stores the fields of its row.
+/// The prefix of a row's fields in a task.
 pub(crate) const DETAILS: &str = "benchmark.details.";
 
 pub(crate) fn check(task: &Task) -> Vec<Complaint> {
@@ -43,7 +43,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     {
         complain("environment.dockerfile", "is empty; set it to the folder of a build context".into());
     }
-    // Empty: the image's work directory.
+    // An empty path means the image's work directory.
     let of_image = task.workdir.is_empty() && environment.base.is_none();
     if let Some(what) = absolute(&task.workdir).err().filter(|_| !of_image) {
         complain("workdir", what);
@@ -69,7 +69,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         complain("fail_to_pass", "is empty, so the task could never be resolved".into());
     }
     check_ids(task, &mut complain);
-    // Planning reports an unknown benchmark: some commands only show tasks.
+    // An unknown benchmark is reported at planning time, because some commands only show tasks.
     if let Ok(Some(policy)) = OfficialPolicy::of(task)
         && let Err((key, error)) = policy.check_named_parser(task)
     {
@@ -100,8 +100,8 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     }
     check_cheats(task, &mut complain);
     check_results(task, &mut complain);
-    // A missing gold or mask is not an error, because benchmarks do not publish all solutions.
-    // Whatever needs one (an arm with `gold`, a validation) rejects the task by name.
+    // A missing gold or mask patch is not an error, because benchmarks do not publish all
+    // solutions. Features that need one (an arm with `gold`, a validation) reject the task.
     if let Some(resources) = &task.resources {
         let (cpus, memory) = (LEAST_CPUS..=MOST_CPUS, LEAST_MEMORY_MB..=MOST_MB);
         need(resources.cpus, cpus, "resources.cpus", &mut complain);
@@ -121,7 +121,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     out
 }
 
-/// `OS/ARCHITECTURE`, optionally followed by a variant.
+/// Whether the text is `OS/ARCHITECTURE`, optionally followed by a variant.
 fn is_platform(text: &str) -> bool {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let parts: Vec<&str> = text.split('/').collect();
@@ -134,14 +134,14 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
     for (field, ids) in [("fail_to_pass", &task.fail_to_pass), ("pass_to_pass", &task.pass_to_pass)]
     {
         for id in ids {
-            // A benchmark's ids have their own notation: files, Django's, sympy's bare names.
+            // Each benchmark has its own notation for ids: files, Django's ids, sympy's bare names.
             if task.benchmark.is_some() {
                 if id.trim().is_empty() {
                     complain(field, "contains an empty id".into());
                 }
                 continue;
             }
-            // Ids of a report are as free as test names.
+            // Test ids from reports can be any text, like test names.
             if task.report().is_some() {
                 if id.trim().is_empty() {
                     complain(field, "contains an empty id".into());
@@ -150,7 +150,8 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
                 }
                 continue;
             }
-            // A node id is a file, `::` and names; parameters in brackets may contain anything.
+            // A node id consists of a file, `::` and names. Parameters in brackets may contain
+            // anything.
             match id.split_once("::") {
                 Some((file, name)) if !name.is_empty() => {
                     if let Err(what) = inside(file) {
@@ -202,7 +203,7 @@ fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// A cheat without changes would count as beaten, and two with the same name as one.
+/// A cheat that changes nothing would count as beaten, and two cheats with the same name as one.
 fn check_cheats(task: &Task, complain: &mut impl FnMut(&str, String)) {
     let mut names = BTreeSet::new();
     for (at, cheat) in task.cheats.iter().enumerate() {
@@ -253,7 +254,7 @@ fn absolute(path: &str) -> Result<(), String> {
     inside(parts).map_err(|what| format!("{path:?} {what}"))
 }
 
-/// Checks that a path stays within its directory.
+/// Checks that a path stays inside its directory.
 pub(crate) fn inside(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("is empty".into());
@@ -270,7 +271,7 @@ pub(crate) fn inside(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Both ends are within the possible range, and the minimum is not above the maximum.
+/// Checks that both bounds are in range, and that the minimum is not above the maximum.
 fn need<T: Copy + PartialOrd + std::fmt::Display>(
     need: Option<Need<T>>,
     within: RangeInclusive<T>,

@@ -1,4 +1,4 @@
-//! A Parquet file, row by row.
+//! Reads a Parquet file row by row.
 
 use std::fs::File;
 
@@ -31,7 +31,7 @@ pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), Strin
     Ok(())
 }
 
-/// The first codec that is not built in; the reader's own error would mention a crate's features.
+/// Returns the first unsupported codec. The reader's own error would mention crate features.
 fn unread(reader: &SerializedFileReader<File>) -> Option<&'static str> {
     let groups = reader.metadata().row_groups().iter();
     groups.flat_map(|group| group.columns()).find_map(|column| match column.compression() {
@@ -63,7 +63,7 @@ fn value(field: Field) -> Value {
         Field::Float(value) => number(value.into()),
         Field::Double(value) => number(value),
         Field::Str(text) => Value::String(text),
-        // Writers that do not mark text as such store bytes.
+        // Some writers store text as bytes without marking it as text.
         Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
             Ok(text) => text.into(),
             Err(_) => Value::Null,
@@ -78,7 +78,7 @@ fn value(field: Field) -> Value {
             let pairs = map.entries().iter().map(|(name, field)| (key(name), value(field.clone())));
             Value::Object(pairs.collect::<Map<_, _>>())
         }
-        // Times and decimals, in display form.
+        // Times and decimals in display form.
         other => other.to_string().into(),
     }
 }

@@ -1,5 +1,5 @@
-//! A row's task serializes as it always has: its digest is in run records and certificates, and a
-//! cached verdict is found by its text.
+//! The serialized form of a task must not change: its digest is in run records and certificates,
+//! and cached verdicts are looked up by it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -10,8 +10,8 @@ use proctor_datasets::load;
 use proctor_types::Task;
 use serde_json::Value;
 
-/// Every committed file of rows, with its task's digest from the time when `benchmark.details` was
-/// an untyped map. A new file gets the digest that this test prints.
+/// Every committed file of rows, with its task's digest from when `benchmark.details` was an
+/// untyped map. For a new file, add the digest that this test prints.
 const DIGESTS: [(&str, &str); 9] = [
     ("classic", "c367229e30c310fe0b196890fc9daae0e943ca1752c490118ab1a916ab685239"),
     ("demo", "5f22628f17341f274b588a3454d1860c99b691b63bf0ccc279492a17be1083af"),
@@ -48,7 +48,7 @@ fn task_digests_are_unchanged() {
     assert_eq!(found, DIGESTS);
 }
 
-/// Through text and back, as a run directory stores it.
+/// Serializes a task and reads it back, as a run directory does.
 #[test]
 fn task_round_trips_through_json() {
     for (name, task) in committed() {

@@ -1,4 +1,4 @@
-//! Harbor folders as tasks.
+//! Loads Harbor folders as tasks.
 
 #![expect(clippy::unwrap_used, reason = "a test helper fails by panic")]
 
@@ -27,7 +27,7 @@ workdir = "/work"
 env = { A = "1" }
 "#;
 
-/// Creates a valid task folder and changes some of its files: `None` removes one.
+/// Creates a valid task folder and changes some of its files. `None` removes a file.
 fn made(root: &Path, name: &str, changes: &[(&str, Option<&str>)]) {
     let config = CONFIG.replace("NAME", name);
     let files = [
@@ -93,7 +93,7 @@ fn harbor_folder_loads_by_every_kind_of_address() {
     let networks = (&harbor.agent_network, &harbor.verifier.network);
     assert_eq!(networks, (&HarborNetwork::Public, &HarborNetwork::NoNetwork));
     assert!(harbor.solution.is_some());
-    // What is recorded is read back unchanged.
+    // The recorded task must be read back unchanged.
     let again: Task = serde_json::from_str(&serde_json::to_string(&task).unwrap()).unwrap();
     assert_eq!(again, task);
 }

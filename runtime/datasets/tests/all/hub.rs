@@ -1,4 +1,4 @@
-//! The hub's interface over real HTTP: revisions, redirects, tokens, checksums, the cache.
+//! Tests the hub client over real HTTP: revisions, redirects, tokens, checksums, the cache.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -26,11 +26,11 @@ const NAME: &str = "SWE-bench/SWE-bench_Lite";
 /// The server's files, and the requests it received.
 #[derive(Default)]
 struct Server {
-    /// Path, content, whether it is in LFS.
+    /// Path, content, and whether the file is in LFS.
     files: Vec<(String, Vec<u8>, bool)>,
     token: Option<String>,
     corrupt: bool,
-    /// Number of requests that fail before one succeeds.
+    /// Number of requests that fail before requests succeed.
     failures: usize,
     requests: Vec<String>,
 }
@@ -79,7 +79,7 @@ async fn info(
     json!({"id": NAME, "sha": COMMIT, "siblings": siblings}).to_string().into_response()
 }
 
-/// LFS files are served from another host, like the hub's; the token is not sent there.
+/// Redirects LFS files to another URL, like the hub does. The token must not be sent there.
 async fn resolve(
     State(server): State<Shared>,
     headers: HeaderMap,

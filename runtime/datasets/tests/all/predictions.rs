@@ -1,4 +1,4 @@
-//! Predictions in other harnesses' formats.
+//! Reads predictions in the formats of other harnesses.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 

@@ -1,4 +1,4 @@
-//! Every shape: detected, read, and built from its own fields.
+//! Tests that every shape is detected and that its rows become tasks.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -77,7 +77,7 @@ fn swe_bench_5_row_has_image_script_and_parser() {
     assert_eq!(details["eval_type"], "pass_and_fail");
 }
 
-/// Tests that remain in the command would run twice in a strict run, which names its own.
+/// A strict run selects its own tests. Tests that remain in the command would run twice.
 #[test]
 fn strict_command_omits_the_tests_of_the_script() {
     for line in [
@@ -127,7 +127,7 @@ fn featurebench_level_1_is_masked_and_hides_its_test() {
     }
 }
 
-/// A factor of an arm is not an option of its dataset: two arms of a run could not differ in it.
+/// The arms of a run may differ in such a factor, so it cannot be an option of the dataset.
 #[test]
 fn replaced_option_is_rejected_with_the_new_key() {
     for (option, key) in
@@ -408,7 +408,7 @@ fn row_that_fits_two_shapes_is_rejected() {
     let both = [("test_cmds", json!(["pytest"])), ("install_config", json!({}))];
     let said = task(with(classic(), &both), "#shape=swe-bench-live");
     assert_eq!(name(&said), "swe-bench-live");
-    // A table of several benchmarks has every column, with null where a row has no value.
+    // A table that combines several benchmarks has every column, with null where a row has no value.
     let null =
         with(classic(), &[("test_cmds", json!(["pytest"])), ("new_components", Value::Null)]);
     assert_eq!(name(&task(null, "")), "swe-bench-live");
@@ -519,7 +519,7 @@ fn row_with_an_unknown_parser_is_rejected() {
     assert!(said.contains("did you mean `parse_log_gotest`?"), "{said}");
     let said = complaint(row("nobody's"), "");
     assert!(said.contains("swe-bench 5.0.2 has no parser") && said.len() < 300, "{said}");
-    // Known, but not for this instance.
+    // A known parser, but not for this instance.
     let said = complaint(row("parse_log_jekyll"), "");
     assert!(said.contains("astropy__astropy-12907"), "{said}");
     assert_eq!(details(&task(row("parse_log_gotest"), ""))["log_parser"], "parse_log_gotest");

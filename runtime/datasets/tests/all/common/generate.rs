@@ -1,14 +1,14 @@
-//! Generated rows at full size: as many and as long as the real datasets', so that loading them
-//! costs the same. The same seed gives the same bytes.
+//! Generates rows at full size: as many and as long as in the real datasets, so that loading them
+//! costs the same. The same index always gives the same bytes.
 
 use serde_json::{Value, json};
 
-/// Rows of SWE-bench's test split.
+/// Number of rows in SWE-bench's test split.
 pub const SWE_BENCH: usize = 2294;
-/// Rows of FeatureBench's full split.
+/// Number of rows in FeatureBench's full split.
 pub const FEATUREBENCH: usize = 200;
 
-/// A small generator, because figures must not change with a crate's version.
+/// A small random number generator. The output must not change with the version of a crate.
 struct Dice(u64);
 
 impl Dice {
@@ -68,7 +68,7 @@ impl Dice {
     }
 }
 
-/// SWE-bench's classic form: lists are JSON text. About 16 KB per row.
+/// A row in SWE-bench's classic form, with lists as JSON text. About 16 KB.
 pub fn swe_bench(index: usize) -> Value {
     let mut dice = Dice(index as u64 * 2 + 1);
     let (statement, hints) = (100 + dice.roll(300), dice.roll(400));
@@ -86,7 +86,8 @@ pub fn swe_bench(index: usize) -> Value {
     })
 }
 
-/// FeatureBench's form: long statements, corruption patches, settings as JSON text. About 110 KB.
+/// A row in FeatureBench's form, with a long statement, corruption patches and settings as JSON
+/// text. About 110 KB.
 pub fn featurebench(index: usize) -> Value {
     let mut dice = Dice(index as u64 * 2 + 7);
     let statement = 3000 + dice.roll(4000);
