@@ -24,7 +24,7 @@ const SWE_BENCH: &str = "tests/end_to_end/swe_bench.rs";
 const FEATUREBENCH: &str = "tests/end_to_end/featurebench/mod.rs";
 const HARBOR: &str = "tests/end_to_end/harbor.rs";
 const AGREEMENT: &str = "runtime/official/tests/agreement/main.rs";
-const GRADERS: &str = "the_official_graders_agree_on_every_log";
+const GRADERS: &str = "official_graders_agree_on_every_log";
 const OTHERS: &str = "rows_of_the_other_datasets_are_graded_officially_on_docker";
 
 const ROW_OF_REPORTS: Shown = (

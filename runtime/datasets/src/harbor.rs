@@ -92,7 +92,7 @@ fn of_path(path: &Path) -> Vec<Place> {
     }
 }
 
-/// Matches that are data files are left to the other shapes.
+/// Returns the Harbor tasks and datasets that a glob matches. Data files are left to the other shapes.
 fn of_glob(pattern: &str, base_dir: &Path) -> Vec<Place> {
     let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
     let Ok(paths) = glob::glob(&full.to_string_lossy()) else { return Vec::new() };

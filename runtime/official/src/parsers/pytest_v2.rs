@@ -1,4 +1,4 @@
-//! `parse_log_pytest_v2`, whose four editions disagree, and SWE-Gym's variant of it.
+//! `parse_log_pytest_v2`, which differs between all four editions, and SWE-Gym's variant.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -29,13 +29,13 @@ pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> 
         let line = spaced(&line);
         let words = words(&line);
         let (Some(first), Some(second)) = (words.first(), words.get(1)) else {
-            // 2.1.0 takes the second word without a check.
+            // 2.1.0 uses the second word without checking that it exists.
             if edition == Edition::V2 {
                 return Err(ParserCrash::at(&line));
             }
             continue;
         };
-        // 3.0.4 reads "name STATUS" as if it were "STATUS name".
+        // 3.0.4 reads `name STATUS` as if it were `STATUS name`.
         if starts || edition == Edition::V3 {
             map.set(*second, *first);
         } else {
@@ -45,7 +45,7 @@ pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> 
     Ok(map)
 }
 
-/// Spaces in ids are kept since 5.0. Only `FAILED` lines have their message removed.
+/// Spaces in ids are kept since 5.0. The message is removed only from `FAILED` lines.
 fn newest(map: &mut StatusMap, line: &str, starts: bool) {
     let line = match line.split_once(" - ") {
         Some((head, _)) if line.starts_with("FAILED") => head,
@@ -83,7 +83,7 @@ pub(super) fn pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
     Ok(map)
 }
 
-/// Removes only colours with a single number, and every control character including tabs.
+/// Removes only colors with a single number, and every control character, including tabs.
 fn cleaned(line: &str) -> String {
     COLOUR.replace_all(line, "").chars().filter(|c| !('\x01'..='\x1f').contains(c)).collect()
 }

@@ -1,4 +1,4 @@
-//! pytest's output: the short test summary, verbose lines, xdist's lines and subtests.
+//! Reads pytest's output: the short test summary, verbose lines, lines of xdist and subtests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,11 +15,11 @@ use crate::{
 
 const WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN|RETRY";
 
-/// `STATUS name - message`, in the summary.
+/// `STATUS name - message` in the summary.
 static SUMMARY: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"^({WORDS}) +(.+)$")));
-/// A subtest's failure: `[message] (k=v) SUBFAIL name` of the plug-in,
-/// `SUBFAILED[message] (k=v) name` and `name SUBFAILED[message]` of pytest 9. Messages are free
-/// text, so the name cannot be extracted.
+/// A subtest's failure: `[message] (k=v) SUBFAIL name` of the plug-in, or `SUBFAILED[message] (k=v)
+/// name` and `name SUBFAILED[message]` of pytest 9. Messages are free text, so the name cannot be
+/// extracted reliably.
 static SUBTEST: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^| )SUBFAIL(?:ED)?(?:[ \[(]|$)"));
 /// `name STATUS [ 50%]`.
 static VERBOSE: LazyLock<Regex> =
@@ -27,13 +27,13 @@ static VERBOSE: LazyLock<Regex> =
 /// `[gw0] [ 50%] STATUS name`.
 static WORKER: LazyLock<Regex> =
     LazyLock::new(|| pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({WORDS}) (.+?) *$")));
-/// pytest before 5.1 writes `in 0.12 seconds`.
+/// Versions of pytest before 5.1 write `in 0.12 seconds`.
 static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^=* ?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [\d.]+ ?s(?:econds?)?(?: \([^)]*\))? ?=*$",
     )
 });
-/// `file letters`, where a letter means that a test is rerun.
+/// `file letters`, with a letter for a rerun test.
 static AGAIN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
 
@@ -48,13 +48,13 @@ impl Totals {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
-    /// No test ran.
+    /// Whether no test ran.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// The minimum number of tests that have an outcome. What pytest and its plug-ins report in
-    /// addition to tests is not counted: warnings, earlier attempts, parts of tests.
+    /// Returns the minimum number of tests that have an outcome. Excludes everything that pytest
+    /// and its plug-ins count in addition to tests: warnings, earlier attempts, subtests.
     pub(super) fn outcomes(&self) -> usize {
         let beside = |what: &str| {
             matches!(what, "warning" | "warnings" | "rerun" | "retried")
@@ -68,7 +68,7 @@ impl Totals {
     }
 }
 
-/// The totals of the last run at the end of a log.
+/// Returns the totals of the last run in a log.
 pub fn totals(log: &str) -> Option<Totals> {
     log.lines().rev().find_map(totals_of)
 }
@@ -82,21 +82,21 @@ pub(super) fn totals_of(line: &str) -> Option<Totals> {
     Some(Totals { counts: counts.collect() })
 }
 
-/// Lines by where they occur: a pass is only believed in a run's own list of results.
+/// Lines by where they occur. A pass counts only in a run's own list of results.
 #[derive(Default)]
 struct Found<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
     failures: BTreeMap<String, Vec<TestStatus>>,
-    /// Lines that report a subtest's failure.
+    /// Lines that report the failure of a subtest.
     subtests: Vec<&'a str>,
-    /// Names of tests that were rerun.
+    /// Names of rerun tests.
     reruns: BTreeSet<String>,
     /// Files whose letters show that a test was rerun.
     rerun_files: BTreeSet<&'a str>,
     rerun_lines: usize,
-    /// Reruns according to the last lines of all sessions.
+    /// Number of reruns according to the last lines of all sessions.
     reruns_counted: usize,
-    /// In the summary of the session.
+    /// Number of tests that the session's summary lists as passed.
     summarised: usize,
 }
 
@@ -136,8 +136,9 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     reading
 }
 
-/// Splits a log into its sessions. A session that a test printed, or that a session's log quotes,
-/// is part of the other one: two sessions are only separated if each agrees with its own last line.
+/// Splits a log into its sessions. A session that a test printed, or that another session's log
+/// quotes, stays part of that session. Two sessions are separated only if each agrees with its own
+/// last line.
 fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
     let mut parts = Vec::new();
     let (mut start, mut ended) = (0, false);
@@ -148,7 +149,7 @@ fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
         }
         ended = ended || totals_of(line).is_some();
     }
-    // The last session may have been cut off.
+    // The last session may be truncated.
     let is_cut = !ended && !parts.is_empty();
     parts.push(&lines[start..]);
     if parts.len() == 1 {
@@ -168,7 +169,8 @@ fn last_totals(lines: &[&str]) -> Option<Totals> {
     lines.iter().rev().find_map(|line| totals_of(line))
 }
 
-/// Where the list of running tests ends: at the first heading after the session's own.
+/// Returns the index at which the list of running tests ends: the first heading after the session's
+/// own.
 pub(super) fn section_after_start(lines: &[&str]) -> Option<usize> {
     let start = lines
         .iter()
@@ -183,7 +185,7 @@ pub(super) fn is_heading(line: &str, title: &str) -> bool {
 }
 
 impl<'a> Found<'a> {
-    /// Adds the lines of one session, and returns its totals.
+    /// Adds the lines of one session and returns its totals.
     fn session(&mut self, lines: &[&'a str]) -> Option<Totals> {
         self.summarised = 0;
         let end = lines.iter().rposition(|line| totals_of(line).is_some());
@@ -235,9 +237,9 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The status of the last attempt of a rerun test.
+    /// Returns the status of the last attempt of a rerun test.
     fn last_status(&self, id: &str) -> TestStatus {
-        // If a file could not be collected, its tests have failed.
+        // If a file could not be collected, all its tests have failed.
         let file = file_of(id);
         let broken = |name: &str| name == file || name.starts_with(&format!("{file} - "));
         let mut exact: Vec<TestStatus> = self.about(|name| names(name, id)).collect();
@@ -258,7 +260,7 @@ impl<'a> Found<'a> {
         if self.reruns.iter().any(|name| names(name, id) || is_cut(name, id)) {
             return true;
         }
-        // No line names these reruns, so they may be any tests of a file with such a letter.
+        // These reruns have no line with a name, so they may be any tests in a file with such a letter.
         self.reruns_counted > self.rerun_lines
             && (self.rerun_files.is_empty() || self.rerun_files.contains(file_of(id)))
     }
@@ -272,8 +274,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Whether this id may stand for a printed name. Benchmarks cut ids at a space or inside their
-/// brackets. An id that ends with a bracket is complete, however many brackets it has.
+/// Whether this id may be a truncated form of a printed name. Benchmarks cut ids at a space or
+/// inside their brackets. An id that ends with a bracket is complete, however many brackets it has.
 fn is_cut(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| {
         let is_open = id.contains('[') && !id.ends_with(']');
@@ -289,7 +291,7 @@ fn mentions(line: &str, id: &str) -> bool {
     })
 }
 
-/// Whether a printed name is this id, alone or before its message.
+/// Whether a printed name is this id, with or without a message.
 fn names(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with(" - "))
 }
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_of_the_summary_line_are_read() {
+    fn totals_reads_all_forms_of_the_summary_line() {
         for (line, passed, bad) in [
             ("=== 3 failed, 2 passed, 1 xfailed, 2 errors in 0.10s ===", 2, 5),
             ("1 passed in 0.01s", 1, 0),
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_with_spaces_dashes_and_brackets_are_kept() {
+    fn read_keeps_ids_with_spaces_dashes_and_brackets() {
         let log = "== test session starts ==\na.py::t[x PASSED y] PASSED [ 50%]\n== x ==\n\
                    == short test summary info ==\nPASSED a.py::t[a - b]\nFAILED a.py::u[c] d] - e - f\n\
                    == 1 failed, 1 passed in 0.1s ==\n";
@@ -405,14 +407,14 @@ mod tests {
             assert_eq!(reading.tests["b.py::u"], TestStatus::Passed, "{progress}");
             assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
         }
-        // A rerun that failed too is a failure.
+        // If the rerun failed too, the test has failed.
         let log = "== test session starts ==\na.py::t RERUN\na.py::t FAILED\n== FAILURES ==\n\
                    == short test summary info ==\nFAILED a.py::t - x\n== 1 failed, 1 rerun in 0.1s ==\n";
         assert_eq!(read(log, &ids(&["a.py::t"]), None).tests["a.py::t"], TestStatus::Failed);
     }
 
     #[test]
-    fn consecutive_sessions_are_all_read() {
+    fn read_combines_consecutive_sessions() {
         let session = |file: &str, letter: &str, totals: &str| {
             format!(
                 "+ pytest {file}\n== test session starts ==\ncollected 1 item\n\n{file} {letter}  [100%]\n\n\
@@ -429,8 +431,8 @@ mod tests {
         let reading = read(&good[..at], &wanted, None);
         assert!(!reading.ended);
         assert_eq!(reading.tests["c.py::t"], TestStatus::Missing);
-        // A session that a test printed is not a session of the log: the outer one has collected
-        // more.
+        // A session that a test printed is not a session of its own: the outer session collected
+        // more tests.
         let outer = format!(
             "== test session starts ==\ncollected 2 items\n\no.py ..  [100%]\n\n== PASSES ==\n{}{}\
              == short test summary info ==\nPASSED o.py::x\nPASSED o.py::y\n== 2 passed in 1s ==\n",

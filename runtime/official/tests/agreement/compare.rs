@@ -14,7 +14,7 @@ use proctor_official::{
 use proctor_types::{Task, TestGroup};
 use serde::Deserialize;
 
-/// A line of `official.py`.
+/// A line from `official.py`.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Found {
@@ -22,16 +22,16 @@ enum Found {
         log: String,
         parser: ParserName,
         edition: Edition,
-        /// Absent if the parser raised.
+        /// Absent if the parser raised an exception.
         statuses: Option<Vec<(String, String)>>,
-        /// What the parser knew of the row.
+        /// The facts about the row that the parser received.
         row: Option<Row>,
     },
     Verdict {
         log: String,
         task: Box<Task>,
         resolved: bool,
-        /// F2P passed and failed, P2P passed and failed; absent if the harness did not grade.
+        /// F2P passed and failed, P2P passed and failed. Absent if the harness did not grade.
         groups: Option<[Vec<String>; 4]>,
     },
     Files {
@@ -51,16 +51,16 @@ struct Row {
     version: Option<String>,
 }
 
-/// How often they agree.
+/// Counts how often the graders agree.
 #[derive(Default)]
 pub struct Tally {
     logs: BTreeSet<String>,
-    /// Logs of runners in other languages than Python, and the parsers that read them.
+    /// Logs of runners for languages other than Python, and the parsers that read them.
     language_logs: BTreeSet<String>,
     parsers: BTreeSet<&'static str>,
     maps: usize,
     entries: usize,
-    /// Benchmark and version: verdicts, and resolved ones.
+    /// By benchmark and version: the number of verdicts, and of resolved ones.
     verdicts: BTreeMap<String, (usize, usize)>,
     differences: Vec<String>,
     texts: BTreeMap<String, Vec<u8>>,
@@ -146,7 +146,7 @@ impl Tally {
         self.logs.len()
     }
 
-    /// Logs of other languages' runners, and the parsers that read each of them.
+    /// Number of logs from runners for other languages, and of parsers that read them.
     pub fn languages(&self) -> (usize, usize) {
         (self.language_logs.len(), self.parsers.len())
     }
@@ -166,13 +166,13 @@ impl Tally {
         )
     }
 
-    /// Agreement only counts if both kinds of verdicts occurred: two graders that always say no
+    /// Agreement counts only if both kinds of verdicts occurred: two graders that always reject
     /// agree trivially.
     pub fn assert_agreement(&self) {
         let shown: Vec<&str> = self.differences.iter().take(10).map(String::as_str).collect();
         assert!(
             self.differences.is_empty(),
-            "{} differences, among them:\n{}",
+            "{} differences, including:\n{}",
             self.differences.len(),
             shown.join("\n")
         );
