@@ -41,7 +41,10 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     if let Some(dockerfile) = &environment.dockerfile
         && dockerfile.trim().is_empty()
     {
-        complain("environment.dockerfile", "is empty; set it to the folder of a build context".into());
+        complain(
+            "environment.dockerfile",
+            "is empty; set it to the folder of a build context".into(),
+        );
     }
     // An empty path means the image's work directory.
     let of_image = task.workdir.is_empty() && environment.base.is_none();

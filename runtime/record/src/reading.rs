@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     Damage, PatchFacts, RecordError, Remedy,
-    check::{Graded, TrialName, RecordedJson},
+    check::{Graded, RecordedJson, TrialName},
     disk,
 };
 

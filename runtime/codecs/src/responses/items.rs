@@ -18,7 +18,7 @@ const REPEATED: [&str; 9] = [
     "metadata",
 ];
 
-/// `number` determines the item's id.
+/// Writes an item. `number` determines its id.
 pub(super) fn item(item: &Item, number: usize, status: &str) -> Value {
     let id = id(item, number);
     match item {
@@ -58,7 +58,7 @@ pub(super) fn id(item: &Item, number: usize) -> String {
     format!("{kind}_{number}")
 }
 
-/// The object around the items. `stop` absent: the response continues.
+/// Writes the object around the items. If `stop` is `None`, the response continues.
 pub(super) fn response(
     request: &Map<String, Value>,
     id: &str,

@@ -151,7 +151,8 @@ async fn tasks(
 
 #[tokio::test]
 async fn hub_files_are_verified_and_downloaded_once() {
-    let server = Server { files: files(), token: Some("secret".into()), failures: 1, ..Server::default() };
+    let server =
+        Server { files: files(), token: Some("secret".into()), failures: 1, ..Server::default() };
     let (address, shared) = serve(server).await;
     let cache = TempDir::new().unwrap();
     let hub = Hub::new(&format!("{address}/"), Some("secret\n".into()), cache.path());

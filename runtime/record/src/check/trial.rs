@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::{
     damage::{Damage, Remedy, Source},
     facts::{Facts, Gradings, PatchFacts},
-    known::{Entry, CheckCache},
+    known::{CheckCache, Entry},
     recorded::RecordedJson,
     stamp::Stamp,
     verify::BlobHashes,
@@ -87,7 +87,9 @@ impl StoredFile {
         match serde_json::from_slice(&bytes) {
             Ok(read) => ComparedFile::Read(read),
             Err(_) if bytes.is_empty() => ComparedFile::Unreadable("empty".into()),
-            Err(error) => ComparedFile::Unreadable(format!("cannot be parsed: {}", with_causes(&error))),
+            Err(error) => {
+                ComparedFile::Unreadable(format!("cannot be parsed: {}", with_causes(&error)))
+            }
         }
     }
 }

@@ -103,7 +103,9 @@ impl TrialDir {
             let journal = self.tries().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
                 Ok(found) if !found.is_file() => "not a file".to_owned(),
-                Ok(found) if found.len() == 0 && self.left_other_files(number) => "empty".to_owned(),
+                Ok(found) if found.len() == 0 && self.left_other_files(number) => {
+                    "empty".to_owned()
+                }
                 Ok(_) => continue,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "missing".to_owned(),
                 Err(error) => describe_read_error(&error),
@@ -153,7 +155,11 @@ fn blobs_of(
             }));
         }
         Err(error) => {
-            damage.push(Damage::new(pack.to_owned(), describe_read_error(&error), Remedy::Evidence));
+            damage.push(Damage::new(
+                pack.to_owned(),
+                describe_read_error(&error),
+                Remedy::Evidence,
+            ));
         }
     }
     // A pack belongs to its trial, so only shared blobs can be skipped for the next trial.
