@@ -45,12 +45,12 @@ fn tokens(value: &serde_json::Value) -> Option<u64> {
 /// Returns an id for a translated response. The endpoint's own id is not used, because some
 /// endpoints send none, or always the same one. A client that identifies responses by id would
 /// mistake a new response for the previous one.
-fn fresh_answer(prefix: &str) -> String {
+fn fresh_response_id(prefix: &str) -> String {
     format!("{prefix}{:016x}", fastrand::u64(..))
 }
 
 /// Returns an id for a call without one. Clients match results to calls by id.
-fn fresh_call() -> String {
+fn fresh_call_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 

@@ -98,7 +98,12 @@ mod tests {
 
     use super::lay;
 
-    fn laid(api: Api, limit_field: &'static str, model: Value, mut body: Value) -> Value {
+    fn with_parameters(
+        api: Api,
+        limit_field: &'static str,
+        model: Value,
+        mut body: Value,
+    ) -> Value {
         let mut spec = json!({"base_url": "http://h/v1", "name": "m"});
         spec.as_object_mut().expect("an object").extend(model.as_object().expect("one").clone());
         let model: ModelSpec = serde_json::from_value(spec).expect("a model");
@@ -110,7 +115,7 @@ mod tests {
     fn lay_without_parameters_changes_nothing() {
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             let body = json!({"temperature": 1, "max_tokens": 5, "x": {}});
-            assert_eq!(laid(api, "max_tokens", json!({}), body.clone()), body);
+            assert_eq!(with_parameters(api, "max_tokens", json!({}), body.clone()), body);
         }
     }
 
@@ -145,7 +150,7 @@ mod tests {
                     "thinkingConfig": {"thinkingLevel": "low"}}, "k": 1}),
             ),
         ] {
-            assert_eq!(laid(api, "max_tokens", arm.clone(), body), wanted, "{api}");
+            assert_eq!(with_parameters(api, "max_tokens", arm.clone(), body), wanted, "{api}");
         }
     }
 }

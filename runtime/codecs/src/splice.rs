@@ -18,7 +18,7 @@ pub fn onto(bytes: &[u8], old: &Map<String, Value>, new: &Map<String, Value>) ->
     // Parsers treat duplicate keys differently: a policy might check one value, and the provider
     // use the other.
     if removes || spans.len() != old.len() {
-        return Some(rewritten(bytes, old, new, &spans));
+        return Some(rewrite(bytes, old, new, &spans));
     }
     let mut out = Vec::with_capacity(bytes.len() + 64);
     let mut at = 0;
@@ -48,7 +48,7 @@ pub fn onto(bytes: &[u8], old: &Map<String, Value>, new: &Map<String, Value>) ->
 }
 
 /// Rewrites the object from its old values, because removing fields moves the commas.
-fn rewritten(
+fn rewrite(
     bytes: &[u8],
     old: &Map<String, Value>,
     new: &Map<String, Value>,

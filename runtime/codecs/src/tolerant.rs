@@ -176,7 +176,7 @@ impl Halves {
             };
             match self.waiting.take() {
                 Some((before, half)) if before == kind => text.insert(0, half),
-                Some((before, _)) => out.push(lost(before)),
+                Some((before, _)) => out.push(lost_half(before)),
                 None => {}
             }
             let end = text.chars().next_back();
@@ -190,7 +190,7 @@ impl Halves {
             out.push(delta);
         }
         if last && let Some((kind, _)) = self.waiting.take() {
-            out.push(lost(kind));
+            out.push(lost_half(kind));
         }
         out
     }
@@ -216,7 +216,7 @@ fn text_of(delta: &mut Delta) -> Option<(Kind, &mut String)> {
     }
 }
 
-fn lost(kind: Kind) -> Delta {
+fn lost_half(kind: Kind) -> Delta {
     let text = char::REPLACEMENT_CHARACTER.to_string();
     match kind {
         Kind::Text => Delta::Text(text),

@@ -78,7 +78,7 @@ impl fmt::Display for BadRow {
 /// An error that keeps a whole dataset from loading. Reported as a usage error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetError {
-    #[error("no file matches `{pattern}`{}", below(pattern, base))]
+    #[error("no file matches `{pattern}`{}", resolved_in(pattern, base))]
     NoMatch { pattern: String, base: PathBuf },
     #[error("invalid pattern `{pattern}`: {why}")]
     BadPattern { pattern: String, why: String },
@@ -99,7 +99,7 @@ pub enum DatasetError {
 }
 
 /// Returns the folder below which a relative pattern was resolved, for a message.
-fn below(pattern: &str, base: &Path) -> String {
+fn resolved_in(pattern: &str, base: &Path) -> String {
     if Path::new(pattern).is_absolute() {
         return String::new();
     }

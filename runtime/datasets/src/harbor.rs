@@ -209,10 +209,10 @@ pub(crate) fn task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
     let name = folder.root().file_name().map(|name| name.to_string_lossy().into_owned());
     let id = config.name.clone().or(name).unwrap_or_default();
     let warnings = warnings.into_iter().map(|one| bad(one).to_string()).collect();
-    Ok(HarborTask { task: made(id, statement, resources, digest, config, &folder), warnings })
+    Ok(HarborTask { task: build_task(id, statement, resources, digest, config, &folder), warnings })
 }
 
-fn made(
+fn build_task(
     id: String,
     statement: String,
     resources: Option<Resources>,

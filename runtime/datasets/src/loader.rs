@@ -210,7 +210,7 @@ impl<'a> Loader<'a> {
         splits: &mut Splits,
     ) -> Result<(), DatasetError> {
         if let Some(split) = &row.split {
-            match splits.takes(split) {
+            match splits.includes(split) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(complaint) => {

@@ -50,7 +50,7 @@ impl Predictions {
 }
 
 /// The model name for predictions that have none.
-const NOBODY: &str = "predictions";
+const DEFAULT_MODEL: &str = "predictions";
 
 /// Reads a file of predictions. The content determines the format, so the file may have any name.
 ///
@@ -132,7 +132,7 @@ fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
     let maker = match (text("model_name_or_path"), text("agent"), text("model")) {
         (Some(name), ..) => name.to_owned(),
         (None, Some(agent), Some(model)) => format!("{agent}/{model}"),
-        (None, one, other) => one.or(other).unwrap_or(NOBODY).to_owned(),
+        (None, one, other) => one.or(other).unwrap_or(DEFAULT_MODEL).to_owned(),
     };
     let attempt = match object.get("n_attempt") {
         None | Some(Value::Null) => 1,

@@ -38,7 +38,7 @@ pub struct Recipe {
     pub dependencies: Vec<String>,
     /// Directories below the source for `PYTHONPATH`. The package itself is never installed,
     /// because an installed copy would contain the removed code.
-    #[serde(default = "here")]
+    #[serde(default = "source_root")]
     pub python_path: Vec<String>,
     /// Dotted paths of functions, classes and methods to remove, by file.
     pub carve: BTreeMap<String, Vec<String>>,
@@ -58,7 +58,7 @@ pub struct Recipe {
     pub categories: Vec<String>,
 }
 
-fn here() -> Vec<String> {
+fn source_root() -> Vec<String> {
     vec![".".into()]
 }
 

@@ -72,10 +72,10 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Complaint> {
         let message = error.into_inner().to_string();
         if let Some(key) = quoted(&message, "unknown field `") {
             let known = known_keys(&message);
-            return unknown_key(&parent_joined(&path, key), key, &known);
+            return unknown_key(&field_path(&path, key), key, &known);
         }
         if let Some(key) = quoted(&message, "missing field `") {
-            return Complaint::at(parent_joined(&path, key), "is missing");
+            return Complaint::at(field_path(&path, key), "is missing");
         }
         let message = plain_words(&message);
         if path == "." { Complaint::whole(message) } else { Complaint::at(path, message) }
@@ -92,7 +92,7 @@ fn unknown_key(path: &str, key: &str, known: &[&str]) -> Complaint {
 
 /// Returns the full path of a field. `serde_path_to_error` includes an unknown field in the path,
 /// but not a missing one.
-fn parent_joined(path: &str, key: &str) -> String {
+fn field_path(path: &str, key: &str) -> String {
     if path == "." || path == key {
         key.to_owned()
     } else if path.ends_with(&format!(".{key}")) {

@@ -107,8 +107,8 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     // solutions. Features that need one (an arm with `gold`, a validation) reject the task.
     if let Some(resources) = &task.resources {
         let (cpus, memory) = (LEAST_CPUS..=MOST_CPUS, LEAST_MEMORY_MB..=MOST_MB);
-        need(resources.cpus, cpus, "resources.cpus", &mut complain);
-        need(resources.memory_mb, memory, "resources.memory_mb", &mut complain);
+        check_need(resources.cpus, cpus, "resources.cpus", &mut complain);
+        check_need(resources.memory_mb, memory, "resources.memory_mb", &mut complain);
     }
     if let Some(clock) = &task.clock
         && clock_moment(clock).is_none()
@@ -275,7 +275,7 @@ pub(crate) fn inside(path: &str) -> Result<(), String> {
 }
 
 /// Checks that both bounds are in range, and that the minimum is not above the maximum.
-fn need<T: Copy + PartialOrd + std::fmt::Display>(
+fn check_need<T: Copy + PartialOrd + std::fmt::Display>(
     need: Option<Need<T>>,
     within: RangeInclusive<T>,
     field: &str,

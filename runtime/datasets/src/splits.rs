@@ -13,7 +13,7 @@ impl Splits {
     }
 
     /// Whether to use the rows of a split. If no split was requested, a second split is ambiguous.
-    pub(crate) fn takes(&mut self, split: &str) -> Result<bool, Complaint> {
+    pub(crate) fn includes(&mut self, split: &str) -> Result<bool, Complaint> {
         if let Some(wanted) = &self.wanted {
             return Ok(wanted == split);
         }

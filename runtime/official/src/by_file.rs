@@ -48,7 +48,7 @@ impl OfficialPolicy {
         let mut p2p = TestGroup::default();
         let mut tests: BTreeMap<_, _> =
             statuses.iter().map(|(name, word)| (name.to_owned(), status_of(Some(word)))).collect();
-        for run in kept(pass_to_pass) {
+        for run in runs_read_by_harness(pass_to_pass) {
             let map = read(run);
             let group = split(&map, &self.pass_to_pass);
             p2p.passed.extend(group.passed);
@@ -83,7 +83,7 @@ impl OfficialPolicy {
 
 /// Yields the runs whose logs the harness reads. It names a pass-to-pass log after the file's base
 /// name, so if two files share a name, only the last one is read.
-fn kept(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
+fn runs_read_by_harness(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
     let base = |run: &FileRun| run.file.rsplit('/').next().unwrap_or_default().replace(".py", "");
     runs.iter().enumerate().filter_map(move |(index, run)| {
         let again = runs[index + 1..].iter().any(|later| base(later) == base(run));

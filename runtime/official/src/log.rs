@@ -121,7 +121,7 @@ impl LogReader<'_> {
                 None => log,
             },
             Part::BetweenTracedMarkers => match &rules.markers {
-                Some(markers) => traced(log, &markers.start, &markers.end)?,
+                Some(markers) => between_traced_markers(log, &markers.start, &markers.end)?,
                 None => log,
             },
         })
@@ -138,7 +138,7 @@ impl LogReader<'_> {
 
 /// SWE-smith cuts the log at the positions of the traced lines. A missing line has position -1, so
 /// the result is empty or the harness raises an exception.
-fn traced<'l>(log: &'l str, start: &str, end: &str) -> Result<&'l str, Reading> {
+fn between_traced_markers<'l>(log: &'l str, start: &str, end: &str) -> Result<&'l str, Reading> {
     let (start, end) = (format!("+ : '{start}'"), format!("+ : '{end}'"));
     match (log.find(&start), log.find(&end)) {
         (Some(from), Some(to)) if from <= to => {

@@ -127,9 +127,9 @@ impl OfficialPolicy {
     /// The row names an unknown parser, or no parser is specified.
     pub fn parser_of(&self, task: &Task) -> Result<ParserName, PolicyError> {
         let rules = &self.parser;
-        self.no_refused_parser(task)?;
+        self.check_parser_is_supported(task)?;
         if let Some((key, named)) = self.named_parser(task) {
-            return self.parser_named(&named).map_err(|error| PolicyError {
+            return self.find_parser(&named).map_err(|error| PolicyError {
                 what: format!("benchmark.details.{}: {}", key.key(), error.what),
                 hint: error.hint,
             });
@@ -161,7 +161,7 @@ impl OfficialPolicy {
         self.parser.details.iter().find_map(|key| Some((*key, key.of(details)?)))
     }
 
-    fn parser_named(&self, named: &Value) -> Result<ParserName, PolicyError> {
+    fn find_parser(&self, named: &Value) -> Result<ParserName, PolicyError> {
         let names = &self.parser.names;
         let found = named.as_str().and_then(|named| names.get(named.trim()));
         found.copied().ok_or_else(|| {
@@ -193,7 +193,7 @@ impl OfficialPolicy {
     /// The key of the field that names the parser, and the error.
     pub fn check_named_parser(&self, task: &Task) -> Result<(), (RowText, PolicyError)> {
         let Some((key, named)) = self.named_parser(task) else { return Ok(()) };
-        let parser = self.parser_named(&named).map_err(|error| (key, error))?;
+        let parser = self.find_parser(&named).map_err(|error| (key, error))?;
         self.check_row(parser, task).map_err(|error| (key, error))
     }
 
@@ -222,7 +222,7 @@ impl OfficialPolicy {
     /// # Errors
     ///
     /// The harness reads the task's logs in a way that Proctor does not reproduce.
-    fn no_refused_parser(&self, task: &Task) -> Result<(), PolicyError> {
+    fn check_parser_is_supported(&self, task: &Task) -> Result<(), PolicyError> {
         let rules = &self.parser;
         let hint = "remove the task from the dataset, or remove its `benchmark` to grade only with the strict policy";
         let holds_code =

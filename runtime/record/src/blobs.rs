@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Content longer than this is stored as a separate file among the shared blobs.
-const PACKED: usize = 1 << 20;
+const PACK_LIMIT: usize = 1 << 20;
 
 /// A directory of blobs, stored as `ab/cdef...` below its root. A blob's name is the BLAKE3 of its
 /// content. The blobs of one trial (`RunDir::blobs_of`) also include a pack: a single file for the
@@ -56,7 +56,7 @@ impl Blobs {
 
     /// Whether content of this size is too large for a pack.
     pub(crate) fn is_long(bytes: u64) -> bool {
-        bytes > PACKED as u64
+        bytes > PACK_LIMIT as u64
     }
 
     /// The hash that `put` would return.
@@ -67,7 +67,7 @@ impl Blobs {
     /// Stores the bytes and returns their hash: 64 lower-case hex digits.
     pub fn put(&self, bytes: &[u8]) -> Result<String, RecordError> {
         match &self.pack {
-            Some(pack) if bytes.len() <= PACKED => {
+            Some(pack) if bytes.len() <= PACK_LIMIT => {
                 let hash = blake3::hash(bytes);
                 pack.put(hash.as_bytes(), bytes)?;
                 Ok(hash.to_hex().to_string())
@@ -238,7 +238,7 @@ impl Blobs {
 }
 
 /// Maximum bytes of a new blob in memory: the most that a pack accepts.
-const HELD: usize = PACKED;
+const MEMORY_LIMIT: usize = PACK_LIMIT;
 
 /// A blob that is being written. If it is dropped before `end`, it is discarded.
 #[derive(Debug)]
@@ -253,7 +253,7 @@ pub struct NewBlob {
 impl NewBlob {
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
         self.hasher.update(bytes);
-        if self.file.is_none() && self.held.len() + bytes.len() <= HELD {
+        if self.file.is_none() && self.held.len() + bytes.len() <= MEMORY_LIMIT {
             self.held.extend_from_slice(bytes);
             return Ok(());
         }
@@ -314,7 +314,7 @@ mod tests {
     fn blob_written_in_pieces_is_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::at(folder.path());
-        for size in [0, 10, HELD, HELD + 1, 3 * HELD] {
+        for size in [0, 10, MEMORY_LIMIT, MEMORY_LIMIT + 1, 3 * MEMORY_LIMIT] {
             let bytes: Vec<u8> = (0..size).map(|n| (n / 7) as u8).collect();
             let mut new = blobs.begin(false);
             bytes.chunks(100_000).for_each(|piece| new.take(piece).unwrap());
@@ -323,7 +323,7 @@ mod tests {
             assert_eq!(blobs.get(&hash).unwrap(), bytes);
         }
         let mut dropped = blobs.begin(false);
-        dropped.take(&vec![7; 2 * HELD]).unwrap();
+        dropped.take(&vec![7; 2 * MEMORY_LIMIT]).unwrap();
         drop(dropped);
         let left = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
         assert!(left.into_iter().all(|name| name.len() == 2), "a temporary file was left behind");

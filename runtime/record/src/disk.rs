@@ -21,11 +21,11 @@ const TEMPORARY: &str = ".tmp-";
 
 /// How much longer a lock may be held after its writer ended: a child process shares the writer's
 /// file descriptors until it calls `exec`.
-const PASSING: Duration = Duration::from_millis(300);
+const LOCK_GRACE: Duration = Duration::from_millis(300);
 
-/// Locks a file. Fails with `WouldBlock` if another process still holds the lock after [`PASSING`].
+/// Locks a file. Fails with `WouldBlock` if another process still holds the lock after [`LOCK_GRACE`].
 pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
-    let deadline = Instant::now() + PASSING;
+    let deadline = Instant::now() + LOCK_GRACE;
     loop {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {

@@ -24,7 +24,7 @@ pub enum RecordError {
     Locked { path: PathBuf, holder: String },
     #[error("{}: a run already exists; use `proctor resume`, or a different `--out`", path.display())]
     RunExists { path: PathBuf },
-    #[error("{}: not a run directory: {}; pass the directory that `proctor run` created", path.display(), lack(path))]
+    #[error("{}: not a run directory: {}; pass the directory that `proctor run` created", path.display(), why_not_a_run(path))]
     NotARun { path: PathBuf },
     #[error(
         "{}: run.json and run.json.gz are both missing, but the run's trials exist; restore one of the two files from a copy of the run directory",
@@ -34,7 +34,7 @@ pub enum RecordError {
     #[error("{}: {why}; {hint}", path.display())]
     /// Neither `run.json` nor its copy can be used.
     PlanDamaged { path: PathBuf, why: String, hint: &'static str },
-    #[error("{}: {}", path.display(), made_by(*schema, proctor))]
+    #[error("{}: {}", path.display(), describe_version(*schema, proctor))]
     OtherVersion { path: PathBuf, schema: u64, proctor: String },
     #[error(
         "{}: was written by a newer build of Proctor (its version is {proctor}, its configuration has version \
@@ -50,7 +50,7 @@ pub enum RecordError {
 }
 
 /// Says which version wrote an unsupported run, and which version can read it.
-fn made_by(schema: u64, proctor: &str) -> String {
+fn describe_version(schema: u64, proctor: &str) -> String {
     let forms = format!("run format {schema}; this version reads format {RUN_SCHEMA}");
     if schema < 2 {
         return format!(
@@ -87,6 +87,6 @@ impl RecordError {
 }
 
 /// Says why a directory is not a run directory.
-fn lack(path: &Path) -> &'static str {
+fn why_not_a_run(path: &Path) -> &'static str {
     if path.exists() { "no run.json" } else { "does not exist" }
 }

@@ -52,11 +52,11 @@ pub fn matching<'a>(
     attempt: Option<u32>,
 ) -> Result<Vec<Found<'a>>, UserError> {
     let tasks: Vec<&RunTask> = match task {
-        Some(name) => one(&record.tasks, "task", name, |task| vec![task.task.id.as_str()])?,
+        Some(name) => select(&record.tasks, "task", name, |task| vec![task.task.id.as_str()])?,
         None => record.tasks.iter().collect(),
     };
     let arms: Vec<&Arm> = match arm {
-        Some(name) => one(&record.arms, "arm", name, |arm| vec![&arm.name, arm.id.as_str()])?,
+        Some(name) => select(&record.arms, "arm", name, |arm| vec![&arm.name, arm.id.as_str()])?,
         None => record.arms.iter().collect(),
     };
     if let Some(attempt) = attempt.filter(|attempt| !(1..=record.attempts).contains(attempt)) {
@@ -123,7 +123,7 @@ pub fn named<'a>(record: &'a RunRecord, trial: &str) -> Result<Found<'a>, UserEr
 
 /// Returns the items with exactly this name. Otherwise returns the one whose name or id starts with
 /// it, or the one whose name contains it.
-fn one<'a, T>(
+fn select<'a, T>(
     all: &'a [T],
     what: &str,
     wanted: &str,

@@ -268,11 +268,11 @@ impl RunDir {
 }
 
 /// Looks up the state of a worker's job in the scheduler.
-type Ask = dyn Fn(&Member) -> Option<String> + Send + Sync;
+type JobLookup = dyn Fn(&Member) -> Option<String> + Send + Sync;
 
 /// Looks up the state of jobs, if the run has a scheduler.
 #[derive(Default)]
-pub(crate) struct Jobs(Option<Box<Ask>>);
+pub(crate) struct Jobs(Option<Box<JobLookup>>);
 
 impl fmt::Debug for Jobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -296,7 +296,7 @@ struct Replacement {
 }
 
 /// Maximum number of copy attempts. A worker that is still alive may move files during the copy.
-const COPIES: usize = 5;
+const MAX_COPIES: usize = 5;
 
 impl Replacement {
     fn named(&self, suffix: &str) -> PathBuf {
@@ -318,7 +318,7 @@ impl Replacement {
         fs::create_dir_all(&self.superseded)?;
         let (part, new) = (self.named("part"), self.named("new"));
         let mut copied = Ok(());
-        for _ in 0..COPIES {
+        for _ in 0..MAX_COPIES {
             let _ = fs::remove_dir_all(&part);
             copied = copy(folder, &part, true);
             match &copied {

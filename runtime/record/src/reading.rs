@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     Damage, PatchFacts, RecordError, Remedy,
-    check::{Graded, RecordedJson, TrialName},
+    check::{GradingEntry, RecordedJson, TrialName},
     disk,
 };
 
@@ -134,7 +134,7 @@ pub(crate) enum LineFact {
         outcome: RecordedJson,
         packed: Option<u64>,
     },
-    Graded(Box<Graded>),
+    GradingEntry(Box<GradingEntry>),
     Withdrawn,
     Other,
 }

@@ -55,8 +55,8 @@ impl RunDir {
         let root = path.into();
         fs::create_dir_all(root.join("trials"))
             .map_err(RecordError::io(&root, "the run directory cannot be created"))?;
-        let lock = hold(&root)?;
-        if run_file::is_in(&root)? {
+        let lock = lock_run(&root)?;
+        if run_file::has_plan(&root)? {
             return Err(RecordError::RunExists { path: root });
         }
         if run_file::has_trials(&root) {
@@ -67,7 +67,7 @@ impl RunDir {
     }
 
     fn at(root: PathBuf, lock: Option<File>) -> Self {
-        let (known, membership) = (CheckCache::at(root.join(KNOWN)), Mutex::default());
+        let (known, membership) = (CheckCache::at(root.join(CHECK_CACHE)), Mutex::default());
         Self {
             known,
             root,
@@ -86,7 +86,7 @@ impl RunDir {
     /// There is no run, or another process holds its lock. The error names the process id.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let mut run = Self::view(path)?;
-        run._lock = Some(hold(&run.root)?);
+        run._lock = Some(lock_run(&run.root)?);
         Ok(run)
     }
 
@@ -104,8 +104,8 @@ impl RunDir {
     /// Opens a run read-only. Another process may write to it at the same time.
     pub fn view(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
-        if !run_file::is_in(&root)? {
-            return Err(run_file::missing(root));
+        if !run_file::has_plan(&root)? {
+            return Err(run_file::missing_plan(root));
         }
         Ok(Self::at(root, None))
     }
@@ -306,7 +306,7 @@ impl Verifier<'_> {
 
 const REPORT: &str = "report.json";
 /// See [`CheckCache`].
-const KNOWN: &str = "checked.jsonl";
+const CHECK_CACHE: &str = "checked.jsonl";
 
 fn arm_component(arm: &ArmId) -> String {
     path_component(arm.as_str().get(..ARM_DIGITS).unwrap_or(arm.as_str()))
@@ -314,7 +314,7 @@ fn arm_component(arm: &ArmId) -> String {
 
 /// Locks `RUN/lock` and writes the process id into it. The file is never removed; otherwise two
 /// processes could lock two files with the same name.
-fn hold(root: &Path) -> Result<File, RecordError> {
+fn lock_run(root: &Path) -> Result<File, RecordError> {
     let path = root.join("lock");
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

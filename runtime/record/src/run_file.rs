@@ -19,12 +19,12 @@ const COPY: &str = "run.json.gz";
 ///
 /// # Errors
 /// The user has no permission to check.
-pub(crate) fn is_in(root: &Path) -> Result<bool, RecordError> {
+pub(crate) fn has_plan(root: &Path) -> Result<bool, RecordError> {
     for name in [NAME, COPY] {
         match std::fs::metadata(root.join(name)) {
             Ok(_) => return Ok(true),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                return Err(RecordError::io(root, CLOSED)(error));
+                return Err(RecordError::io(root, UNREADABLE)(error));
             }
             Err(_) => {}
         }
@@ -33,10 +33,10 @@ pub(crate) fn is_in(root: &Path) -> Result<bool, RecordError> {
 }
 
 /// The error if another user's umask made the run unreadable.
-const CLOSED: &str = "no permission to read the run; ask its owner";
+const UNREADABLE: &str = "no permission to read the run; ask its owner";
 
 /// Returns the error for a directory without a plan: either it never had one, or the plan was lost.
-pub(crate) fn missing(root: PathBuf) -> RecordError {
+pub(crate) fn missing_plan(root: PathBuf) -> RecordError {
     match has_trials(&root) {
         true => RecordError::PlanLost { path: root },
         false => RecordError::NotARun { path: root },
@@ -49,7 +49,7 @@ pub(crate) fn has_trials(root: &Path) -> bool {
 }
 
 pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
-    let bytes = signed(root, run)?;
+    let bytes = to_signed_json(root, run)?;
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = packed.write_all(&bytes).and_then(|()| packed.finish());
     let copy = root.join(COPY);
@@ -67,28 +67,28 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
         return Err(error);
     }
     let why = match written {
-        Ok(Some(bytes)) => match parsed(&bytes) {
-            Ok(run) => return identified(&path, run).map(|run| (run, None)),
+        Ok(Some(bytes)) => match parse_plan(&bytes) {
+            Ok(run) => return check_ids(&path, run).map(|run| (run, None)),
             Err(why) => why,
         },
         Ok(None) if !root.join(COPY).exists() => {
-            return Err(missing(root.to_owned()));
+            return Err(missing_plan(root.to_owned()));
         }
         Ok(None) => "missing".to_owned(),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            return Err(RecordError::io(&path, CLOSED)(error));
+            return Err(RecordError::io(&path, UNREADABLE)(error));
         }
         Err(error) => describe_read_error(&error),
     };
     let copy = root.join(COPY);
     let read = match disk::read_present(&copy) {
-        Ok(packed) => packed.map(|packed| parsed(&unpacked(&packed)?)),
+        Ok(packed) => packed.map(|packed| parse_plan(&decompress(&packed)?)),
         Err(error) => Some(Err(describe_read_error(&error))),
     };
     match read {
         Some(Ok(run)) => {
             let damage = Damage::new(path, format!("{why}; using {COPY}"), Remedy::Evidence);
-            Ok((identified(&copy, run)?, Some(damage)))
+            Ok((check_ids(&copy, run)?, Some(damage)))
         }
         other => {
             let also = match other {
@@ -101,7 +101,7 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
     }
 }
 
-fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
+fn decompress(packed: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = GzDecoder::new(packed).read_to_end(&mut bytes);
     read.map_err(|_| "truncated or damaged".to_owned())?;
@@ -120,7 +120,7 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordE
 fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
     let kept = match disk::read_present(&copy) {
-        Ok(packed) => packed.map(|packed| unpacked(&packed)),
+        Ok(packed) => packed.map(|packed| decompress(&packed)),
         Err(error) => Some(Err(describe_read_error(&error))),
     };
     let why = match kept {
@@ -143,7 +143,7 @@ pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
 const RESTORE: &str = "restore one of the two from a copy of the run directory; no trial is lost";
 
 /// Returns pretty JSON whose last key is the BLAKE3 of the text without that key.
-fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
+fn to_signed_json(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
     let mut text = serde_json::to_string_pretty(run).map_err(|error| RecordError::Misuse {
         path: root.join(NAME),
         why: format!("not JSON: {error}"),
@@ -156,8 +156,8 @@ fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
 /// The end of a pretty-printed JSON object.
 const END: &str = "\n}";
 
-fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
-    let text = checked(bytes)?;
+fn parse_plan(bytes: &[u8]) -> Result<RunRecord, String> {
+    let text = verify_sum(bytes)?;
     serde_json::from_slice(&text)
         .map_err(|error| format!("cannot be parsed: {}", with_causes(&error)))
 }
@@ -177,7 +177,7 @@ struct Versions {
 /// Returns the error for a plan from another version. A plan with a wrong checksum is damaged,
 /// whatever version it claims; the first version had no checksum.
 fn other_version(root: &Path, bytes: &[u8]) -> Option<RecordError> {
-    let text = checked(bytes);
+    let text = verify_sum(bytes);
     let plan: Versions = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
     if text.is_err() && plan.sum.is_some() {
         return None;
@@ -192,7 +192,7 @@ fn other_version(root: &Path, bytes: &[u8]) -> Option<RecordError> {
 }
 
 /// Verifies the checksum and returns the text without it.
-fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
+fn verify_sum(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
     if bytes.is_empty() {
         return Err("empty".into());
@@ -211,7 +211,7 @@ fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Returns the plan if its arms and tasks match their ids and digests.
-fn identified(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
+fn check_ids(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
     let arms = run.arms.iter().filter(|arm| (*arm).clone().identified().id != arm.id);
     let arms = arms.map(|arm| format!("the arm {} does not match its id", arm.name));
     let tasks = run.tasks.iter().filter(|named| Task::digest(&named.task) != named.digest);

@@ -9,7 +9,7 @@ use proctor_types::{Event, Outcome, TrialId, Verdict};
 
 use crate::{
     Blobs, Journal, RecordError,
-    check::{Graded, Gradings},
+    check::{GradingEntry, Gradings},
     disk,
     error::FROM_A_COPY,
     read_journal,
@@ -301,7 +301,7 @@ impl TrialDir {
         disk::read(&self.grade().join(GRADING_LOG)).unwrap_or_default()
     }
 
-    pub(crate) fn last_grading(&self) -> Result<Option<Graded>, RecordError> {
+    pub(crate) fn last_grading(&self) -> Result<Option<GradingEntry>, RecordError> {
         let path = self.gradings();
         let bytes = disk::read_if_there(&path)?.unwrap_or_default();
         Ok(Gradings::of(&path, &bytes, &mut Vec::new()).last)

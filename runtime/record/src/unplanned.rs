@@ -54,7 +54,7 @@ impl RunDir {
                 match known.contains(path.as_os_str()) {
                     true if depth + 1 < DEPTH => pending.push((path, depth + 1)),
                     true => {}
-                    false => found.push(self.described(&path, depth + 1)),
+                    false => found.push(self.describe(&path, depth + 1)),
                 }
             }
         }
@@ -74,7 +74,7 @@ impl RunDir {
             for folder in &level {
                 let entries = match fs::read_dir(folder) {
                     Ok(entries) => entries,
-                    Err(error) if has_no_entries(error.kind()) => continue,
+                    Err(error) if is_not_a_directory(error.kind()) => continue,
                     Err(error) => return Err(error),
                 };
                 for entry in entries {
@@ -95,7 +95,7 @@ impl RunDir {
         }
     }
 
-    fn described(&self, folder: &Path, depth: usize) -> Unplanned {
+    fn describe(&self, folder: &Path, depth: usize) -> Unplanned {
         let name = folder.strip_prefix(self.path()).unwrap_or(folder).to_owned();
         let mut unplanned = Unplanned { folder: name, journals: 0, trials: BTreeSet::new() };
         let mut pending = vec![(folder.to_owned(), depth)];
@@ -123,7 +123,7 @@ impl RunDir {
 }
 
 /// Whether the path does not exist or is a file.
-fn has_no_entries(kind: io::ErrorKind) -> bool {
+fn is_not_a_directory(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 

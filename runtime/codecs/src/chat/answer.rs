@@ -272,7 +272,7 @@ pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
         "finish_reason": finish_reason(&whole.ending()),
     });
     json!({
-        "id": super::super::fresh_answer("chatcmpl-"),
+        "id": super::super::fresh_response_id("chatcmpl-"),
         "object": "chat.completion",
         "created": super::super::now(),
         "model": whole.model,

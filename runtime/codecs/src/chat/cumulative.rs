@@ -18,11 +18,11 @@ pub(super) enum TextStream {
 }
 
 /// Minimum length of repeated text. A repetition of shorter text may be a coincidence.
-const LEAST_WHOLE: usize = 16;
+const MIN_REPEATED_TEXT: usize = 16;
 
 /// Minimum length of a first piece that the second one repeats. A shorter repetition may be a
 /// coincidence.
-const LEAST: usize = 4;
+const MIN_FIRST_PIECE: usize = 4;
 
 impl TextStream {
     /// Adds the next piece and returns its new text.
@@ -36,7 +36,7 @@ impl TextStream {
                 piece.to_owned()
             }
             Self::One(first)
-                if first.len() >= LEAST
+                if first.len() >= MIN_FIRST_PIECE
                     && piece.len() > first.len()
                     && piece.starts_with(&first) =>
             {
@@ -45,7 +45,7 @@ impl TextStream {
             }
             Self::One(before) | Self::Pieces(before) => {
                 // Some servers repeat the whole text at the end.
-                if before.len() >= LEAST_WHOLE && before == piece {
+                if before.len() >= MIN_REPEATED_TEXT && before == piece {
                     *self = Self::Pieces(before);
                     return String::new();
                 }

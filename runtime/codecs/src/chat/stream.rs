@@ -171,7 +171,7 @@ impl Chunk {
             usage: fields.value("usage")?,
             groq: fields.value("x_groq")?,
             error: match fields.value("error")? {
-                Value::Null if fields.value("choices")?.is_null() => unnamed_error(&fields)?,
+                Value::Null if fields.value("choices")?.is_null() => top_level_error(&fields)?,
                 error => error,
             },
         })
@@ -179,7 +179,7 @@ impl Chunk {
 }
 
 /// Returns an error from the event itself or from `detail`.
-fn unnamed_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
+fn top_level_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
     let detail = fields.value("detail")?;
     if !detail.is_null() {
         return Ok(detail);
@@ -269,7 +269,7 @@ impl ChatReader {
                 (Some(index), _) => index,
                 (None, Some(name)) => {
                     let index = self.calls.len();
-                    let id = id.map_or_else(super::super::fresh_call, ToOwned::to_owned);
+                    let id = id.map_or_else(super::super::fresh_call_id, ToOwned::to_owned);
                     deltas.push(Delta::Call { index, id: id.clone(), name: name.to_owned() });
                     self.calls.push(CallInStream { index: key, id, arguments: String::new() });
                     index
@@ -337,7 +337,8 @@ impl Writer for ChatWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
-                (self.id, self.model) = (super::super::fresh_answer("chatcmpl-"), model.clone());
+                (self.id, self.model) =
+                    (super::super::fresh_response_id("chatcmpl-"), model.clone());
                 self.delta(out, json!({"role": "assistant", "content": ""}));
             }
             Delta::Text(text) => self.delta(out, json!({"content": text})),

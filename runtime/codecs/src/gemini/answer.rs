@@ -48,7 +48,7 @@ impl Calls {
 
 /// Whether a call has only the arguments of the previous call. Some streams send them separately
 /// from the name.
-fn is_rest(call: &Value) -> bool {
+fn has_only_arguments(call: &Value) -> bool {
     call["name"].as_str().is_none_or(str::is_empty)
         && call["args"].as_object().is_some_and(|args| !args.is_empty())
 }
@@ -62,7 +62,7 @@ pub(super) fn read_parts(body: &Value, calls: &mut Calls, deltas: &mut Vec<Delta
                 Value::Null => "{}".to_owned(),
                 args => args.to_string(),
             };
-            if calls.is_bare && is_rest(call) {
+            if calls.is_bare && has_only_arguments(call) {
                 calls.is_bare = false;
                 deltas.push(Delta::Arguments { index: calls.count - 1, text });
                 continue;
@@ -71,7 +71,7 @@ pub(super) fn read_parts(body: &Value, calls: &mut Calls, deltas: &mut Vec<Delta
             let index = calls.count;
             calls.count += 1;
             let id = call["id"].as_str().filter(|id| !id.is_empty());
-            let id = id.map_or_else(crate::fresh_call, ToOwned::to_owned);
+            let id = id.map_or_else(crate::fresh_call_id, ToOwned::to_owned);
             let name = call["name"].as_str().unwrap_or_default().to_owned();
             deltas.push(Delta::Call { index, id, name });
             calls.is_bare = text == "{}";
@@ -123,7 +123,7 @@ pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
         fields == Some(true) && part["text"].is_string()
     };
     for part in body["candidates"][0]["content"]["parts"].as_array().into_iter().flatten() {
-        if let Some(call) = part.get("functionCall").filter(|call| is_rest(call))
+        if let Some(call) = part.get("functionCall").filter(|call| has_only_arguments(call))
             && let Some(last) = parts.last_mut().and_then(|last| last.get_mut("functionCall"))
             && last["args"].as_object().is_none_or(serde_json::Map::is_empty)
         {
@@ -208,6 +208,6 @@ pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
         }],
         "usageMetadata": write_usage(usage),
         "modelVersion": whole.model,
-        "responseId": super::super::fresh_answer(""),
+        "responseId": super::super::fresh_response_id(""),
     })
 }

@@ -83,7 +83,7 @@ impl Writer for GeminiWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
-                (self.id, self.model) = (super::super::fresh_answer(""), model.clone());
+                (self.id, self.model) = (super::super::fresh_response_id(""), model.clone());
             }
             Delta::Text(text) | Delta::Refusal(text) => {
                 self.event(vec![json!({ "text": text })], None, out);

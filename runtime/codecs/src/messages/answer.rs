@@ -53,7 +53,7 @@ pub(super) fn arguments(input: &Value) -> String {
 
 /// Converts the input of a call to an object, as requests require. Arguments that are not JSON are
 /// wrapped in a field, as in every format.
-pub(super) fn mend_input(block: &mut Value) {
+pub(super) fn repair_input(block: &mut Value) {
     if block.get("input").is_some_and(|input| !input.is_object()) {
         let text = arguments(&block["input"]);
         block["input"] = serde_json::from_str::<Map<String, Value>>(&text)
@@ -64,7 +64,7 @@ pub(super) fn mend_input(block: &mut Value) {
 /// Returns the content blocks of a complete response as received.
 pub fn whole_turn(body: &Value) -> Vec<Value> {
     let mut blocks = body["content"].as_array().cloned().unwrap_or_default();
-    blocks.iter_mut().for_each(mend_input);
+    blocks.iter_mut().for_each(repair_input);
     blocks
 }
 
@@ -141,7 +141,7 @@ pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     let ending = whole.ending();
     let (reason, sequence) = write_stop(&ending);
     json!({
-        "id": super::super::fresh_answer("msg_"),
+        "id": super::super::fresh_response_id("msg_"),
         "type": "message",
         "role": "assistant",
         "model": whole.model,

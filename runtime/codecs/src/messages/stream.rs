@@ -81,7 +81,7 @@ impl Reader for MessagesReader {
             if !input.is_empty() {
                 block["input"] = input.into();
             }
-            answer::mend_input(&mut block);
+            answer::repair_input(&mut block);
             block
         });
         whole.collect()
@@ -236,7 +236,7 @@ impl Writer for MessagesWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
-                let id = super::super::fresh_answer("msg_");
+                let id = super::super::fresh_response_id("msg_");
                 // Other endpoints report the input count, if at all, only at the end.
                 let message = json!({
                     "id": id, "type": "message", "role": "assistant", "model": model,

@@ -83,7 +83,7 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
 /// requires roles to alternate, and all results of a response's calls in one turn.
 fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
     let mut out: Vec<(&str, Vec<Value>)> = Vec::new();
-    let own = own_ids(turns);
+    let own = native_call_ids(turns);
     for turn in turns {
         let role = match turn.role {
             Role::Assistant => "assistant",
@@ -114,7 +114,7 @@ fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
 
 /// Returns the ids of calls that are sent back as the endpoint sent them. Their results must keep
 /// these ids, whatever characters they contain.
-fn own_ids(turns: &[Turn]) -> HashSet<&str> {
+fn native_call_ids(turns: &[Turn]) -> HashSet<&str> {
     let blocks = turns.iter().filter_map(|turn| turn.native(Api::Messages)).flatten();
     blocks.filter(|block| block["type"] == "tool_use").filter_map(|b| b["id"].as_str()).collect()
 }

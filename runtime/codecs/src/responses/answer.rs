@@ -26,12 +26,12 @@ pub fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
 
 /// Returns the items of a complete response as received.
 pub fn whole_turn(body: &Value) -> Vec<Value> {
-    body["output"].as_array().into_iter().flatten().filter_map(sent_back).collect()
+    body["output"].as_array().into_iter().flatten().filter_map(to_request_item).collect()
 }
 
 /// Converts an item for a later request by removing members that only describe the response. OpenAI
 /// rejects the `null` that its own servers send, and the status of a reasoning item.
-pub(super) fn sent_back(item: &Value) -> Option<Value> {
+pub(super) fn to_request_item(item: &Value) -> Option<Value> {
     let mut fields = item.as_object()?.clone();
     // OpenAI rejects a message without content.
     if item["type"] == "message" && item["content"].as_array().is_none_or(Vec::is_empty) {
@@ -109,7 +109,7 @@ pub fn write_whole(request: &Map<String, Value>, whole: &Whole, usage: &Usage) -
     let stop = whole.ending();
     items::response(
         request,
-        &super::super::fresh_answer("resp_"),
+        &super::super::fresh_response_id("resp_"),
         &whole.model,
         output,
         Some(&stop),

@@ -94,7 +94,7 @@ impl Reader for ResponsesReader {
             }
             "response.output_item.done" => {
                 let item = self.with_arguments(place, &data["item"]);
-                self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
+                self.turn.extend(answer::to_request_item(&item).map(|item| (place, item)));
                 self.item(place, &item, &mut deltas);
             }
             // Some routers send `response.done` as the last event.
@@ -108,7 +108,7 @@ impl Reader for ResponsesReader {
                     let place = known.copied().unwrap_or(index);
                     if !self.turn.contains_key(&place) && !self.has_call(item, output) {
                         let item = self.with_arguments(place, item);
-                        self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
+                        self.turn.extend(answer::to_request_item(&item).map(|item| (place, item)));
                         self.item(place, &item, &mut deltas);
                     }
                 }

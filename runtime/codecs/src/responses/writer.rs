@@ -168,7 +168,7 @@ impl Writer for ResponsesWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
-                (self.id, self.model) = (super::super::fresh_answer("resp_"), model.clone());
+                (self.id, self.model) = (super::super::fresh_response_id("resp_"), model.clone());
                 let response = self.response(None, None);
                 let data = json!({ "response": response });
                 self.event(out, "response.created", data.clone());

@@ -40,7 +40,7 @@ impl<'a> Client<'a> {
     pub(super) async fn info(&self, name: &str, revision: &str) -> Result<Info, String> {
         let url = format!("{}/api/datasets/{name}/revision/{revision}?blobs=true", self.endpoint);
         let answer = self.get(&url).await?;
-        let text = answer.text().await.map_err(plainly)?;
+        let text = answer.text().await.map_err(error_text)?;
         let info: Info = serde_json::from_str(&text)
             .map_err(|error| format!("cannot read the hub's response for {revision}: {error}"))?;
         // The commit becomes a directory name in the cache.
@@ -72,7 +72,7 @@ impl<'a> Client<'a> {
         let mut fresh = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         let mut checks = Checks::new(sibling);
         let mut size = 0_u64;
-        while let Some(chunk) = answer.chunk().await.map_err(plainly)? {
+        while let Some(chunk) = answer.chunk().await.map_err(error_text)? {
             size += chunk.len() as u64;
             if size > SIZE_LIMIT {
                 return Err(format!("{path} is larger than {SIZE_LIMIT} bytes"));
@@ -96,11 +96,11 @@ impl<'a> Client<'a> {
                 Ok(answer) => {
                     let status = answer.status();
                     if !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS {
-                        return Err(self.refused(status));
+                        return Err(self.describe_rejection(status));
                     }
                     format!("the hub returned status {status}")
                 }
-                Err(error) => plainly(error),
+                Err(error) => error_text(error),
             };
             if left == 0 {
                 return Err(format!(
@@ -114,7 +114,7 @@ impl<'a> Client<'a> {
         Err("no request was sent".into())
     }
 
-    fn refused(&self, status: StatusCode) -> String {
+    fn describe_rejection(&self, status: StatusCode) -> String {
         let hint = match (status, self.token) {
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, None) => {
                 "no such dataset, or one that needs a token: set HF_TOKEN"
@@ -186,6 +186,6 @@ fn escape(part: &str) -> String {
 }
 
 /// Returns the error and its causes on one line, without the URL, which may contain a signature.
-fn plainly(error: reqwest::Error) -> String {
+fn error_text(error: reqwest::Error) -> String {
     proctor_types::with_causes(&error.without_url())
 }

@@ -90,8 +90,9 @@ impl Hub {
             let Some(sibling) = info.siblings.iter().find(|known| known.rfilename == path) else {
                 continue;
             };
-            let place = folder.join(&info.sha).join("files").join(safe(&path).map_err(fault)?);
-            if !is_here(&place, sibling) {
+            let place =
+                folder.join(&info.sha).join("files").join(check_path(&path).map_err(fault)?);
+            if !is_downloaded(&place, sibling) {
                 client.file(&name.name, &info.sha, sibling, &place).await.map_err(fault)?;
             }
             out.push(place);
@@ -102,7 +103,7 @@ impl Hub {
 
 /// Whether a file is already downloaded. Files are verified before they get their final name, so
 /// checking the size is enough.
-fn is_here(place: &Path, sibling: &Sibling) -> bool {
+fn is_downloaded(place: &Path, sibling: &Sibling) -> bool {
     let sized = |length| sibling.size.is_none_or(|size| size == length);
     fs::metadata(place).is_ok_and(|found| found.is_file() && sized(found.len()))
 }
@@ -112,7 +113,7 @@ fn is_commit(revision: &str) -> bool {
 }
 
 /// Checks that a path stays inside its directory.
-fn safe(path: &str) -> Result<&str, String> {
+fn check_path(path: &str) -> Result<&str, String> {
     let stays =
         !path.starts_with('/') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
     if stays { Ok(path) } else { Err(format!("lists a file outside the dataset: {path:?}")) }

@@ -14,7 +14,7 @@ use crate::bad::Complaint;
 
 pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
-    if let Some(codec) = unread(&reader) {
+    if let Some(codec) = unsupported_codec(&reader) {
         return Err(format!("unsupported compression {codec}; use snappy, zstd or gzip"));
     }
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
@@ -32,7 +32,7 @@ pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), Strin
 }
 
 /// Returns the first unsupported codec. The reader's own error would mention crate features.
-fn unread(reader: &SerializedFileReader<File>) -> Option<&'static str> {
+fn unsupported_codec(reader: &SerializedFileReader<File>) -> Option<&'static str> {
     let groups = reader.metadata().row_groups().iter();
     groups.flat_map(|group| group.columns()).find_map(|column| match column.compression() {
         Compression::BROTLI(_) => Some("brotli"),

@@ -76,7 +76,8 @@ const START: &str = ">>>>> Start Test Output";
 const END: &str = ">>>>> End Test Output";
 
 /// Commands that may appear next to a script's test command: they print, set or store something.
-const BESIDE: [&str; 9] = ["echo", "printf", "set", "export", "cd", "source", "exit", "true", ":"];
+const AUXILIARY: [&str; 9] =
+    ["echo", "printf", "set", "export", "cd", "source", "exit", "true", ":"];
 
 /// Returns the test command in an evaluation script: the line between the markers, without the
 /// directives at its end. Lines that store its exit status may follow.
@@ -86,7 +87,7 @@ pub(crate) fn of_script<'a>(script: &'a str, directives: &[String]) -> Option<&'
     let between: Vec<&str> = lines
         .take_while(|line| !line.contains(END))
         .map(str::trim)
-        .filter(|line| !is_beside(line))
+        .filter(|line| !is_auxiliary(line))
         .collect();
     let pytest = between.iter().rfind(|line| line.contains("pytest"));
     let mut line = *pytest.or(between.last())?;
@@ -96,9 +97,9 @@ pub(crate) fn of_script<'a>(script: &'a str, directives: &[String]) -> Option<&'
     Some(line)
 }
 
-fn is_beside(line: &str) -> bool {
+fn is_auxiliary(line: &str) -> bool {
     line.starts_with('#')
-        || line.split_whitespace().next().is_none_or(|first| BESIDE.contains(&first))
+        || line.split_whitespace().next().is_none_or(|first| AUXILIARY.contains(&first))
         || shlex::split(line).is_some_and(|words| words.iter().all(|word| is_variable(word)))
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn detect<'a>(
             "matches both {} and {}; choose one with `#shape=`",
             one.name, two.name
         ))),
-        (None, _) => Err(nothing_fits(row, shapes)),
+        (None, _) => Err(no_match(row, shapes)),
     }
 }
 
@@ -46,7 +46,7 @@ fn fits(row: &Map<String, Value>, shape: &Shape) -> bool {
 }
 
 /// Reports the closest shape and its missing fields.
-fn nothing_fits(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
+fn no_match(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
     let missing = |shape: &Shape| -> Vec<String> {
         shape.detect.all.iter().filter(|name| !row.contains_key(*name)).cloned().collect()
     };

@@ -31,7 +31,7 @@ pub(crate) struct Fields<'a> {
 }
 
 /// Maximum size of an unknown field that is kept, in bytes of JSON.
-const KEPT: usize = 2048;
+const MAX_KEPT: usize = 2048;
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(mut row: Map<String, Value>, shape: &'a Shape) -> Result<Self, Complaint> {
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether the row has a non-empty field with this name.
-    pub(crate) fn holds(&self, name: &str) -> bool {
+    pub(crate) fn has_value(&self, name: &str) -> bool {
         self.row.get(name).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
     }
 
@@ -169,8 +169,8 @@ impl<'a> Fields<'a> {
 
 fn is_short(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.len() <= KEPT,
-        Value::Array(_) | Value::Object(_) => value.to_string().len() <= KEPT,
+        Value::String(text) => text.len() <= MAX_KEPT,
+        Value::Array(_) | Value::Object(_) => value.to_string().len() <= MAX_KEPT,
         _ => true,
     }
 }

@@ -24,7 +24,7 @@ const DIGESTS: [(&str, &str); 9] = [
     ("script", "7f6cd9f52dbd52b003919607eb8b2f22d62c188477b90807983b4b67953e8c10"),
 ];
 
-fn committed() -> Vec<(String, Task)> {
+fn committed_tasks() -> Vec<(String, Task)> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rows = std::fs::read_dir(here.join("tests/seeds/rows")).unwrap();
     let mut files: Vec<_> = rows.map(|entry| entry.unwrap().path()).collect();
@@ -43,7 +43,7 @@ fn committed() -> Vec<(String, Task)> {
 #[test]
 fn task_digests_are_unchanged() {
     let found: Vec<(String, String)> =
-        committed().into_iter().map(|(name, task)| (name, task.digest())).collect();
+        committed_tasks().into_iter().map(|(name, task)| (name, task.digest())).collect();
     let found: Vec<_> = found.iter().map(|(name, digest)| (&**name, &**digest)).collect();
     assert_eq!(found, DIGESTS);
 }
@@ -51,7 +51,7 @@ fn task_digests_are_unchanged() {
 /// Serializes a task and reads it back, as a run directory does.
 #[test]
 fn task_round_trips_through_json() {
-    for (name, task) in committed() {
+    for (name, task) in committed_tasks() {
         let text = serde_json::to_string(&task).unwrap();
         let again: Task = serde_json::from_str(&text).unwrap();
         assert_eq!(again, task, "{name}");

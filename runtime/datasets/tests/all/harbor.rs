@@ -28,7 +28,7 @@ env = { A = "1" }
 "#;
 
 /// Creates a valid task folder and changes some of its files. `None` removes a file.
-fn made(root: &Path, name: &str, changes: &[(&str, Option<&str>)]) {
+fn create_task_folder(root: &Path, name: &str, changes: &[(&str, Option<&str>)]) {
     let config = CONFIG.replace("NAME", name);
     let files = [
         ("task.toml", config.as_str()),
@@ -72,7 +72,7 @@ fn only(loaded: Loaded) -> Task {
 #[test]
 fn harbor_folder_loads_by_every_kind_of_address() {
     let root = tempfile::tempdir().unwrap();
-    made(root.path(), "one", &[]);
+    create_task_folder(root.path(), "one", &[]);
     for pattern in ["one", "one/task.toml", ".", "o*", "*/task.toml", "one#shape=harbor"] {
         let found = loaded(root.path(), pattern);
         assert_eq!(ids(&found), ["made/one"], "{pattern}: {:?}", found.bad);
@@ -101,8 +101,8 @@ fn harbor_folder_loads_by_every_kind_of_address() {
 #[test]
 fn bad_folder_is_reported_and_others_load() {
     let root = tempfile::tempdir().unwrap();
-    made(root.path(), "a", &[]);
-    made(root.path(), "b", &[]);
+    create_task_folder(root.path(), "a", &[]);
+    create_task_folder(root.path(), "b", &[]);
     type Files = [(&'static str, Option<&'static str>)];
     let wrong: &[(&str, &Files, &str)] = &[
         (
@@ -129,9 +129,9 @@ fn bad_folder_is_reported_and_others_load() {
         ),
     ];
     for (name, changes, _) in wrong {
-        made(root.path(), name, changes);
+        create_task_folder(root.path(), name, changes);
     }
-    made(root.path(), "w15", &[]);
+    create_task_folder(root.path(), "w15", &[]);
     symlink("/etc/passwd", root.path().join("w15/tests/out")).unwrap();
     fs::create_dir(root.path().join("docs")).unwrap();
     let found = loaded(root.path(), ".");
@@ -151,7 +151,7 @@ fn bad_folder_is_reported_and_others_load() {
 fn unknown_keys_are_warnings_with_their_lines() {
     let root = tempfile::tempdir().unwrap();
     let config = "flavour = 1\n[verifier]\ntimout_sec = 5\n";
-    made(root.path(), "one", &[("task.toml", Some(config))]);
+    create_task_folder(root.path(), "one", &[("task.toml", Some(config))]);
     let found = loaded(root.path(), "one");
     assert_eq!(ids(&found), ["one"], "the folder name is the default");
     assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
@@ -167,7 +167,7 @@ fn unknown_keys_are_warnings_with_their_lines() {
 fn image_without_a_dockerfile_gets_the_files_of_the_folder() {
     let root = tempfile::tempdir().unwrap();
     let config = "[environment]\ndocker_image = \"debian:12\"\n";
-    made(root.path(), "with", &[("task.toml", Some(config))]);
+    create_task_folder(root.path(), "with", &[("task.toml", Some(config))]);
     let with = only(loaded(root.path(), "with"));
     assert_eq!((with.environment.image.as_deref(), with.source), (Some("debian:12"), None));
     assert_eq!(with.environment.dockerfile, None, "the image takes precedence");
@@ -176,7 +176,7 @@ fn image_without_a_dockerfile_gets_the_files_of_the_folder() {
         ("environment/Dockerfile", None),
         ("environment/data", Some("1")),
     ];
-    made(root.path(), "without", &changes);
+    create_task_folder(root.path(), "without", &changes);
     let without = only(loaded(root.path(), "without"));
     assert_eq!(without.source, Some(Source::Path { path: "environment".into() }));
 }
@@ -185,7 +185,7 @@ fn image_without_a_dockerfile_gets_the_files_of_the_folder() {
 fn dataset_toml_selects_tasks_by_digest() {
     let root = tempfile::tempdir().unwrap();
     for name in ["one", "two", "other"] {
-        made(root.path(), name, &[]);
+        create_task_folder(root.path(), name, &[]);
     }
     let digest = |name: &str| Folder::open(&root.path().join(name)).unwrap().digest().unwrap();
     let zero = format!("sha256:{}", "0".repeat(64));
@@ -220,7 +220,7 @@ fn dataset_toml_selects_tasks_by_digest() {
 #[test]
 fn dataset_files_are_verified() {
     let root = tempfile::tempdir().unwrap();
-    made(root.path(), "one", &[]);
+    create_task_folder(root.path(), "one", &[]);
     let digest = Folder::open(&root.path().join("one")).unwrap().digest().unwrap();
     fs::write(root.path().join("metric.py"), "pass\n").unwrap();
     let zero = format!("sha256:{}", "0".repeat(64));
@@ -239,9 +239,9 @@ fn dataset_files_are_verified() {
 fn harbor_accepts_ids_and_rejects_other_options() {
     let root = tempfile::tempdir().unwrap();
     for name in ["one", "two"] {
-        made(root.path(), name, &[]);
+        create_task_folder(root.path(), name, &[]);
     }
-    made(root.path(), "bad", &[("tests/test.sh", None)]);
+    create_task_folder(root.path(), "bad", &[("tests/test.sh", None)]);
     fs::write(root.path().join("ids"), "made/two\n").unwrap();
     let found = loaded(root.path(), ".#ids=ids");
     assert_eq!(ids(&found), ["made/two"]);
@@ -268,7 +268,7 @@ fn own_task_file_is_not_a_harbor_folder() {
 fn harbor_loads_five_hundred_folders() {
     let root = tempfile::tempdir().unwrap();
     for number in 0..500 {
-        made(root.path(), &format!("t{number:03}"), &[]);
+        create_task_folder(root.path(), &format!("t{number:03}"), &[]);
     }
     assert_eq!(loaded(root.path(), ".").tasks.len(), 500);
 }

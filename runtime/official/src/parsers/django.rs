@@ -10,7 +10,7 @@ use crate::parsers::{
 };
 
 /// Test names that are separated from their `ok` by other output of Django.
-static TORN: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+static SPLIT_RESULTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"Testing against Django installed in ((?s:.*?)) silenced\)\.",
         r"Internal Server Error: /(.*)/",
@@ -69,7 +69,7 @@ pub(super) fn parse(log: &str) -> Result<StatusMap, ParserCrash> {
             map.set(name.clone(), "PASSED");
         }
     }
-    for pattern in TORN.iter() {
+    for pattern in SPLIT_RESULTS.iter() {
         for found in pattern.captures_iter(log) {
             map.set(&found[1], "PASSED");
         }

@@ -16,7 +16,7 @@ use crate::parsers::{
 static SPACES: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+"));
 
 /// Collapses white space to single spaces.
-fn folded(text: &str) -> String {
+fn collapse_spaces(text: &str) -> String {
     strip(&SPACES.replace_all(text, " ")).to_owned()
 }
 
@@ -50,7 +50,7 @@ static ESLINT: LazyLock<Regex> =
 pub(super) fn eslint(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for found in ESLINT.captures_iter(log) {
-        map.set(folded(&found[2]), "FAILED");
+        map.set(collapse_spaces(&found[2]), "FAILED");
     }
     map
 }
@@ -91,7 +91,7 @@ pub(super) fn openlayers(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for pattern in OPENLAYERS.iter() {
         for found in pattern.captures_iter(log) {
-            map.set(folded(&found[1]), "FAILED");
+            map.set(collapse_spaces(&found[1]), "FAILED");
         }
     }
     map
@@ -314,6 +314,6 @@ fn unknown_row(row: RowFacts<'_>) -> ParserCrash {
 }
 
 /// Checks that the lighthouse parser can be chosen for a row.
-pub(super) fn knows_lighthouse(row: RowFacts<'_>) -> Result<(), ParserCrash> {
+pub(super) fn check_lighthouse_row(row: RowFacts<'_>) -> Result<(), ParserCrash> {
     lighthouse_version(row.version).map(drop)
 }

@@ -149,7 +149,7 @@ impl ParserName {
         match self {
             Self::ImmutableJs => javascript::immutable_js(row).map(drop),
             Self::Jekyll => javascript::jekyll(row).map(drop),
-            Self::Lighthouse => javascript::knows_lighthouse(row),
+            Self::Lighthouse => javascript::check_lighthouse_row(row),
             _ => Ok(()),
         }
     }

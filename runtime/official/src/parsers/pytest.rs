@@ -29,7 +29,7 @@ pub(super) fn options(edition: Edition, log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
         if let Some((status, name)) = entry(edition, line) {
-            map.set(shortened(&name), status);
+            map.set(shorten(&name), status);
         }
     }
     map
@@ -62,7 +62,7 @@ pub(super) fn is_skip_summary(status: &str, name: &str) -> bool {
 }
 
 /// Cuts a path in a parameter to its last component, and drops everything after the last `]`.
-fn shortened(name: &str) -> String {
+fn shorten(name: &str) -> String {
     let Some(open) = name.find('[') else { return name.to_owned() };
     let Some(close) = name.rfind(']').filter(|close| *close > open) else {
         return name.to_owned();

@@ -18,21 +18,21 @@ struct LineRules {
     trims_name: bool,
     /// Patterns in the order in which they are tried, each with the resulting status. The group
     /// `word` captures the status word, and the group `name` the test's name.
-    patterns: &'static [(&'static str, Given)],
+    patterns: &'static [(&'static str, StatusSource)],
 }
 
 /// How the status of a matching line is determined.
 #[derive(Clone, Copy)]
-enum Given {
+enum StatusSource {
     Always(&'static str),
     /// From the group `word`. An unlisted word has no status.
     ByWord(&'static [(&'static str, &'static str)]),
 }
 
-use Given::{Always, ByWord};
+use StatusSource::{Always, ByWord};
 
 /// jest's list of files. The patterns differ only in the end of the line.
-const FILES: &[(&str, Given)] = &[
+const FILES: &[(&str, StatusSource)] = &[
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+ms\)", Always("PASSED")),
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+\ss\)", Always("PASSED")),
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+s\)", Always("PASSED")),

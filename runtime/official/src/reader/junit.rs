@@ -64,7 +64,7 @@ pub(super) fn is_one(text: &str) -> bool {
 }
 
 /// Whether a report starts on some line of the text.
-pub(super) fn has_one(text: &str) -> bool {
+pub(super) fn contains_report(text: &str) -> bool {
     text.lines().any(|line| {
         let rest = line.trim_start().strip_prefix("<testsuite");
         rest.is_some_and(|rest| rest.starts_with(['s', ' ', '>']))
@@ -99,7 +99,7 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
         // pytest reports each attempt of a rerun test, but reports a failed attempt without a failure.
         if found == TestStatus::Passed
             && named.len() > 1
-            && named.iter().any(|case| is_pytests(case))
+            && named.iter().any(|case| is_from_pytest(case))
         {
             found = TestStatus::Flaky;
         }
@@ -141,7 +141,7 @@ pub(super) fn report(text: &str) -> Report {
     for node in documents.iter().flat_map(|document| document.descendants()) {
         if node.has_tag_name("testcase") {
             let id = id_of(&node);
-            if is_pytests(&node) {
+            if is_from_pytest(&node) {
                 *tries.entry(id.clone()).or_default() += 1;
             }
             report.add(id, status(&node, words));
@@ -271,7 +271,7 @@ fn status(case: &Node<'_, '_>, words: &Words) -> TestStatus {
 }
 
 /// Whether pytest wrote the suite of this case.
-fn is_pytests(case: &Node<'_, '_>) -> bool {
+fn is_from_pytest(case: &Node<'_, '_>) -> bool {
     case.ancestors().any(|node| {
         node.has_tag_name("testsuite") && node.attribute("name") == Some("pytest")
             || node.has_tag_name("testsuites") && node.attribute("name") == Some("pytest tests")

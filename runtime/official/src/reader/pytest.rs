@@ -97,7 +97,7 @@ struct Found<'a> {
     /// Number of reruns according to the last lines of all sessions.
     reruns_counted: usize,
     /// Number of tests that the session's summary lists as passed.
-    summarised: usize,
+    listed_passes: usize,
 }
 
 pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReading {
@@ -108,10 +108,10 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     for session in sessions(&lines) {
         last = found.session(session);
         let Some(totals) = &last else { continue };
-        if found.summarised > totals.of("passed") {
+        if found.listed_passes > totals.of("passed") {
             reading.doubts.push(format!(
                 "tests listed as passed: {}, counted: {}",
-                found.summarised,
+                found.listed_passes,
                 totals.of("passed")
             ));
         }
@@ -159,7 +159,7 @@ fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
         let Some(totals) = last_totals(part) else { return false };
         let mut found = Found::default();
         found.session(part);
-        found.summarised <= totals.of("passed") && count::is_one_session(part, &totals)
+        found.listed_passes <= totals.of("passed") && count::is_one_session(part, &totals)
     };
     let whole = if is_cut { &parts[..parts.len() - 1] } else { &parts[..] };
     if whole.iter().all(agrees) { parts } else { vec![lines] }
@@ -187,7 +187,7 @@ pub(super) fn is_heading(line: &str, title: &str) -> bool {
 impl<'a> Found<'a> {
     /// Adds the lines of one session and returns its totals.
     fn session(&mut self, lines: &[&'a str]) -> Option<Totals> {
-        self.summarised = 0;
+        self.listed_passes = 0;
         let end = lines.iter().rposition(|line| totals_of(line).is_some());
         let summary = lines.iter().rposition(|line| is_heading(line, "short test summary info"));
         let first_section = section_after_start(lines);
@@ -204,7 +204,7 @@ impl<'a> Found<'a> {
             self.subtests.push(line);
         } else if let Some(found) = SUMMARY.captures(line) {
             let passed = &found[1] == "PASSED";
-            self.summarised += usize::from(in_summary && passed);
+            self.listed_passes += usize::from(in_summary && passed);
             self.add(&found[2], &found[1], in_summary);
         } else if let Some(found) = WORKER.captures(line) {
             self.add(&found[2], &found[1], in_progress);
@@ -242,7 +242,7 @@ impl<'a> Found<'a> {
         // If a file could not be collected, all its tests have failed.
         let file = file_of(id);
         let broken = |name: &str| name == file || name.starts_with(&format!("{file} - "));
-        let mut exact: Vec<TestStatus> = self.about(|name| names(name, id)).collect();
+        let mut exact: Vec<TestStatus> = self.statuses_of(|name| matches_id(name, id)).collect();
         if self.subtests.iter().any(|line| mentions(line, id)) {
             exact.push(TestStatus::Failed);
         }
@@ -252,12 +252,12 @@ impl<'a> Found<'a> {
         if !exact.is_empty() {
             return worst(&exact);
         }
-        let fits = |name: &str| is_cut(name, id);
-        worst(&self.about(fits).collect::<Vec<_>>())
+        let fits = |name: &str| is_truncated_id(name, id);
+        worst(&self.statuses_of(fits).collect::<Vec<_>>())
     }
 
     fn was_rerun(&self, id: &str) -> bool {
-        if self.reruns.iter().any(|name| names(name, id) || is_cut(name, id)) {
+        if self.reruns.iter().any(|name| matches_id(name, id) || is_truncated_id(name, id)) {
             return true;
         }
         // These reruns have no line with a name, so they may be any tests in a file with such a letter.
@@ -265,7 +265,7 @@ impl<'a> Found<'a> {
             && (self.rerun_files.is_empty() || self.rerun_files.contains(file_of(id)))
     }
 
-    fn about(&self, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
+    fn statuses_of(&self, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
         self.failures
             .iter()
             .chain(&self.passes)
@@ -276,7 +276,7 @@ impl<'a> Found<'a> {
 
 /// Whether this id may be a truncated form of a printed name. Benchmarks cut ids at a space or
 /// inside their brackets. An id that ends with a bracket is complete, however many brackets it has.
-fn is_cut(name: &str, id: &str) -> bool {
+fn is_truncated_id(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| {
         let is_open = id.contains('[') && !id.ends_with(']');
         rest.starts_with(' ') || is_open && !rest.is_empty()
@@ -292,7 +292,7 @@ fn mentions(line: &str, id: &str) -> bool {
 }
 
 /// Whether a printed name is this id, with or without a message.
-fn names(name: &str, id: &str) -> bool {
+fn matches_id(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with(" - "))
 }
 

@@ -31,7 +31,7 @@ struct Failure<'a> {
 
 impl Failure<'_> {
     /// Whether this failure belongs to a test. A subtest's failure names both its test and the subtest.
-    fn is_of(&self, name: &str) -> bool {
+    fn belongs_to(&self, name: &str) -> bool {
         self.names.iter().any(|line| {
             line.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         })
@@ -60,7 +60,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
                 statuses.push(ending(rest, &lines[at + 2..]));
             }
         }
-        let of_id = failures.iter().filter(|one| names.iter().any(|name| one.is_of(name)));
+        let of_id = failures.iter().filter(|one| names.iter().any(|name| one.belongs_to(name)));
         statuses.extend(of_id.map(|failure| failure.status));
         reading.tests.insert(id.clone(), worst(&statuses));
     }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 /// A line from `official.py`.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Found {
+enum OfficialResult {
     Statuses {
         log: String,
         parser: ParserName,
@@ -70,10 +70,10 @@ impl Tally {
     pub fn compare(&mut self, logs: &Path, results: &Path) {
         for line in BufReader::new(fs::File::open(results).unwrap()).lines() {
             let line = line.unwrap();
-            let found: Found = serde_json::from_str(&line).unwrap();
-            let (Found::Statuses { log, .. }
-            | Found::Verdict { log, .. }
-            | Found::Files { log, .. }) = &found;
+            let found: OfficialResult = serde_json::from_str(&line).unwrap();
+            let (OfficialResult::Statuses { log, .. }
+            | OfficialResult::Verdict { log, .. }
+            | OfficialResult::Files { log, .. }) = &found;
             let stem = log.rsplit_once('.').map_or(log.as_str(), |(stem, _)| stem);
             self.logs.insert(stem.to_owned());
             let bytes = self
@@ -87,9 +87,9 @@ impl Tally {
         }
     }
 
-    fn one(&mut self, found: Found, bytes: &[u8]) -> Result<(), String> {
+    fn one(&mut self, found: OfficialResult, bytes: &[u8]) -> Result<(), String> {
         match found {
-            Found::Statuses { log, parser, edition, statuses, row } => {
+            OfficialResult::Statuses { log, parser, edition, statuses, row } => {
                 let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
                 let facts = row.as_ref().map_or_else(RowFacts::default, |row| RowFacts {
                     id: &row.id,
@@ -105,18 +105,18 @@ impl Tally {
                 self.maps += 1;
                 self.entries += statuses.as_ref().map_or(0, Vec::len);
                 let place = format!("{log}: {parser:?} of {edition:?}, row {row:?}");
-                same(&place, &ours, &statuses)
+                expect_equal(&place, &ours, &statuses)
             }
-            Found::Verdict { log, task, resolved, groups } => {
+            OfficialResult::Verdict { log, task, resolved, groups } => {
                 let policy = OfficialPolicy::of(&task).unwrap().unwrap();
                 let ours = policy.grade_log(&task, bytes).unwrap();
                 self.count(&ours);
                 let place =
                     format!("{log}: {} {} of {:?}", ours.benchmark, ours.version, task.repo);
-                same(&place, &ours.resolved, &resolved)?;
-                same(&place, &groups_of(&ours), &groups)
+                expect_equal(&place, &ours.resolved, &resolved)?;
+                expect_equal(&place, &groups_of(&ours), &groups)
             }
-            Found::Files { log, task, exit, p2p_exit, resolved, pass_rate, groups } => {
+            OfficialResult::Files { log, task, exit, p2p_exit, resolved, pass_rate, groups } => {
                 let policy = OfficialPolicy::of(&task).unwrap().unwrap();
                 let run = |file: &str, exit| FileRun {
                     file: file.to_owned(),
@@ -128,9 +128,9 @@ impl Tally {
                     policy.grade_files(&task, &run(&task.fail_to_pass[0], exit), &p2p).unwrap();
                 self.count(&ours);
                 let place = format!("{log}: {} of {:?}", ours.benchmark, task.repo);
-                same(&place, &ours.resolved, &resolved)?;
-                same(&place, &ours.passed_rate, &pass_rate)?;
-                same(&place, &groups_of(&ours), &groups)
+                expect_equal(&place, &ours.resolved, &resolved)?;
+                expect_equal(&place, &ours.passed_rate, &pass_rate)?;
+                expect_equal(&place, &groups_of(&ours), &groups)
             }
         }
     }
@@ -183,7 +183,11 @@ impl Tally {
     }
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(place: &str, ours: &T, theirs: &T) -> Result<(), String> {
+fn expect_equal<T: PartialEq + std::fmt::Debug>(
+    place: &str,
+    ours: &T,
+    theirs: &T,
+) -> Result<(), String> {
     if ours == theirs {
         return Ok(());
     }

@@ -63,7 +63,7 @@ impl Graders {
                 return Some(Self { dir, _temporary: Some(temporary) });
             }
             Ok(output) if output.status.code() == Some(UNREACHABLE) => "PyPI cannot be reached",
-            Ok(output) => panic!("fetch.py: {}", said(&output)),
+            Ok(output) => panic!("fetch.py: {}", output_text(&output)),
             Err(_) => "python3 is not installed",
         };
         not_run(test, "OFFICIAL", why);
@@ -85,7 +85,7 @@ impl Graders {
             command
         }));
         let output = python("wrap.py").arg(self.logs()).output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
@@ -109,7 +109,7 @@ fn two_at_once(commands: impl IntoIterator<Item = Command>) {
             let next = commands.lock().unwrap().next();
             let Some(mut command) = next else { return };
             let output = command.output().unwrap();
-            assert!(output.status.success(), "{command:?}: {}", said(&output));
+            assert!(output.status.success(), "{command:?}: {}", output_text(&output));
         }
     };
     std::thread::scope(|scope| {
@@ -118,7 +118,7 @@ fn two_at_once(commands: impl IntoIterator<Item = Command>) {
     });
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),

@@ -52,7 +52,7 @@ pub fn between(
     for change in base.diff(end) {
         let sides = [change.base, change.end];
         if sides.iter().flatten().all(|entry| entry.kind == EntryKind::Dir)
-            || sides[0].map(essence) == sides[1].map(essence)
+            || sides[0].map(patchable_state) == sides[1].map(patchable_state)
         {
             continue;
         }
@@ -74,7 +74,7 @@ pub fn between(
             wanted.push(change);
         }
     }
-    in_order(&mut wanted);
+    sort_by_priority(&mut wanted);
     let mut used = UsedLimits { files: 0, bytes: 0, content: 0, too_large: u64::MAX };
     let mut pieces = BTreeMap::new();
     for change in wanted {
@@ -104,7 +104,7 @@ pub fn between(
 /// Sorts the changes by priority, in case not everything fits: existing files first, then new files
 /// in directories with few new files, smallest first. Large numbers of new files in one directory
 /// come last, even if they are empty.
-fn in_order(wanted: &mut [Difference<'_>]) {
+fn sort_by_priority(wanted: &mut [Difference<'_>]) {
     let folder = |path: &RawPath| {
         let bytes = path.as_bytes();
         bytes[..bytes.iter().rposition(|byte| *byte == b'/').unwrap_or(0)].to_vec()
@@ -199,7 +199,7 @@ impl UsedLimits {
         };
         self.content += read;
         let mut piece = Vec::new();
-        if let Some(why) = one(path, old, new, policy, &mut piece) {
+        if let Some(why) = append_change(path, old, new, policy, &mut piece) {
             return Ok(Err(why.to_owned()));
         }
         if self.bytes + piece.len() as u64 > policy.bytes_limit {
@@ -213,7 +213,7 @@ impl UsedLimits {
 }
 
 /// The part of an entry that a patch can express.
-fn essence(entry: &SnapEntry) -> (EntryKind, bool, Option<&String>, Option<&RawPath>, u64) {
+fn patchable_state(entry: &SnapEntry) -> (EntryKind, bool, Option<&String>, Option<&RawPath>, u64) {
     let executable = entry.kind == EntryKind::File && entry.mode & 0o100 != 0;
     let size = if entry.kind == EntryKind::File { entry.size } else { 0 };
     (entry.kind, executable, entry.hash.as_ref(), entry.link.as_ref(), size)
@@ -255,7 +255,7 @@ fn sides_of(
 }
 
 /// Appends one path's change, or returns why the policy excludes it.
-fn one(
+fn append_change(
     path: &RawPath,
     old: SideContent,
     new: SideContent,

@@ -41,7 +41,7 @@ impl IgnoreRules {
                 break;
             }
             let text = blobs.get(hash)?;
-            let mut builder = GitignoreBuilder::new(rooted(&folder));
+            let mut builder = GitignoreBuilder::new(absolute(&folder));
             for line in String::from_utf8_lossy(&text).lines() {
                 // As in Git, an invalid pattern matches nothing.
                 let _ = builder.add_line(None, line);
@@ -75,7 +75,7 @@ impl IgnoreRules {
                 None => b"",
             };
             if let Some(rules) = self.by_folder.get(folder) {
-                match rules.matched(rooted(path), is_folder) {
+                match rules.matched(absolute(path), is_folder) {
                     Match::None => {}
                     Match::Ignore(_) => return true,
                     Match::Whitelist(_) => return false,
@@ -90,6 +90,6 @@ impl IgnoreRules {
 
 /// Makes a path absolute. The matcher strips its root from every path, and this root cannot be part
 /// of a name.
-fn rooted(path: &[u8]) -> PathBuf {
+fn absolute(path: &[u8]) -> PathBuf {
     Path::new("/").join(OsStr::from_bytes(path))
 }

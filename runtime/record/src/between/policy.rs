@@ -11,9 +11,9 @@ use crate::RecordError;
 /// The text of the built-in policy.
 const SHIPPED: &str = include_str!("../../../../configs/patch-policy.toml");
 /// Its path in the repository.
-const PLACE: &str = "configs/patch-policy.toml";
+const POLICY_PATH: &str = "configs/patch-policy.toml";
 
-static READ: LazyLock<Result<PatchPolicy, String>> =
+static POLICY: LazyLock<Result<PatchPolicy, String>> =
     LazyLock::new(|| PatchPolicy::from_toml(SHIPPED));
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl PatchPolicy {
     /// The policy cannot be read. An empty policy is no fallback: caches and bytecode would get
     /// into patches and their grading.
     pub fn shipped() -> Result<&'static Self, RecordError> {
-        READ.as_ref().map_err(|why| unreadable(why.clone()))
+        POLICY.as_ref().map_err(|why| unreadable(why.clone()))
     }
 
     /// Reads a policy. The error names the invalid key or glob.
@@ -62,7 +62,7 @@ impl PatchPolicy {
 }
 
 fn unreadable(why: String) -> RecordError {
-    RecordError::Misuse { path: Path::new(PLACE).to_owned(), why }
+    RecordError::Misuse { path: Path::new(POLICY_PATH).to_owned(), why }
 }
 
 /// The compiled globs of a policy.

@@ -117,7 +117,7 @@ impl Facts {
 /// One line of `grade/journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "GradedLine")]
-pub(crate) struct Graded {
+pub(crate) struct GradingEntry {
     pub(crate) named: TrialName,
     pub(crate) patch: String,
     pub(crate) log: String,
@@ -137,7 +137,7 @@ struct GradedLine {
     verdict: RecordedJson,
 }
 
-impl From<GradedLine> for Graded {
+impl From<GradedLine> for GradingEntry {
     fn from(line: GradedLine) -> Self {
         let GradedLine { task, arm, attempt, patch, log, results, verdict } = line;
         Self { named: TrialName { task, arm, attempt }, patch, log, results, verdict }
@@ -148,7 +148,7 @@ impl From<GradedLine> for Graded {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Gradings {
     /// The last event, unless it withdraws the verdict.
-    pub(crate) last: Option<Graded>,
+    pub(crate) last: Option<GradingEntry>,
     /// The journal has no events.
     pub(crate) empty: bool,
     pub(crate) torn: bool,
@@ -158,7 +158,7 @@ impl Gradings {
     pub(crate) fn of(path: &Path, bytes: &[u8], damage: &mut Vec<Damage>) -> Self {
         let (scan, taken) = reading::scan(path, bytes, |kind, line| {
             Ok(match kind {
-                "trial_graded" => LineFact::Graded(serde_json::from_slice(line)?),
+                "trial_graded" => LineFact::GradingEntry(serde_json::from_slice(line)?),
                 "verdict_withdrawn" => LineFact::Withdrawn,
                 _ => LineFact::Other,
             })
@@ -167,7 +167,7 @@ impl Gradings {
         let empty = taken.is_empty();
         let last = taken.into_iter().last().filter(|_| scan.lost().is_none());
         let last = match last {
-            Some(LineFact::Graded(graded)) => Some(*graded),
+            Some(LineFact::GradingEntry(graded)) => Some(*graded),
             _ => None,
         };
         Self { last, empty, torn: scan.torn }

@@ -19,7 +19,7 @@ mod verify;
 
 pub use damage::{Damage, Remedy};
 pub use facts::PatchFacts;
-pub(crate) use facts::{Graded, Gradings, TrialName};
+pub(crate) use facts::{GradingEntry, Gradings, TrialName};
 pub(crate) use known::CheckCache;
 pub(crate) use recorded::RecordedJson;
 pub use trial::Checked;

@@ -40,8 +40,8 @@ impl<'a> Iterator for Tokens<'a> {
         let text = self.0.trim_ascii_start();
         let length = match text.first()? {
             b'"' => string_length(text),
-            byte if is_of_word(byte) => {
-                text.iter().position(|byte| !is_of_word(byte)).unwrap_or(text.len())
+            byte if is_word_byte(byte) => {
+                text.iter().position(|byte| !is_word_byte(byte)).unwrap_or(text.len())
             }
             _ => 1,
         };
@@ -51,7 +51,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-fn is_of_word(byte: &u8) -> bool {
+fn is_word_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-.".contains(byte)
 }
 

@@ -179,7 +179,7 @@ fn blobs_of(
                     format!("event {} refers to {what} that cannot be read: {error}", envelope.seq);
                 damage.push(Damage::new(journal.to_owned(), why, remedy.clone()));
             };
-        for (hash, what) in named_by(&envelope.event) {
+        for (hash, what) in blobs_in_event(&envelope.event) {
             if let Err(error) = blobs.get(hash) {
                 missing(&mut lost, hash, what, &Remedy::Evidence, error.what());
             }
@@ -221,7 +221,7 @@ fn snapshot_of(event: &Event) -> Option<&str> {
     }
 }
 
-fn named_by(event: &Event) -> Vec<(&str, &'static str)> {
+fn blobs_in_event(event: &Event) -> Vec<(&str, &'static str)> {
     let (request, response) = ("a request body", "a response body");
     match event {
         Event::ModelAttempted { request: sent, body, .. } => {

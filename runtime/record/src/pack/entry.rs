@@ -16,7 +16,7 @@ pub(super) const HEAD: usize = 4 + 1 + 32 + 4 + 4;
 pub(super) const CHECK: usize = 8;
 
 /// Maximum payload length. A pack stores nothing larger, so a longer length means damage.
-pub(super) const LONGEST: u32 = 1 << 30;
+pub(super) const MAX_PAYLOAD: u32 = 1 << 30;
 
 /// Flag in the kind byte: the payload is compressed.
 const DEFLATED: u8 = 0x80;
@@ -75,7 +75,8 @@ impl Head {
             stored: length(37)?,
             plain: length(41)?,
         };
-        let right = head.starts_with(&MARKER) && read.stored <= LONGEST && read.plain <= LONGEST;
+        let right =
+            head.starts_with(&MARKER) && read.stored <= MAX_PAYLOAD && read.plain <= MAX_PAYLOAD;
         right.then_some(read)
     }
 
@@ -96,7 +97,7 @@ impl Head {
             return Ok(stored.to_vec());
         }
         let mut plain = Vec::with_capacity(self.plain as usize);
-        let read = DeflateDecoder::new(stored).take(u64::from(LONGEST)).read_to_end(&mut plain);
+        let read = DeflateDecoder::new(stored).take(u64::from(MAX_PAYLOAD)).read_to_end(&mut plain);
         read.map_err(|_| "an entry cannot be unpacked")?;
         Ok(plain)
     }
@@ -114,7 +115,7 @@ pub(super) fn write(kind: Kind, hash: &Hash, payload: &[u8]) -> std::io::Result<
     entry.push(mark);
     entry.extend_from_slice(hash);
     for length in [stored.len(), payload.len()] {
-        let length = u32::try_from(length).ok().filter(|length| *length <= LONGEST);
+        let length = u32::try_from(length).ok().filter(|length| *length <= MAX_PAYLOAD);
         let length = length.ok_or(std::io::ErrorKind::FileTooLarge)?;
         entry.extend_from_slice(&length.to_le_bytes());
     }

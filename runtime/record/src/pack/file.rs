@@ -60,7 +60,7 @@ struct Body {
 
 /// Returns the hash of `bytes`, and the hasher's state after the prefix shared with an earlier
 /// body. This way, the known part of a long conversation is not hashed again for each step.
-fn hashed(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
+fn hash_body(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
     let (mut head, same) = match before {
         Some((old, same)) if old.head.count() <= same as u64 => (old.head.clone(), same),
         Some((_, same)) => (Hasher::new(), same),
@@ -113,7 +113,7 @@ impl Pack {
         // At least half must match; otherwise this is another conversation.
         let best = best.filter(|(_, splice)| splice.saved() > bytes.len() / 2);
         let before = best.as_ref().map(|(index, splice)| (&state.bodies[*index], splice.head));
-        let (hash, head) = hashed(bytes, before);
+        let (hash, head) = hash_body(bytes, before);
         if state.entries.contains_key(&hash) {
             return Ok(hash);
         }

@@ -17,7 +17,7 @@ use crate::bad::Complaint;
 /// Path components that make a file a test when the benchmark splits patches.
 const TEST_WORDS: [&str; 3] = ["test", "e2e", "testing"];
 
-pub(super) struct Completed {
+pub(super) struct Completion {
     pub patch: String,
     pub test_patch: String,
     pub non_py_patch: String,
@@ -42,7 +42,7 @@ pub(super) fn complete(
     repo: &str,
     base: &str,
     number: &str,
-) -> Result<Completed, Complaint> {
+) -> Result<Completion, Complaint> {
     let folder = folder_of(repos, repo)?;
     let fault = |what: String| Complaint::whole(format!("{}: {what}", folder.display()));
     let clone = Repository::open(&folder).map_err(fault)?;
@@ -73,8 +73,8 @@ pub(super) fn complete(
     if patch.is_empty() {
         return Err(Complaint::at("pull_number", format!("{number} changes only tests")));
     }
-    let (title, body) = said(&change.message, number);
-    Ok(Completed {
+    let (title, body) = title_and_body(&change.message, number);
+    Ok(Completion {
         patch,
         test_patch,
         non_py_patch,
@@ -164,7 +164,7 @@ fn find(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, 
 }
 
 /// Returns title and body. A merge commit has the pull request's title below its own first line.
-fn said(message: &Commit, number: &str) -> (String, String) {
+fn title_and_body(message: &Commit, number: &str) -> (String, String) {
     let text = match message.message.starts_with("Merge pull request #") {
         true => message.message.split_once('\n').map_or("", |(_, rest)| rest).trim(),
         false => message.message.as_str(),

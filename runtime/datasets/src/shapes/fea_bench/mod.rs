@@ -54,7 +54,7 @@ pub(super) fn complete(
         None => Vec::new(),
     };
     let mut source = "row";
-    if !fields.holds("patch") {
+    if !fields.has_value("patch") {
         let Some(repos) = &options.repos else {
             let what = "is missing: the published rows only have ids; complete them with \
                         `#repos=FOLDER`, a folder of clones named `owner__name`";
@@ -68,14 +68,14 @@ pub(super) fn complete(
         fields.put("test_patch", found.test_patch);
         details.non_py_patch = found.non_py_patch.into();
         clone = Some(found.folder);
-        if !fields.holds("problem_info") && !fields.holds("pull_request_text") {
+        if !fields.has_value("problem_info") && !fields.has_value("pull_request_text") {
             fields.put("pull_request_text", request::of_commit(&found.title, &found.body)?);
         }
         if components.is_empty() {
             components = found.components;
         }
     }
-    if !fields.holds("problem_statement") {
+    if !fields.has_value("problem_statement") {
         let request = match fields.named("pull_request_text") {
             Some(Value::String(text)) => text,
             _ => {

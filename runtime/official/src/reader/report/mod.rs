@@ -133,15 +133,15 @@ pub fn detect(text: &str) -> Option<TestFormat> {
     if junit::is_one(text) {
         return Some(TestFormat::Junit);
     }
-    type Recognises = fn(&str) -> bool;
-    let formats: [(TestFormat, Recognises); 6] = [
+    type FormatTest = fn(&str) -> bool;
+    let formats: [(TestFormat, FormatTest); 6] = [
         (TestFormat::Ctrf, ctrf::is_one),
         (TestFormat::Jest, javascript::is_one),
         (TestFormat::GoJson, go_json::is_one),
         (TestFormat::Libtest, libtest::is_one),
         (TestFormat::Tap, tap::is_one),
         // The report may follow the output of a package manager.
-        (TestFormat::Junit, junit::has_one),
+        (TestFormat::Junit, junit::contains_report),
     ];
     formats.into_iter().find(|(_, is_one)| is_one(text)).map(|(format, _)| format)
 }
