@@ -444,7 +444,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
                 let found = format!("sha256:{}", sha256_hex(&bytes));
                 if one.digest.as_ref().is_some_and(|digest| *digest != found) {
                     wrong.extend(whole(format!(
-                        "{}: its digest is {found}, not the listed one",
+                        "{}: its digest is {found}, which differs from the listed digest",
                         one.path
                     )));
                 }
@@ -473,7 +473,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
             Ok(digest) if digest == task.digest => found.push(folder.clone()),
             Ok(digest) => {
                 wrong.push(at(format!(
-                    "the digest of {} is {digest}, not the listed one",
+                    "the digest of {} is {digest}, which differs from the listed digest",
                     folder.display()
                 )));
             }

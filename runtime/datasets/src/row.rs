@@ -131,7 +131,7 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
                 .keys()
                 .find_map(|key| {
                     nearest(key, SOURCE_FORMS.iter().map(|(name, ..)| *name))
-                        .map(|near| format!("did you mean `{near}` for `{key}`?"))
+                        .map(|near| format!("did you mean `{near}` instead of `{key}`?"))
                 })
                 .unwrap_or_else(|| "use one of `path`, `archive`, `pypi`, `git`".to_owned());
             return Err(Complaint::at("source", format!("is not a source type; {hint}")));

@@ -59,7 +59,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     match task.test_command.first().map(|program| program.trim()) {
         None => complain("test_command", "is empty".into()),
         Some("") => {
-            complain("test_command", "starts with an empty word instead of a program".into())
+            complain("test_command", "starts with an empty string instead of a program".into())
         }
         Some(_) => {}
     }
@@ -201,7 +201,7 @@ fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
     } else if path.rsplit_once('/').is_some_and(|(folder, _)| folder.contains('*')) {
         complain(
             field,
-            format!("{path:?} has a `*` in a folder name; only the last part may have one"),
+            format!("{path:?} has a `*` in a folder name; only the file name may have one"),
         );
     }
 }

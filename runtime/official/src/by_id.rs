@@ -62,7 +62,7 @@ impl OfficialPolicy {
         let mut why = counted(&f2p, task.fail_to_pass.len(), &p2p, task.pass_to_pass.len());
         if let Some(first) = f2p.failed.iter().chain(&p2p.failed).next() {
             let word = map.get(first).unwrap_or("missing");
-            why.push_str(&format!("; first not passed: {first} ({word})"));
+            why.push_str(&format!("; first test that did not pass: {first} ({word})"));
         }
         let tests: BTreeMap<_, _> = task
             .fail_to_pass

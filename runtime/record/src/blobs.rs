@@ -149,11 +149,16 @@ impl Blobs {
                 // If the pack lost the content, name the pack: the content may never have been in
                 // the shared directory.
                 Ok(None) if !self.path(hash)?.is_file() => {
-                    let how =
-                        if pack.path().exists() { "has no blob" } else { "missing, with blob" };
+                    let how = if pack.path().exists() {
+                        "has no blob"
+                    } else {
+                        "missing, along with blob"
+                    };
                     return Err(RecordError::Corrupt {
                         path: pack.path().to_owned(),
-                        why: format!("{how} {hash}; the run's blobs lack it, too"),
+                        why: format!(
+                            "{how} {hash}; the run's shared blobs do not contain it, either"
+                        ),
                         hint: FROM_A_COPY,
                     });
                 }

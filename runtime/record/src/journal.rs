@@ -133,7 +133,7 @@ impl Journal {
         if self.broken {
             return Err(RecordError::Misuse {
                 path: self.path.clone(),
-                why: "an earlier event was only partly written".into(),
+                why: "an earlier event was only partially written".into(),
             });
         }
         let seq = self.next_seq;

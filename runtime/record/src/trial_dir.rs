@@ -139,7 +139,9 @@ impl TrialDir {
         }
         let misuse = |why: String| RecordError::Misuse { path: self.path.clone(), why };
         let Some(before) = k.checked_sub(1).filter(|before| *before > 0) else {
-            return Err(misuse("the first try found evidence of another try".into()));
+            return Err(misuse(
+                "the folder of the first try already contains files of another try".into(),
+            ));
         };
         let folder = self.tries().join(before.to_string());
         fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be created"))?;
@@ -290,7 +292,7 @@ impl TrialDir {
             Some(graded) if graded.results == Blobs::hash(&bytes) => Ok(bytes),
             _ => Err(RecordError::Corrupt {
                 path,
-                why: "differs from what grading wrote".into(),
+                why: "differs from the file that grading wrote".into(),
                 hint: FROM_A_COPY,
             }),
         }

@@ -88,7 +88,7 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
             parts.extend(Part::non_text(texts, losses));
             return Ok(Turn::new(Role::User, parts));
         }
-        other => return Err(format!("{place}.role: {other:?} is not a role")),
+        other => return Err(format!("{place}.role: unknown role {other:?}")),
     };
     if role == Role::Assistant {
         parts.extend(thoughts(message));

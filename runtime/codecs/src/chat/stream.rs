@@ -277,7 +277,7 @@ impl ChatReader {
                 // Ignore an empty piece at an index without a call.
                 (None, None) if text.is_empty() => continue,
                 (None, None) => {
-                    let why = "a piece of a tool call without a function name";
+                    let why = "a tool call fragment without a function name";
                     return Err(ReadError::Torn(why.into()));
                 }
             };

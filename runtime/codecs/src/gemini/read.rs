@@ -65,7 +65,7 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
             let role = match content["role"].as_str().unwrap_or("user") {
                 "user" | "function" => Role::User,
                 "model" => Role::Assistant,
-                other => return Err(format!("contents[{index}].role: {other:?} is not a role")),
+                other => return Err(format!("contents[{index}].role: unknown role {other:?}")),
             };
             turns.push(Turn::new(role, reader.read(&content["parts"], losses)));
         }

@@ -39,7 +39,7 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "system" => Role::System,
-            other => return Err(format!("{place}.role: {other:?} is not a role")),
+            other => return Err(format!("{place}.role: unknown role {other:?}")),
         };
         if let Some(message) = message.as_object() {
             losses.unknown("messages[].", message, &["role", "content"]);

@@ -72,7 +72,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
                 "user" => Role::User,
                 "assistant" => Role::Assistant,
                 "system" | "developer" => Role::System,
-                other => return Err(format!("{place}.role: {other:?} is not a role")),
+                other => return Err(format!("{place}.role: unknown role {other:?}")),
             };
             let parts = content(&item["content"], &place)?;
             Ok(Some(Turn::new(role, parts)))

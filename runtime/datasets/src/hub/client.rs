@@ -117,13 +117,13 @@ impl<'a> Client<'a> {
     fn describe_rejection(&self, status: StatusCode) -> String {
         let hint = match (status, self.token) {
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, None) => {
-                "no such dataset, or one that needs a token: set HF_TOKEN"
+                "no such dataset, or it requires a token; set HF_TOKEN"
             }
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(_)) => {
                 "no such dataset, or the token in HF_TOKEN has no access to it"
             }
             (StatusCode::NOT_FOUND, _) => "no such dataset or revision",
-            _ => "check the name, and HF_ENDPOINT",
+            _ => "check the name and HF_ENDPOINT",
         };
         format!("the hub returned status {status}: {hint}")
     }

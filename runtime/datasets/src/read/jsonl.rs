@@ -52,7 +52,7 @@ pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
     let column = error.column();
     Complaint::whole(match error.classify() {
         Category::Eof => format!("not JSON: truncated at column {column}"),
-        _ => format!("not JSON, from column {column}"),
+        _ => format!("not JSON: invalid at column {column}"),
     })
 }
 

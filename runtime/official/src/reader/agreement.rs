@@ -34,7 +34,7 @@ impl Account {
             // Test runners exit with 0 or 1 at the end of a run. Any other status means a signal,
             // an interruption or an internal error, and no number of failures explains it.
             if !matches!(exit, 0 | 1) {
-                found.push(format!("exit status {exit} means that the run did not end"));
+                found.push(format!("exit status {exit} means that the run did not complete"));
             } else if let Some(succeeded) = self.succeeded
                 && (exit == 0) != succeeded
             {
@@ -92,7 +92,7 @@ mod tests {
         let of = |account: Account| account.disagreements().join("; ");
         for exit in [-9, 2, 5, 137, 139] {
             let said = of(Account { exit: Some(exit), ..good() });
-            assert_eq!(said, format!("exit status {exit} means that the run did not end"));
+            assert_eq!(said, format!("exit status {exit} means that the run did not complete"));
         }
         assert_eq!(of(Account { exit: Some(1), ..good() }), "exit status 1, but 0 failures");
         let failed = Account { exit: Some(0), succeeded: Some(false), ..Account::default() };

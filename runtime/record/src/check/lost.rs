@@ -63,14 +63,14 @@ impl LostBlobs {
             let why = match count - 1 {
                 0 => "missing, but the journal refers to it".to_owned(),
                 more => format!(
-                    "missing, with {} that the journal refers to",
+                    "missing, along with {} that the journal refers to",
                     plural(more, "other blob")
                 ),
             };
             Damage::new(path, why, remedy)
         });
         let of_pack = self.of_pack.map(|(count, remedy)| {
-            let how = if pack.exists() { "lacks" } else { "missing, with" };
+            let how = if pack.exists() { "lacks" } else { "missing, along with" };
             let why = format!("{how} {} that the journal refers to", plural(count, "blob"));
             Damage::new(pack.to_owned(), why, remedy)
         });

@@ -156,7 +156,7 @@ impl Check<'_> {
             // A trial that never started a try ends in a fault. Proctor 0.1.0 wrote such a journal
             // without a start event.
             (Some(Ok(outcome)), _) if facts.named.is_none() && !outcome.ending.is_unfinished() => {
-                Some("does not begin with the start of a trial".to_owned())
+                Some("does not begin with a trial start event".to_owned())
             }
             _ => None,
         };

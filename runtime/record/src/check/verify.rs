@@ -62,7 +62,7 @@ impl TrialDir {
             let path = self.grade().join(name);
             let why = match disk::read_present(&path) {
                 Ok(Some(bytes)) if Blobs::hash(&bytes) == hash => continue,
-                Ok(Some(_)) => "differs from what grading wrote".to_owned(),
+                Ok(Some(_)) => "differs from the file that grading wrote".to_owned(),
                 Ok(None) => "missing".to_owned(),
                 Err(error) => describe_read_error(&error),
             };

@@ -179,7 +179,7 @@ impl Pack {
         if state.broken {
             return Err(RecordError::Misuse {
                 path: self.path.clone(),
-                why: "an earlier entry was only partly written".into(),
+                why: "an earlier entry was only partially written".into(),
             });
         }
         let failed = || RecordError::io(&self.path, "cannot be written");

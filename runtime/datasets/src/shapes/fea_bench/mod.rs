@@ -80,7 +80,10 @@ pub(super) fn complete(
             Some(Value::String(text)) => text,
             _ => {
                 let info = fields.named("problem_info").ok_or_else(|| {
-                    Complaint::at("problem_statement", "is missing, and there is no pull request")
+                    Complaint::at(
+                        "problem_statement",
+                        "is missing, and the row has no pull request",
+                    )
                 })?;
                 if let Some(hints) = request::discussion(&info) {
                     fields.put("hints_text", hints);
