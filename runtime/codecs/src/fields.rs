@@ -18,7 +18,7 @@ impl<'a> Fields<'a> {
     /// Fails if `text` is not a JSON object.
     pub fn of(text: &'a str) -> serde_json::Result<Self> {
         let mut reader = serde_json::Deserializer::from_str(text);
-        let fields = reader.deserialize_map(All)?;
+        let fields = reader.deserialize_map(FieldsVisitor)?;
         reader.end()?;
         Ok(Self(fields))
     }
@@ -42,9 +42,9 @@ impl<'a> Fields<'a> {
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-struct All;
+struct FieldsVisitor;
 
-impl<'de> Visitor<'de> for All {
+impl<'de> Visitor<'de> for FieldsVisitor {
     type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -38,8 +38,8 @@ fn now() -> u64 {
 /// Returns an endpoint's token count. Impossibly large numbers are ignored, so that sums do not
 /// overflow and a wrong count does not exhaust a trial's budget.
 fn tokens(value: &serde_json::Value) -> Option<u64> {
-    const MOST: u64 = 1 << 40;
-    value.as_u64().filter(|count| *count <= MOST)
+    const MAX: u64 = 1 << 40;
+    value.as_u64().filter(|count| *count <= MAX)
 }
 
 /// Returns an id for a translated response. The endpoint's own id is not used, because some

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_join_a_pair_that_a_stream_cut() {
+    fn halves_join_a_split_pair() {
         let half = |text: &str| {
             let value = value(format!("\"{text}\"").as_bytes()).expect("JSON");
             value.as_str().unwrap_or_default().to_owned()

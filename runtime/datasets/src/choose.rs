@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const KINDS: [&str; 3] = [".parquet", ".jsonl", ".json"];
 
 /// Metadata files with the suffix of a data file.
-const NO_DATA: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "state.json"];
+const METADATA_FILES: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "state.json"];
 
 /// The result for a list of paths.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Choice {
 pub(crate) fn choose(paths: &[String], wanted: Option<&str>, usual: Option<&str>) -> Choice {
     let is_data = |path: &&String, kind: &str| {
         let name = path.rsplit('/').next().unwrap_or(path);
-        name.ends_with(kind) && !name.starts_with('.') && !NO_DATA.contains(&name)
+        name.ends_with(kind) && !name.starts_with('.') && !METADATA_FILES.contains(&name)
     };
     let of_kind = |kind: &&str| {
         let mut files: Vec<&String> = paths.iter().filter(|path| is_data(path, kind)).collect();

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The files of an address, and the properties that their rows share.
-struct Set<'a> {
+struct RowSource<'a> {
     files: Vec<PathBuf>,
     options: &'a Options,
     provenance: Provenance,
@@ -65,7 +65,7 @@ impl<'a> Loader<'a> {
         let usual = shape.as_ref().and_then(|shape| shape.hub.split.clone());
         let (files, split) = files::expand(pattern, self.base_dir, options, usual.as_deref())?;
         let provenance = Provenance { split, ..Provenance::default() };
-        self.set(Set { files, options, provenance, shape })
+        self.set(RowSource { files, options, provenance, shape })
     }
 
     pub(crate) async fn hub(
@@ -92,7 +92,7 @@ impl<'a> Loader<'a> {
             revision: Some(fetched.commit),
             key: None,
         };
-        self.set(Set { files: fetched.files, options, provenance, shape })
+        self.set(RowSource { files: fetched.files, options, provenance, shape })
     }
 
     fn forced(&self, options: &Options) -> Result<Option<Shape>, DatasetError> {
@@ -154,7 +154,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn set(&mut self, set: Set<'_>) -> Result<(), DatasetError> {
+    fn set(&mut self, set: RowSource<'_>) -> Result<(), DatasetError> {
         let before = (self.loaded.tasks.len(), self.loaded.bad.len());
         for file in &set.files {
             // Two patterns may spell the same file differently. Don't load its rows twice.
@@ -186,7 +186,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn file(&mut self, file: &Path, set: &Set<'_>) -> Result<(), DatasetError> {
+    fn file(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
         if read::kind(file) == "toml" {
             return self.toml(file, set);
         }
@@ -206,7 +206,7 @@ impl<'a> Loader<'a> {
         &mut self,
         file: &Path,
         row: RawRow,
-        set: &Set<'_>,
+        set: &RowSource<'_>,
         splits: &mut Splits,
     ) -> Result<(), DatasetError> {
         if let Some(split) = &row.split {
@@ -241,7 +241,7 @@ impl<'a> Loader<'a> {
         file: &Path,
         place: Option<RowLocation>,
         value: Value,
-        set: &Set<'_>,
+        set: &RowSource<'_>,
         provenance: &Provenance,
     ) -> Result<(), DatasetError> {
         let named = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -318,7 +318,7 @@ impl<'a> Loader<'a> {
         self.loaded.tasks.push(task);
     }
 
-    fn toml(&mut self, file: &Path, set: &Set<'_>) -> Result<(), DatasetError> {
+    fn toml(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
         let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
         let bytes = fs::read(file).map_err(|error| unreadable(error.to_string()))?;
         let Ok(text) = String::from_utf8(bytes) else {

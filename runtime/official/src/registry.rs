@@ -37,9 +37,9 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
 });
 
 /// Maximum number of characters of a parser's name in an error.
-const MOST_SHOWN: usize = 80;
+const MAX_SHOWN: usize = 80;
 /// Maximum number of parsers listed in a hint.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 
 /// The reason why no official policy can grade a task, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,12 +165,12 @@ impl OfficialPolicy {
         let names = &self.parser.names;
         let found = named.as_str().and_then(|named| names.get(named.trim()));
         found.copied().ok_or_else(|| {
-            let shown: String = named.to_string().chars().take(MOST_SHOWN).collect();
+            let shown: String = named.to_string().chars().take(MAX_SHOWN).collect();
             let list = || names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             PolicyError {
                 what: format!("{} {} has no parser {shown}", self.benchmark, self.version),
                 hint: match names.len() {
-                    many if many > MOST_LISTED => {
+                    many if many > MAX_LISTED => {
                         format!(
                             "see the {many} parsers of its policy in configs/benchmarks/policies"
                         )
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn check_rejects_a_row_that_its_parser_does_not_know() {
+    fn check_rejects_a_row_that_its_parser_does_not_support() {
         let row = |parser: &str, version: &str| {
             let details = serde_json::json!({"log_parser": parser, "version": version});
             let task = task("swe-bench", None, details);

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn blob_written_in_pieces_is_the_same() {
+    fn new_blob_in_pieces_matches_put() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::at(folder.path());
         for size in [0, 10, MEMORY_LIMIT, MEMORY_LIMIT + 1, 3 * MEMORY_LIMIT] {

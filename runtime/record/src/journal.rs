@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_waits_for_a_short_holder() {
+    fn lock_waits_for_a_brief_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         drop(Journal::create(&path, 1).unwrap());

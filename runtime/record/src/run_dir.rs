@@ -248,11 +248,12 @@ impl RunDir {
             resolved: Option<bool>,
         }
         #[derive(Deserialize)]
-        struct Written {
+        struct ReportFile {
             tasks: Vec<Trial>,
         }
         let bytes = disk::read_if_there(&self.root.join(REPORT)).ok().flatten().unwrap_or_default();
-        let trials = serde_json::from_slice(&bytes).map_or(Vec::new(), |Written { tasks }| tasks);
+        let trials =
+            serde_json::from_slice(&bytes).map_or(Vec::new(), |ReportFile { tasks }| tasks);
         let graded = trials.into_iter().filter(|one| one.resolved.is_some());
         graded.map(|Trial { task, arm, attempt, .. }| TrialId { task, arm, attempt }).collect()
     }

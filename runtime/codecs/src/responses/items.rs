@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::neutral::{Item, Stop};
 
 /// Request fields that the response repeats.
-const REPEATED: [&str; 9] = [
+const ECHOED_FIELDS: [&str; 9] = [
     "instructions",
     "tools",
     "tool_choice",
@@ -97,7 +97,7 @@ pub(super) fn response(
         "parallel_tool_calls": true,
         "metadata": {},
     });
-    for name in REPEATED {
+    for name in ECHOED_FIELDS {
         if let Some(value) = request.get(name).filter(|value| !value.is_null()) {
             response[name] = value.clone();
         }

@@ -17,7 +17,7 @@ use client::Client;
 use info::{Info, Sibling};
 
 /// The default hub URL.
-const PUBLIC: &str = "https://huggingface.co";
+const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
 
 /// The hub and its cache. `<owner>--<name>/<commit>/` contains the hub's description of the commit
 /// and the downloaded files. All of them are complete and verified.
@@ -40,7 +40,7 @@ impl Hub {
     /// Returns the hub at `HF_ENDPOINT`, with the token in `HF_TOKEN`. Either may be unset or empty.
     pub fn of_this_host(cache: impl Into<PathBuf>) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-        let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| PUBLIC.to_owned());
+        let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
         Self::new(&endpoint, set("HF_TOKEN"), cache)
     }
 

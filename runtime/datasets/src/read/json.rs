@@ -178,9 +178,9 @@ mod tests {
     use super::*;
 
     /// Line, split, key and value.
-    type Seen = (usize, Option<String>, Option<String>, Result<Value, String>);
+    type SeenRow = (usize, Option<String>, Option<String>, Result<Value, String>);
 
-    fn read(text: &str) -> Vec<Seen> {
+    fn read(text: &str) -> Vec<SeenRow> {
         let mut out = Vec::new();
         rows(text.as_bytes(), &mut |row| {
             let RowLocation::Line(line) = row.place else { panic!("JSON has lines") };

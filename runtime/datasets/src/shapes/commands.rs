@@ -6,12 +6,13 @@ use serde_json::Value;
 use super::shape::{ByRepo, Directives, Tests};
 
 /// Suffixes of data files. The harness never passes such files to the test runner.
-const DATA_ENDS: [&str; 11] =
+const DATA_SUFFIXES: [&str; 11] =
     [".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml"];
 
 /// Returns the arguments that follow the test command on its line.
 pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String> {
-    let tests = test_files.iter().filter(|path| !DATA_ENDS.iter().any(|end| path.ends_with(end)));
+    let tests =
+        test_files.iter().filter(|path| !DATA_SUFFIXES.iter().any(|end| path.ends_with(end)));
     match rule {
         Directives::Files | Directives::Expected => tests.cloned().collect(),
         Directives::Whole => Vec::new(),
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_drops_variables_and_uses_the_images_programs() {
+    fn words_drops_variables_and_uses_the_image_programs() {
         let of = |row: Value| {
             let command: Commands = serde_json::from_value(row).unwrap();
             words(&command, "/env/bin").join(" ")

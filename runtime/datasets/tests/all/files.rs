@@ -138,7 +138,7 @@ fn parquet_and_json_lines_give_the_same_tasks() {
 
 /// Returns a temporary directory below the target directory, and its path relative to the working
 /// directory.
-fn below_here() -> (TempDir, String) {
+fn temporary_directory_below_target() -> (TempDir, String) {
     let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let here = std::env::current_dir().unwrap().canonicalize().unwrap();
     let there = dir.path().canonicalize().unwrap();
@@ -150,7 +150,7 @@ fn below_here() -> (TempDir, String) {
 
 #[test]
 fn folder_is_found_from_any_spelling_of_a_relative_base() {
-    let (dir, relative) = below_here();
+    let (dir, relative) = temporary_directory_below_target();
     let data = dir.path().join("set[1]/data");
     fs::create_dir_all(&data).unwrap();
     fs::write(data.join("test.jsonl"), format!("{}\n", classic())).unwrap();

@@ -164,7 +164,7 @@ fn unknown_keys_are_warnings_with_their_lines() {
 }
 
 #[test]
-fn image_without_a_dockerfile_gets_the_files_of_the_folder() {
+fn image_without_a_dockerfile_gets_the_folder_files() {
     let root = tempfile::tempdir().unwrap();
     let config = "[environment]\ndocker_image = \"debian:12\"\n";
     create_task_folder(root.path(), "with", &[("task.toml", Some(config))]);
@@ -253,7 +253,7 @@ fn harbor_accepts_ids_and_rejects_other_options() {
 }
 
 #[test]
-fn own_task_file_is_not_a_harbor_folder() {
+fn native_task_file_is_not_a_harbor_folder() {
     let root = tempfile::tempdir().unwrap();
     let own = "schema_version = 1\nid = 'own'\nstatement = 's'\nworkdir = '/w'\nfail_to_pass = ['a.py::t']\n\
                test_command = ['pytest']\n[environment]\nbase = 'host'\n";

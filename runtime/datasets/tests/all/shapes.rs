@@ -388,7 +388,7 @@ fn row_errors_name_the_original_field() {
 }
 
 #[test]
-fn row_that_fits_two_shapes_is_rejected() {
+fn row_that_matches_two_shapes_is_rejected() {
     let marks = [
         ("featurebench", "repo_settings", json!("{}")),
         ("swe-rebench", "install_config", json!({})),

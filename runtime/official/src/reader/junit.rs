@@ -50,7 +50,7 @@ impl Words {
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#(?:x([0-9A-Fa-f]+)|([0-9]+));"));
 
 /// Whether the text is a report: its first element is `testsuite` or `testsuites`.
-pub(super) fn is_one(text: &str) -> bool {
+pub(super) fn matches_format(text: &str) -> bool {
     let start = text.trim_start();
     let mut rest = start;
     while let Some(close) = [("<?", "?>"), ("<!--", "-->"), ("<!", ">")]
@@ -512,14 +512,18 @@ mod tests {
             "<?xml version='1.0'?><!-- a --><?style x?><!-- > -->",
         ] {
             let report = format!("{head}{suite}");
-            assert!(is_one(&report), "{head}");
+            assert!(matches_format(&report), "{head}");
             assert_eq!(
                 statuses(&report, &["t::a", "t::b"]),
                 [TestStatus::Passed, TestStatus::Failed],
                 "{head}"
             );
         }
-        assert!(!is_one("<html></html>") && !is_one("== test session starts ==") && !is_one(""));
+        assert!(
+            !matches_format("<html></html>")
+                && !matches_format("== test session starts ==")
+                && !matches_format("")
+        );
     }
 
     #[test]

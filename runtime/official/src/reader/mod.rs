@@ -45,15 +45,15 @@ pub fn read(
     let text = plain(log);
     let named =
         results.map(|results| results.format).filter(|format| *format != TestFormat::Pytest);
-    if named.is_none() && junit::is_one(&text) {
+    if named.is_none() && junit::matches_format(&text) {
         return junit_of_any_task(&text, wanted);
     }
     if let Some(format) = detect(&text).filter(|_| named.is_some()).or(named) {
         return Report::of_text(format, &text, root).reading(wanted);
     }
     let scope = scope::of(&text);
-    let is_sympy = sympy::is_one(scope.body);
-    let is_unittest = !is_sympy && unittest::is_one(scope.body);
+    let is_sympy = sympy::matches_format(scope.body);
+    let is_unittest = !is_sympy && unittest::matches_format(scope.body);
     let mut reading = if is_sympy {
         sympy::read(scope.body, wanted, scope.exit)
     } else if is_unittest {

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn pass_on_a_rerun_is_flaky_without_doubt() {
+    fn pass_on_a_rerun_is_flaky() {
         let summary = "== short test summary info ==\nPASSED a.py::t\nPASSED b.py::u\n";
         for (progress, totals) in [
             ("a.py::t RERUN   [ 50%]\na.py::t PASSED   [ 50%]\nb.py::u PASSED   [100%]", "1 rerun"),

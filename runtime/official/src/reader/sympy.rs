@@ -16,7 +16,7 @@ static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+) (passed|failed|
 /// The heading of a failure: `____ sympy/core/tests/test_basic.py:test_name ____`.
 static HEADING: LazyLock<Regex> = LazyLock::new(|| pattern(r"^_* *\S*\.py(?::\S+)? *_*$"));
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     log.lines().any(|line| line.starts_with("==") && line.contains(" test process starts "))
 }
 

@@ -16,7 +16,7 @@ static RESULT: LazyLock<Regex> =
 static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|, )(failures|errors)=(\d+)"));
 static METHOD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\w+ \(\S+\)$"));
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     log.lines().any(|line| RAN.is_match(line))
 }
 

@@ -81,13 +81,13 @@ impl Tally {
                 .entry(log.clone())
                 .or_insert_with(|| fs::read(logs.join(log)).unwrap())
                 .clone();
-            if let Err(what) = self.one(found, &bytes) {
+            if let Err(what) = self.compare_one(found, &bytes) {
                 self.differences.push(what);
             }
         }
     }
 
-    fn one(&mut self, found: OfficialResult, bytes: &[u8]) -> Result<(), String> {
+    fn compare_one(&mut self, found: OfficialResult, bytes: &[u8]) -> Result<(), String> {
         match found {
             OfficialResult::Statuses { log, parser, edition, statuses, row } => {
                 let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");

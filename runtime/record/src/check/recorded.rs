@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_ignores_layout_and_key_order() {
+    fn matches_file_ignores_layout_and_key_order() {
         let recorded: RecordedJson =
             serde_json::from_str(r#"{"a":"x \" y","b":[1, 2],"c":1.0}"#).unwrap();
         for same in [

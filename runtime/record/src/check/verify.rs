@@ -24,7 +24,7 @@ use crate::{
 pub(crate) type BlobHashes = HashSet<String>;
 
 /// Maximum number of tries that are checked per trial.
-const MOST_TRIES: usize = 1000;
+const MAX_TRIES: usize = 1000;
 
 impl TrialDir {
     /// Adds damage that only a full read can find: in blobs, packs, grading files and discarded tries.
@@ -99,7 +99,7 @@ impl TrialDir {
         let last = folders.keys().next_back().copied().unwrap_or(0);
         let mut lost = Vec::new();
         // Limit the search: a directory may be named after a number that no trial reached.
-        for number in (1..=last.max(latest.saturating_sub(1))).take(MOST_TRIES) {
+        for number in (1..=last.max(latest.saturating_sub(1))).take(MAX_TRIES) {
             let journal = self.tries().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
                 Ok(found) if !found.is_file() => "not a file".to_owned(),

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::common::{Node, Nodes, file, git, resolved, tree_of};
 
 /// A name that contains every character that needs quoting.
-const ODD: &[u8] = b"d/o\"d\\d \xc3\xa9\xff\t.txt";
+const ODD_NAME: &[u8] = b"d/o\"d\\d \xc3\xa9\xff\t.txt";
 
 fn nodes(list: &[(&[u8], Node)]) -> Nodes {
     list.iter().map(|(path, node)| (path.to_vec(), node.clone())).collect()
@@ -74,7 +74,7 @@ fn between_and_git_apply_round_trip_every_change() {
         (b"file becomes link", file("words\n")),
         (b"file becomes folder", file("words\n")),
         (b"folder becomes file/x", file("words\n")),
-        (ODD, file("odd\n")),
+        (ODD_NAME, file("odd\n")),
     ]);
     let end = nodes(&[
         (b"same", file("same\n")),
@@ -92,7 +92,7 @@ fn between_and_git_apply_round_trip_every_change() {
         (b"folder becomes file", file("words\n")),
         (b"new empty", file("")),
         (b"new executable", Node::File(vec![], true)),
-        (ODD, file("odder\n")),
+        (ODD_NAME, file("odder\n")),
         (b"\xe6\xbc\xa2", file("new\n")),
     ]);
     round_trip(&base, &end);

@@ -18,7 +18,7 @@ use proctor_types::{
 };
 use serde_json::{Map, Value, json};
 
-struct Made {
+struct TestRun {
     folder: tempfile::TempDir,
     arm: ArmId,
 }
@@ -55,7 +55,7 @@ fn outcome(seconds: f64) -> Outcome {
     }
 }
 
-impl Made {
+impl TestRun {
     /// Creates a run of one task, one arm and two attempts. Both are graded: the first as resolved,
     /// the second as unresolved.
     fn new() -> Self {
@@ -188,15 +188,15 @@ fn flip(path: &Path) {
 }
 
 /// Things other than a file that may be at a file's path: a name, and a function that creates it.
-type NoFile = (&'static str, fn(&Path));
+type NonFile = (&'static str, fn(&Path));
 
-const NO_FILES: [NoFile; 4] = [
-    ("a folder in its place", |path| fs::create_dir(path).unwrap()),
-    ("a pipe in its place", |path| {
+const NON_FILES: [NonFile; 4] = [
+    ("a folder at its path", |path| fs::create_dir(path).unwrap()),
+    ("a pipe at its path", |path| {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
-    ("a device in its place", |path| symlink("/dev/zero", path).unwrap()),
-    ("a link to nothing in its place", |path| symlink(nowhere(path), path).unwrap()),
+    ("a device at its path", |path| symlink("/dev/zero", path).unwrap()),
+    ("a dangling link at its path", |path| symlink(nowhere(path), path).unwrap()),
 ];
 
 fn nowhere(path: &Path) -> PathBuf {
@@ -205,7 +205,7 @@ fn nowhere(path: &Path) -> PathBuf {
 
 fn replace(path: &Path, index: usize) {
     fs::remove_file(path).unwrap();
-    NO_FILES[index].1(path);
+    NON_FILES[index].1(path);
 }
 
 const HARMS: [(&str, Harm); 12] = [
@@ -226,10 +226,10 @@ const HARMS: [(&str, Harm); 12] = [
         fs::write(other, mine).unwrap();
     }),
     ("emptied", |path, _| fs::write(path, "").unwrap()),
-    (NO_FILES[0].0, |path, _| replace(path, 0)),
-    (NO_FILES[1].0, |path, _| replace(path, 1)),
-    (NO_FILES[2].0, |path, _| replace(path, 2)),
-    (NO_FILES[3].0, |path, _| replace(path, 3)),
+    (NON_FILES[0].0, |path, _| replace(path, 0)),
+    (NON_FILES[1].0, |path, _| replace(path, 1)),
+    (NON_FILES[2].0, |path, _| replace(path, 2)),
+    (NON_FILES[3].0, |path, _| replace(path, 3)),
     ("filled with zeros", |path, _| {
         let length = fs::metadata(path).unwrap().len() as usize;
         fs::write(path, vec![0; length]).unwrap();
@@ -246,7 +246,7 @@ const HARMS: [(&str, Harm); 12] = [
 
 #[test]
 fn check_accepts_an_intact_trial() {
-    let made = Made::new();
+    let made = TestRun::new();
     for _ in 0..2 {
         let checked = made.check(1);
         assert_eq!(checked.damage, vec![]);
@@ -261,7 +261,7 @@ fn check_accepts_an_intact_trial() {
 fn check_restores_files_from_the_journal() {
     for name in ["patch.diff", "outcome.json", "verdict.json"] {
         for (what, harm) in HARMS {
-            let made = Made::new();
+            let made = TestRun::new();
             let before = made.check(1);
             harm(&made.file(1, name), &made.file(2, name));
             let checked = made.check(1);
@@ -289,7 +289,7 @@ fn check_restores_files_from_the_journal() {
 #[test]
 fn check_damaged_journal_withholds_the_verdict() {
     for (what, harm) in HARMS {
-        let made = Made::new();
+        let made = TestRun::new();
         made.check(1);
         harm(&made.file(1, "trajectory.jsonl"), &made.file(2, "trajectory.jsonl"));
         let checked = made.check(1);
@@ -311,7 +311,7 @@ fn check_damaged_journal_withholds_the_verdict() {
 #[test]
 fn check_damaged_gradings_require_grading_again() {
     for (what, harm) in HARMS {
-        let made = Made::new();
+        let made = TestRun::new();
         made.check(1);
         harm(&made.file(1, "grade/journal.jsonl"), &made.file(2, "grade/journal.jsonl"));
         let checked = made.check(1);
@@ -333,8 +333,8 @@ fn check_damaged_gradings_require_grading_again() {
 #[test]
 fn grading_moves_non_files_aside() {
     for name in ["grade/log.txt", "grade/results.jsonl", "grade/journal.jsonl", "verdict.json"] {
-        for (what, put) in NO_FILES {
-            let made = Made::new();
+        for (what, put) in NON_FILES {
+            let made = TestRun::new();
             let path = made.file(1, name);
             fs::remove_file(&path).unwrap();
             put(&path);
@@ -358,8 +358,8 @@ fn grading_moves_non_files_aside() {
 
 #[test]
 fn grading_moves_non_directories_aside() {
-    for (what, put) in NO_FILES.into_iter().skip(1) {
-        let made = Made::new();
+    for (what, put) in NON_FILES.into_iter().skip(1) {
+        let made = TestRun::new();
         let (run, id) = (RunDir::open(made.path()).unwrap(), made.id(1));
         let dir = run.trial_path(&id);
         fs::remove_dir_all(dir.grade()).unwrap();
@@ -376,8 +376,8 @@ fn grading_moves_non_directories_aside() {
 /// The cache of earlier checks only saves time: without it, every check reads everything.
 #[test]
 fn check_ignores_non_files_in_place_of_its_cache() {
-    for (what, put) in NO_FILES {
-        let made = Made::new();
+    for (what, put) in NON_FILES {
+        let made = TestRun::new();
         let before = made.check(1);
         let path = made.path().join("checked.jsonl");
         fs::remove_file(&path).unwrap();
@@ -389,8 +389,8 @@ fn check_ignores_non_files_in_place_of_its_cache() {
 
 #[test]
 fn writers_reject_non_files() {
-    for (what, put) in NO_FILES {
-        let made = Made::new();
+    for (what, put) in NON_FILES {
+        let made = TestRun::new();
         let lock = made.path().join("lock");
         fs::remove_file(&lock).unwrap();
         put(&lock);
@@ -433,8 +433,8 @@ fn writers_reject_non_files() {
 /// Whatever the previous try left behind, the paths of the next try are free.
 #[test]
 fn next_try_moves_non_files_aside() {
-    for (what, put) in NO_FILES {
-        let made = Made::new();
+    for (what, put) in NON_FILES {
+        let made = TestRun::new();
         let run = RunDir::open(made.path()).unwrap();
         let dir = run.trial(&made.id(3)).unwrap();
         put(&dir.trajectory());
@@ -451,7 +451,7 @@ fn next_try_moves_non_files_aside() {
 /// A trial with an unfinished try runs again, but a journal of another trial is not an unfinished try.
 #[test]
 fn check_rejects_the_journal_of_another_trial() {
-    let made = Made::new();
+    let made = TestRun::new();
     let id = made.id(3);
     let run = RunDir::open(made.path()).unwrap();
     let dir = run.trial(&id).unwrap();
@@ -476,7 +476,7 @@ fn check_rejects_the_journal_of_another_trial() {
 
 #[test]
 fn check_ignores_a_repeated_line() {
-    let made = Made::new();
+    let made = TestRun::new();
     let path = made.file(1, "trajectory.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     for line in [0, 3, text.lines().count() - 1] {
@@ -497,7 +497,7 @@ fn check_ignores_a_repeated_line() {
 
 #[test]
 fn check_rejects_a_verdict_without_a_grading() {
-    let made = Made::new();
+    let made = TestRun::new();
     let path = made.file(2, "verdict.json");
     let forged = fs::read_to_string(&path).unwrap().replace("false", "true");
     fs::write(&path, &forged).unwrap();
@@ -512,7 +512,7 @@ fn check_rejects_a_verdict_without_a_grading() {
 
 #[test]
 fn check_lost_patch_withholds_the_verdict() {
-    let made = Made::new();
+    let made = TestRun::new();
     flip(&made.file(1, "patch.diff"));
     fs::remove_file(made.file(1, "blobs.pack")).unwrap();
     let checked = made.check(1);
@@ -530,7 +530,7 @@ fn verify_finds_damaged_blobs_and_logs() {
         ("grade/log.txt", Remedy::Evidence),
         ("grade/results.jsonl", Remedy::Evidence),
     ] {
-        let made = Made::new();
+        let made = TestRun::new();
         flip(&made.file(1, name));
         assert_eq!(made.check(1).damage, vec![], "{name}");
         let verified = made.verify(1);
@@ -541,7 +541,7 @@ fn verify_finds_damaged_blobs_and_logs() {
 
 #[test]
 fn verify_reports_a_lost_pack_once() {
-    let made = Made::new();
+    let made = TestRun::new();
     let pack = made.file(1, "blobs.pack");
     fs::remove_file(&pack).unwrap();
     let damage = made.verify(1).damage;
@@ -578,7 +578,7 @@ fn check_notices_a_truncated_pack() {
         },
     ];
     for harm in harms {
-        let made = Made::new();
+        let made = TestRun::new();
         assert_eq!(made.check(1).damage, vec![]);
         let pack = made.file(1, "blobs.pack");
         harm(&pack);
@@ -610,7 +610,7 @@ fn check_reports_missing_discarded_tries() {
         }),
     ];
     for (named, harm) in harms {
-        let made = Made::new();
+        let made = TestRun::new();
         let (id, run) = (made.id(3), RunDir::open(made.path()).unwrap());
         let dir = run.trial(&id).unwrap();
         for try_number in 1..=3 {
@@ -633,7 +633,7 @@ fn check_reports_missing_discarded_tries() {
 /// The checksum also shows that a line without a newline is complete.
 #[test]
 fn check_accepts_a_journal_without_its_last_newline() {
-    let made = Made::new();
+    let made = TestRun::new();
     let whole = made.check(1);
     for name in ["trajectory.jsonl", "grade/journal.jsonl"] {
         let path = made.file(1, name);
@@ -659,7 +659,7 @@ fn check_accepts_a_journal_without_its_last_newline() {
 /// shows that it was.
 #[test]
 fn verify_reports_missing_gradings_from_the_report() {
-    let made = Made::new();
+    let made = TestRun::new();
     let run = RunDir::view(made.path()).unwrap();
     let id = |attempt: u32| json!({"task": "t", "arm": made.arm, "attempt": attempt, "resolved": attempt == 1});
     run.write_report(&json!({"tasks": [id(1), id(2)]})).unwrap();
@@ -687,7 +687,7 @@ fn verify_reports_missing_gradings_from_the_report() {
 
 #[test]
 fn run_without_plan_is_rejected_and_not_overwritten() {
-    let made = Made::new();
+    let made = TestRun::new();
     for name in ["run.json", "run.json.gz"] {
         fs::remove_file(made.path().join(name)).unwrap();
     }
@@ -707,7 +707,7 @@ fn run_json_is_restored_from_its_copy() {
         if what.starts_with("swapped") {
             continue;
         }
-        let made = Made::new();
+        let made = TestRun::new();
         let (path, copy) = (made.path().join("run.json"), made.path().join("run.json.gz"));
         let whole = fs::read(&path).unwrap();
         let plan = RunDir::view(made.path()).unwrap().read_run().unwrap();
@@ -733,7 +733,7 @@ fn run_json_rejects_arms_and_tasks_with_wrong_ids() {
     for (from, to) in
         [("\"steps\": 50", "\"steps\": 51"), ("\"statement\": \"s\"", "\"statement\": \"z\"")]
     {
-        let made = Made::new();
+        let made = TestRun::new();
         let path = made.path().join("run.json");
         let run = RunDir::open(made.path()).unwrap();
         let text = fs::read_to_string(&path).unwrap();

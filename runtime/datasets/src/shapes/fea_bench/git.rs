@@ -24,8 +24,8 @@ pub struct Commit {
 
 /// Git's output format for a commit. Its terminator cannot occur in a message. Two null characters
 /// would not work as terminator, because an empty field would end the commit too early.
-const PRINTED: &str = "--format=%H%x00%P%x00%at%x00%cd%x00%B%x00%x01";
-const DATES: &str = "--date=format-local:%Y-%m-%dT%H:%M:%SZ";
+const COMMIT_FORMAT: &str = "--format=%H%x00%P%x00%at%x00%cd%x00%B%x00%x01";
+const DATE_FORMAT: &str = "--date=format-local:%Y-%m-%dT%H:%M:%SZ";
 const END: &str = "\0\u{1}";
 
 impl Repository {
@@ -48,7 +48,7 @@ impl Repository {
     /// first.
     pub(super) fn find(&self, pattern: &str) -> Result<Vec<Commit>, String> {
         let grep = format!("--grep={pattern}");
-        let said = self.output(&["log", "--all", "-E", &grep, PRINTED, DATES])?;
+        let said = self.output(&["log", "--all", "-E", &grep, COMMIT_FORMAT, DATE_FORMAT])?;
         Ok(commits(&said))
     }
 
@@ -57,7 +57,8 @@ impl Repository {
     /// # Errors
     /// Git's error.
     pub fn history(&self) -> Result<Vec<Commit>, String> {
-        self.output(&["log", "--topo-order", PRINTED, DATES, "HEAD"]).map(|said| commits(&said))
+        self.output(&["log", "--topo-order", COMMIT_FORMAT, DATE_FORMAT, "HEAD"])
+            .map(|said| commits(&said))
     }
 
     /// Returns the earliest author date of the commits after `from`, up to `to`.
@@ -82,7 +83,7 @@ impl Repository {
     }
 
     pub(super) fn read_commit(&self, id: &str) -> Result<Option<Commit>, String> {
-        let said = self.output(&["log", "-1", PRINTED, DATES, id])?;
+        let said = self.output(&["log", "-1", COMMIT_FORMAT, DATE_FORMAT, id])?;
         Ok(commits(&said).pop())
     }
 

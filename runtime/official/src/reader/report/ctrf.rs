@@ -16,7 +16,7 @@ fn find(log: &str) -> Option<Value> {
     object(log, &|value| results(value).is_some())
 }
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     find(log).is_some()
 }
 

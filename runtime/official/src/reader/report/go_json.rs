@@ -15,7 +15,7 @@ fn is_event(value: &Value) -> bool {
         && ["Package", "ImportPath"].iter().any(|key| value.get(key).is_some())
 }
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     lines(log).take(100).any(|value| is_event(&value))
 }
 

@@ -21,7 +21,7 @@ fn find(log: &str) -> Option<Value> {
     object(log, &|value| is_jest(value) || is_mocha(value))
 }
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     find(log).is_some()
 }
 

@@ -36,7 +36,7 @@ static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
 static FAILED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(\d+) (?:failed|timed out|exec failed)"));
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     let has = |pattern: &Regex| log.lines().any(|line| pattern.is_match(line));
     has(&RUNNING) && (has(&RESULT) || has(&TEST))
         || has(&SUMMARY)

@@ -130,20 +130,20 @@ impl Report {
 
 /// Detects the format of a report. Returns `None` if the text is not a report.
 pub fn detect(text: &str) -> Option<TestFormat> {
-    if junit::is_one(text) {
+    if junit::matches_format(text) {
         return Some(TestFormat::Junit);
     }
     type FormatTest = fn(&str) -> bool;
     let formats: [(TestFormat, FormatTest); 6] = [
-        (TestFormat::Ctrf, ctrf::is_one),
-        (TestFormat::Jest, javascript::is_one),
-        (TestFormat::GoJson, go_json::is_one),
-        (TestFormat::Libtest, libtest::is_one),
-        (TestFormat::Tap, tap::is_one),
+        (TestFormat::Ctrf, ctrf::matches_format),
+        (TestFormat::Jest, javascript::matches_format),
+        (TestFormat::GoJson, go_json::matches_format),
+        (TestFormat::Libtest, libtest::matches_format),
+        (TestFormat::Tap, tap::matches_format),
         // The report may follow the output of a package manager.
         (TestFormat::Junit, junit::contains_report),
     ];
-    formats.into_iter().find(|(_, is_one)| is_one(text)).map(|(format, _)| format)
+    formats.into_iter().find(|(_, matches_format)| matches_format(text)).map(|(format, _)| format)
 }
 
 /// The directory to which paths in a report are made relative.

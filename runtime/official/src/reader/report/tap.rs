@@ -19,7 +19,7 @@ static DURATION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ \t])#[ \t]*
 /// Number of columns by which subtests are indented.
 const INDENT: usize = 4;
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     let (mut version, mut plan, mut point) = (false, false, false);
     for line in log.lines() {
         version |= line.starts_with("TAP version 1");
@@ -30,11 +30,11 @@ pub(super) fn is_one(log: &str) -> bool {
 }
 
 /// Results of one level that still need their parent test.
-type Waiting = Vec<(String, TestStatus)>;
+type PendingResults = Vec<(String, TestStatus)>;
 
 #[derive(Default)]
 struct Reading {
-    levels: BTreeMap<usize, Waiting>,
+    levels: BTreeMap<usize, PendingResults>,
     /// Tests whose subtests follow in braces.
     open: BTreeMap<usize, String>,
     /// Names from `# Subtest: name`, by the level of the comment.
