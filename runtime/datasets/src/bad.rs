@@ -21,7 +21,7 @@ pub struct BadRow {
     pub field: Option<String>,
     /// The row's id, if it could be read.
     pub id: Option<String>,
-    /// What is wrong, with a hint if there is one.
+    /// The error, with a hint if there is one.
     pub what: String,
     /// Whether this is one of several task folders. A run may skip it with a warning.
     pub folder: bool,

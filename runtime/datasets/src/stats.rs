@@ -20,7 +20,7 @@ pub struct TaskStats {
     pub repo: Option<String>,
     /// The date, such as `2024-05-01`.
     pub date: Option<String>,
-    /// Words of the statement, separated by white space.
+    /// Number of words in the statement, separated by white space.
     pub statement_words: usize,
     /// `None` for a task without a reference solution, and for a task that starts from an empty
     /// directory.
@@ -416,15 +416,15 @@ mod tests {
         assert_eq!((stats.statement_words, stats.fail_to_pass, stats.tests), (3, 2, 3));
         assert_eq!(stats.date.as_deref(), Some("2024-05-01"));
         let gold = stats.gold.unwrap();
-        // box.py: 1 removed, 7 added; new.py: 3 added; notes.md: 1 and 1.
+        // box.py: 1 removed, 7 added; new.py: 3 added; notes.md: 1 removed, 1 added.
         assert_eq!((gold.lines, gold.files), (13, 3));
-        // size, area, square, it; Box and Made.
+        // Functions size, area, square and it; classes Box and Made.
         assert_eq!((gold.functions, gold.classes), (4, 2));
-        // area, area.square and Made.it; Made.
+        // Functions area, area.square and Made.it; class Made.
         assert_eq!((gold.functions_added, gold.classes_added), (3, 1));
-        // 9 of box.py and 2 of notes.md; new.py did not exist.
+        // 9 lines in box.py and 2 in notes.md; new.py did not exist.
         assert_eq!(gold.oracle_lines, Some(11));
-        // 4 of area, which contains square, and 3 of Made.
+        // 4 lines in area, which contains square, and 3 in Made.
         assert_eq!((gold.added_lines, gold.estimated), (Some(7), false));
     }
 

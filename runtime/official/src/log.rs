@@ -8,7 +8,7 @@ use crate::{
     policy::{Newlines, Undecodable},
 };
 
-/// What the official harness reads from a log.
+/// The official harness's reading of a log.
 #[derive(Debug)]
 pub(crate) enum Reading {
     Statuses(StatusMap),

@@ -39,7 +39,7 @@ pub struct EventLine {
     pub kind: String,
     /// Counted from 1.
     pub line: usize,
-    /// Its offset in the journal, in bytes.
+    /// Offset of the line in the journal, in bytes.
     pub at: u64,
     path: PathBuf,
     bytes: Vec<u8>,

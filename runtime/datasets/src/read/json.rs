@@ -81,7 +81,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
             Some(b']') => {
                 let after = skip_space(text, here + 1);
                 match text.get(after).filter(|_| is_top) {
-                    // Consecutive arrays.
+                    // The file has several consecutive arrays.
                     Some(b'[') => {
                         here = skip_space(text, after + 1);
                         continue;

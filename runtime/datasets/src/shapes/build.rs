@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{address::Options, bad::Complaint, rules};
 
-/// Where a row comes from.
+/// The origin of a row.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Provenance {
     pub split: Option<String>,

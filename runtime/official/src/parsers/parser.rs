@@ -78,7 +78,7 @@ pub enum ParserName {
 /// Facts about the row that some parsers need in addition to the log.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RowFacts<'a> {
-    /// `instance_id`.
+    /// The row's .
     pub id: &'a str,
     pub version: Option<&'a str>,
 }
@@ -201,7 +201,7 @@ impl fmt::Display for ParserCrash {
 ///
 /// # Errors
 ///
-/// The official parser raises.
+/// The official parser raises an exception.
 pub fn parse(parser: ParserName, edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
     parse_row(parser, edition, log, RowFacts::default())
 }
@@ -210,7 +210,7 @@ pub fn parse(parser: ParserName, edition: Edition, log: &str) -> Result<StatusMa
 ///
 /// # Errors
 ///
-/// The official parser raises.
+/// The official parser raises an exception.
 pub fn parse_row(
     parser: ParserName,
     edition: Edition,

@@ -23,7 +23,7 @@ pub use lines::plain;
 pub use pytest::{Totals, totals};
 pub use report::{Report, detect};
 
-/// What a log says about the expected tests.
+/// The results of the expected tests according to a log.
 #[derive(Debug, Default)]
 pub struct LogReading {
     pub tests: BTreeMap<String, TestStatus>,

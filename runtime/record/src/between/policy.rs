@@ -10,7 +10,7 @@ use crate::RecordError;
 
 /// The text of the built-in policy.
 const SHIPPED: &str = include_str!("../../../../configs/patch-policy.toml");
-/// Its path in the repository.
+/// The policy's path in the repository.
 const POLICY_PATH: &str = "configs/patch-policy.toml";
 
 static POLICY: LazyLock<Result<PatchPolicy, String>> =
@@ -19,7 +19,7 @@ static POLICY: LazyLock<Result<PatchPolicy, String>> =
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PatchPolicy {
-    /// Keep binary files.
+    /// Whether to keep binary files.
     pub binary: bool,
     /// Maximum size of a file in bytes, before or after the change. Larger files are left out.
     pub file_limit_bytes: u64,

@@ -55,7 +55,7 @@ impl Repository {
     /// Returns the history of the checked-out commit, newest first.
     ///
     /// # Errors
-    /// Git's error.
+    /// Git fails.
     pub fn history(&self) -> Result<Vec<Commit>, String> {
         self.output(&["log", "--topo-order", COMMIT_FORMAT, DATE_FORMAT, "HEAD"])
             .map(|said| commits(&said))
@@ -70,7 +70,7 @@ impl Repository {
     /// Returns the names at the top level of a commit's tree.
     ///
     /// # Errors
-    /// Git's error.
+    /// Git fails.
     pub fn top(&self, commit: &str) -> Result<Vec<String>, String> {
         let said = self.git(&["ls-tree", "--name-only", "-z", commit])?;
         Ok(said.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
