@@ -78,7 +78,7 @@ pub enum ParserName {
 /// Facts about the row that some parsers need in addition to the log.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RowFacts<'a> {
-    /// The row's .
+    /// The row's `instance_id`.
     pub id: &'a str,
     pub version: Option<&'a str>,
 }
