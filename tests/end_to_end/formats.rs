@@ -24,7 +24,7 @@ const SWE_BENCH: &str = "tests/end_to_end/swe_bench.rs";
 const FEATUREBENCH: &str = "tests/end_to_end/featurebench/mod.rs";
 const HARBOR: &str = "tests/end_to_end/harbor.rs";
 const AGREEMENT: &str = "runtime/official/tests/agreement/main.rs";
-const GRADERS: &str = "the_official_graders_agree_on_every_log";
+const GRADERS: &str = "official_graders_agree_on_every_log";
 const OTHERS: &str = "rows_of_the_other_datasets_are_graded_officially_on_docker";
 
 const ROW_OF_REPORTS: Shown = (
@@ -154,7 +154,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "SWE-bench, classic and 5.x",
-        loads: ("yes", SHAPES, "row_of_5_x_has_image_script_and_parser"),
+        loads: ("yes", SHAPES, "swe_bench_5_row_has_image_script_and_parser"),
         runs: &[
             ("native", SWE_BENCH, "a_row_is_graded_officially_in_native_sandboxes"),
             ("Docker", SWE_BENCH, "a_row_is_graded_officially_on_docker_by_its_own_script"),
@@ -199,7 +199,7 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "SWE-smith",
-        loads: ("yes", SHAPES, "swe_smiths_patch_is_the_bug"),
+        loads: ("yes", SHAPES, "swe_smith_patch_is_the_bug"),
         runs: &[("Docker", SWE_BENCH, "a_row_of_swe_smith_is_graded_officially_on_docker")],
         graded: &[("official", SWE_BENCH, "a_row_of_swe_smith_is_graded_officially_on_docker")],
         compared: &[("`swesmith`", AGREEMENT, GRADERS)],

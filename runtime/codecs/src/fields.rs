@@ -1,7 +1,7 @@
-//! The fields of a JSON object as raw text, each parsed only on request.
+//! The fields of a JSON object as raw text. Each field is parsed only when it is read.
 //!
-//! A stream repeats the same id, model and time with every piece; parsing all of that into values
-//! is wasted work.
+//! A stream repeats the same id, model and time with every piece. Parsing all of these would be
+//! wasted work.
 
 use std::{borrow::Cow, fmt};
 
@@ -18,13 +18,13 @@ impl<'a> Fields<'a> {
     /// Fails if `text` is not a JSON object.
     pub fn of(text: &'a str) -> serde_json::Result<Self> {
         let mut reader = serde_json::Deserializer::from_str(text);
-        let fields = reader.deserialize_map(All)?;
+        let fields = reader.deserialize_map(FieldsVisitor)?;
         reader.end()?;
         Ok(Self(fields))
     }
 
-    /// A field's value; `null` if absent. If the name occurs twice, the last counts, as in
-    /// serde_json.
+    /// Returns a field's value; `null` if it is absent. If the name occurs twice, the last value
+    /// counts, as in serde_json.
     pub fn value(&self, name: &str) -> serde_json::Result<Value> {
         match self.0.iter().rev().find(|(key, _)| key == name) {
             Some((_, raw)) => serde_json::from_str(raw.get()),
@@ -32,19 +32,19 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Every field in order, including duplicates.
+    /// Yields every field in order, including duplicates.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &'a str)> {
         self.0.iter().map(|(key, raw)| (key.as_ref(), raw.get()))
     }
 }
 
-/// Borrowed if it contains no escape.
+/// Borrowed if the key contains no escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-struct All;
+struct FieldsVisitor;
 
-impl<'de> Visitor<'de> for All {
+impl<'de> Visitor<'de> for FieldsVisitor {
     type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,7 +67,7 @@ mod tests {
     use super::Fields;
 
     #[test]
-    fn a_field_is_read_as_the_whole_object_would_be() {
+    fn fields_match_serde_json() {
         let text = "{\"a\": [1, {\"b\": 2}], \"\\u0063\":\"\\n\", \"a\" :null, \"d\":1.50}";
         let whole: Value = serde_json::from_str(text).expect("JSON");
         let fields = Fields::of(text).expect("an object");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_fields() {
+    fn fields_rejects_non_objects() {
         for text in ["[1]", "{", "{} {}", "", "{\"a\":}"] {
             assert!(Fields::of(text).is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! One interface to all formats.
+//! One interface for all formats.
 
 use proctor_types::{Api, Usage, one_line};
 use serde_json::{Map, Value};
@@ -9,12 +9,12 @@ use super::{
     responses, sse,
 };
 
-/// Why an event yields nothing.
+/// Why an event could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
-    /// The endpoint reports its own failure.
+    /// The endpoint reported its own failure.
     Reported(String),
-    /// The event is invalid: the server broke the stream.
+    /// The event is invalid, because the server broke the stream.
     Torn(String),
 }
 
@@ -24,24 +24,25 @@ impl From<String> for ReadError {
     }
 }
 
-/// Reads a stream of one format.
+/// Reads a stream in one format.
 pub trait Reader: Send {
-    /// Returns an event's deltas. An error is the endpoint's report of its own failure, or why the
-    /// event cannot be read.
+    /// Returns the deltas of an event. An error means that the endpoint reported its own failure,
+    /// or that the event cannot be read.
     fn read(&mut self, event: &sse::Event) -> Result<Vec<Delta>, ReadError>;
 
-    /// Whether the format's last event has arrived; nothing relevant follows.
+    /// Whether the format's last event has arrived. Nothing relevant follows.
     fn ended(&self) -> bool;
 
     /// Takes the assistant's turn in the endpoint's format.
     fn turn(&mut self) -> Vec<Value>;
 }
 
-/// Writes a stream of one format, event by event.
+/// Writes a stream in one format, event by event.
 pub trait Writer: Send + Sync {
     fn write(&mut self, delta: &Delta, out: &mut String);
 
-    /// The events that end a response. `usage` is the endpoint's, or our own count.
+    /// Writes the events that end a response. `usage` is the endpoint's usage, or else Proctor's
+    /// own count.
     fn end(&mut self, usage: &Usage, out: &mut String);
 }
 
@@ -60,7 +61,8 @@ pub fn read_request(
     .map_err(|why| one_line(&why))
 }
 
-/// The body of a request. An error names what the format cannot express and must not be dropped.
+/// Writes the body of a request. An error names content that the format cannot express and that
+/// must not be dropped.
 pub fn request_for(
     api: Api,
     request: &Request,
@@ -75,7 +77,7 @@ pub fn request_for(
     .map_err(|why| one_line(&why))
 }
 
-/// Reads a response that was not streamed. `step` is used to name calls without an id.
+/// Reads a non-streamed response. `step` is used for the ids of calls that have none.
 pub fn read_whole(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     match api {
         Api::Chat => chat::read_whole(body, step),
@@ -85,8 +87,8 @@ pub fn read_whole(api: Api, body: &Value, step: u64) -> Result<Vec<Delta>, Strin
     }
 }
 
-/// Returns the assistant's turn of a response that was not streamed, in the endpoint's format.
-/// `ids` are the ids given to its calls.
+/// Returns the assistant's turn from a non-streamed response, in the endpoint's format. `ids` are
+/// the ids of its calls.
 pub fn whole_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
     match api {
         Api::Chat => chat::whole_turn(body, ids),
@@ -96,7 +98,7 @@ pub fn whole_turn(api: Api, body: &Value, ids: &[String]) -> Vec<Value> {
     }
 }
 
-/// Writes a response that was not streamed. `request` is the request that it answers.
+/// Writes a non-streamed response to `request`.
 pub fn write_whole(api: Api, request: &Map<String, Value>, whole: &Whole, usage: &Usage) -> Value {
     match api {
         Api::Chat => chat::write_whole(whole, usage),
@@ -115,7 +117,7 @@ pub fn reader(api: Api) -> Box<dyn Reader> {
     }
 }
 
-/// `request` is the request that the response answers.
+/// Returns a writer for the response to `request`.
 pub fn writer(api: Api, request: &Map<String, Value>) -> Box<dyn Writer> {
     match api {
         Api::Chat => Box::new(chat::ChatWriter::new(request)),
@@ -125,7 +127,8 @@ pub fn writer(api: Api, request: &Map<String, Value>) -> Box<dyn Writer> {
     }
 }
 
-/// The usage of a body without a response, which is billed anyway.
+/// Returns the usage in a body. A body without a response may have usage, too, because it is billed
+/// anyway.
 pub fn usage(api: Api, body: &Value) -> Option<Usage> {
     match api {
         Api::Chat => chat::usage(body),
@@ -135,7 +138,7 @@ pub fn usage(api: Api, body: &Value) -> Option<Usage> {
     }
 }
 
-/// A request's output limit, in tokens.
+/// Returns a request's output limit in tokens.
 pub fn output_limit(api: Api, body: &Map<String, Value>) -> Option<u64> {
     let names: &[&str] = match api {
         Api::Chat => &["max_completion_tokens", "max_tokens"],
@@ -159,8 +162,9 @@ mod tests {
         sse,
     };
 
-    /// Fresh input, cache read, cache write, visible output, reasoning; then the totals.
-    fn told(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
+    /// Returns fresh input, cache reads, cache writes, visible output and reasoning, and then the
+    /// totals.
+    fn counts(api: Api, body: Value) -> ([Option<u64>; 5], [u64; 4]) {
         let usage = usage(api, &body).expect("a usage");
         let TokenClasses {
             fresh_input, cache_read, cache_write, output_visible, reasoning, ..
@@ -172,55 +176,55 @@ mod tests {
     }
 
     #[test]
-    fn chat_tells_five_classes() {
+    fn usage_reads_five_token_classes_from_chat() {
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
             "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
             "completion_tokens_details": {"reasoning_tokens": 20}}});
         let classes = [Some(10), Some(60), Some(30), Some(30), Some(20)];
-        assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 60, 20]));
-        // Other vendors' names, and an endpoint that reports only totals.
+        assert_eq!(counts(Api::Chat, usage), (classes, [100, 50, 60, 20]));
+        // Other vendors' field names, and an endpoint that reports only totals.
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
             "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
         let classes = [Some(10), Some(60), Some(30), Some(50), None];
-        assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 60, 0]));
+        assert_eq!(counts(Api::Chat, usage), (classes, [100, 50, 60, 0]));
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50}});
         let classes = [Some(100), None, None, Some(50), None];
-        assert_eq!(told(Api::Chat, usage), (classes, [100, 50, 0, 0]));
-        // Reasoning that is not in the completion, as the total shows.
+        assert_eq!(counts(Api::Chat, usage), (classes, [100, 50, 0, 0]));
+        // The total shows that the completion does not include reasoning.
         let usage = json!({"usage": {"prompt_tokens": 100, "completion_tokens": 50,
             "total_tokens": 170, "completion_tokens_details": {"reasoning_tokens": 20}}});
         let classes = [Some(100), None, None, Some(50), Some(20)];
-        assert_eq!(told(Api::Chat, usage), (classes, [100, 70, 0, 20]));
+        assert_eq!(counts(Api::Chat, usage), (classes, [100, 70, 0, 20]));
     }
 
     #[test]
-    fn responses_tell_four_classes_and_a_write_where_it_is_told() {
+    fn usage_reads_token_classes_from_responses() {
         let mut usage = json!({"usage": {"input_tokens": 100, "output_tokens": 50,
             "input_tokens_details": {"cached_tokens": 60},
             "output_tokens_details": {"reasoning_tokens": 20}}});
         let classes = [Some(40), Some(60), None, Some(30), Some(20)];
-        assert_eq!(told(Api::Responses, usage.clone()), (classes, [100, 50, 60, 20]));
+        assert_eq!(counts(Api::Responses, usage.clone()), (classes, [100, 50, 60, 20]));
         usage["usage"]["input_tokens_details"]["cache_write_tokens"] = 30.into();
-        assert_eq!(told(Api::Responses, usage).0[2], Some(30));
+        assert_eq!(counts(Api::Responses, usage).0[2], Some(30));
     }
 
     #[test]
-    fn messages_tell_what_a_cache_took_beside_the_input_and_no_reasoning() {
+    fn usage_adds_cache_tokens_from_messages() {
         let usage = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
             "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}});
         let classes = [Some(10), Some(60), Some(30), Some(50), None];
-        assert_eq!(told(Api::Messages, usage), (classes, [100, 50, 60, 0]));
+        assert_eq!(counts(Api::Messages, usage), (classes, [100, 50, 60, 0]));
     }
 
     #[test]
-    fn writes_to_a_cache_for_an_hour_are_told_apart() {
+    fn usage_separates_one_hour_cache_writes() {
         let creation = json!({"ephemeral_1h_input_tokens": 25, "ephemeral_5m_input_tokens": 5});
         let messages = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
             "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
-        // The total may be missing.
+        // The total may be absent.
         let parts = json!({"usage": {"input_tokens": 10, "output_tokens": 50,
             "cache_creation": creation.clone()}});
-        // As proxies in front of Anthropic report it.
+        // The form that proxies in front of Anthropic use.
         let chat = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
             "cache_creation_input_tokens": 30, "cache_creation": creation.clone()}});
         let lite = json!({"usage": {"prompt_tokens": 40, "completion_tokens": 50,
@@ -239,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_tells_writes_for_an_hour_apart() {
+    fn stream_separates_one_hour_cache_writes() {
         let usage = json!({"input_tokens": 10, "output_tokens": 1, "cache_creation_input_tokens": 30,
             "cache_creation": {"ephemeral_1h_input_tokens": 25, "ephemeral_5m_input_tokens": 5}});
         let start = json!({"type": "message_start", "message": {"model": "m", "usage": usage}});
@@ -257,16 +261,16 @@ mod tests {
     }
 
     #[test]
-    fn gemini_tells_thoughts_beside_the_answer_and_no_write() {
+    fn usage_adds_thoughts_from_gemini() {
         let usage = json!({"usageMetadata": {"promptTokenCount": 90, "toolUsePromptTokenCount": 10,
             "cachedContentTokenCount": 60, "candidatesTokenCount": 30, "thoughtsTokenCount": 20}});
         let classes = [Some(40), Some(60), None, Some(30), Some(20)];
-        assert_eq!(told(Api::Gemini, usage), (classes, [100, 50, 60, 20]));
+        assert_eq!(counts(Api::Gemini, usage), (classes, [100, 50, 60, 20]));
     }
 
     /// Found by fuzzing: the totals overflowed.
     #[test]
-    fn a_count_that_cannot_be_is_none() {
+    fn usage_ignores_impossible_counts() {
         let most = u64::MAX;
         let none = [
             (Api::Chat, json!({"usage": {"prompt_tokens": most, "completion_tokens": 1}})),
@@ -279,17 +283,17 @@ mod tests {
         }
         let part = json!({"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1,
             "toolUsePromptTokenCount": most, "thoughtsTokenCount": most}});
-        assert_eq!(told(Api::Gemini, part).1, [9, 1, 0, 0]);
+        assert_eq!(counts(Api::Gemini, part).1, [9, 1, 0, 0]);
     }
 
-    /// The first id of a response, complete or from the first stream event that has one.
+    /// Returns the first id of a complete response, or of the first stream event that has one.
     fn id_of(text: &str, key: &str) -> String {
         let rest = text.split_once(&format!("\"{key}\":\"")).unwrap_or_default().1;
         rest.split_once('"').unwrap_or_default().0.to_owned()
     }
 
     #[test]
-    fn no_two_translated_answers_have_one_id() {
+    fn translated_responses_have_unique_ids() {
         let request: Map<String, Value> = Map::new();
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             let key = if api == Api::Gemini { "responseId" } else { "id" };

@@ -1,4 +1,5 @@
-//! Input from clients and endpoints: arbitrary bytes. The seeds are examples of each format.
+//! Fuzzes input from clients and endpoints, which may be arbitrary bytes. The seeds are examples of
+//! each format.
 
 use bytes::Bytes;
 use fuzz::{fuzz, told};
@@ -16,8 +17,8 @@ fn seeds(name: &str) -> String {
     format!("{}/tests/seeds/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A request is read or rejected with a one-line error. What was read can be written in every
-/// format or is rejected with a one-line error, and each format reads what it wrote.
+/// A request is either read or rejected with a one-line error. If it was read, each format either
+/// writes it or rejects it with a one-line error, and can read its own output.
 fn requests(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return false };
@@ -42,7 +43,8 @@ fn requests(api: Api, name: &str) {
     });
 }
 
-/// A response is read or rejected. What was read can be written in every format, which reads it.
+/// A response is either read or rejected. If it was read, every format can write it and read its
+/// own output.
 fn answers(api: Api, name: &str) {
     fuzz(seeds(name), |bytes| {
         let Ok(body) = serde_json::from_slice::<Value>(bytes) else { return false };

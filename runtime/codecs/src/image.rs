@@ -1,18 +1,18 @@
-//! An image in each format.
+//! Reads and writes images in each format.
 
 use serde_json::{Value, json};
 
-/// Where its bytes are.
+/// The location of an image's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Image {
-    /// In the request, as base64.
+    /// In the request, encoded as base64.
     Data { media_type: String, data: String },
     /// At a URL that the provider fetches.
     Url(String),
 }
 
 impl Image {
-    /// A URL from Chat Completions or Responses, which may be a `data:` URL.
+    /// Reads a URL from Chat Completions or Responses. It may be a `data:` URL.
     pub(super) fn of_url(url: &str) -> Option<Self> {
         let Some(rest) = url.strip_prefix("data:") else {
             let web = url.starts_with("https://") || url.starts_with("http://");
@@ -20,14 +20,14 @@ impl Image {
         };
         let (head, data) = rest.split_once(',')?;
         let media_type = head.strip_suffix(";base64")?;
-        // Drop the media type's parameters; nothing uses them.
+        // Drop the parameters of the media type; nothing uses them.
         let media_type = media_type.split(';').next().unwrap_or_default();
         media_type
             .starts_with("image/")
             .then(|| Self::Data { media_type: media_type.to_owned(), data: data.to_owned() })
     }
 
-    /// The `source` of a block of Messages.
+    /// Reads the `source` of a Messages block.
     pub(super) fn of_source(source: &Value) -> Option<Self> {
         match source["type"].as_str()? {
             "base64" => Self::of_data(&source["media_type"], &source["data"]),
@@ -36,7 +36,7 @@ impl Image {
         }
     }
 
-    /// Gemini uses this for any file: accept images only.
+    /// Reads inline data. Gemini uses it for any file, so only images are accepted.
     pub(super) fn of_data(media_type: &Value, data: &Value) -> Option<Self> {
         let media_type = media_type.as_str().filter(|kind| kind.starts_with("image/"))?;
         Some(Self::Data { media_type: media_type.to_owned(), data: data.as_str()?.to_owned() })
@@ -68,7 +68,7 @@ mod tests {
 
     const DATA: &str = "data:image/png;base64,AAAA";
 
-    /// A user message with one image, and a tool's result with another.
+    /// A user message with one image, and a tool result with another.
     fn conversation(api: Api) -> Value {
         match api {
             Chat => json!({"messages": [
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn url_is_an_image_only_in_an_image_part() {
+    fn of_url_rejects_other_content() {
         let web = Image::of_url("https://a/b.png");
         assert_eq!(web, Some(Image::Url("https://a/b.png".into())));
         assert!(Image::of_url("data:application/pdf;base64,AAAA").is_none());

@@ -1,4 +1,4 @@
-//! Wire formats: reads and writes requests and responses, complete and streamed.
+//! Wire formats: reads and writes complete and streamed requests and responses.
 //!
 //! ```text
 //! client's bytes ─ read ─▶ Request ─ write ─▶ the upstream's bytes
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A complete response is the list of all its deltas, so each format has one reader and one writer,
-//! and a stream is never buffered before it is passed on. If both sides use one format, nothing is
-//! rewritten: the reader only watches for usage and for the end.
+//! and a stream is never buffered before it is passed on. If both sides use the same format,
+//! nothing is rewritten: the reader only watches for the usage and the end.
 
 pub mod chat;
 mod fields;
@@ -29,32 +29,32 @@ mod stop;
 pub mod tolerant;
 mod tool;
 
-/// Seconds since the Unix epoch, for responses that contain a timestamp.
+/// Returns seconds since the Unix epoch, for responses that contain a timestamp.
 fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map(|since| since.as_secs()).unwrap_or_default()
 }
 
-/// An endpoint's token count. Impossibly large numbers are ignored: sums stay within their type,
-/// and a mistake does not end a trial by its budget.
+/// Returns an endpoint's token count. Impossibly large numbers are ignored, so that sums do not
+/// overflow and a wrong count does not exhaust a trial's budget.
 fn tokens(value: &serde_json::Value) -> Option<u64> {
-    const MOST: u64 = 1 << 40;
-    value.as_u64().filter(|count| *count <= MOST)
+    const MAX: u64 = 1 << 40;
+    value.as_u64().filter(|count| *count <= MAX)
 }
 
-/// An id for a translated response. The endpoint's own id is not used, because some endpoints send
-/// none or always the same one. A client that identifies responses by id would then mistake a new
-/// one for the last.
-fn fresh_answer(prefix: &str) -> String {
+/// Returns an id for a translated response. The endpoint's own id is not used, because some
+/// endpoints send none, or always the same one. A client that identifies responses by id would
+/// mistake a new response for the previous one.
+fn fresh_response_id(prefix: &str) -> String {
     format!("{prefix}{:016x}", fastrand::u64(..))
 }
 
-/// An id for a call without one. Clients match results to calls by id.
-fn fresh_call() -> String {
+/// Returns an id for a call without one. Clients match results to calls by id.
+fn fresh_call_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-/// Text that replaces a file, a sound, or an image in a place that cannot have one.
+/// Returns the error for a file, a sound, or an image in a place that cannot have one.
 fn media(kind: &str) -> String {
     format!(
         "content of type {kind:?} cannot be translated between APIs: send text, or an image in a user message"

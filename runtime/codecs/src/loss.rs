@@ -3,7 +3,7 @@
 use proctor_types::{Loss, LossKind};
 use serde_json::{Map, Value};
 
-/// Losses of one request or response, without duplicates.
+/// The losses of one request or response, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Losses(Vec<Loss>);
 

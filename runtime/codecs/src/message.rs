@@ -1,11 +1,11 @@
-//! Messages of a scaffold, as a turn of any format and as a message of a chat request.
+//! Converts a scaffold's messages to turns for any format, and to messages for chat requests.
 
 use proctor_types::{Api, Message, NativeTurn};
 use serde_json::{Map, Value, json};
 
 use crate::{Part, Role, chat, neutral::Turn};
 
-/// Reads the message into a turn that every format can write.
+/// Converts the message to a turn that every format can write.
 pub fn to_turn(message: &Message) -> Turn {
     let text = |content: &String| vec![Part::Text(content.clone())];
     match message {
@@ -26,7 +26,7 @@ pub fn to_turn(message: &Message) -> Turn {
     }
 }
 
-/// Writes the message for a chat request.
+/// Converts the message for a chat request.
 pub fn to_chat(message: &Message) -> Value {
     match message {
         Message::System { content } => json!({"role": "system", "content": content}),

@@ -1,15 +1,15 @@
 //! The assistant's turn in the endpoint's own format.
 //!
-//! A later request must return the turn as the endpoint wrote it: in order, with members that no
+//! A later request must return the turn as the endpoint sent it: in order, and with members that no
 //! other format has (signatures, encrypted reasoning, `extra_content`). The neutral form cannot
-//! hold these, so each reader also collects the turn as values of its format.
+//! represent these, so each reader also collects the turn as values of its format.
 
 use serde_json::{Map, Value, json};
 
-/// Members that identify a value. A stream's pieces repeat them; they are not concatenated.
+/// Members that identify a value. The pieces of a stream repeat them, so they are not concatenated.
 const IDENTIFYING: [&str; 6] = ["type", "id", "format", "name", "object", "role"];
 
-/// Merges a piece of a streamed value into the earlier pieces.
+/// Merges a piece of a streamed value into the previous pieces.
 pub fn merge(into: &mut Map<String, Value>, piece: &Map<String, Value>) {
     piece.iter().for_each(|(name, more)| merge_member(into, name, more));
 }
@@ -25,7 +25,7 @@ pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
                 if !text.is_empty() {
                     before.clone_from(text);
                 }
-            // Some endpoints repeat a whole signature with each piece, others split it.
+            // Some endpoints repeat the whole signature with each piece. Others split it.
             } else if name != "signature" || before != text {
                 before.push_str(text);
             }
@@ -43,9 +43,9 @@ pub fn merge_member(into: &mut Map<String, Value>, name: &str, more: &Value) {
     }
 }
 
-/// Adds an item of a streamed list. An item continues the one with its `index` and type. Without an
-/// index it continues the last item if both are text of one type and the last one is not signed
-/// yet.
+/// Adds an item of a streamed list. An item continues the one with the same `index` and type.
+/// Without an index, it continues the last item if both are text of the same type and the last one
+/// is not yet signed.
 fn merge_item(list: &mut Vec<Value>, item: &Value) {
     let Value::Object(piece) = item else { return list.push(item.clone()) };
     let kind = &item["type"];
@@ -74,7 +74,7 @@ fn merge_item(list: &mut Vec<Value>, item: &Value) {
     }
 }
 
-/// Removes null members: some endpoints reject the `null` that they send.
+/// Removes null members. Some endpoints reject the `null` that they sent themselves.
 pub fn without_nulls(fields: &mut Map<String, Value>) {
     fields.retain(|_, value| !value.is_null() && *value != json!([]));
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_repeats_no_identifying_member() {
+    fn merge_does_not_concatenate_identifying_members() {
         let all = merged(&[
             json!({"x": {"type": "t", "id": "1", "text": "a"}, "n": 1}),
             json!({"x": {"type": "t", "id": "1", "text": "b"}, "n": 2, "y": null}),

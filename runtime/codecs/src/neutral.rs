@@ -1,5 +1,5 @@
-//! Requests and responses in a vendor-neutral form. It covers only what at least two formats can
-//! express. Everything else is a loss, which the codec reports.
+//! Requests and responses in a vendor-neutral form. It covers only content that at least two
+//! formats can express. Everything else is a loss, which the codec reports.
 
 use proctor_types::{Answer, Api, NativeTurn, ToolCall, Usage};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ pub struct Request {
     pub turns: Vec<Turn>,
     pub tools: Vec<Tool>,
     pub choice: Option<Choice>,
-    /// Whether one response may contain several calls. Absent: the provider's default.
+    /// Whether one response may contain several calls. `None` means the provider's default.
     pub parallel: Option<bool>,
     /// In tokens.
     pub max_output: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Request {
 pub enum Role {
     /// Instructions, including OpenAI's `developer`.
     System,
-    /// The user, and the results of tools.
+    /// The user and the results of tools.
     User,
     Assistant,
 }
@@ -38,8 +38,8 @@ pub enum Role {
 pub struct Turn {
     pub role: Role,
     pub parts: Vec<Part>,
-    /// The assistant's turn in the endpoint's format. It replaces the parts if the request uses
-    /// that format.
+    /// The assistant's turn in the endpoint's format. It replaces the parts if the request uses the
+    /// same format.
     pub native: Option<NativeTurn>,
 }
 
@@ -48,7 +48,7 @@ impl Turn {
         Self { role, parts, native: None }
     }
 
-    /// The items to send back unchanged to an endpoint of this format.
+    /// Returns the items to send back unchanged to an endpoint with this format.
     pub fn native(&self, api: Api) -> Option<&[Value]> {
         self.native
             .as_ref()
@@ -67,20 +67,20 @@ pub enum Part {
         content: String,
         failed: bool,
     },
-    /// In a user's turn. An image from a tool's result follows the result.
+    /// An image in a user turn. An image from a tool result comes after the result.
     Image(Image),
-    /// A file or sound, by its format's name for it. No codec writes it.
+    /// A file or sound, by its name in the format. No codec can write it.
     Media(String),
 }
 
 impl Part {
-    /// An image, or the text that replaces it.
+    /// Returns the image, or [`Part::Media`] if it could not be read.
     pub(super) fn image(image: Option<Image>, kind: &str) -> Self {
         image.map_or_else(|| Self::Media(kind.to_owned()), Self::Image)
     }
 
-    /// The content of a tool's result other than text, which follows the result.
-    pub(super) fn beside(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
+    /// Returns the parts of a tool result other than text. They are placed after the result.
+    pub(super) fn non_text(parts: Vec<Self>, losses: &mut Losses) -> impl Iterator<Item = Self> {
         if parts.iter().any(|part| matches!(part, Self::Image(_))) {
             losses.approximated("an image in a tool result");
         }
@@ -88,12 +88,12 @@ impl Part {
     }
 }
 
-/// Reasoning of the model, as far as it is visible.
+/// The model's reasoning, as far as it is visible.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasoning {
     pub text: String,
-    /// Opaque data that the provider expects back: Anthropic's signature, OpenAI's encrypted
-    /// content.
+    /// Opaque data that the provider expects back, such as Anthropic's signature or OpenAI's
+    /// encrypted content.
     pub signature: Option<String>,
 }
 
@@ -110,12 +110,12 @@ pub struct Tool {
 pub enum Choice {
     Auto,
     Never,
-    /// Any tool.
+    /// The model must call some tool.
     Any,
     Named(String),
 }
 
-/// The required form of the response's text.
+/// The required form of the response text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     Json,
@@ -131,7 +131,7 @@ pub enum Delta {
     Text(String),
     Refusal(String),
     Reasoning(String),
-    /// Ends the previous reasoning.
+    /// Ends the preceding reasoning.
     Signature(String),
     /// Starts a call. `index` counts the response's calls from 0.
     Call {
@@ -143,18 +143,18 @@ pub enum Delta {
         index: usize,
         text: String,
     },
-    /// A vendor field, or a piece of one.
+    /// A vendor field or a piece of one.
     Extra {
         field: String,
         value: Value,
     },
     Stopped(Stop),
-    /// The last one counts: some endpoints report running totals.
+    /// The last one counts, because some endpoints report running totals.
     Usage(Usage),
 }
 
 impl Delta {
-    /// Whether it is content or the end of the response.
+    /// Whether this is content or the end of the response.
     pub fn is_content(&self) -> bool {
         match self {
             Self::Started { .. } | Self::Usage(_) => false,
@@ -168,7 +168,7 @@ impl Delta {
     }
 }
 
-/// Why a response ended.
+/// The reason why a response ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Stop {
     #[default]
@@ -177,11 +177,11 @@ pub enum Stop {
     Length,
     /// The context window is full.
     Window,
-    /// One of the request's stop sequences.
+    /// The response reached one of the request's stop sequences.
     Sequence(Option<String>),
-    /// The provider's content filter.
+    /// The provider's content filter blocked the response.
     Filter,
-    /// The model itself refuses.
+    /// The model itself refused.
     Refusal,
     Other(String),
 }
@@ -194,14 +194,14 @@ pub enum Item {
     Call(ToolCall),
 }
 
-/// A response, collected piece by piece.
+/// A response that is collected piece by piece.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Whole {
     pub model: String,
     pub items: Vec<Item>,
-    /// Vendor fields, to be sent back unchanged.
+    /// Vendor fields that are sent back unchanged.
     pub extra: Map<String, Value>,
-    /// Absent: the response has not ended.
+    /// `None` until the response has ended.
     pub stop: Option<Stop>,
     pub usage: Option<Usage>,
     /// The turn in the endpoint's format.
@@ -273,14 +273,15 @@ impl Whole {
         })
     }
 
-    /// Why it ended. Several endpoints report `stop` for a tool call.
+    /// Returns the reason why the response ended. Several endpoints report `stop` for a tool call.
     pub fn ending(&self) -> Stop {
         let stop = self.stop.clone().unwrap_or_default();
         if stop == Stop::End && self.calls().next().is_some() { Stop::Calls } else { stop }
     }
 
-    /// The response as it is recorded and given to a scaffold, with zero usage if none arrived.
-    /// Items that only other formats have go into the fields that chat endpoints use.
+    /// Returns the response as it is recorded and passed to a scaffold. The usage is zero if none
+    /// arrived. Items that only other formats have are stored in the fields that chat endpoints
+    /// use.
     pub fn answer(&self) -> Answer {
         let (mut content, mut reasoning, mut refusal) =
             (String::new(), String::new(), String::new());
@@ -322,7 +323,7 @@ impl Whole {
             usage: self.usage.unwrap_or_default(),
             cost_usd: None,
         };
-        // Record the turn a second time only if the fields above lose something.
+        // Record the native turn only if the fields above lose something.
         let rebuilt = || crate::message::to_chat(&answer.message());
         let native = self.native.as_ref().filter(|native| !native.items.is_empty());
         answer.native = native
@@ -331,8 +332,8 @@ impl Whole {
         answer
     }
 
-    /// Why this is not a response of the model although it ended: it contains no model output, or a
-    /// promised call is missing.
+    /// Returns the reason why this is not a valid response although it ended: it contains no model
+    /// output, or an announced call is missing.
     pub fn defect(&self) -> Option<String> {
         let called = self.items.iter().any(|item| matches!(item, Item::Call(_)));
         if self.stop == Some(Stop::Calls) && !called {

@@ -1,11 +1,12 @@
-//! Applies the arm's parameters to a request of any format. They are factors of the arm, so they
-//! override the scaffold's. Parameters that the arm does not set are the scaffold's.
+//! Applies the arm's parameters to a request in any format. They are factors of the arm, so they
+//! override the scaffold's parameters. The scaffold's values are kept for parameters that the arm
+//! does not set.
 
 use proctor_types::{Api, ModelSpec};
 use serde_json::{Map, Value, json};
 
 /// Applies the parameters of `model` to `body`. `limit_field` is the endpoint's name for the output
-/// limit of a chat completion. Returns the fields that the format cannot express.
+/// limit in chat completions. Returns the fields that the format cannot express.
 pub fn lay(
     api: Api,
     model: &ModelSpec,
@@ -24,7 +25,7 @@ pub fn lay(
         Api::Gemini => ("maxOutputTokens", "topP"),
     };
     if api == Api::Chat {
-        // Keep one limit, under the name that the endpoint knows.
+        // Keep only one limit, under the name that the endpoint supports.
         let other =
             if limit_field == "max_tokens" { "max_completion_tokens" } else { "max_tokens" };
         let named = model.extra_body.contains_key(other);
@@ -32,7 +33,7 @@ pub fn lay(
             body.entry(limit_field).or_insert(asked);
         }
     }
-    // The lower of two limits applies: a side request that asks for little gets little.
+    // The lower of the two limits applies, so that a side request with a small limit stays small.
     let asked = at(body, place).and_then(|map| map.get(limit)).and_then(Value::as_u64);
     let most = match (model.max_output_tokens, asked) {
         (Some(most), Some(asked)) => Some(most.min(asked)),
@@ -76,7 +77,7 @@ fn at<'a>(body: &'a Map<String, Value>, place: Option<&str>) -> Option<&'a Map<S
     }
 }
 
-/// The object under `place`, created if missing.
+/// Returns the object at `place`. Creates it if it is missing.
 fn inside<'a>(body: &'a mut Map<String, Value>, place: Option<&str>) -> &'a mut Map<String, Value> {
     let Some(name) = place else { return body };
     let value = body.entry(name).or_insert_with(|| json!({}));
@@ -97,7 +98,12 @@ mod tests {
 
     use super::lay;
 
-    fn laid(api: Api, limit_field: &'static str, model: Value, mut body: Value) -> Value {
+    fn with_parameters(
+        api: Api,
+        limit_field: &'static str,
+        model: Value,
+        mut body: Value,
+    ) -> Value {
         let mut spec = json!({"base_url": "http://h/v1", "name": "m"});
         spec.as_object_mut().expect("an object").extend(model.as_object().expect("one").clone());
         let model: ModelSpec = serde_json::from_value(spec).expect("a model");
@@ -106,15 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_sets_nothing_changes_nothing() {
+    fn lay_without_parameters_changes_nothing() {
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             let body = json!({"temperature": 1, "max_tokens": 5, "x": {}});
-            assert_eq!(laid(api, "max_tokens", json!({}), body.clone()), body);
+            assert_eq!(with_parameters(api, "max_tokens", json!({}), body.clone()), body);
         }
     }
 
     #[test]
-    fn what_the_arm_sets_holds_in_each_formats_words() {
+    fn lay_translates_parameters_to_each_format() {
         let arm = json!({"temperature": 0.5, "top_p": 0.9, "max_output_tokens": 100,
             "reasoning_effort": "low", "extra_body": {"k": 1}});
         for (api, body, wanted) in [
@@ -144,7 +150,7 @@ mod tests {
                     "thinkingConfig": {"thinkingLevel": "low"}}, "k": 1}),
             ),
         ] {
-            assert_eq!(laid(api, "max_tokens", arm.clone(), body), wanted, "{api}");
+            assert_eq!(with_parameters(api, "max_tokens", arm.clone(), body), wanted, "{api}");
         }
     }
 }

@@ -1,24 +1,24 @@
 //! Changes single fields of a JSON object and leaves all other bytes unchanged.
 //!
-//! Parsing and serializing a body would keep its meaning but not its bytes: white space, escapes
-//! and the spelling of numbers. Prefix caching, and the promise to pass data on unchanged, require
-//! identical bytes.
+//! Parsing and serializing a body would keep its meaning, but not its white space, escapes and
+//! number formats. Prefix caching, and the guarantee to pass data on unchanged, require identical
+//! bytes.
 
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
 
 /// Changes `bytes`, which parse to `old`, so that they parse to `new`. Only the values of changed
-/// top-level fields are rewritten; new fields are appended.
+/// top-level fields are rewritten. New fields are appended.
 ///
-/// `None` if `bytes` is not a JSON object.
+/// Returns `None` if `bytes` is not a JSON object.
 pub fn onto(bytes: &[u8], old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Vec<u8>> {
     let removes = old.keys().any(|key| !new.contains_key(key));
     let spans = spans(bytes)?;
-    // Parsers disagree about a duplicate key: policy would check one value and the provider use the
-    // other.
+    // Parsers treat duplicate keys differently: a policy might check one value, and the provider
+    // use the other.
     if removes || spans.len() != old.len() {
-        return Some(rewritten(bytes, old, new, &spans));
+        return Some(rewrite(bytes, old, new, &spans));
     }
     let mut out = Vec::with_capacity(bytes.len() + 64);
     let mut at = 0;
@@ -47,8 +47,8 @@ pub fn onto(bytes: &[u8], old: &Map<String, Value>, new: &Map<String, Value>) ->
     Some(out)
 }
 
-/// Removing fields moves the commas, so the object is rewritten from its old values.
-fn rewritten(
+/// Rewrites the object from its old values, because removing fields moves the commas.
+fn rewrite(
     bytes: &[u8],
     old: &Map<String, Value>,
     new: &Map<String, Value>,
@@ -61,7 +61,7 @@ fn rewritten(
         }
         out.extend_from_slice(Value::from(key.as_str()).to_string().as_bytes());
         out.push(b':');
-        // Of a duplicate key the last counts, as for the parser.
+        // As in the parser, the last one of duplicate keys counts.
         let kept = spans.iter().rev().find(|(name, ..)| name == key);
         match kept.filter(|_| old.get(key) == Some(value)) {
             Some((_, start, end)) => out.extend_from_slice(&bytes[*start..*end]),
@@ -72,13 +72,13 @@ fn rewritten(
     out
 }
 
-/// Each top-level key with the position of its value.
+/// Returns each top-level key with the position of its value.
 fn spans(bytes: &[u8]) -> Option<Vec<(String, usize, usize)>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let base = text.as_ptr() as usize;
     let placed = Fields::of(text).ok()?;
     let placed = placed.iter().map(|(key, value)| {
-        // The value is borrowed from `text`, so its address gives its position.
+        // The value is borrowed from `text`, so its position can be computed from its address.
         let start = value.as_ptr() as usize - base;
         (key.to_owned(), start, start + value.len())
     });
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn all_but_the_changed_value_keeps_its_bytes() {
+    fn onto_rewrites_only_the_changed_value() {
         let text = "{ \"model\" : \"a\",\n\t\"t\": 1.50e0, \"m\": [ {\"model\":\"\\u00e9\"} ] }\n";
         assert_eq!(spliced(text, |_| {}), text);
         let told = spliced(text, |new| {
@@ -121,19 +121,19 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_goes_takes_no_other_with_it() {
+    fn onto_removes_only_the_removed_field() {
         let text = "{\"a\": 1.0, \"b\":  [ 2 ],\"c\":3}";
         let told = spliced(text, |new| drop(new.shift_remove("a")));
         assert_eq!(told, "{\"b\":[ 2 ],\"c\":3}");
     }
 
     #[test]
-    fn of_a_key_that_is_there_twice_one_is_left() {
+    fn onto_keeps_one_of_duplicate_keys() {
         assert_eq!(spliced("{\"a\": 1, \"a\": 2.0}", |_| {}), "{\"a\":2.0}");
     }
 
     #[test]
-    fn what_is_no_object_is_not_spliced() {
+    fn onto_rejects_non_objects() {
         let new = object(json!({"a": 1}));
         assert_eq!(onto(b"[1]", &Map::new(), &new), None);
     }

@@ -2,20 +2,20 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// Line prefixes of an event stream.
+/// The line prefixes in an event stream.
 pub const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 
-/// One event with its exact bytes, including its blank line.
+/// One event with its exact bytes, including the final blank line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub raw: Bytes,
-    /// Empty if the stream names none.
+    /// Empty if the event has no name.
     pub name: String,
     /// The `data` lines, joined by line feeds. Empty for a comment.
     pub data: String,
 }
 
-/// Accepts chunks of any size; an event may span many.
+/// Splits chunks of any size into events. An event may span many chunks.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
@@ -28,11 +28,11 @@ impl Decoder {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next complete event.
+    /// Returns the next complete event.
     pub fn next_event(&mut self) -> Option<Event> {
         let Some(end) = end_of_event(&self.buffer, self.searched) else {
-            // A blank line may be split anywhere within its four bytes. Don't start in the middle
-            // of a CR LF.
+            // A blank line may be split anywhere in its four bytes. Don't restart in the middle of
+            // a CR LF.
             let from = self.buffer.len().saturating_sub(3);
             let middle = self.buffer.get(from) == Some(&b'\n')
                 && from > 0
@@ -44,7 +44,7 @@ impl Decoder {
         Some(event(self.buffer.split_to(end).freeze()))
     }
 
-    /// The remainder at the end of the stream: some servers omit the last blank line.
+    /// Returns the remainder at the end of the stream. Some servers omit the last blank line.
     pub fn rest(&mut self) -> Option<Event> {
         self.searched = 0;
         let rest = self.buffer.split().freeze();
@@ -52,7 +52,7 @@ impl Decoder {
     }
 }
 
-/// The end of the first blank line after `from`. Lines end in LF, CR LF or CR.
+/// Returns the end of the first blank line after `from`. Lines end in LF, CR LF or CR.
 fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while at < bytes.len() {
@@ -60,7 +60,7 @@ fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
             at += 1;
             continue;
         };
-        // A CR at the end may be half of a CR LF: the next chunk decides.
+        // A CR at the end may be the first half of a CR LF. The next chunk decides.
         let next = next?;
         match line_end(bytes, next) {
             Some(end) => return end,
@@ -70,8 +70,8 @@ fn end_of_event(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// The end of the line break at `at`. `Some(None)`: more bytes are needed. `None`: there is no line
-/// break here.
+/// Returns the end of the line break at `at`. `Some(None)` means that more bytes are needed, and
+/// `None` that there is no line break here.
 fn line_end(bytes: &[u8], at: usize) -> Option<Option<usize>> {
     match (bytes.get(at)?, bytes.get(at + 1)) {
         (b'\n', _) => Some(Some(at + 1)),
@@ -86,7 +86,7 @@ fn line_end(bytes: &[u8], at: usize) -> Option<Option<usize>> {
 pub fn event(raw: Bytes) -> Event {
     let (mut name, mut data) = (String::new(), String::new());
     let text = String::from_utf8_lossy(&raw);
-    // A byte order mark may precede the first event.
+    // The first event may start with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     for line in text.split(['\n', '\r']) {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
@@ -114,19 +114,19 @@ impl Event {
 
 fn is_ping(data: &str) -> bool {
     const TYPES: [&str; 4] = ["ping", "keepalive", "keep_alive", "heartbeat"];
-    // A ping is short; avoid parsing a piece of a response twice.
+    // A ping is short. This avoids parsing pieces of a response twice.
     data.len() < 80
         && serde_json::from_str::<serde_json::Value>(data)
             .is_ok_and(|data| data["type"].as_str().is_some_and(|kind| TYPES.contains(&kind)))
 }
 
-/// Writes one event, with its name if the format has names.
+/// Writes one event, with a name if the format uses names.
 pub fn write(out: &mut String, name: Option<&str>, data: &serde_json::Value) {
     if let Some(name) = name {
         out.extend(["event: ", name, "\n"]);
     }
-    // Not with `Display`, which sends each character through a formatter. A value can always be
-    // serialized.
+    // Don't use `Display`, which passes each character through a formatter. Serializing a value
+    // cannot fail.
     let data = serde_json::to_string(data).unwrap_or_default();
     out.extend(["data: ", &data, "\n\n"]);
 }
@@ -138,7 +138,7 @@ mod tests {
     const STREAM: &str = ": ping\n\nevent: a\ndata: {\"x\":\ndata: 1}\n\ndata: b\r\n\r\nid: 3\ndata:c\n\ndata: [DONE]\n";
 
     #[test]
-    fn any_cut_gives_the_same_events_and_every_byte() {
+    fn decoder_preserves_events_and_bytes_for_any_chunk_size() {
         let whole = STREAM.as_bytes();
         for size in 1..whole.len() {
             let mut decoder = Decoder::default();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_in_cr_alone_and_a_byte_order_mark_is_skipped() {
+    fn decoder_accepts_cr_and_skips_the_byte_order_mark() {
         let stream = "\u{feff}data: a\r\rdata: b\r\n\rdata: c\r\r";
         for size in 1..stream.len() {
             let mut decoder = Decoder::default();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_pings_are_no_progress() {
+    fn is_progress_ignores_comments_and_pings() {
         for (text, progress) in [
             (": OPENROUTER PROCESSING\n\n", false),
             ("event: ping\ndata: {\"type\": \"ping\"}\n\n", false),

@@ -1,11 +1,11 @@
-//! Why a response ended, in the terms of all endpoints: `configs/stop-words.toml`.
+//! Maps the stop reasons of all endpoints to classes: `configs/stop-words.toml`.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
 use super::neutral::Stop;
 
-/// Words in lower case, with `_` in place of `-` and blanks.
+/// Stop reasons in lower case, with `_` instead of hyphens and spaces.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Words {
@@ -18,7 +18,7 @@ struct Words {
     broken_parts: Vec<String>,
 }
 
-/// The class of a word.
+/// The class of a stop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopWord {
     End,
@@ -59,8 +59,9 @@ impl StopWord {
         })
     }
 
-    /// An error means that the endpoint did not finish the response. `field` is where the word was.
-    pub(super) fn unbroken(field: &str, word: Option<&str>) -> Result<(), String> {
+    /// Returns an error if the endpoint did not finish the response. `field` is the field that
+    /// contains the stop reason.
+    pub(super) fn reject_aborted(field: &str, word: Option<&str>) -> Result<(), String> {
         match word.filter(|word| Self::of(word) == Self::Broken) {
             Some(word) => Err(format!("the endpoint aborted the response: {field} {word:?}")),
             None => Ok(()),

@@ -1,9 +1,9 @@
-//! JSON as endpoints send it.
+//! Parses JSON as endpoints send it.
 //!
 //! Python's `json.dumps` writes `NaN` and `Infinity`, streams split surrogate pairs, and some
-//! servers put raw control characters into strings. A strict parser rejects all of these, and a
-//! paid response would be lost. The text is repaired only after the strict parser has rejected it,
-//! so ordinary responses cost nothing.
+//! servers put raw control characters into strings. A strict parser rejects all of these, so a paid
+//! response would be lost. The text is repaired only after the strict parser has rejected it, so
+//! that ordinary responses have no overhead.
 //!
 //! Half of a surrogate pair cannot be a `char`. It is represented by a private-use character until
 //! its other half arrives ([`Halves`]), or replaced with U+FFFD ([`replace_lone`]).
@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use super::neutral::Delta;
 
-/// Represents the surrogate D800; the next 2,047 characters represent the others.
+/// Represents the surrogate D800. The next 2,047 characters represent the others.
 const FIRST: u32 = 0x10_F000;
 const SURROGATES: u32 = 0x800;
 
-/// Parses JSON. An error comes from the strict parser.
+/// Parses JSON. Any error is the strict parser's.
 pub fn value(bytes: &[u8]) -> serde_json::Result<Value> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
@@ -82,11 +82,11 @@ pub fn repaired(text: &str) -> String {
     out
 }
 
-/// Python's spellings of numbers that JSON lacks. The longest word comes first.
+/// Number words that Python or JavaScript writes but JSON does not have. The longest word comes first.
 const WORDS: [(&str, &str); 4] =
     [("-Infinity", "null"), ("Infinity", "null"), ("NaN", "null"), ("undefined", "null")];
 
-/// Returns the code unit of an escape (`\uXXXX`) at the start of a text.
+/// Returns the code unit of an escape (`\uXXXX`) at the start of the text.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -112,7 +112,7 @@ fn joined(high: char, low: char) -> Option<char> {
         .flatten()
 }
 
-/// Joins the halves of pairs in a text. Unpaired halves become U+FFFD.
+/// Joins the halves of pairs in the text. Unpaired halves become U+FFFD.
 pub fn replace_lone(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| unit_of(c).is_some()) {
         return Cow::Borrowed(text);
@@ -132,7 +132,7 @@ pub fn replace_lone(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Replaces lone surrogates in every text of a value.
+/// Replaces lone surrogates in every text within a value.
 pub fn mend_value(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -146,13 +146,14 @@ pub fn mend_value(value: &mut Value) {
     }
 }
 
-/// Joins pairs that a stream split: the first half waits here for the next piece of the same text.
+/// Joins pairs that a stream split. The first half is kept until the next piece of the same text
+/// arrives.
 #[derive(Debug, Default)]
 pub struct Halves {
     waiting: Option<(Kind, char)>,
 }
 
-/// The text that a piece belongs to.
+/// The kind of text that a piece belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -162,7 +163,7 @@ enum Kind {
 }
 
 impl Halves {
-    /// Returns the pieces with complete characters. `last`: no further pieces follow.
+    /// Returns the pieces with complete characters. `last` means that no pieces follow.
     pub fn join(&mut self, deltas: Vec<Delta>, last: bool) -> Vec<Delta> {
         if self.waiting.is_none() && !deltas.iter().any(has_half) {
             return deltas;
@@ -175,7 +176,7 @@ impl Halves {
             };
             match self.waiting.take() {
                 Some((before, half)) if before == kind => text.insert(0, half),
-                Some((before, _)) => out.push(lost(before)),
+                Some((before, _)) => out.push(lost_half(before)),
                 None => {}
             }
             let end = text.chars().next_back();
@@ -189,7 +190,7 @@ impl Halves {
             out.push(delta);
         }
         if last && let Some((kind, _)) = self.waiting.take() {
-            out.push(lost(kind));
+            out.push(lost_half(kind));
         }
         out
     }
@@ -215,7 +216,7 @@ fn text_of(delta: &mut Delta) -> Option<(Kind, &mut String)> {
     }
 }
 
-fn lost(kind: Kind) -> Delta {
+fn lost_half(kind: Kind) -> Delta {
     let text = char::REPLACEMENT_CHARACTER.to_string();
     match kind {
         Kind::Text => Delta::Text(text),
@@ -232,7 +233,7 @@ mod tests {
     use super::{Delta, Halves, mend_value, repaired, value};
 
     #[test]
-    fn value_reads_what_python_writes() {
+    fn value_reads_python_json() {
         let read = value(br#"{"a": NaN, "b": [-Infinity, Infinity], "c": "NaN \" NaN"}"#);
         assert_eq!(read.expect("JSON"), json!({"a": null, "b": [null, null], "c": "NaN \" NaN"}));
         assert!(value(b"{\"a\": nothing}").is_err());
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_join_a_pair_that_a_stream_cut() {
+    fn halves_join_a_split_pair() {
         let half = |text: &str| {
             let value = value(format!("\"{text}\"").as_bytes()).expect("JSON");
             value.as_str().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! What all formats have in common about tools and the form of a response.
+//! Code that all formats share for tools and the form of a response.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::{
     neutral::{Choice, Shape, Tool},
 };
 
-/// The functions among `tools`, each with its index. The provider's own tools, which have another
-/// type, are lost: only the vendor's models know their arguments.
+/// Returns the functions in `tools`, each with its index. The provider's own tools, which have
+/// another type, are dropped: only the vendor's models know their arguments.
 pub fn functions<'a>(tools: &'a Value, kind: &str, losses: &mut Losses) -> Vec<(usize, &'a Value)> {
     let mut functions = Vec::new();
     for (index, tool) in tools.as_array().into_iter().flatten().enumerate() {
@@ -21,7 +21,7 @@ pub fn functions<'a>(tools: &'a Value, kind: &str, losses: &mut Losses) -> Vec<(
 }
 
 impl Tool {
-    /// A function with its parameters under `schema`. An error names `place`.
+    /// Reads a function whose parameters are at `schema`. An error names `place`.
     pub fn read(function: &Value, schema: &str, place: &str) -> Result<Self, String> {
         let name = function["name"].as_str().ok_or_else(|| format!("{place}.name: missing"))?;
         let parameters = match &function[schema] {
@@ -38,7 +38,7 @@ impl Tool {
 }
 
 impl Choice {
-    /// Parses OpenAI's term.
+    /// Parses OpenAI's word.
     pub fn of_word(word: &str) -> Option<Self> {
         match word {
             "auto" => Some(Self::Auto),
@@ -50,7 +50,7 @@ impl Choice {
 }
 
 impl Shape {
-    /// Reads OpenAI's type of a form, and the value with its name and schema.
+    /// Reads a form from OpenAI's type word and the value with the name and schema.
     pub fn read(kind: &str, given: &Value) -> Option<Self> {
         match kind {
             "json_object" => Some(Self::Json),

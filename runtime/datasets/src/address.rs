@@ -1,14 +1,14 @@
-//! The names of datasets: `rows.jsonl`, `hf://owner/name@revision/split`, each optionally followed
-//! by `#key=value` options.
+//! Dataset addresses: `rows.jsonl` or `hf://owner/name@revision/split`, each optionally followed by
+//! `#key=value` options.
 
 use std::path::{Path, PathBuf};
 
 use crate::{DatasetError, bad::nearest};
 
-/// The prefix of a hub dataset.
+/// The prefix of a Hugging Face Hub address.
 const HUB: &str = "hf://";
 
-/// A dataset as named by the user.
+/// A dataset address as given by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub place: Where,
@@ -22,7 +22,7 @@ pub(crate) enum Where {
     Hub(HubName),
 }
 
-/// A hub dataset.
+/// The name and revision of a hub dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HubName {
     /// `owner/name`.
@@ -41,7 +41,7 @@ pub(crate) struct Options {
     pub image: Option<String>,
     pub base: Option<String>,
     pub bin: Option<String>,
-    /// The file's shell lines, which replace the shape's.
+    /// The contents of the given file: shell lines that replace the shape's set-up.
     pub setup: Option<Vec<String>>,
 }
 
@@ -70,7 +70,7 @@ impl Address {
         if !is_name(&name) || revision.as_deref().is_some_and(|revision| !is_name(&revision)) {
             return Err(bad(
                 text,
-                "names and revisions contain only letters, digits, and `.-_`".into(),
+                "names and revisions may contain only letters, digits, and `.-_`".into(),
             ));
         }
         if let Some(split) = split.filter(|split| !split.is_empty()) {
@@ -82,8 +82,8 @@ impl Address {
 }
 
 impl Address {
-    /// Like [`Address::parse`], with the options' files below `base_dir`. If a file with exactly
-    /// this name exists, the name has no options.
+    /// Like [`Address::parse`], but resolves the options' file paths below `base_dir`. If a file
+    /// with exactly this name exists, the address has no options.
     pub(crate) fn parse_at(text: &str, base_dir: &Path) -> Result<Self, DatasetError> {
         if base_dir.join(text).is_file() {
             return Ok(Self { place: Where::Disk(text.to_owned()), options: Options::default() });
@@ -154,7 +154,8 @@ impl Options {
     }
 }
 
-/// Names become part of URLs and cache paths, so they must not lead elsewhere.
+/// Names become part of URLs and cache paths, so they must not contain path separators or start
+/// with a dot.
 fn is_name(text: &&str) -> bool {
     !text.is_empty()
         && !text.starts_with('.')

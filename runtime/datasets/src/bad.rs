@@ -1,4 +1,4 @@
-//! Errors in rows, with their place.
+//! Errors in rows, with their location.
 
 use std::{
     fmt,
@@ -9,21 +9,21 @@ use proctor_types::one_line;
 
 use crate::read::RowLocation;
 
-/// A row that is not a valid task. Other rows are unaffected.
+/// A row that is not a valid task. It does not affect other rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
     pub file: PathBuf,
-    /// Counted from 1; absent if the whole file is wrong or has no lines.
+    /// Counted from 1; absent if the whole file is invalid or has no lines.
     pub line: Option<usize>,
-    /// Counted from 1; for files without lines.
+    /// Counted from 1; set for files without lines.
     pub row: Option<usize>,
-    /// Dotted path of the field, if one is wrong.
+    /// Dotted path of the invalid field, if the error is in one field.
     pub field: Option<String>,
     /// The row's id, if it could be read.
     pub id: Option<String>,
-    /// What is wrong, with a hint if there is one.
+    /// The error, with a hint if there is one.
     pub what: String,
-    /// It is one of several task folders. A run may skip it with a warning.
+    /// Whether this is one of several task folders. A run may skip it with a warning.
     pub folder: bool,
 }
 
@@ -45,7 +45,7 @@ impl BadRow {
 }
 
 impl BadRow {
-    /// The file, the line or row, and the id if it could be read.
+    /// Returns the file, the line or row, and the id if it could be read.
     pub fn place(&self) -> String {
         let mut text = self.file.display().to_string();
         if let Some(line) = self.line {
@@ -60,7 +60,7 @@ impl BadRow {
         one_line(&text)
     }
 
-    /// What is wrong, without the place.
+    /// Returns the error without its location.
     pub fn error(&self) -> String {
         match &self.field {
             Some(field) => one_line(&format!("field `{field}`: {}", self.what)),
@@ -75,10 +75,10 @@ impl fmt::Display for BadRow {
     }
 }
 
-/// Nothing could be loaded: a usage error.
+/// An error that keeps a whole dataset from loading. Reported as a usage error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatasetError {
-    #[error("no file matches `{pattern}`{}", below(pattern, base))]
+    #[error("no file matches `{pattern}`{}", resolved_in(pattern, base))]
     NoMatch { pattern: String, base: PathBuf },
     #[error("invalid pattern `{pattern}`: {why}")]
     BadPattern { pattern: String, why: String },
@@ -98,8 +98,8 @@ pub enum DatasetError {
     Ids { file: PathBuf, why: String },
 }
 
-/// Where a relative pattern was resolved.
-fn below(pattern: &str, base: &Path) -> String {
+/// Returns the folder below which a relative pattern was resolved, for a message.
+fn resolved_in(pattern: &str, base: &Path) -> String {
     if Path::new(pattern).is_absolute() {
         return String::new();
     }
@@ -107,7 +107,7 @@ fn below(pattern: &str, base: &Path) -> String {
     format!(" in {}", base.display())
 }
 
-/// An error inside one row, before its place is known.
+/// An error inside one row, before its location is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
     pub field: Option<String>,
@@ -124,7 +124,7 @@ impl Complaint {
     }
 }
 
-/// The known key that is most similar to a misspelled one, if any is similar.
+/// Returns the known key that is most similar to a misspelled one, if any is similar enough.
 pub(crate) fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// Types of data files, the preferred one first: a dataset with several has the same content in
-/// each.
+/// Types of data files, in order of preference. If a dataset has several types, each has the same
+/// content.
 const KINDS: [&str; 3] = [".parquet", ".jsonl", ".json"];
 
-/// Files with data suffixes that are not data.
-const NO_DATA: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "state.json"];
+/// Metadata files with the suffix of a data file.
+const METADATA_FILES: [&str; 3] = ["dataset_infos.json", "dataset_dict.json", "state.json"];
 
 /// The result for a list of paths.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,16 +16,17 @@ pub(crate) enum Choice {
         split: Option<String>,
         files: Vec<String>,
     },
-    /// Several splits and none was requested, or the requested one is missing.
+    /// No split was requested although there are several, or the requested split is missing.
     Splits(Vec<String>),
     Nothing,
 }
 
-/// Chooses the files of `wanted`, or, if nothing is wanted, of `usual` if it exists.
+/// Chooses the files of the split `wanted`. If it is `None`, chooses those of `usual` if that split
+/// exists.
 pub(crate) fn choose(paths: &[String], wanted: Option<&str>, usual: Option<&str>) -> Choice {
     let is_data = |path: &&String, kind: &str| {
         let name = path.rsplit('/').next().unwrap_or(path);
-        name.ends_with(kind) && !name.starts_with('.') && !NO_DATA.contains(&name)
+        name.ends_with(kind) && !name.starts_with('.') && !METADATA_FILES.contains(&name)
     };
     let of_kind = |kind: &&str| {
         let mut files: Vec<&String> = paths.iter().filter(|path| is_data(path, kind)).collect();
@@ -43,7 +44,7 @@ pub(crate) fn choose(paths: &[String], wanted: Option<&str>, usual: Option<&str>
     match asked {
         Some(split) => match splits.remove(split) {
             Some(files) => Choice::Files { split: Some(split.to_owned()), files },
-            // One file may contain all splits as an object.
+            // A single file may contain all splits in one object.
             None if splits.len() == 1 && splits.keys().all(|name| name.is_empty()) => {
                 Choice::Files { split: None, files: splits.into_values().flatten().collect() }
             }
@@ -57,8 +58,9 @@ pub(crate) fn choose(paths: &[String], wanted: Option<&str>, usual: Option<&str>
     }
 }
 
-/// `data/test-00000-of-00002.parquet` contains `test`; so do `test.jsonl`, `test/0000.parquet` and
-/// `x-lite/data/test.parquet`. A purely numeric name says nothing.
+/// Returns the split in a path. `data/test-00000-of-00002.parquet` contains `test`; so do
+/// `test.jsonl`, `test/0000.parquet` and `x-lite/data/test.parquet`. A purely numeric file name has
+/// no split.
 fn split_of(path: &str) -> String {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or(path);
@@ -73,7 +75,7 @@ fn split_of(path: &str) -> String {
     stem.to_owned()
 }
 
-/// Where `-<digits>-of-<digits>` starts.
+/// Returns the offset of `-<digits>-of-<digits>`.
 fn shard(stem: &str) -> Option<usize> {
     let (head, total) = stem.rsplit_once("-of-")?;
     let (name, number) = head.rsplit_once('-')?;
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_one_split_are_chosen_in_order() {
+    fn choose_returns_files_of_one_split_in_order() {
         let hub = paths(&[
             "README.md",
             "data/test-00001-of-00002.parquet",

@@ -8,7 +8,7 @@ use crate::{
     choose::{Choice, choose},
 };
 
-/// The files of a file name, a directory or a glob, and their split if known.
+/// Returns the files of a file name, a directory or a glob, and their split if known.
 pub(crate) fn expand(
     pattern: &str,
     base_dir: &Path,
@@ -27,7 +27,7 @@ pub(crate) fn expand(
     if !pattern.contains(['*', '?', '[']) {
         return Err(no_match());
     }
-    // The base is a path, not a pattern: its brackets and stars are literal.
+    // The base is a path, not a pattern, so its brackets and stars are literal.
     let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
     let paths = glob::glob(&full.to_string_lossy()).map_err(|error| DatasetError::BadPattern {
         pattern: pattern.to_owned(),
@@ -37,15 +37,15 @@ pub(crate) fn expand(
     if files.is_empty() { Err(no_match()) } else { Ok((files, options.split.clone())) }
 }
 
-/// A directory in the hub's layout.
+/// Returns the files of a directory in the hub's layout.
 fn folder(
     folder: &Path,
     options: &Options,
     usual: Option<&str>,
 ) -> Result<(Vec<PathBuf>, Option<String>), DatasetError> {
     let fault = |why: String| DatasetError::Folder { folder: folder.to_path_buf(), why };
-    // A pattern's matches lose the `./` of a relative directory, so that it could not be stripped
-    // from them.
+    // Use an absolute path: matches lose the `./` of a relative directory, so it could not be
+    // stripped from them.
     let root = folder.canonicalize().map_err(|error| fault(format!("cannot be read: {error}")))?;
     let pattern = format!("{}/**/*", glob::Pattern::escape(&root.to_string_lossy()));
     let found = glob::glob(&pattern).map_err(|error| fault(error.to_string()))?;

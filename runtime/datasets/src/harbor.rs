@@ -1,4 +1,4 @@
-//! Harbor task folders: a folder, a folder of folders, or a `dataset.toml`.
+//! Harbor tasks: a task folder, a folder of task folders, or a `dataset.toml`.
 
 use std::{
     collections::BTreeMap,
@@ -25,28 +25,29 @@ pub(crate) const SHAPE: &str = "harbor";
 /// Maximum depth of the search for tasks.
 const DEPTH: usize = 3;
 
-/// Time limit of an agent's command if the task does not limit the agent's time.
+/// Time limit of an agent's command if the task has no time limit for the agent.
 const COMMAND_SECONDS: f64 = 3600.0;
 
-/// The folder of the image, in a task folder.
+/// The subfolder of a task folder that defines the image.
 const ENVIRONMENT: &str = "environment";
 
-/// What a pattern names.
+/// What a pattern refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A task folder, or one that looks like it.
+    /// A task folder, or a folder that looks like one.
     Task(PathBuf),
     /// A `dataset.toml`.
     Dataset(PathBuf),
 }
 
-/// A folder as a task.
-pub(crate) struct Made {
+/// A task that was read from a folder.
+pub(crate) struct HarborTask {
     pub(crate) task: Task,
     pub(crate) warnings: Vec<String>,
 }
 
-/// What a pattern names, if it is Harbor's. `forced`: the address says that it is.
+/// Returns the Harbor folders and files that a pattern refers to, if any. `forced`: the address
+/// says that it is Harbor.
 pub(crate) fn places(
     pattern: &str,
     base_dir: &Path,
@@ -91,7 +92,7 @@ fn of_path(path: &Path) -> Vec<Place> {
     }
 }
 
-/// Leaves matches that are data files to the other shapes.
+/// Returns the Harbor tasks and datasets that a glob matches. Data files are left to the other shapes.
 fn of_glob(pattern: &str, base_dir: &Path) -> Vec<Place> {
     let full = Path::new(&glob::Pattern::escape(&base_dir.to_string_lossy())).join(pattern);
     let Ok(paths) = glob::glob(&full.to_string_lossy()) else { return Vec::new() };
@@ -111,7 +112,7 @@ fn of_glob(pattern: &str, base_dir: &Path) -> Vec<Place> {
     places
 }
 
-/// The task folders at or below a folder, sorted, and those that only look like one.
+/// Returns the task folders at or below a folder, sorted, including folders that only look like one.
 fn folders(path: &Path, depth: usize) -> Vec<PathBuf> {
     let has = |name: &str| path.join(name).exists();
     if is_task(path) || (has("instruction.md") && (has("tests") || has(ENVIRONMENT)) && !has(TASK))
@@ -132,7 +133,7 @@ fn folders(path: &Path, depth: usize) -> Vec<PathBuf> {
     below.iter().flat_map(|folder| folders(folder, depth - 1)).collect()
 }
 
-/// Whether a folder's `task.toml` is Harbor's, and not a native task or recipe.
+/// Whether a folder's `task.toml` is a Harbor task, not a native task or recipe.
 fn is_task(folder: &Path) -> bool {
     let file = folder.join(TASK);
     let Ok(bytes) = fs::read(&file) else { return false };
@@ -143,7 +144,7 @@ fn is_task(folder: &Path) -> bool {
             let own = ["statement", "recipe"].iter().any(|key| value.get(key).is_some());
             !own && !value.get("schema_version").is_some_and(Value::is_number)
         }
-        // For a damaged file, look at the files beside it.
+        // If the file is invalid, look at the files beside it.
         Err(_) => folder.join("instruction.md").exists() || folder.join(ENVIRONMENT).exists(),
     }
 }
@@ -162,8 +163,8 @@ fn is_dataset(file: &Path) -> bool {
 /// Reads a task folder.
 ///
 /// # Errors
-/// Lists everything that is invalid or that Proctor does not support.
-pub(crate) fn task(path: &Path) -> Result<Made, Vec<BadRow>> {
+/// Lists everything that is invalid or unsupported.
+pub(crate) fn task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
     let file = path.join(TASK);
     let bad = |mistake: Mistake| bad_row(&file, mistake);
     let whole = |what: String| vec![bad(Mistake { key: None, line: None, what })];
@@ -208,10 +209,10 @@ pub(crate) fn task(path: &Path) -> Result<Made, Vec<BadRow>> {
     let name = folder.root().file_name().map(|name| name.to_string_lossy().into_owned());
     let id = config.name.clone().or(name).unwrap_or_default();
     let warnings = warnings.into_iter().map(|one| bad(one).to_string()).collect();
-    Ok(Made { task: made(id, statement, resources, digest, config, &folder), warnings })
+    Ok(HarborTask { task: build_task(id, statement, resources, digest, config, &folder), warnings })
 }
 
-fn made(
+fn build_task(
     id: String,
     statement: String,
     resources: Option<Resources>,
@@ -222,8 +223,7 @@ fn made(
     let separate = separate(&config, folder);
     let Config { agent, verifier, environment, solution_env, labels, verifier_environment, .. } =
         config;
-    // For an image that it does not build, Harbor copies the folder's files into the work
-    // directory.
+    // If Harbor does not build the image, it copies the folder's files into the work directory.
     let has_dockerfile = folder.has("environment/Dockerfile");
     let source =
         (environment.image.is_some() && !has_dockerfile && folder.has_entries(ENVIRONMENT))
@@ -292,8 +292,8 @@ fn made(
     }
 }
 
-/// Where a separate verifier runs: in an image with the tests, or in a fresh copy of the task's
-/// environment.
+/// Returns where a separate verifier runs: in an image with the tests, or in a fresh copy of the
+/// task's environment.
 fn separate(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
     if !config.separate {
         return None;
@@ -314,7 +314,7 @@ fn separate(config: &Config, folder: &Folder) -> Option<HarborSeparate> {
     })
 }
 
-/// The prompt without its leading canary lines.
+/// Returns the prompt without its leading canary lines.
 fn statement(folder: &Folder) -> Result<String, (&'static str, String)> {
     const NAME: &str = "instruction.md";
     let bytes = fs::read(folder.root().join(NAME)).map_err(|error| match error.kind() {
@@ -350,7 +350,7 @@ fn without_canary(text: &str) -> &str {
     rest
 }
 
-/// Missing files of a folder, or unsupported features that they require.
+/// Lists missing files of a folder, and files that require unsupported features.
 fn files_of(folder: &Folder, config: &Config) -> Vec<(String, String)> {
     let mut wrong: Vec<(String, String)> = Vec::new();
     let mut complain = |name: &str, what: String| wrong.push((name.to_owned(), what));
@@ -412,13 +412,14 @@ fn resources(config: &Config) -> Result<Option<Resources>, String> {
 /// Runs Harbor's lint rules on a task folder.
 ///
 /// # Errors
-/// The folder cannot be read, or selects an unknown rule.
+/// The folder cannot be read, or selects an unknown lint rule.
 pub fn lint_folder(folder: &Path) -> Result<Vec<Finding>, String> {
     let opened = Folder::open(folder).map_err(|error| format!("{}: {error}", folder.display()));
     lint(&opened?)
 }
 
-/// The folders of a data set's tasks, in the order of the file. What is wrong with one leaves the others.
+/// Returns the task folders of a dataset, in the order of the file. An invalid entry does not
+/// affect the others.
 pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
     let bad = |mistake: Mistake| BadRow { folder: false, ..bad_row(file, mistake) };
     let whole = |what: String| vec![bad(Mistake { key: None, line: None, what })];
@@ -443,7 +444,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
                 let found = format!("sha256:{}", sha256_hex(&bytes));
                 if one.digest.as_ref().is_some_and(|digest| *digest != found) {
                     wrong.extend(whole(format!(
-                        "{}: its digest is {found}, not the listed one",
+                        "{}: its digest is {found}, which differs from the listed digest",
                         one.path
                     )));
                 }
@@ -472,7 +473,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
             Ok(digest) if digest == task.digest => found.push(folder.clone()),
             Ok(digest) => {
                 wrong.push(at(format!(
-                    "the digest of {} is {digest}, not the listed one",
+                    "the digest of {} is {digest}, which differs from the listed digest",
                     folder.display()
                 )));
             }
@@ -482,7 +483,7 @@ pub(crate) fn dataset(file: &Path) -> (Vec<PathBuf>, Vec<BadRow>) {
     (found, wrong)
 }
 
-/// A task folder's name: from its file, else the folder name.
+/// Returns the task's name from its file, or else the folder name.
 fn name_of(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join(TASK)).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -504,7 +505,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_leading_canary_lines_are_dropped() {
+    fn without_canary_drops_only_leading_lines() {
         for (text, left) in [
             ("<!-- harbor-canary GUID x -->\n# BENCHMARK CANARY\n\n\nDo it.\n", "Do it.\n"),
             ("# Title\n# canary\n", "# Title\n# canary\n"),

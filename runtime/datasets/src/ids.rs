@@ -1,4 +1,4 @@
-//! A list of ids that selects rows of a dataset, such as FEA-Bench's lite list.
+//! Selects rows of a dataset by a list of ids, such as FEA-Bench's lite list.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::DatasetError;
 
-/// Keeps the tasks that a file lists, in its order. Duplicate ids count once.
+/// Keeps the tasks whose ids a file lists, in the file's order. Duplicate ids count once.
 ///
 /// # Errors
-/// The file is not a list, or an id has no task: a benchmark with fewer tasks is a different
+/// The file is not a list, or an id has no task. A benchmark with fewer tasks would be a different
 /// benchmark.
 pub(crate) fn narrow(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, DatasetError> {
     let fault = |why: String| DatasetError::Ids { file: file.to_path_buf(), why };
@@ -37,7 +37,7 @@ pub(crate) fn narrow(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, Dataset
     Err(fault(format!("{count} ids have no valid row, such as {}", first.join(", "))))
 }
 
-/// A JSON list, or one id per line.
+/// Reads a JSON list, or one id per line.
 fn read(text: &str) -> Result<Vec<String>, String> {
     if !text.trim_start().starts_with('[') {
         let lines = text.lines().map(str::trim);

@@ -1,4 +1,4 @@
-//! Datasets: rows of files, loaded into [`proctor_types::Task`] or reported as bad.
+//! Loads the rows of dataset files as [`proctor_types::Task`]s, and reports invalid ones.
 
 mod address;
 mod bad;
@@ -19,7 +19,7 @@ mod splits;
 mod stats;
 mod template;
 
-/// FEA-Bench's parts of a pull request, for code that creates such rows.
+/// FEA-Bench's representation of a pull request, for code that creates such rows.
 pub mod fea_bench {
     pub use crate::shapes::fea_bench::{
         Added, Commit, Parts, Repository, Said, Span, added, new_spans, said, split,

@@ -13,7 +13,7 @@ use crate::{
     loader::Loader,
 };
 
-/// Where a task came from.
+/// Where a task was loaded from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub file: PathBuf,
@@ -22,42 +22,42 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The directory that the task's relative paths are resolved against: its file's own.
+    /// The directory for resolving the task's relative paths: the directory of its file.
     pub fn base_dir(&self) -> PathBuf {
         self.file.parent().map(Path::to_path_buf).unwrap_or_default()
     }
 }
 
-/// Everything that the patterns yield, in the order of patterns and rows.
+/// Everything that the patterns loaded, in the order of patterns and rows.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     pub tasks: Vec<Task>,
     pub recipes: Vec<RecipeFile>,
-    /// Entries that are neither tasks nor recipes. The caller decides whether to continue without
-    /// them.
+    /// Entries that are neither valid tasks nor valid recipes. The caller decides whether to
+    /// continue without them.
     pub bad: Vec<BadRow>,
-    /// Harmless oddities with their place: unknown keys of Harbor folders.
+    /// Warnings with their location, such as unknown keys in Harbor folders.
     pub warnings: Vec<String>,
     pub origins: BTreeMap<TaskId, Origin>,
-    /// The files in rows, with [`Keep::Files`].
+    /// The source files in rows, with [`Keep::Files`].
     pub files: BTreeMap<TaskId, RowFiles>,
 }
 
-/// The files of a FEA-Bench row by path, before the solution. `None`: a file that the solution
-/// creates.
+/// The source files of a FEA-Bench row by path, before the solution. `None` for a file that the
+/// solution creates.
 pub type RowFiles = BTreeMap<String, Option<String>>;
 
-/// What to keep of rows besides their tasks.
+/// Which parts of a row to keep besides its task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Keep {
     #[default]
     Tasks,
-    /// Also the source files in a row, which may take hundreds of megabytes.
+    /// Also keep the row's source files, which may take hundreds of megabytes.
     Files,
 }
 
 impl Loaded {
-    /// The directory that a task's relative paths are resolved against.
+    /// The directory for resolving a task's relative paths.
     pub fn base_dir(&self, task: &TaskId) -> Option<PathBuf> {
         self.origins.get(task).map(Origin::base_dir)
     }
@@ -66,8 +66,8 @@ impl Loaded {
 /// Loads files, directories and globs, relative to `base_dir`.
 ///
 /// # Errors
-/// Only what makes a whole pattern useless: no match, an unreadable file, an unknown file type, or
-/// a hub name, which needs [`load_with`]. Everything inside a file is a [`BadRow`].
+/// A whole pattern is unusable: no match, an unreadable file, an unknown file type, or a hub
+/// address, which needs [`load_with`]. Every error inside a file is a [`BadRow`].
 pub fn load(patterns: &[String], base_dir: &Path) -> Result<Loaded, DatasetError> {
     let mut loader = Loader::new(base_dir);
     for pattern in patterns {
@@ -86,7 +86,7 @@ pub fn load(patterns: &[String], base_dir: &Path) -> Result<Loaded, DatasetError
 /// Like [`load`], including hub datasets.
 ///
 /// # Errors
-/// See [`load`]; also if the hub's rows are unavailable.
+/// See [`load`]. Also fails if the hub's rows are unavailable.
 pub async fn load_with(
     patterns: &[String],
     base_dir: &Path,
@@ -95,7 +95,7 @@ pub async fn load_with(
     load_keeping(patterns, base_dir, hub, Keep::Tasks).await
 }
 
-/// Like [`load_with`], but keeps more of the rows than their tasks.
+/// Like [`load_with`], but can keep more of the rows than their tasks.
 ///
 /// # Errors
 /// See [`load_with`].

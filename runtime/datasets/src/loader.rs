@@ -1,4 +1,4 @@
-//! Turns files into tasks, row by row.
+//! Converts files to tasks, row by row.
 
 use std::{
     collections::BTreeMap,
@@ -23,19 +23,19 @@ use crate::{
     splits::Splits,
 };
 
-/// The files of a place, and what is known about their rows beforehand.
-struct Set<'a> {
+/// The files of an address, and the properties that their rows share.
+struct RowSource<'a> {
     files: Vec<PathBuf>,
     options: &'a Options,
     provenance: Provenance,
     shape: Option<Shape>,
 }
 
-/// Reads files into what is [`Loaded`].
+/// Reads files into a [`Loaded`].
 pub(crate) struct Loader<'a> {
     base_dir: &'a Path,
     pub(crate) loaded: Loaded,
-    /// Where each id was first seen.
+    /// The location where each id was first seen.
     ids: BTreeMap<String, String>,
     done: Vec<(PathBuf, Options)>,
     pub(crate) keep: Keep,
@@ -65,7 +65,7 @@ impl<'a> Loader<'a> {
         let usual = shape.as_ref().and_then(|shape| shape.hub.split.clone());
         let (files, split) = files::expand(pattern, self.base_dir, options, usual.as_deref())?;
         let provenance = Provenance { split, ..Provenance::default() };
-        self.set(Set { files, options, provenance, shape })
+        self.set(RowSource { files, options, provenance, shape })
     }
 
     pub(crate) async fn hub(
@@ -92,14 +92,14 @@ impl<'a> Loader<'a> {
             revision: Some(fetched.commit),
             key: None,
         };
-        self.set(Set { files: fetched.files, options, provenance, shape })
+        self.set(RowSource { files: fetched.files, options, provenance, shape })
     }
 
     fn forced(&self, options: &Options) -> Result<Option<Shape>, DatasetError> {
         options.shape.as_deref().map(|name| shapes::named(name, self.base_dir)).transpose()
     }
 
-    /// Loads Harbor folders. A bad one does not affect the others.
+    /// Loads Harbor folders. An invalid one does not affect the others.
     fn harbor(
         &mut self,
         pattern: &str,
@@ -154,11 +154,10 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn set(&mut self, set: Set<'_>) -> Result<(), DatasetError> {
+    fn set(&mut self, set: RowSource<'_>) -> Result<(), DatasetError> {
         let before = (self.loaded.tasks.len(), self.loaded.bad.len());
         for file in &set.files {
-            // Two patterns may name the same file in different spellings; its rows are not
-            // duplicated.
+            // Two patterns may spell the same file differently. Don't load its rows twice.
             let spelt = file.canonicalize().unwrap_or_else(|_| file.clone());
             let key = (spelt, set.options.clone());
             if !self.done.contains(&key) {
@@ -169,7 +168,7 @@ impl<'a> Loader<'a> {
         self.narrow(set.options, before)
     }
 
-    /// Of the tasks added since `before`, keeps those that were requested.
+    /// Keeps only the requested tasks among those added since `before`.
     fn narrow(
         &mut self,
         options: &Options,
@@ -178,7 +177,7 @@ impl<'a> Loader<'a> {
         if let Some(ids) = &options.ids {
             let tasks = self.loaded.tasks.split_off(before);
             self.loaded.tasks.extend(ids::narrow(tasks, ids)?);
-            // All requested tasks are valid, so errors in others do not matter.
+            // All requested tasks are valid, so errors in other tasks do not matter.
             let others = self.loaded.bad.split_off(bad_before);
             self.loaded
                 .bad
@@ -187,7 +186,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn file(&mut self, file: &Path, set: &Set<'_>) -> Result<(), DatasetError> {
+    fn file(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
         if read::kind(file) == "toml" {
             return self.toml(file, set);
         }
@@ -207,11 +206,11 @@ impl<'a> Loader<'a> {
         &mut self,
         file: &Path,
         row: RawRow,
-        set: &Set<'_>,
+        set: &RowSource<'_>,
         splits: &mut Splits,
     ) -> Result<(), DatasetError> {
         if let Some(split) = &row.split {
-            match splits.takes(split) {
+            match splits.includes(split) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(complaint) => {
@@ -236,13 +235,13 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// A row in the native format or in a benchmark's.
+    /// Loads a row in the native format or in a benchmark's format.
     fn value(
         &mut self,
         file: &Path,
         place: Option<RowLocation>,
         value: Value,
-        set: &Set<'_>,
+        set: &RowSource<'_>,
         provenance: &Provenance,
     ) -> Result<(), DatasetError> {
         let named = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -250,7 +249,7 @@ impl<'a> Loader<'a> {
             named("instance_id").or_else(|| named("id")).or_else(|| provenance.key.clone());
         let mut field = if value.get("instance_id").is_some() { "instance_id" } else { "id" };
         let shipped = shapes::shipped()?;
-        // Not every benchmark names its id `instance_id`.
+        // Some benchmarks use another name than `instance_id` for the id.
         let fits = |row| shapes::detect(row, shipped).is_ok();
         // A row with neither `schema_version` nor `id` is not in the native format.
         let foreign = set.shape.is_some()
@@ -319,7 +318,7 @@ impl<'a> Loader<'a> {
         self.loaded.tasks.push(task);
     }
 
-    fn toml(&mut self, file: &Path, set: &Set<'_>) -> Result<(), DatasetError> {
+    fn toml(&mut self, file: &Path, set: &RowSource<'_>) -> Result<(), DatasetError> {
         let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
         let bytes = fs::read(file).map_err(|error| unreadable(error.to_string()))?;
         let Ok(text) = String::from_utf8(bytes) else {
@@ -345,7 +344,7 @@ impl<'a> Loader<'a> {
         self.value(file, Some(RowLocation::Line(1)), value, set, &Provenance::default())
     }
 
-    /// A file that contains only `[recipe]`.
+    /// Loads a file that contains only `[recipe]`.
     fn recipe(&mut self, file: &Path, mut value: Value) {
         let Self { loaded, ids, .. } = self;
         let mut refuse = |id: Option<String>, complaint| {
@@ -379,8 +378,8 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// The files of a row in either of FEA-Bench's forms: an object by path, or a list of
-/// `{file, content}`.
+/// Returns the source files of a row in either of FEA-Bench's forms: an object by path, or a list
+/// of `{file, content}`.
 fn files_of_row(value: &Value) -> Option<RowFiles> {
     let content = |value: &Value| value.as_str().map(str::to_owned);
     match value {

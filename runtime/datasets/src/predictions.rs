@@ -1,8 +1,8 @@
-//! Predictions: patches made by other tools, in the formats of their harnesses.
+//! Reads predictions: patches made by other tools, in the formats of their harnesses.
 //!
-//! SWE-bench's JSON lines, list and object keyed by id; mini-swe-agent's `preds.json`;
-//! FeatureBench's `output.jsonl`; FEA-Bench's results. They differ in names, in whether one file
-//! has several attempts, and in whether failed attempts are marked.
+//! Supports SWE-bench's JSON lines, list and object keyed by id, mini-swe-agent's `preds.json`,
+//! FeatureBench's `output.jsonl`, and FEA-Bench's results. The formats differ in field names, in
+//! whether one file has several attempts, and in whether failed attempts are marked.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::{
     shapes,
 };
 
-/// The content of one file, by the model's name.
+/// The content of one file, by model name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predictions {
     pub makers: BTreeMap<String, Attempts>,
@@ -26,36 +26,36 @@ pub struct Predictions {
     pub bad: Vec<BadRow>,
 }
 
-/// Predictions by task id and attempt; attempts are counted from 1.
+/// Predictions by task id and attempt. Attempts are counted from 1.
 pub type Attempts = BTreeMap<(String, u32), Prediction>;
 
 /// One prediction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
-    /// Empty if there was none: it is scored as such.
+    /// Empty if the prediction has no patch. It is scored as an empty patch.
     pub patch: String,
-    /// What went wrong, according to the file. FeatureBench leaves such attempts out of its figures
-    /// by default; here they count.
+    /// The error of a failed attempt, according to the file. By default, FeatureBench excludes such
+    /// attempts from its results; Proctor counts them.
     pub failed: Option<String>,
-    /// The entry names its attempt. Otherwise it counts as the first.
+    /// Whether the entry has an attempt number. Otherwise it counts as attempt 1.
     pub numbered: bool,
 }
 
 impl Predictions {
-    /// The highest attempt number.
+    /// Returns the highest attempt number.
     pub fn attempts(&self) -> u32 {
         let all = self.makers.values().flat_map(|attempts| attempts.keys());
         all.map(|(_, attempt)| *attempt).max().unwrap_or(1)
     }
 }
 
-/// The name of predictions without a model name.
-const NOBODY: &str = "predictions";
+/// The model name for predictions that have none.
+const DEFAULT_MODEL: &str = "predictions";
 
-/// Reads a file of predictions. Its content determines its format, so it may have any name.
+/// Reads a file of predictions. The content determines the format, so the file may have any name.
 ///
 /// # Errors
-/// Only what makes the whole file useless; the rest is in [`Predictions::bad`].
+/// The whole file is unusable. Errors in entries are in [`Predictions::bad`].
 pub fn read_predictions(file: &Path) -> Result<Predictions, DatasetError> {
     let mut reader = Reader { file: file.to_path_buf(), out: Predictions::default() };
     read::json_or_lines(file, &mut |row| reader.row(row))?;
@@ -104,7 +104,7 @@ impl Reader {
     }
 }
 
-/// Whether an object holds predictions by id. Such files also have the ending of JSON lines.
+/// Whether an object contains predictions by id. Such files may also have the suffix `.jsonl`.
 fn is_keyed(object: &serde_json::Map<String, Value>) -> bool {
     let is_prediction = |value: &Value| {
         ["model_patch", "instance_id"].iter().any(|field| value.get(field).is_some())
@@ -132,7 +132,7 @@ fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
     let maker = match (text("model_name_or_path"), text("agent"), text("model")) {
         (Some(name), ..) => name.to_owned(),
         (None, Some(agent), Some(model)) => format!("{agent}/{model}"),
-        (None, one, other) => one.or(other).unwrap_or(NOBODY).to_owned(),
+        (None, one, other) => one.or(other).unwrap_or(DEFAULT_MODEL).to_owned(),
     };
     let attempt = match object.get("n_attempt") {
         None | Some(Value::Null) => 1,
@@ -151,8 +151,8 @@ fn entry(mut value: Value, key: Option<String>) -> Result<Entry, Complaint> {
     Ok((maker, (id, attempt), Prediction { patch, failed, numbered }))
 }
 
-/// The patch; null means empty. A missing key is an error in the file, unless the attempt is marked
-/// as failed.
+/// Returns the patch; null means empty. A missing key is an error, unless the attempt is marked as
+/// failed.
 fn patch(object: &mut serde_json::Map<String, Value>, failed: bool) -> Result<String, Complaint> {
     let inner = object.get("test_result").and_then(|result| result.get("git_patch")).cloned();
     match object.remove("model_patch").or(inner) {

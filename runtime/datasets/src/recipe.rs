@@ -1,4 +1,4 @@
-//! The recipe file: what to download from PyPI and what to carve out of it.
+//! The recipe file: what to download from PyPI, and which code to remove.
 
 use std::{
     collections::BTreeMap,
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{bad::Complaint, rules};
 
-/// A recipe and the file it came from.
+/// A recipe and its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecipeFile {
     pub file: PathBuf,
     pub recipe: Recipe,
 }
 
-/// Names, hashes and carve lists, but not the library's code. `docs/recipes.md` documents every
-/// key.
+/// Contains names, hashes and lists of code to remove, but not the library's code.
+/// `docs/recipes.md` documents every key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     pub schema_version: u32,
     /// The id of the resulting task.
     pub id: String,
-    /// The statement's title.
+    /// The title of the statement.
     pub title: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
@@ -36,18 +36,18 @@ pub struct Recipe {
     pub requires_python: String,
     /// Pinned test dependencies: `pytest==8.4.2`.
     pub dependencies: Vec<String>,
-    /// Directories below the source for `PYTHONPATH`. The package itself is never installed: an
-    /// installed copy would contain the masked code.
-    #[serde(default = "here")]
+    /// Directories below the source for `PYTHONPATH`. The package itself is never installed,
+    /// because an installed copy would contain the removed code.
+    #[serde(default = "source_root")]
     pub python_path: Vec<String>,
     /// Dotted paths of functions, classes and methods to remove, by file.
     pub carve: BTreeMap<String, Vec<String>>,
     /// Test files to consider, as globs below the source.
     pub tests: Vec<String>,
-    /// Test ids that are never used; a comment beside each gives the reason.
+    /// Test ids that are never used. A comment next to each gives the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leave_out: Vec<String>,
-    /// Further paths to hide: documentation that repeats the code, other tests of it.
+    /// More paths to hide, such as documentation that repeats the code, or other tests of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -58,7 +58,7 @@ pub struct Recipe {
     pub categories: Vec<String>,
 }
 
-fn here() -> Vec<String> {
+fn source_root() -> Vec<String> {
     vec![".".into()]
 }
 

@@ -1,4 +1,4 @@
-//! Parses one row from JSON to a task, with errors that name the field.
+//! Parses one row from JSON to a task. Errors name the field.
 
 use proctor_types::{TASK_SCHEMA, Task, plain_words};
 use serde::de::DeserializeOwned;
@@ -9,8 +9,8 @@ use crate::{
     rules,
 };
 
-/// The keys of each form of `source`. The enum is untagged, and serde's error if no variant matches
-/// names neither key nor variant, so the form is chosen here first.
+/// The allowed and required keys of each form of `source`. The enum is untagged, and serde's error
+/// for it names neither key nor variant, so the form is determined here first.
 const SOURCE_FORMS: [(&str, &[&str], &[&str]); 4] = [
     ("pypi", &["pypi", "version", "sha256"], &["pypi", "version", "sha256"]),
     ("path", &["path"], &["path"]),
@@ -21,7 +21,7 @@ const SOURCE_FORMS: [(&str, &[&str], &[&str]); 4] = [
 /// Parses one task in Proctor's own format.
 ///
 /// # Errors
-/// All errors of the row as `(field, what)`; the field is a dotted path, or absent if the text is
+/// All errors in the row as `(field, what)`. The field is a dotted path, or `None` if the text is
 /// not JSON.
 pub fn parse_task(text: &str) -> Result<Task, Vec<(Option<String>, String)>> {
     let value: Value =
@@ -54,7 +54,7 @@ pub(crate) fn task(mut value: Value) -> Result<Task, Vec<Complaint>> {
     }
     let stands_on = |key: &str| object.get("environment").is_some_and(|it| it.get(key).is_some());
     if !object.contains_key("workdir") && (stands_on("image") || stands_on("dockerfile")) {
-        // The image's work directory, which is known once the image is present.
+        // Use the image's work directory, which is known once the image is available.
         if let Some(object) = value.as_object_mut() {
             object.insert("workdir".to_owned(), Value::String(String::new()));
         }
@@ -64,17 +64,18 @@ pub(crate) fn task(mut value: Value) -> Result<Task, Vec<Complaint>> {
     if complaints.is_empty() { Ok(task) } else { Err(complaints) }
 }
 
-/// Deserializes; an error has its path, and the most similar key if one is unknown.
+/// Deserializes a value. An error has the path of the field and, for an unknown key, the most
+/// similar known key.
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Complaint> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
         if let Some(key) = quoted(&message, "unknown field `") {
             let known = known_keys(&message);
-            return unknown_key(&parent_joined(&path, key), key, &known);
+            return unknown_key(&field_path(&path, key), key, &known);
         }
         if let Some(key) = quoted(&message, "missing field `") {
-            return Complaint::at(parent_joined(&path, key), "is missing");
+            return Complaint::at(field_path(&path, key), "is missing");
         }
         let message = plain_words(&message);
         if path == "." { Complaint::whole(message) } else { Complaint::at(path, message) }
@@ -89,9 +90,9 @@ fn unknown_key(path: &str, key: &str, known: &[&str]) -> Complaint {
     Complaint::at(path, format!("is an unknown key; {hint}"))
 }
 
-/// `serde_path_to_error` ends the path of an unknown field in that field, and the path of a missing
-/// one in its parent.
-fn parent_joined(path: &str, key: &str) -> String {
+/// Returns the full path of a field. `serde_path_to_error` includes an unknown field in the path,
+/// but not a missing one.
+fn field_path(path: &str, key: &str) -> String {
     if path == "." || path == key {
         key.to_owned()
     } else if path.ends_with(&format!(".{key}")) {
@@ -106,7 +107,7 @@ fn quoted<'a>(message: &'a str, before: &str) -> Option<&'a str> {
     rest.split_once('`').map(|(key, _)| key)
 }
 
-/// The names between backticks after `expected`.
+/// Returns the names between backticks after `expected`.
 fn known_keys(message: &str) -> Vec<&str> {
     let Some((_, list)) = message.split_once("expected ") else { return Vec::new() };
     list.split('`').skip(1).step_by(2).collect()
@@ -130,10 +131,10 @@ fn check_source(source: &Value) -> Result<(), Complaint> {
                 .keys()
                 .find_map(|key| {
                     nearest(key, SOURCE_FORMS.iter().map(|(name, ..)| *name))
-                        .map(|near| format!("did you mean `{near}` for `{key}`?"))
+                        .map(|near| format!("did you mean `{near}` instead of `{key}`?"))
                 })
-                .unwrap_or_else(|| "give one of `path`, `archive`, `pypi`, `git`".to_owned());
-            return Err(Complaint::at("source", format!("is not a kind of source; {hint}")));
+                .unwrap_or_else(|| "use one of `path`, `archive`, `pypi`, `git`".to_owned());
+            return Err(Complaint::at("source", format!("is not a source type; {hint}")));
         }
     };
     for (key, value) in object {

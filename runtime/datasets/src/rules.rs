@@ -1,4 +1,4 @@
-//! Rules for a task beyond its types. `proctor-patch` checks the syntax of its patches.
+//! Rules for tasks beyond their types. `proctor-patch` checks the syntax of the patches.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::bad::{Complaint, nearest};
 
-/// Where a task stores the fields of its row.
+/// The prefix of a row's fields in a task.
 pub(crate) const DETAILS: &str = "benchmark.details.";
 
 pub(crate) fn check(task: &Task) -> Vec<Complaint> {
@@ -41,9 +41,12 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     if let Some(dockerfile) = &environment.dockerfile
         && dockerfile.trim().is_empty()
     {
-        complain("environment.dockerfile", "is empty; give the folder of a build context".into());
+        complain(
+            "environment.dockerfile",
+            "is empty; set it to the folder of a build context".into(),
+        );
     }
-    // Empty: the image's work directory.
+    // An empty path means the image's work directory.
     let of_image = task.workdir.is_empty() && environment.base.is_none();
     if let Some(what) = absolute(&task.workdir).err().filter(|_| !of_image) {
         complain("workdir", what);
@@ -56,7 +59,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     match task.test_command.first().map(|program| program.trim()) {
         None => complain("test_command", "is empty".into()),
         Some("") => {
-            complain("test_command", "starts with an empty word instead of a program".into())
+            complain("test_command", "starts with an empty string instead of a program".into())
         }
         Some(_) => {}
     }
@@ -69,7 +72,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
         complain("fail_to_pass", "is empty, so the task could never be resolved".into());
     }
     check_ids(task, &mut complain);
-    // Planning reports an unknown benchmark: some commands only show tasks.
+    // An unknown benchmark is reported at planning time, because some commands only show tasks.
     if let Ok(Some(policy)) = OfficialPolicy::of(task)
         && let Err((key, error)) = policy.check_named_parser(task)
     {
@@ -100,12 +103,12 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     }
     check_cheats(task, &mut complain);
     check_results(task, &mut complain);
-    // A missing gold or mask is not an error, because benchmarks do not publish all solutions.
-    // Whatever needs one (an arm with `gold`, a validation) rejects the task by name.
+    // A missing gold or mask patch is not an error, because benchmarks do not publish all
+    // solutions. Features that need one (an arm with `gold`, a validation) reject the task.
     if let Some(resources) = &task.resources {
         let (cpus, memory) = (LEAST_CPUS..=MOST_CPUS, LEAST_MEMORY_MB..=MOST_MB);
-        need(resources.cpus, cpus, "resources.cpus", &mut complain);
-        need(resources.memory_mb, memory, "resources.memory_mb", &mut complain);
+        check_need(resources.cpus, cpus, "resources.cpus", &mut complain);
+        check_need(resources.memory_mb, memory, "resources.memory_mb", &mut complain);
     }
     if let Some(clock) = &task.clock
         && clock_moment(clock).is_none()
@@ -121,7 +124,7 @@ pub(crate) fn check(task: &Task) -> Vec<Complaint> {
     out
 }
 
-/// `OS/ARCHITECTURE`, optionally followed by a variant.
+/// Whether the text is `OS/ARCHITECTURE`, optionally followed by a variant.
 fn is_platform(text: &str) -> bool {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let parts: Vec<&str> = text.split('/').collect();
@@ -134,14 +137,14 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
     for (field, ids) in [("fail_to_pass", &task.fail_to_pass), ("pass_to_pass", &task.pass_to_pass)]
     {
         for id in ids {
-            // A benchmark's ids have their own notation: files, Django's, sympy's bare names.
+            // Each benchmark has its own notation for ids: files, Django's ids, sympy's bare names.
             if task.benchmark.is_some() {
                 if id.trim().is_empty() {
                     complain(field, "contains an empty id".into());
                 }
                 continue;
             }
-            // Ids of a report are as free as test names.
+            // Test ids from reports can be any text, like test names.
             if task.report().is_some() {
                 if id.trim().is_empty() {
                     complain(field, "contains an empty id".into());
@@ -150,7 +153,8 @@ fn check_ids(task: &Task, complain: &mut impl FnMut(&str, String)) {
                 }
                 continue;
             }
-            // A node id is a file, `::` and names; parameters in brackets may contain anything.
+            // A node id consists of a file, `::` and names. Parameters in brackets may contain
+            // anything.
             match id.split_once("::") {
                 Some((file, name)) if !name.is_empty() => {
                     if let Err(what) = inside(file) {
@@ -192,17 +196,17 @@ fn check_results(task: &Task, complain: &mut impl FnMut(&str, String)) {
     } else if path.ends_with('/') {
         complain(
             field,
-            format!("{path:?} is a folder; give the report's file name, such as {path}*.xml"),
+            format!("{path:?} is a folder; use the report's file name, such as {path}*.xml"),
         );
     } else if path.rsplit_once('/').is_some_and(|(folder, _)| folder.contains('*')) {
         complain(
             field,
-            format!("{path:?} has a `*` in a folder name; only the last part may have one"),
+            format!("{path:?} has a `*` in a folder name; only the file name may have one"),
         );
     }
 }
 
-/// A cheat without changes would count as beaten, and two with the same name as one.
+/// A cheat that changes nothing would count as beaten, and two cheats with the same name as one.
 fn check_cheats(task: &Task, complain: &mut impl FnMut(&str, String)) {
     let mut names = BTreeSet::new();
     for (at, cheat) in task.cheats.iter().enumerate() {
@@ -253,7 +257,7 @@ fn absolute(path: &str) -> Result<(), String> {
     inside(parts).map_err(|what| format!("{path:?} {what}"))
 }
 
-/// Checks that a path stays within its directory.
+/// Checks that a path stays inside its directory.
 pub(crate) fn inside(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("is empty".into());
@@ -270,8 +274,8 @@ pub(crate) fn inside(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Both ends are within the possible range, and the minimum is not above the maximum.
-fn need<T: Copy + PartialOrd + std::fmt::Display>(
+/// Checks that both bounds are in range, and that the minimum is not above the maximum.
+fn check_need<T: Copy + PartialOrd + std::fmt::Display>(
     need: Option<Need<T>>,
     within: RangeInclusive<T>,
     field: &str,

@@ -1,6 +1,6 @@
 use crate::bad::Complaint;
 
-/// The splits of one file that contains several.
+/// Selects the rows of one split in a file that contains several.
 pub(crate) struct Splits {
     wanted: Option<String>,
     seen: Option<String>,
@@ -12,8 +12,8 @@ impl Splits {
         Self { wanted, seen: None, told: false }
     }
 
-    /// Whether to use the rows of a split. If none was requested, a second split is ambiguous.
-    pub(crate) fn takes(&mut self, split: &str) -> Result<bool, Complaint> {
+    /// Whether to use the rows of a split. If no split was requested, a second split is ambiguous.
+    pub(crate) fn includes(&mut self, split: &str) -> Result<bool, Complaint> {
         if let Some(wanted) = &self.wanted {
             return Ok(wanted == split);
         }

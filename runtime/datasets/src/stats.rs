@@ -1,4 +1,4 @@
-//! Statistics of a dataset's tasks: the figures of FeatureBench's and FEA-Bench's tables.
+//! Statistics of a dataset's tasks, as in FeatureBench's and FEA-Bench's tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,49 +13,52 @@ use crate::shapes::fea_bench::{Added, definitions, new_spans};
 /// Returns a source file's content before any patch; `None` if there is no such file.
 pub type ReadSource<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
-/// The figures of one task.
+/// The statistics of one task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TaskStats {
     pub task: String,
     pub repo: Option<String>,
-    /// `2024-05-01`.
+    /// The date, such as `2024-05-01`.
     pub date: Option<String>,
-    /// Words of the statement, separated by white space.
+    /// Number of words in the statement, separated by white space.
     pub statement_words: usize,
-    /// `None` for a task without a reference solution, and for one that starts from an empty directory.
+    /// `None` for a task without a reference solution, and for a task that starts from an empty
+    /// directory.
     pub gold: Option<GoldStats>,
     pub fail_to_pass: usize,
-    /// Fail-to-pass and pass-to-pass tests.
+    /// Number of fail-to-pass and pass-to-pass tests.
     pub tests: usize,
-    /// The ids name whole files, as in FeatureBench's rows.
+    /// Whether the test ids are whole files, as in FeatureBench's rows.
     pub tests_are_files: bool,
 }
 
-/// The figures of a reference solution.
+/// The statistics of a reference solution.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct GoldStats {
-    /// Lines added and removed.
+    /// Number of added and removed lines.
     pub lines: usize,
     pub files: usize,
-    /// Functions with an added or removed line: each line counts for the innermost function around
-    /// it.
+    /// Number of functions with an added or removed line. Each line counts for the innermost
+    /// function that contains it.
     pub functions: usize,
-    /// Classes with an added or removed line.
+    /// Number of classes with an added or removed line.
     pub classes: usize,
-    /// New functions, as FEA-Bench counts them.
+    /// Number of new functions, counted like FEA-Bench.
     pub functions_added: usize,
     pub classes_added: usize,
-    /// Number of lines of the solution's files before it. `None` if they cannot be read.
+    /// Total lines of the files that the solution changes, before the change. `None` if they cannot
+    /// be read.
     pub oracle_lines: Option<usize>,
-    /// Lines of new functions and classes, each line once. `None` if the files cannot be read.
+    /// Number of lines in new functions and classes, each counted once. `None` if the files cannot
+    /// be read.
     pub added_lines: Option<usize>,
-    /// Functions and classes were counted in the diff alone.
+    /// Whether functions and classes were counted using only the diff.
     pub estimated: bool,
 }
 
 impl TaskStats {
-    /// Measures a task. Without `source`, only the diff is used, and the lines of files are
-    /// unknown.
+    /// Computes the statistics of a task. Without `source`, only the diff is used, and the line
+    /// counts of files are unknown.
     pub fn of(task: &Task, source: Option<ReadSource<'_>>) -> Self {
         let files = |details: &proctor_types::Details| details.matching.text() == Some("files");
         Self {
@@ -71,7 +74,7 @@ impl TaskStats {
     }
 }
 
-/// The files of a state, by path. `None`: a file that does not exist.
+/// Files by path. `None` for a file that does not exist.
 type Files = BTreeMap<RawPath, Option<Vec<u8>>>;
 
 fn gold(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
@@ -122,7 +125,7 @@ fn gold(task: &Task, source: Option<ReadSource<'_>>) -> Option<GoldStats> {
             out.take(measured.unwrap_or_else(|| PythonFile::of_diff(file)));
         }
     }
-    // A row's own components are used as given: its prompts were made from them.
+    // A row's own components are used as given, because its prompts were made from them.
     if out.estimated
         && let Some(details) = task.details()
     {
@@ -146,7 +149,7 @@ impl GoldStats {
     }
 }
 
-/// The files that a patch changes, after it. `None` if it does not apply.
+/// Returns the files that a patch changes, after the change. `None` if the patch does not apply.
 fn resolved(patch: &Patch, read: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option<Files> {
     let current = |path: &RawPath| read(path).map(|bytes| Current::File { bytes, mode: MODE_FILE });
     let changes = patch.resolve_parts(&current).ok()?.changes;
@@ -158,7 +161,7 @@ fn resolved(patch: &Patch, read: &dyn Fn(&RawPath) -> Option<Vec<u8>>) -> Option
     Some(files.collect())
 }
 
-/// A new file has only added lines.
+/// Returns the text of a new file, whose diff has only added lines.
 fn new_text(file: &FilePatch) -> Vec<u8> {
     let lines = file.hunks().iter().flat_map(|hunk| &hunk.lines);
     lines.filter(|line| line.side != Side::Old).flat_map(|line| line.bytes.clone()).collect()
@@ -171,19 +174,19 @@ fn lines_of(bytes: &[u8]) -> usize {
     }
 }
 
-/// What a patch does to the definitions of one Python file.
+/// How a patch changes the definitions in one Python file.
 #[derive(Debug, Default)]
 struct PythonFile {
     functions: BTreeSet<String>,
     classes: BTreeSet<String>,
     functions_added: usize,
     classes_added: usize,
-    /// `None`: counted in the diff alone.
+    /// `None` if counted using only the diff.
     added_lines: Option<usize>,
 }
 
 impl PythonFile {
-    /// `None` if one of the texts is not Python that the parser supports.
+    /// Returns `None` if the parser does not support the Python code of one of the texts.
     fn of_texts(file: &FilePatch, old: Option<&str>, new: &str) -> Option<Self> {
         let spans = new_spans(old, new)?;
         let before = definitions("", old.unwrap_or_default())?;
@@ -208,7 +211,7 @@ impl PythonFile {
         Some(out)
     }
 
-    /// Counts the innermost function and the innermost class around a line.
+    /// Counts the innermost function and the innermost class that contain a line.
     fn touch(&mut self, definitions: &[Added], line: usize) {
         for (kind, names) in [("function", &mut self.functions), ("class", &mut self.classes)] {
             let around = definitions
@@ -220,7 +223,7 @@ impl PythonFile {
         }
     }
 
-    /// Uses the headers in the diff: those in its lines, and the one after each `@@`.
+    /// Uses the function and class headers in the diff's lines and after each `@@`.
     fn of_diff(file: &FilePatch) -> Self {
         let mut out = Self::default();
         let (mut new, mut gone) = (BTreeSet::new(), BTreeSet::new());
@@ -240,7 +243,7 @@ impl PythonFile {
         gone: &mut BTreeSet<(bool, String)>,
     ) {
         let section = String::from_utf8_lossy(&hunk.section).trim().to_owned();
-        // The open definitions: indentation, whether it is a class, and the name.
+        // The enclosing definitions: indentation, whether it is a class, and name.
         let mut open: Vec<(usize, bool, String)> =
             header(&section).map(|(is_class, name)| (0, is_class, name)).into_iter().collect();
         for line in &hunk.lines {
@@ -250,7 +253,7 @@ impl PythonFile {
                 continue;
             }
             let indent = text.len() - trimmed.len();
-            // A bracket that ends a header is below its `def`.
+            // A line that starts with a closing bracket may end a header and belongs to its `def`.
             if !trimmed.starts_with([')', ']', '}', '#']) {
                 open.retain(|(outer, _, _)| *outer < indent);
             }
@@ -277,7 +280,8 @@ impl PythonFile {
     }
 }
 
-/// Whether a line is a class header, and its name; `None` for other lines.
+/// Returns whether the line is a class header, and the name; `None` if it is neither a class nor a
+/// function header.
 fn header(line: &str) -> Option<(bool, String)> {
     let line = line.strip_prefix("async ").map_or(line, str::trim_start);
     let (is_class, rest) = match (line.strip_prefix("def "), line.strip_prefix("class ")) {
@@ -289,17 +293,17 @@ fn header(line: &str) -> Option<(bool, String)> {
     (!name.is_empty()).then(|| (is_class, name.to_owned()))
 }
 
-/// The figures of a dataset. Means cover the tasks for which the figure is known.
+/// The statistics of a dataset. Each mean covers the tasks for which the value is known.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct DatasetStats {
     pub dataset: String,
     pub tasks: usize,
-    /// Tasks with a reference solution that could be measured.
+    /// Number of tasks whose reference solution could be measured.
     pub with_gold: usize,
-    /// Of these, the tasks whose functions and classes were counted in the diff alone.
+    /// Number of these tasks whose functions and classes were counted using only the diff.
     pub estimated: usize,
     pub repositories: usize,
-    /// The dates of the first and the last task with a date.
+    /// The earliest and latest dates of tasks with a date.
     pub first_date: Option<String>,
     pub last_date: Option<String>,
     pub dated: usize,
@@ -312,11 +316,11 @@ pub struct DatasetStats {
     pub classes_added: Option<f64>,
     pub oracle_lines: Option<f64>,
     pub added_component_lines: Option<f64>,
-    /// Lines of added components of all tasks, divided by their gold lines, as in FEA-Bench's Table 1.
+    /// Lines of all added components divided by all gold lines, as in FEA-Bench's Table 1.
     pub added_component_share: Option<f64>,
     pub fail_to_pass: Option<f64>,
     pub tests: Option<f64>,
-    /// Tasks whose test ids name whole files.
+    /// Number of tasks whose test ids are whole files.
     pub tests_are_files: usize,
     pub per_task: Vec<TaskStats>,
 }
@@ -371,7 +375,7 @@ fn mean(values: impl Iterator<Item = usize>) -> Option<f64> {
     (count > 0).then(|| round(sum as f64 / f64::from(count)))
 }
 
-/// Four decimals: more would be noise in a comparison of two datasets.
+/// Rounds to four decimals. More would be noise when comparing two datasets.
 fn round(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
@@ -406,26 +410,26 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_of_a_task_are_those_counted_by_hand() {
+    fn task_stats_match_manual_counts() {
         let stats =
             TaskStats::of(&task(json!({"created_at": "2024-05-01T12:00:00Z"})), Some(&read));
         assert_eq!((stats.statement_words, stats.fail_to_pass, stats.tests), (3, 2, 3));
         assert_eq!(stats.date.as_deref(), Some("2024-05-01"));
         let gold = stats.gold.unwrap();
-        // box.py: 1 removed, 7 added; new.py: 3 added; notes.md: 1 and 1.
+        // box.py: 1 removed, 7 added; new.py: 3 added; notes.md: 1 removed, 1 added.
         assert_eq!((gold.lines, gold.files), (13, 3));
-        // size, area, square, it; Box and Made.
+        // Functions size, area, square and it; classes Box and Made.
         assert_eq!((gold.functions, gold.classes), (4, 2));
-        // area, area.square and Made.it; Made.
+        // Functions area, area.square and Made.it; class Made.
         assert_eq!((gold.functions_added, gold.classes_added), (3, 1));
-        // 9 of box.py and 2 of notes.md; new.py did not exist.
+        // 9 lines in box.py and 2 in notes.md; new.py did not exist.
         assert_eq!(gold.oracle_lines, Some(11));
-        // 4 of area, which contains square, and 3 of Made.
+        // 4 lines in area, which contains square, and 3 in Made.
         assert_eq!((gold.added_lines, gold.estimated), (Some(7), false));
     }
 
     #[test]
-    fn without_a_source_the_diff_says_what_it_can() {
+    fn task_stats_without_source_use_only_the_diff() {
         let gold = TaskStats::of(&task(json!({})), None).gold.unwrap();
         assert!(gold.estimated);
         assert_eq!((gold.oracle_lines, gold.added_lines), (None, None));
@@ -438,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_source_is_measured_as_the_agent_finds_it() {
+    fn task_stats_measure_the_masked_source() {
         let mask = "--- a/box.py\n+++ b/box.py\n@@ -5,5 +5,2 @@ class Box:\n     def size(self):\n         return 1\n-\n-    def name(self):\n-        return 'x'\n";
         let task = task(json!({"gold": null, "mask": mask}));
         let gold = TaskStats::of(&task, Some(&read)).gold.unwrap();
@@ -447,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn means_leave_out_what_is_unknown_and_the_share_is_of_the_sums() {
+    fn dataset_stats_skip_unknown_figures_and_divide_sums() {
         let known = TaskStats::of(&task(json!({"repo": "a/b"})), Some(&read));
         let unknown =
             TaskStats::of(&task(json!({"repo": "a/c", "created_at": "2023-01-01"})), None);

@@ -1,12 +1,12 @@
-//! Templates of `prompts/` for task statements.
+//! Renders the templates in `prompts/` for task statements.
 
 use minijinja::{Environment, Error, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use serde::Serialize;
 
-/// Renders a template. All its variables must exist.
+/// Renders a template. All variables that it uses must be defined.
 ///
 /// # Errors
-/// The template cannot be read, or a variable is missing.
+/// The template is invalid, or a variable is missing.
 pub fn fill(template: &str, filling: impl Serialize) -> Result<String, Error> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build()?;
     let mut environment = Environment::new();

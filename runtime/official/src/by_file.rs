@@ -1,4 +1,4 @@
-//! FeatureBench: test files, their exit statuses, and the tests that they printed.
+//! FeatureBench: grades test files by their exit statuses, and the tests that the log lists.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use crate::{
     verdict::{counted, status_of},
 };
 
-/// One run of the test command over one test file.
+/// One run of the test command on one test file.
 #[derive(Debug, Clone)]
 pub struct FileRun {
     /// The file's path, or its name if only that is known.
     pub file: String,
     pub log: Vec<u8>,
-    /// Absent if it was not recorded; it then counts as a failure.
+    /// The exit status; a missing one counts as a failure.
     pub exit: Option<i32>,
 }
 
 impl OfficialPolicy {
     /// Grades the runs of the fail-to-pass file and of the pass-to-pass files.
     ///
-    /// Resolved means that each exited with zero, whatever it printed. The rate counts what the
-    /// fail-to-pass run printed, whatever its status. The two can disagree.
+    /// The task is resolved if each run exited with zero, whatever it printed. The rate counts the
+    /// tests that the fail-to-pass run printed, whatever its exit status. The two can disagree.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl OfficialPolicy {
         let mut p2p = TestGroup::default();
         let mut tests: BTreeMap<_, _> =
             statuses.iter().map(|(name, word)| (name.to_owned(), status_of(Some(word)))).collect();
-        for run in kept(pass_to_pass) {
+        for run in runs_read_by_harness(pass_to_pass) {
             let map = read(run);
             let group = split(&map, &self.pass_to_pass);
             p2p.passed.extend(group.passed);
@@ -81,9 +81,9 @@ impl OfficialPolicy {
     }
 }
 
-/// The harness names a pass-to-pass log after its file's base name, so of two files with the same
-/// name the last one is read.
-fn kept(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
+/// Yields the runs whose logs the harness reads. It names a pass-to-pass log after the file's base
+/// name, so if two files share a name, only the last one is read.
+fn runs_read_by_harness(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
     let base = |run: &FileRun| run.file.rsplit('/').next().unwrap_or_default().replace(".py", "");
     runs.iter().enumerate().filter_map(move |(index, run)| {
         let again = runs[index + 1..].iter().any(|later| base(later) == base(run));
@@ -91,7 +91,7 @@ fn kept(runs: &[FileRun]) -> impl Iterator<Item = &FileRun> {
     })
 }
 
-/// The expected tests are those that were printed.
+/// Splits the printed tests into passed and failed. Every printed test counts as expected.
 fn split(map: &StatusMap, standings: &Standings) -> TestGroup {
     let mut group = TestGroup::default();
     for (name, word) in map.iter() {
@@ -104,7 +104,7 @@ fn split(map: &StatusMap, standings: &Standings) -> TestGroup {
     group
 }
 
-/// Rounded to four places, ties to even, as in Python.
+/// Returns the rate rounded to four decimals, ties to even, like Python.
 fn rate(group: &TestGroup) -> f64 {
     let of = group.passed.len() + group.failed.len();
     if of == 0 {
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_rounded_as_python_does() {
+    fn rate_rounds_like_python() {
         let of = |passed: usize, all: usize| {
             rate(&TestGroup {
                 passed: vec![String::new(); passed],

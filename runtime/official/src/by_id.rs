@@ -1,4 +1,4 @@
-//! Benchmarks that expect tests by their ids.
+//! Grades benchmarks that expect tests by their ids.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ impl OfficialPolicy {
     ///
     /// # Errors
     ///
-    /// The policy cannot grade the task: there is no parser or no test command, or its expectations
-    /// are files.
+    /// The policy cannot grade the task: it has no parser or test command, or it expects files
+    /// instead of test ids.
     pub fn grade_log(&self, task: &Task, log: &[u8]) -> Result<Official, PolicyError> {
         if self.subject == Subject::File {
             return Err(PolicyError {
                 what: format!("{} grades the exit status of each file", self.benchmark),
-                hint: "give the folder of the attempt with its logs".into(),
+                hint: "pass the folder with the attempt's logs".into(),
             });
         }
         let test_command = match self.log.part {
@@ -36,7 +36,7 @@ impl OfficialPolicy {
         Ok(self.judge(task, reader.read(log)))
     }
 
-    /// The verdict if no test ran: the patch is empty, or was not applied.
+    /// Returns the verdict for a run without tests: the patch is empty or was not applied.
     pub fn not_run(&self, task: &Task, why: &str) -> Official {
         match self.subject {
             Subject::Id => self.judge(task, Reading::NotGraded(why.to_owned())),
@@ -62,7 +62,7 @@ impl OfficialPolicy {
         let mut why = counted(&f2p, task.fail_to_pass.len(), &p2p, task.pass_to_pass.len());
         if let Some(first) = f2p.failed.iter().chain(&p2p.failed).next() {
             let word = map.get(first).unwrap_or("missing");
-            why.push_str(&format!("; first not passed: {first} ({word})"));
+            why.push_str(&format!("; first test that did not pass: {first} ({word})"));
         }
         let tests: BTreeMap<_, _> = task
             .fail_to_pass
@@ -101,7 +101,7 @@ impl OfficialPolicy {
         let mut group = TestGroup::default();
         for id in ids {
             let standing = match lenient {
-                // These ids are never treated as truncated.
+                // Here, ids are never treated as truncated.
                 Some(standings) => standings.of(map.get(id)),
                 None => standings.of(self.key(id, map).and_then(|key| map.get(key))),
             };
@@ -114,7 +114,7 @@ impl OfficialPolicy {
         group
     }
 
-    /// The name in the map that an expected id refers to.
+    /// Returns the name in the map that an expected id refers to.
     fn key<'m>(&self, id: &'m str, map: &'m StatusMap) -> Option<&'m str> {
         if map.get(id).is_some() {
             return Some(id);

@@ -1,8 +1,7 @@
-//! The rules of each benchmark's own grader, as data and as parsers: they turn a log into a
-//! verdict.
+//! The rules of each benchmark's own grader, as data and as parsers. They convert a log to a verdict.
 //!
-//! Nothing here runs anything. `proctor-grade` runs a benchmark's procedure in a sandbox and asks
-//! this crate what its log says; `proctor grade --log` does so for an existing log.
+//! This crate does not run anything. `proctor-grade` runs a benchmark's procedure in a sandbox and
+//! calls this crate to read the log. `proctor grade --log` does the same with an existing log.
 
 mod by_file;
 mod by_id;

@@ -1,4 +1,4 @@
-//! Turns the bytes of a log into the map of statuses, or the reason why there is none.
+//! Converts a log to a map of statuses, or to the reason why there is none.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use crate::{
     policy::{Newlines, Undecodable},
 };
 
-/// What the official harness reads from a log.
+/// The official harness's reading of a log.
 #[derive(Debug)]
 pub(crate) enum Reading {
     Statuses(StatusMap),
-    /// The log is not trusted, or says that nothing ran: all tests count as not passed.
+    /// The log is not trusted, or shows that no test ran. All tests count as not passed.
     NotGraded(String),
-    /// The harness itself fails on this log, and counts an error.
+    /// The harness itself fails on this log and counts it as an error.
     Crashed(String),
 }
 
@@ -24,12 +24,12 @@ impl From<ParserCrash> for Reading {
     }
 }
 
-/// How one task's logs are read.
+/// Reads the logs of one task.
 pub(crate) struct LogReader<'a> {
     pub policy: &'a OfficialPolicy,
     pub parser: ParserName,
     pub row: RowFacts<'a>,
-    /// Set if the policy reads the log after it.
+    /// Set if the policy reads only the log after this command.
     pub test_command: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl LogReader<'_> {
         }
     }
 
-    /// The log as the harness has it in memory.
+    /// Returns the log's text as the harness decodes it.
     pub(crate) fn text<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, str>, String> {
         let rules = &self.policy.log;
         let log = match (std::str::from_utf8(bytes), rules.undecodable) {
@@ -64,18 +64,18 @@ impl LogReader<'_> {
         let rules = &self.policy.log;
         let refused = |why: String| Err(Reading::NotGraded(why));
         if let Some(said) = rules.reject.iter().find(|said| log.contains(said.as_str())) {
-            return refused(format!("the log has {said:?}"));
+            return refused(format!("the log contains {said:?}"));
         }
         if let Some(markers) = &rules.markers
             && let Some(marker) =
                 [&markers.start, &markers.end].into_iter().find(|marker| !log.contains(*marker))
         {
-            return refused(format!("the log lacks {marker:?}"));
+            return refused(format!("the log does not contain {marker:?}"));
         }
         if let Some(said) = &rules.require_lowercase
             && !log.to_lowercase().contains(said.as_str())
         {
-            return refused(format!("the log lacks {said:?}"));
+            return refused(format!("the log does not contain {said:?}"));
         }
         let edition = self.policy.parser.edition;
         let mut map = parse_row(self.parser, edition, self.part(log)?, self.row)?;
@@ -86,7 +86,7 @@ impl LogReader<'_> {
             && let Some(pattern) = &rules.suite_ran
             && !text::pattern(pattern).is_match(log)
         {
-            return refused("the log has no tests and no sign that any ran".into());
+            return refused("the log has no tests and no sign that tests ran".into());
         }
         let shows_failure = || map.iter().any(|(_, word)| matches!(word, "FAILED" | "ERROR"));
         if self.policy.exit == ExitRule::NoSilentFailure
@@ -121,24 +121,24 @@ impl LogReader<'_> {
                 None => log,
             },
             Part::BetweenTracedMarkers => match &rules.markers {
-                Some(markers) => traced(log, &markers.start, &markers.end)?,
+                Some(markers) => between_traced_markers(log, &markers.start, &markers.end)?,
                 None => log,
             },
         })
     }
 
-    /// The first exit status in the log, since the harness uses the first.
+    /// Returns the first exit status in the log, like the harness.
     fn exit(&self, log: &str) -> Option<i64> {
         let marker = self.policy.log.exit_marker.as_ref()?;
         let told = text::pattern(&format!(r"{}:{}*(-?\d+)", regex::escape(marker), text::SPACE));
-        // A number too long for a status is not zero.
+        // A number too large for an exit status must not count as zero.
         told.captures(log).map(|found| found[1].parse().unwrap_or(i64::MAX))
     }
 }
 
-/// SWE-smith cuts by the positions of the traced lines. A missing one is at -1, so the cut is empty
-/// or the harness raises.
-fn traced<'l>(log: &'l str, start: &str, end: &str) -> Result<&'l str, Reading> {
+/// SWE-smith cuts the log at the positions of the traced lines. A missing line has position -1, so
+/// the result is empty or the harness raises an exception.
+fn between_traced_markers<'l>(log: &'l str, start: &str, end: &str) -> Result<&'l str, Reading> {
     let (start, end) = (format!("+ : '{start}'"), format!("+ : '{end}'"));
     match (log.find(&start), log.find(&end)) {
         (Some(from), Some(to)) if from <= to => {

@@ -1,4 +1,4 @@
-//! What distinguishes one benchmark's grading from another's: `configs/benchmarks/policies/*.toml`.
+//! How grading differs between benchmarks: `configs/benchmarks/policies/*.toml`.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ use crate::{
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfficialPolicy {
-    /// As in `task.benchmark.name`.
+    /// The name in `task.benchmark.name`.
     pub benchmark: String,
     /// Version of the harness: a release, or the commit if there are no releases.
     pub version: String,
-    /// Other names of the same version.
+    /// Other names for the same version.
     #[serde(default)]
     pub also_named: Vec<String>,
-    /// Used if a task names no version. One policy of each benchmark is current.
+    /// Whether this policy is used if a task has no version. Each benchmark has one current policy.
     #[serde(default)]
     pub current: bool,
     pub subject: Subject,
-    /// An expected id that was cut inside its brackets represents the ids that begin like it, if
-    /// they agree on whether they passed.
+    /// Whether an expected id that was cut inside its brackets stands for all ids with the same
+    /// beginning, provided that they all passed or all failed.
     #[serde(default)]
     pub truncated_ids: bool,
     pub exit: ExitRule,
-    /// Whether a fail-to-pass test must have passed; otherwise a patch is resolved if nothing
-    /// failed.
+    /// Whether at least one fail-to-pass test must have passed. Otherwise a patch is resolved if
+    /// nothing failed.
     pub needs_success: bool,
     pub log: LogRules,
     pub parser: ParserRules,
@@ -38,51 +38,50 @@ pub struct OfficialPolicy {
     pub test_command: TestCommandRules,
     pub fail_to_pass: Standings,
     pub pass_to_pass: Standings,
-    /// For rows whose `eval_type` is `fail_only`; both groups.
+    /// For both groups of rows whose `eval_type` is `fail_only`.
     #[serde(default)]
     pub fail_only: Option<Standings>,
     pub run: RunRules,
 }
 
-/// How the benchmark's harness puts a patch and its tests into a sandbox.
+/// How the benchmark's harness applies a patch and its tests in a sandbox.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRules {
-    /// Tried in order, with the patch's path appended.
+    /// Commands that are tried in order, with the patch's path appended.
     pub apply: Vec<String>,
-    /// Run in the work directory before each further attempt.
+    /// A command that is run in the work directory before each further attempt.
     #[serde(default)]
     pub between: Option<String>,
-    /// If none applied: success of this command shows that the patch is applied nevertheless.
+    /// A command that is run if no attempt succeeded. If it succeeds, the patch counts as applied.
     #[serde(default)]
     pub check_applied: Option<String>,
-    /// Whether a patch without a final newline gets one.
+    /// Whether to add a missing final newline to the patch.
     pub final_newline: bool,
-    /// Whether the tests' patch is applied before the model's.
+    /// Whether the test patch is applied before the model's patch.
     pub tests_first: bool,
-    /// Whether files that the tests' patch adds are removed before it is applied.
+    /// Whether files that the test patch adds are removed before it is applied.
     pub remove_new_tests: bool,
-    /// Whether files hidden from the agent are present when its patch is applied.
+    /// Whether files that are hidden from the agent are present when its patch is applied.
     #[serde(default)]
     pub keep_hidden: bool,
-    /// Whether the files of the expected tests are restored after the patch.
+    /// Whether the files of the expected tests are restored after the patch is applied.
     #[serde(default)]
     pub restore_expected: bool,
-    /// The time limit of one run, if the row does not set it.
+    /// The time limit of one run, if the row has none.
     #[serde(default)]
     pub seconds: Option<f64>,
-    /// Whether the harness replaces non-UTF-8 bytes of the output before it writes the log that it
-    /// reads.
+    /// Whether the harness replaces non-UTF-8 bytes in the output before it writes the log.
     #[serde(default)]
     pub replaces_bytes: bool,
-    /// A shell line before the tests.
+    /// A shell line that is run before the tests.
     pub prelude: String,
-    /// The key of `task.benchmark.details` that may hold the harness's whole script: it restores
-    /// the tests, applies their patch and runs them. Used if the sandbox has the shell and the
-    /// history that it needs.
+    /// The key in `task.benchmark.details` that may contain the harness's whole script. The script
+    /// restores the tests, applies their patch and runs them. It is used if the sandbox has the
+    /// shell and the Git history that it needs.
     #[serde(default)]
     pub script: Option<Script>,
-    /// How a from-scratch submission is installed, if the benchmark has such tasks.
+    /// How to install a from-scratch submission, if the benchmark has such tasks.
     #[serde(default)]
     pub from_scratch: Option<FromScratchRules>,
 }
@@ -92,39 +91,40 @@ pub struct RunRules {
 #[serde(deny_unknown_fields)]
 pub struct Script {
     pub detail: RowText,
-    /// The variable in which the harness stores the exit status of the tests.
+    /// The variable in which the script stores the exit status of the tests.
     pub status: String,
 }
 
-/// The environment of the command that installs a submission; the command comes from the task.
+/// The environment of the command that installs a submission. The command itself comes from the task.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FromScratchRules {
-    /// Where the untouched source is kept meanwhile.
+    /// Where the untouched source is kept during the installation.
     pub pristine: String,
-    /// Variables needed because the harness has a network here, but our sandboxes do not.
+    /// Variables that are needed because the harness has network access here, but Proctor's
+    /// sandboxes do not.
     pub variables: BTreeMap<String, String>,
     pub seconds: u64,
 }
 
-/// What an expectation refers to.
+/// What an expected id refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// A test, by its id.
+    /// A test.
     Id,
-    /// A test file; its tests are the ones that were printed.
+    /// A test file. Its tests are those that were printed.
     File,
 }
 
-/// The meaning of the test command's exit status.
+/// How the test command's exit status is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitRule {
     Ignored,
-    /// With a status other than zero, the log must contain a failure, or it is not trusted.
+    /// If the status is not zero, the log must contain a failure; otherwise it is not trusted.
     NoSilentFailure,
-    /// Resolved means zero for each file.
+    /// The task is resolved if the status is zero for each file.
     ZeroForEachFile,
 }
 
@@ -134,24 +134,24 @@ pub enum ExitRule {
 pub struct LogRules {
     pub newlines: Newlines,
     pub undecodable: Undecodable,
-    /// A log that contains one of these anywhere is not graded.
+    /// A log that contains one of these texts anywhere is not graded.
     pub reject: Vec<String>,
-    /// Both must be in the log.
+    /// Both markers must be in the log.
     #[serde(default)]
     pub markers: Option<Markers>,
-    /// Must be in the lower-cased log.
+    /// This text must be in the log, ignoring case.
     #[serde(default)]
     pub require_lowercase: Option<String>,
     pub part: Part,
     #[serde(default)]
     pub after_last: Option<String>,
-    /// Whether the whole log is parsed if its part yields nothing.
+    /// Whether the whole log is parsed if its part contains no tests.
     #[serde(default)]
     pub whole_if_empty: bool,
-    /// A pattern that shows that tests ran even though nothing was parsed.
+    /// A pattern that shows that tests ran, even if none were parsed.
     #[serde(default)]
     pub suite_ran: Option<String>,
-    /// The text before the exit status.
+    /// The text that precedes the exit status.
     #[serde(default)]
     pub exit_marker: Option<String>,
 }
@@ -159,12 +159,12 @@ pub struct LogRules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Newlines {
-    /// `\r\n` and `\r` become `\n`: the harness reads the file in text mode.
+    /// Convert `\r\n` and `\r` to `\n`, because the harness reads the file in text mode.
     Universal,
     Kept,
 }
 
-/// What happens to bytes that are not UTF-8.
+/// How bytes that are not UTF-8 are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undecodable {
@@ -186,45 +186,45 @@ pub enum Part {
     Whole,
     /// From the first start marker to the next marker of either kind.
     BetweenMarkers,
-    /// Between the lines in which a tracing shell shows the markers.
+    /// Between the lines in which a tracing shell (`set -x`) prints the markers.
     BetweenTracedMarkers,
-    /// After the last mention of the test command.
+    /// After the last occurrence of the test command.
     AfterTestCommand,
-    /// After the last `after_last`.
+    /// After the last occurrence of `after_last`.
     AfterLast,
 }
 
-/// Which parser reads a task's log.
+/// Determines the parser of a task's log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParserRules {
     pub edition: Edition,
-    /// Details of the row that may name a parser. The first present one is used.
+    /// Details of the row that may name a parser. The first one that is present is used.
     #[serde(default)]
     pub details: Vec<RowText>,
-    /// The benchmark's own names of parsers.
+    /// The benchmark's own parser names.
     #[serde(default)]
     pub names: BTreeMap<String, ParserName>,
     #[serde(default)]
     pub repositories: BTreeMap<String, ParserName>,
-    /// Repositories whose logs none of our parsers reads, and why.
+    /// Repositories whose logs no parser can read, and why.
     #[serde(default)]
     pub refused: BTreeMap<String, String>,
-    /// A detail that contains a parser as code, which is never run.
+    /// A detail that contains a parser as code. Such code is never run.
     #[serde(default)]
     pub code: Option<RowText>,
-    /// Whether repository names are compared in lower case.
+    /// Whether repository names are compared case-insensitively.
     #[serde(default)]
     pub ignore_case: bool,
     #[serde(default)]
     pub default: Option<ParserName>,
 }
 
-/// The command after whose last mention a log is read.
+/// Determines the test command. The log is read after its last occurrence.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestCommandRules {
-    /// Whether the row's `benchmark.details.test_cmd` comes first.
+    /// Whether the row's `benchmark.details.test_cmd` takes precedence.
     #[serde(default)]
     pub of_row: bool,
     #[serde(default)]
@@ -237,7 +237,7 @@ pub struct TestCommandRules {
 #[serde(deny_unknown_fields)]
 pub struct RepositoryCommand {
     pub repository: String,
-    /// Absent: all of them.
+    /// The versions to which this applies; absent for all.
     #[serde(default)]
     pub versions: Option<Vec<String>>,
     pub command: String,

@@ -1,4 +1,4 @@
-//! Finds the policy, the parser and the test command that grade a task.
+//! Finds the policy, the parser and the test command for grading a task.
 
 use std::{fmt, sync::LazyLock};
 
@@ -11,7 +11,7 @@ use crate::{
     policy::Part,
 };
 
-/// The built-in policies. A new one is a file and a line here.
+/// The built-in policies. A new one needs a file and a line here.
 const TEXTS: &[(&str, &str)] = &[
     ("fea-bench", include_str!("../../../configs/benchmarks/policies/fea-bench.toml")),
     ("featurebench", include_str!("../../../configs/benchmarks/policies/featurebench.toml")),
@@ -36,12 +36,12 @@ static POLICIES: LazyLock<Result<Vec<OfficialPolicy>, PolicyError>> = LazyLock::
         .collect()
 });
 
-/// Number of characters of a parser's name in an error.
-const MOST_SHOWN: usize = 80;
-/// Number of parsers listed in a hint.
-const MOST_LISTED: usize = 12;
+/// Maximum number of characters of a parser's name in an error.
+const MAX_SHOWN: usize = 80;
+/// Maximum number of parsers listed in a hint.
+const MAX_LISTED: usize = 12;
 
-/// Why no official policy can grade a task, with a hint.
+/// The reason why no official policy can grade a task, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError {
     pub what: String,
@@ -56,24 +56,24 @@ impl fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
-/// The facts about a task's row that parsers need.
+/// Returns the facts about a task's row that parsers need.
 pub(crate) fn row_facts(task: &Task) -> RowFacts<'_> {
     let version = task.details().and_then(|details| details.version.text());
     RowFacts { id: task.id.as_str(), version }
 }
 
 impl OfficialPolicy {
-    /// The policy of the task's benchmark; `None` for a task of our own.
+    /// Returns the policy of the task's benchmark; `None` for a task without a benchmark.
     ///
     /// # Errors
     ///
-    /// No policy describes the benchmark or the version.
+    /// There is no policy for the benchmark or its version.
     pub fn of(task: &Task) -> Result<Option<&'static Self>, PolicyError> {
         let Some(benchmark) = &task.benchmark else { return Ok(None) };
         Self::named(benchmark).map(Some)
     }
 
-    /// Whether a task's expectations are whole test files.
+    /// Whether a task expects whole test files.
     pub fn expects_files(task: &Task) -> bool {
         Self::of(task)
             .is_ok_and(|policy| policy.is_some_and(|policy| policy.subject == Subject::File))
@@ -110,26 +110,26 @@ impl OfficialPolicy {
         })
     }
 
-    /// All policies, by benchmark.
+    /// Returns all policies, sorted by benchmark.
     ///
     /// # Errors
     ///
-    /// One of them cannot be read, which is a fault of the build.
+    /// One of them cannot be read, which is a defect of the build.
     pub fn all() -> Result<&'static [Self], PolicyError> {
         POLICIES.as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// The parser of a task's log: the row's own, otherwise its repository's, otherwise the
+    /// Returns the parser for a task's log: the row's own, or else its repository's, or else the
     /// default.
     ///
     /// # Errors
     ///
-    /// The row names an unknown parser, or nothing names one.
+    /// The row names an unknown parser, or no parser is specified.
     pub fn parser_of(&self, task: &Task) -> Result<ParserName, PolicyError> {
         let rules = &self.parser;
-        self.no_refused_parser(task)?;
+        self.check_parser_is_supported(task)?;
         if let Some((key, named)) = self.named_parser(task) {
-            return self.parser_named(&named).map_err(|error| PolicyError {
+            return self.find_parser(&named).map_err(|error| PolicyError {
                 what: format!("benchmark.details.{}: {}", key.key(), error.what),
                 hint: error.hint,
             });
@@ -155,22 +155,22 @@ impl OfficialPolicy {
         })
     }
 
-    /// The parser that the row names, with the key that names it.
+    /// Returns the parser that the row names, and the key of that field.
     fn named_parser(&self, task: &Task) -> Option<(RowText, Value)> {
         let details = task.details()?;
         self.parser.details.iter().find_map(|key| Some((*key, key.of(details)?)))
     }
 
-    fn parser_named(&self, named: &Value) -> Result<ParserName, PolicyError> {
+    fn find_parser(&self, named: &Value) -> Result<ParserName, PolicyError> {
         let names = &self.parser.names;
         let found = named.as_str().and_then(|named| names.get(named.trim()));
         found.copied().ok_or_else(|| {
-            let shown: String = named.to_string().chars().take(MOST_SHOWN).collect();
+            let shown: String = named.to_string().chars().take(MAX_SHOWN).collect();
             let list = || names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             PolicyError {
                 what: format!("{} {} has no parser {shown}", self.benchmark, self.version),
                 hint: match names.len() {
-                    many if many > MOST_LISTED => {
+                    many if many > MAX_LISTED => {
                         format!(
                             "see the {many} parsers of its policy in configs/benchmarks/policies"
                         )
@@ -181,20 +181,19 @@ impl OfficialPolicy {
         })
     }
 
-    /// The names of parsers that a row may use.
+    /// Returns the parser names that a row may use.
     pub fn parser_names(&self) -> impl Iterator<Item = &str> {
         self.parser.names.keys().map(String::as_str)
     }
 
-    /// Whether the parser that a row names exists and supports the row. A row that names none
-    /// passes.
+    /// Checks that the parser in a row exists and supports the row. A row without a parser passes.
     ///
     /// # Errors
     ///
-    /// The key that names the parser, and what is wrong.
+    /// The key of the field that names the parser, and the error.
     pub fn check_named_parser(&self, task: &Task) -> Result<(), (RowText, PolicyError)> {
         let Some((key, named)) = self.named_parser(task) else { return Ok(()) };
-        let parser = self.parser_named(&named).map_err(|error| (key, error))?;
+        let parser = self.find_parser(&named).map_err(|error| (key, error))?;
         self.check_row(parser, task).map_err(|error| (key, error))
     }
 
@@ -205,8 +204,8 @@ impl OfficialPolicy {
         })
     }
 
-    /// Whether the policy can read a task's logs, that is, whether everything that
-    /// [`Self::grade_log`] needs besides a log exists.
+    /// Checks that the policy can read a task's logs, that is, that [`Self::grade_log`] has
+    /// everything it needs except a log.
     ///
     /// # Errors
     ///
@@ -222,8 +221,8 @@ impl OfficialPolicy {
 
     /// # Errors
     ///
-    /// The harness reads the task's logs in a way that we do not reproduce.
-    fn no_refused_parser(&self, task: &Task) -> Result<(), PolicyError> {
+    /// The harness reads the task's logs in a way that Proctor does not reproduce.
+    fn check_parser_is_supported(&self, task: &Task) -> Result<(), PolicyError> {
         let rules = &self.parser;
         let hint = "remove the task from the dataset, or remove its `benchmark` to grade only with the strict policy";
         let holds_code =
@@ -243,18 +242,18 @@ impl OfficialPolicy {
         }
     }
 
-    /// The command after whose last mention the log is read.
+    /// Returns the test command. The log is read after its last occurrence.
     ///
     /// # Errors
     ///
-    /// Neither the row nor the policy has one.
+    /// Neither the row nor the policy has a test command.
     pub fn test_command_of(&self, task: &Task) -> Result<String, PolicyError> {
         let rules = &self.test_command;
         let details = task.details();
         let of_row = details.filter(|_| rules.of_row).and_then(|details| {
             match details.test_cmd.get()? {
                 Commands::One(command) => Some(command).filter(|command| !command.is_empty()),
-                // From a list, the harness uses the last command.
+                // The harness uses the last command of a list.
                 Commands::Several(commands) => commands.last(),
             }
         });
@@ -296,8 +295,7 @@ mod tests {
         .unwrap()
     }
 
-    /// There is one file for each benchmark and version, named accordingly, and no file is
-    /// forgotten.
+    /// There is one file per benchmark and version, named accordingly, and every file is included.
     #[test]
     fn policy_files_match_their_content_and_are_shipped() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/benchmarks/policies");
@@ -319,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn every_benchmark_has_one_current_policy_under_its_own_name() {
+    fn every_benchmark_has_one_current_policy() {
         let all = OfficialPolicy::all().unwrap();
         for policy in all {
             let current = all
@@ -334,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_reported_with_the_known_ones() {
+    fn unknown_name_errors_list_known_names() {
         let error =
             OfficialPolicy::of(&task("swe-bunch", None, serde_json::json!({}))).unwrap_err();
         assert!(error.to_string().contains("swe-bunch"), "{error}");
@@ -364,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn check_rejects_a_row_that_its_parser_does_not_know() {
+    fn check_rejects_a_row_that_its_parser_does_not_support() {
         let row = |parser: &str, version: &str| {
             let details = serde_json::json!({"log_parser": parser, "version": version});
             let task = task("swe-bench", None, details);
@@ -376,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nested_detail_may_be_json_text() {
+    fn nested_detail_may_be_json_text() {
         let row =
             serde_json::json!({"install_config": "{\"log_parser\": \"parse_log_pytest_v2\"}"});
         let task = task("swe-rebench", None, row);

@@ -6,13 +6,14 @@ use proctor_types::{Details, Kept};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A text in `benchmark.details`, as policies name it. The set is closed: a policy with a mistyped
-/// key does not load, whereas a name that was only looked up in grading would be found in no row.
+/// A text in `benchmark.details`, as named in policies. The set is closed, so a policy with a
+/// mistyped key fails to load. Otherwise, the typo would only show in grading, where no row would
+/// have the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum RowText {
     #[serde(rename = "eval_script")]
     EvalScript,
-    /// From the row's settings, which may be JSON text.
+    /// In the row's settings, which may be JSON text.
     #[serde(rename = "install_config.log_parser")]
     InstallConfigParser,
     #[serde(rename = "log_parser")]
@@ -24,7 +25,7 @@ pub enum RowText {
 }
 
 impl RowText {
-    /// The key in the row.
+    /// Returns the key in the row.
     pub fn key(self) -> &'static str {
         match self {
             Self::EvalScript => "eval_script",
@@ -35,8 +36,7 @@ impl RowText {
         }
     }
 
-    /// The value in the row: a text, or a value of another type. `None` for `null` and for an empty
-    /// text.
+    /// Returns the value in the row, whatever its type. `None` for `null` and for empty text.
     pub fn of(self, details: &Details) -> Option<Value> {
         let kept = match self {
             Self::EvalScript => Cow::Borrowed(&details.eval_script),
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_reads_as_it_is_written() {
+    fn row_text_keys_round_trip() {
         for key in
             ["eval_script", "install_config.log_parser", "log_parser", "log_parser_code", "parser"]
         {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_another_type_is_told_from_what_is_not_said() {
+    fn of_distinguishes_other_types_from_missing_values() {
         let said = |details: Value| {
             let details: Details = serde_json::from_value(details).unwrap();
             RowText::LogParser.of(&details)

@@ -1,4 +1,4 @@
-//! The meaning of a status for a test that is expected to pass.
+//! How statuses count for a test that is expected to pass.
 
 use serde::Deserialize;
 
@@ -8,11 +8,11 @@ use serde::Deserialize;
 pub enum Standing {
     Pass,
     Fail,
-    /// Counted neither way.
+    /// Counts neither as passed nor as failed.
     Neither,
 }
 
-/// The standing of each status.
+/// How each status counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Standings {
@@ -22,9 +22,9 @@ pub struct Standings {
     pub skipped: Standing,
     pub xfailed: Standing,
     pub xpassed: Standing,
-    /// Not printed.
+    /// The test was not printed.
     pub missing: Standing,
-    /// A word that the harness took for a status but does not know.
+    /// A word that the harness reads as a status but does not know.
     pub other: Standing,
 }
 

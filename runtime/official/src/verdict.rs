@@ -6,28 +6,28 @@ use proctor_types::{PolicyVerdict, Task, TestGroup, TestStatus, Verdict};
 
 use crate::{OfficialPolicy, Subject, parsers::StatusMap};
 
-/// A grading by a benchmark's own rules.
+/// The result of grading by a benchmark's own rules.
 #[derive(Debug, Clone)]
 pub struct Official {
     pub benchmark: String,
     pub version: String,
     pub resolved: bool,
-    /// Whether the harness would have graded at all, rather than count an error or a patch that was
-    /// not applied.
+    /// Whether the harness would have graded the patch, instead of counting an error or a patch
+    /// that was not applied.
     pub graded: bool,
     pub why: String,
     pub passed_rate: f64,
     pub fail_to_pass: TestGroup,
     pub pass_to_pass: TestGroup,
-    /// The expected tests; for file benchmarks, those that were printed.
+    /// The expected tests. For benchmarks that expect files, the printed tests.
     pub tests: BTreeMap<String, TestStatus>,
-    /// Everything that the parser found, in its words; for file benchmarks, from the fail-to-pass
-    /// run.
+    /// Everything that the parser found, in the log's words. For benchmarks that expect files, from
+    /// the fail-to-pass run.
     pub statuses: StatusMap,
 }
 
 impl OfficialPolicy {
-    /// The verdict if the harness has no statuses to judge by.
+    /// Returns the verdict if the harness has no statuses.
     pub(crate) fn not_resolved(&self, task: &Task, why: &str) -> Official {
         let listed = |ids: &[String]| match self.subject {
             Subject::Id => TestGroup { passed: Vec::new(), failed: ids.to_vec() },
@@ -54,7 +54,7 @@ impl OfficialPolicy {
     }
 }
 
-/// Adds the official grading to the strict one: the top level repeats `official`.
+/// Adds the official grading to the strict one. The top level of the verdict is that of `official`.
 pub fn with_official(strict: Verdict, official: Official) -> Verdict {
     let mut policies = strict.policies;
     policies.insert(
@@ -78,7 +78,7 @@ pub fn with_official(strict: Verdict, official: Official) -> Verdict {
     }
 }
 
-/// A word of a log as one of our statuses. A word that no harness knows counts as missing.
+/// Converts a word in a log to a [`TestStatus`]. A word that no harness knows counts as missing.
 pub(crate) fn status_of(word: Option<&str>) -> TestStatus {
     match word {
         Some("PASSED") => TestStatus::Passed,

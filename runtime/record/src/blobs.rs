@@ -1,4 +1,4 @@
-//! Content by hash: snapshots' files, long outputs, bodies, manifests.
+//! Content-addressed storage: files of snapshots, long outputs, bodies, manifests.
 
 use std::{
     fs,
@@ -16,17 +16,17 @@ use crate::{
     pack::{Hash, Pack},
 };
 
-/// Longer content is stored as a separate file among the shared blobs.
-const PACKED: usize = 1 << 20;
+/// Content longer than this is stored as a separate file among the shared blobs.
+const PACK_LIMIT: usize = 1 << 20;
 
-/// A directory of blobs, `ab/cdef...` below its root; the name is the BLAKE3 of the content. The
-/// blobs of one trial (`RunDir::blobs_of`) are the same directory and a pack, a single file for
-/// small content that belongs to the trial: thousands of small files would use a disk block each.
+/// A directory of blobs, stored as `ab/cdef...` below its root. A blob's name is the BLAKE3 of its
+/// content. The blobs of one trial (`RunDir::blobs_of`) also include a pack: a single file for the
+/// trial's own small content. Thousands of small files would use a disk block each.
 ///
-/// Any number of processes may write to the directory at once, because a rename makes a blob appear
-/// atomically. Blobs are not synced individually (a snapshot has thousands). If a power failure
-/// corrupts a blob, it no longer matches its name: [`Blobs::get`] rejects it and the next
-/// [`Blobs::put`] rewrites it.
+/// Any number of processes may write to the directory at once, because a rename makes each blob
+/// appear atomically. Blobs are not synced individually, because a snapshot has thousands. If a
+/// power failure corrupts a blob, it no longer matches its name: [`Blobs::get`] rejects it, and the
+/// next [`Blobs::put`] rewrites it.
 #[derive(Debug, Clone)]
 pub struct Blobs {
     root: PathBuf,
@@ -34,12 +34,12 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// The first `put` creates the directory.
+    /// Blobs in this directory, without a pack. The first `put` creates the directory.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), pack: None }
     }
 
-    /// Adds a pack. Only one process writes to a pack: the one that holds the run.
+    /// Adds a pack. Only one process may write to a pack: the one that holds the run.
     #[must_use]
     pub fn with_pack(&self, pack: impl Into<PathBuf>) -> Self {
         Self { root: self.root.clone(), pack: Some(Arc::new(Pack::at(pack))) }
@@ -54,9 +54,9 @@ impl Blobs {
         self.path(hash)
     }
 
-    /// Whether content of this size is too long for a pack.
+    /// Whether content of this size is too large for a pack.
     pub(crate) fn is_long(bytes: u64) -> bool {
-        bytes > PACKED as u64
+        bytes > PACK_LIMIT as u64
     }
 
     /// The hash that `put` would return.
@@ -67,7 +67,7 @@ impl Blobs {
     /// Stores the bytes and returns their hash: 64 lower-case hex digits.
     pub fn put(&self, bytes: &[u8]) -> Result<String, RecordError> {
         match &self.pack {
-            Some(pack) if bytes.len() <= PACKED => {
+            Some(pack) if bytes.len() <= PACK_LIMIT => {
                 let hash = blake3::hash(bytes);
                 pack.put(hash.as_bytes(), bytes)?;
                 Ok(hash.to_hex().to_string())
@@ -76,8 +76,8 @@ impl Blobs {
         }
     }
 
-    /// Stores the bytes for all trials: for content that many trials have, such as a task's initial
-    /// files.
+    /// Stores the bytes for all trials. Use this for content that many trials share, such as a
+    /// task's initial files.
     pub fn put_shared(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let hash = Self::hash(bytes);
         let path = self.path(&hash)?;
@@ -96,15 +96,15 @@ impl Blobs {
         Ok(hash)
     }
 
-    /// Stores the exact body of a request or a response and returns its hash. Conversations repeat
-    /// themselves with every request. If a body starts like an earlier one of the trial, only the
-    /// addition is stored.
+    /// Stores the exact body of a request or response and returns its hash. Each request repeats
+    /// the conversation so far, so a body that starts like an earlier one of the trial is stored as
+    /// a difference.
     pub fn put_body(&self, bytes: &[u8]) -> Result<String, RecordError> {
         let Some(pack) = &self.pack else { return self.put_shared(bytes) };
         Ok(blake3::Hash::from(pack.put_body(bytes)?).to_hex().to_string())
     }
 
-    /// Stores a manifest as its changes since the one with hash `before`.
+    /// Stores a manifest as its difference from the one with hash `before`.
     pub(crate) fn put_tree(
         &self,
         tree: &Tree,
@@ -115,27 +115,26 @@ impl Blobs {
         let Some(pack) = &self.pack else { return self.put_shared(&bytes) };
         let hash = blake3::hash(&bytes);
         let name = hash.to_hex().to_string();
-        // A tree that returns to the trial's initial state must not become based on its own
-        // successor.
+        // A tree that returns to the trial's initial state must not be stored as a change to its
+        // own successor.
         if !self.path(&name)?.is_file() {
             pack.put_tree(hash.as_bytes(), &self.parse(before)?, reply)?;
         }
         Ok(name)
     }
 
-    /// A blob that is written piece by piece: a shared one as with [`Blobs::put_shared`], else as
-    /// with [`Blobs::put`].
+    /// Starts a blob that is written in pieces. It is stored as by [`Blobs::put_shared`] if
+    /// `shared`, otherwise as by [`Blobs::put`].
     pub fn begin(&self, shared: bool) -> NewBlob {
         let (hasher, blobs) = (blake3::Hasher::new(), self.clone());
         NewBlob { blobs, shared, hasher, held: Vec::new(), file: None }
     }
 
-    /// The bytes, verified against their name.
+    /// Returns the bytes after verifying them against their name.
     pub fn get(&self, hash: &str) -> Result<Vec<u8>, RecordError> {
         if let Some(pack) = &self.pack {
             let name = self.parse(hash)?;
-            // If the pack's entry is damaged, an intact shared file with the same content is still
-            // used.
+            // If the pack's entry is damaged, fall back to a shared file with the same content.
             let packed = pack.get(&name, &|hash| self.shared(hash));
             match packed {
                 Ok(Some(bytes)) if Self::hash(&bytes) == hash => return Ok(bytes),
@@ -147,14 +146,19 @@ impl Blobs {
                     });
                 }
                 Err(error) if !self.path(hash)?.is_file() => return Err(error),
-                // Report content that the pack lost as the pack's: it may never have been in the
-                // directory.
+                // If the pack lost the content, name the pack: the content may never have been in
+                // the shared directory.
                 Ok(None) if !self.path(hash)?.is_file() => {
-                    let how =
-                        if pack.path().exists() { "has no blob" } else { "missing, with blob" };
+                    let how = if pack.path().exists() {
+                        "has no blob"
+                    } else {
+                        "missing, along with blob"
+                    };
                     return Err(RecordError::Corrupt {
                         path: pack.path().to_owned(),
-                        why: format!("{how} {hash}; the run's blobs lack it, too"),
+                        why: format!(
+                            "{how} {hash}; the run's shared blobs do not contain it, either"
+                        ),
                         hint: FROM_A_COPY,
                     });
                 }
@@ -181,7 +185,7 @@ impl Blobs {
         Ok(bytes)
     }
 
-    /// The manifest with this hash, if the pack stores it as changes.
+    /// The manifest with this hash, if the pack stores it as a difference.
     pub(crate) fn packed_tree(&self, hash: &str) -> Result<Option<Arc<Tree>>, RecordError> {
         let Some(pack) = &self.pack else { return Ok(None) };
         let tree = pack.tree(&self.parse(hash)?, &|hash| self.shared(hash))?;
@@ -203,7 +207,7 @@ impl Blobs {
         packed().unwrap_or(false) || self.is_shared(hash)
     }
 
-    /// Whether a file of the directory holds it, for all trials.
+    /// Whether the shared directory has this blob.
     pub(crate) fn is_shared(&self, hash: &str) -> bool {
         self.path(hash).is_ok_and(|path| path.is_file())
     }
@@ -213,14 +217,14 @@ impl Blobs {
         self.pack.as_ref().map_or(Ok(()), |pack| pack.sync())
     }
 
-    /// Bytes of the trial's own blobs; `None` if there are none.
+    /// Size of the trial's pack in bytes; `None` if there is no pack.
     pub fn packed(&self) -> Option<u64> {
         let found = fs::metadata(self.pack.as_ref()?.path()).ok()?;
         found.is_file().then_some(found.len())
     }
 
-    /// Hashes come from files that anyone may have written: reject anything but 64 hex digits
-    /// before it becomes a path.
+    /// Hashes come from files that anyone may have written, so anything but 64 hex digits is
+    /// rejected before it becomes part of a path.
     fn parse(&self, hash: &str) -> Result<Hash, RecordError> {
         let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let named = blake3::Hash::from_hex(hash).ok().filter(|_| hash.bytes().all(digits));
@@ -238,10 +242,10 @@ impl Blobs {
     }
 }
 
-/// Bytes of a new blob that are held in memory: the most that a pack accepts.
-const HELD: usize = PACKED;
+/// Maximum bytes of a new blob in memory: the most that a pack accepts.
+const MEMORY_LIMIT: usize = PACK_LIMIT;
 
-/// A blob that is being written. If it is dropped before its end, it leaves nothing.
+/// A blob that is being written. If it is dropped before `end`, it is discarded.
 #[derive(Debug)]
 pub struct NewBlob {
     blobs: Blobs,
@@ -254,7 +258,7 @@ pub struct NewBlob {
 impl NewBlob {
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
         self.hasher.update(bytes);
-        if self.file.is_none() && self.held.len() + bytes.len() <= HELD {
+        if self.file.is_none() && self.held.len() + bytes.len() <= MEMORY_LIMIT {
             self.held.extend_from_slice(bytes);
             return Ok(());
         }
@@ -273,7 +277,7 @@ impl NewBlob {
         write().map_err(RecordError::io(&root, "cannot be written"))
     }
 
-    /// Returns the hash under which it is stored, as [`Blobs::put`] does.
+    /// Finishes the blob and returns its hash, as [`Blobs::put`] does.
     pub fn end(self) -> Result<String, RecordError> {
         let Some(file) = self.file else {
             return match self.shared {
@@ -308,14 +312,14 @@ mod tests {
         assert!(blobs.has(&hash));
         assert!(!blobs.has(&Blobs::hash(b"other")));
         let files = fs::read_dir(folder.path().join(&hash[..2])).unwrap().count();
-        assert_eq!(files, 1, "no temporary file stays");
+        assert_eq!(files, 1, "a temporary file was left behind");
     }
 
     #[test]
-    fn blob_written_in_pieces_is_the_same() {
+    fn new_blob_in_pieces_matches_put() {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::at(folder.path());
-        for size in [0, 10, HELD, HELD + 1, 3 * HELD] {
+        for size in [0, 10, MEMORY_LIMIT, MEMORY_LIMIT + 1, 3 * MEMORY_LIMIT] {
             let bytes: Vec<u8> = (0..size).map(|n| (n / 7) as u8).collect();
             let mut new = blobs.begin(false);
             bytes.chunks(100_000).for_each(|piece| new.take(piece).unwrap());
@@ -324,10 +328,10 @@ mod tests {
             assert_eq!(blobs.get(&hash).unwrap(), bytes);
         }
         let mut dropped = blobs.begin(false);
-        dropped.take(&vec![7; 2 * HELD]).unwrap();
+        dropped.take(&vec![7; 2 * MEMORY_LIMIT]).unwrap();
         drop(dropped);
         let left = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
-        assert!(left.into_iter().all(|name| name.len() == 2), "a temporary file stays");
+        assert!(left.into_iter().all(|name| name.len() == 2), "a temporary file was left behind");
     }
 
     #[test]

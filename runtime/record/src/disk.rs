@@ -1,4 +1,4 @@
-//! Atomic writes, even if the process is killed.
+//! Writes files so that they stay intact if the process is killed.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -19,13 +19,13 @@ use crate::{RecordError, error::FROM_A_COPY};
 /// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
 
-/// The lock of a writer that has just ended may be held this much longer: a child process shares
-/// its descriptors until it executes its own program.
-const PASSING: Duration = Duration::from_millis(300);
+/// How much longer a lock may be held after its writer ended: a child process shares the writer's
+/// file descriptors until it calls `exec`.
+const LOCK_GRACE: Duration = Duration::from_millis(300);
 
-/// Locks a file, or fails with `WouldBlock` if another process holds it for longer than a moment.
+/// Locks a file. Fails with `WouldBlock` if another process still holds the lock after [`LOCK_GRACE`].
 pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
-    let deadline = Instant::now() + PASSING;
+    let deadline = Instant::now() + LOCK_GRACE;
     loop {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
@@ -36,8 +36,8 @@ pub(crate) fn lock(file: &File) -> Result<(), TryLockError> {
     }
 }
 
-/// Writes a file atomically: temporary file, `fsync`, rename, `fsync` of the directory. Anything in
-/// its place that is not a file is set aside.
+/// Writes a file atomically: temporary file, `fsync`, rename, `fsync` of the directory. If the path
+/// is taken by something other than a regular file, that is moved aside.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     make_way(path)?;
     let write = || -> io::Result<()> {
@@ -52,24 +52,24 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> 
     write().map_err(RecordError::io(path, "cannot be written"))
 }
 
-/// A file that gets its name once it is whole. Its permissions follow the umask, as those of a journal do: others who
-/// work on a run read all of it or nothing.
+/// Creates a file that is renamed once it is complete. Like a journal's, its permissions follow the
+/// umask, so that other users who work on a run can read either all of it or nothing.
 pub(crate) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     let mode = fs::Permissions::from_mode(0o666);
     tempfile::Builder::new().prefix(TEMPORARY).permissions(mode).tempfile_in(folder)
 }
 
-/// Makes the names in a folder survive power loss.
+/// Syncs a directory, so that renames in it survive power loss.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The file's bytes, or `None` if there is no such file.
+/// Returns the file's bytes, or `None` if there is no such file.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
     read_present(path).map_err(RecordError::io(path, "cannot be read"))
 }
 
-/// The same, for callers that report damage rather than an error.
+/// Like [`read_if_there`], for callers that report damage instead of an error.
 pub(crate) fn read_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -78,7 +78,7 @@ pub(crate) fn read_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Renames a damaged file to `NAME.damaged`, or to the first free name with a number, so that it
+/// Renames a damaged file to `NAME.damaged`, or to `NAME.damaged-N` if that is taken, so that it
 /// can be inspected.
 pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
     if !is_there(path) {
@@ -96,13 +96,12 @@ pub(crate) fn put_aside(path: &Path) -> Result<(), RecordError> {
     fs::rename(path, free).map_err(RecordError::io(path, "cannot be moved aside"))
 }
 
-/// Sets aside anything in a file's place that is not a file: a directory, a pipe, a device, a
-/// dangling link.
+/// Moves anything at this path that is not a file aside: a directory, pipe, device or dangling symlink.
 pub(crate) fn make_way(path: &Path) -> Result<(), RecordError> {
     if is_no_file(path) { put_aside(path) } else { Ok(()) }
 }
 
-/// Removes partial files of a killed writer. Only for the directory's only writer.
+/// Removes partial files of a killed writer. Call this only from the directory's only writer.
 pub(crate) fn remove_half_written(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
@@ -111,7 +110,7 @@ pub(crate) fn remove_half_written(folder: &Path) {
     }
 }
 
-/// Pretty JSON with a final newline, because people read these files, too.
+/// Writes pretty JSON with a final newline, because people read these files, too.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RecordError> {
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| RecordError::Misuse {
         path: path.to_owned(),

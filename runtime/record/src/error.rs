@@ -1,4 +1,4 @@
-//! Errors of the record.
+//! Errors of the run directory.
 
 use std::{
     io,
@@ -9,10 +9,10 @@ use proctor_types::{CONFIG_VERSION, Cause, Fault, Layer, RUN_SCHEMA, of_io};
 
 use crate::lease::readable;
 
-/// The hint if the record has no other copy.
+/// The hint for damage if the record has no other copy.
 pub(crate) const FROM_A_COPY: &str = "restore it from a copy of the run directory";
 
-/// Every variant names the path; the message includes the hint, if any.
+/// Every variant names the path. The message includes the hint, if any.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("{}: {what}: {}", path.display(), of_io(source))]
@@ -24,7 +24,7 @@ pub enum RecordError {
     Locked { path: PathBuf, holder: String },
     #[error("{}: a run already exists; use `proctor resume`, or a different `--out`", path.display())]
     RunExists { path: PathBuf },
-    #[error("{}: not a run directory: {}; give the directory that `proctor run` wrote", path.display(), lack(path))]
+    #[error("{}: not a run directory: {}; pass the directory that `proctor run` created", path.display(), why_not_a_run(path))]
     NotARun { path: PathBuf },
     #[error(
         "{}: run.json and run.json.gz are both missing, but the run's trials exist; restore one of the two files from a copy of the run directory",
@@ -32,9 +32,9 @@ pub enum RecordError {
     )]
     PlanLost { path: PathBuf },
     #[error("{}: {why}; {hint}", path.display())]
-    /// Neither `run.json` nor its copy is usable.
+    /// Neither `run.json` nor its copy can be used.
     PlanDamaged { path: PathBuf, why: String, hint: &'static str },
-    #[error("{}: {}", path.display(), made_by(*schema, proctor))]
+    #[error("{}: {}", path.display(), describe_version(*schema, proctor))]
     OtherVersion { path: PathBuf, schema: u64, proctor: String },
     #[error(
         "{}: was written by a newer build of Proctor (its version is {proctor}, its configuration has version \
@@ -49,8 +49,8 @@ pub enum RecordError {
     Misuse { path: PathBuf, why: String },
 }
 
-/// The version that made an unsupported run, and what can read it.
-fn made_by(schema: u64, proctor: &str) -> String {
+/// Says which version wrote an unsupported run, and which version can read it.
+fn describe_version(schema: u64, proctor: &str) -> String {
     let forms = format!("run format {schema}; this version reads format {RUN_SCHEMA}");
     if schema < 2 {
         return format!(
@@ -67,7 +67,7 @@ impl RecordError {
         move |source| Self::Io { path, what, source }
     }
 
-    /// The error without its hint, for callers that have another hint.
+    /// Returns the error without its hint, for callers that add another hint.
     pub(crate) fn what(&self) -> String {
         match self {
             Self::Corrupt { path, why, .. } => format!("{}: {why}", path.display()),
@@ -75,7 +75,7 @@ impl RecordError {
         }
     }
 
-    /// Converts to a fault of the record layer, for an outcome.
+    /// Converts the error to a fault of the record layer, for an outcome.
     pub fn fault(&self) -> Fault {
         match self {
             Self::Corrupt { hint, .. } => {
@@ -86,7 +86,7 @@ impl RecordError {
     }
 }
 
-/// What a directory lacks to be a run's.
-fn lack(path: &Path) -> &'static str {
+/// Says why a directory is not a run directory.
+fn why_not_a_run(path: &Path) -> &'static str {
     if path.exists() { "no run.json" } else { "does not exist" }
 }

@@ -1,5 +1,4 @@
-//! Reads a journal event by event, so that showing one step of a long trial needs only one line in
-//! memory.
+//! Reads a journal event by event, so that only one line of a long trial is in memory at a time.
 
 use std::{
     fs::File,
@@ -16,8 +15,8 @@ use crate::{
     reading::{ended, without_sum},
 };
 
-/// The lines of a journal, in order. They end at an incomplete last line, which may still be in
-/// writing.
+/// The lines of a journal, in order. An incomplete last line is not returned, because its writer
+/// may not have finished it.
 #[derive(Debug)]
 pub struct Events {
     path: PathBuf,
@@ -36,11 +35,11 @@ pub struct EventLine {
     pub t_mono: f64,
     /// Seconds since the Unix epoch.
     pub t_wall: f64,
-    /// The event's kind.
+    /// The kind of the event.
     pub kind: String,
     /// Counted from 1.
     pub line: usize,
-    /// Its offset in the journal, in bytes.
+    /// Offset of the line in the journal, in bytes.
     pub at: u64,
     path: PathBuf,
     bytes: Vec<u8>,
@@ -58,13 +57,13 @@ struct Head {
     kind: String,
 }
 
-/// Bytes of a line that contain its kind, as Proctor writes it.
+/// Proctor writes a line's kind within this many bytes.
 const HEAD: usize = 256;
 
 impl Head {
-    /// The kind is the first field after the numbers. The rest need not be parsed, so a line with a
-    /// megabyte of output costs as much as a short one. A line in another order is parsed
-    /// completely.
+    /// Reads the head of a line. The kind is the first field after the numbers, so the rest is not
+    /// parsed: a line with a megabyte of output costs as much as a short one. A line with another
+    /// key order is parsed completely.
     fn of(line: &[u8]) -> Result<Self, serde_json::Error> {
         const KIND: &[u8] = b",\"kind\":\"";
         let near = &line[..line.len().min(HEAD)];
@@ -98,28 +97,28 @@ impl Events {
     /// The file cannot be read.
     pub fn since(path: impl AsRef<Path>, at: u64, line: usize) -> Result<Self, RecordError> {
         let path = path.as_ref().to_owned();
-        let told = RecordError::io(&path, "the journal cannot be read");
+        let failed = RecordError::io(&path, "the journal cannot be read");
         let opened = disk::open(&path).and_then(|mut file| {
             file.seek(SeekFrom::Start(at))?;
             Ok(file)
         });
-        let reader = BufReader::with_capacity(1 << 16, opened.map_err(told)?);
+        let reader = BufReader::with_capacity(1 << 16, opened.map_err(failed)?);
         Ok(Self { path, reader, line, at })
     }
 
-    /// Offset of the next line, after the last complete one.
+    /// Offset after the last complete line that was read.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Number of complete lines before it, including those that were skipped.
+    /// Number of complete lines read so far, including lines before the start offset.
     pub fn lines(&self) -> usize {
         self.line
     }
 }
 
 impl Iterator for Events {
-    /// A damaged line is reported with its place; the lines after it are still read.
+    /// A damaged line is returned as an error with its position; the lines after it are still read.
     type Item = Result<EventLine, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -158,15 +157,15 @@ impl Iterator for Events {
 }
 
 impl EventLine {
-    /// The complete event.
+    /// Parses the complete event.
     ///
     /// # Errors
-    /// Its form does not match this version.
+    /// The line does not match this version's event format.
     pub fn event(&self) -> Result<Envelope, BadLine> {
         self.part()
     }
 
-    /// The fields that `T` has. The others are skipped.
+    /// Parses only the fields that `T` has.
     ///
     /// # Errors
     /// See [`EventLine::event`].
@@ -179,7 +178,7 @@ impl EventLine {
         })
     }
 
-    /// The line without its checksum, as JSON.
+    /// Returns the line without its checksum, as JSON.
     pub fn json(&self) -> &[u8] {
         &self.bytes
     }
@@ -198,7 +197,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         let mut journal = Journal::create(&path, 1).unwrap();
-        // The content of a note is never taken for the line's own fields.
+        // The content of a note is never mistaken for the line's own fields.
         for note in
             [json!({"a": ",\"kind\":\"x\""}), json!({"b": {"a": 1, "kind": "y"}}), json!({})]
         {

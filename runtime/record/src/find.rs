@@ -1,4 +1,4 @@
-//! The trials of a run's plan, found by the names of their tasks and arms.
+//! Looks up trials of a run's plan by task name, arm name and attempt.
 
 use proctor_types::{Arm, RunRecord, RunTask, TrialId, UserError, near};
 
@@ -16,7 +16,8 @@ impl Found<'_> {
         TrialId { task, arm, attempt: self.attempt }
     }
 
-    /// Whether it is part of the run. Few runs lack a trial, so an id is computed only for those.
+    /// Whether this trial is part of the run. Few runs exclude trials, so the id is computed only
+    /// for those.
     pub fn is_planned(&self, record: &RunRecord) -> bool {
         (1..=record.attempts).contains(&self.attempt)
             && (record.absent.is_empty() || !record.absent.contains(&self.id()))
@@ -28,7 +29,7 @@ impl Found<'_> {
     }
 }
 
-/// Every trial, in the order in which trials run.
+/// Returns every trial in execution order.
 pub fn planned(record: &RunRecord) -> Vec<Found<'_>> {
     let mut all = Vec::new();
     for attempt in 1..=record.attempts {
@@ -40,10 +41,10 @@ pub fn planned(record: &RunRecord) -> Vec<Found<'_>> {
     all
 }
 
-/// All trials that match the names, in plan order. An absent name matches all.
+/// Returns all trials that match the names, in plan order. `None` matches everything.
 ///
 /// # Errors
-/// Nothing has that name; the hint suggests similar names.
+/// Nothing matches a name; the hint suggests similar names.
 pub fn matching<'a>(
     record: &'a RunRecord,
     task: Option<&str>,
@@ -51,11 +52,11 @@ pub fn matching<'a>(
     attempt: Option<u32>,
 ) -> Result<Vec<Found<'a>>, UserError> {
     let tasks: Vec<&RunTask> = match task {
-        Some(name) => one(&record.tasks, "task", name, |task| vec![task.task.id.as_str()])?,
+        Some(name) => select(&record.tasks, "task", name, |task| vec![task.task.id.as_str()])?,
         None => record.tasks.iter().collect(),
     };
     let arms: Vec<&Arm> = match arm {
-        Some(name) => one(&record.arms, "arm", name, |arm| vec![&arm.name, arm.id.as_str()])?,
+        Some(name) => select(&record.arms, "arm", name, |arm| vec![&arm.name, arm.id.as_str()])?,
         None => record.arms.iter().collect(),
     };
     if let Some(attempt) = attempt.filter(|attempt| !(1..=record.attempts).contains(attempt)) {
@@ -76,8 +77,8 @@ pub fn matching<'a>(
     Ok(found)
 }
 
-/// The trial of `TASK/ARM/ATTEMPT`. Task and arm names may contain slashes. The arm can be its name
-/// or the first digits of its id. Task and arm can be omitted if the run has only one.
+/// Returns the trial for `TASK/ARM/ATTEMPT`. Task and arm names may contain slashes. The arm can be
+/// given as its name or a prefix of its id. Task and arm can be omitted if the run has only one.
 ///
 /// # Errors
 /// There is no such trial; the hint lists the existing ones.
@@ -120,9 +121,9 @@ pub fn named<'a>(record: &'a RunRecord, trial: &str) -> Result<Found<'a>, UserEr
     }
 }
 
-/// The item with exactly this name, or else the one whose name or id starts with it, or else the
-/// one whose name contains it.
-fn one<'a, T>(
+/// Returns the items with exactly this name. Otherwise returns the one whose name or id starts with
+/// it, or the one whose name contains it.
+fn select<'a, T>(
     all: &'a [T],
     what: &str,
     wanted: &str,
@@ -132,7 +133,7 @@ fn one<'a, T>(
     let that = |is: &dyn Fn(&str) -> bool| -> Vec<&'a T> {
         all.iter().filter(|one| names(one).into_iter().any(is)).collect()
     };
-    // Two arms may have the same name: then both match.
+    // Two arms may have the same name. In that case, both match.
     let exact = that(&|name| name == wanted);
     if !exact.is_empty() {
         return Ok(exact);

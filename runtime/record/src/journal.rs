@@ -17,16 +17,16 @@ use crate::{
 
 /// The writer of one `trajectory.jsonl`.
 ///
-/// A complete line is handed to the kernel before `append` returns, so it survives the end of this
-/// process; with [`Journal::append_durable`] it also survives a crash of the machine. The file is
-/// locked as long as the writer lives.
+/// A complete line is passed to the kernel before `append` returns, so it survives the end of this
+/// process. With [`Journal::append_durable`], it also survives a machine crash. The file is locked
+/// while the writer lives.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
     try_number: u32,
     next_seq: u64,
-    /// Bytes of complete lines.
+    /// Size of the complete lines in bytes.
     length: u64,
     /// The try's clock when this writer started, in seconds.
     offset: f64,
@@ -36,7 +36,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Creates the journal of a try, counted from 1. The file must not exist.
+    /// Creates the journal for a try, counted from 1. The file must not exist.
     pub fn create(path: impl Into<PathBuf>, try_number: u32) -> Result<Self, RecordError> {
         let path = path.into();
         let file = OpenOptions::new()
@@ -48,13 +48,12 @@ impl Journal {
         Ok(Self::over(file, path, try_number, 1, 0, 0.0))
     }
 
-    /// Continues a journal. Truncates an incomplete last line, completes one that lacks only its
-    /// newline, and continues the numbering. The try's clock continues from the last event; the
-    /// time in between is only in `t_wall`.
+    /// Continues a journal and its numbering. Truncates an incomplete last line, and completes one
+    /// that lacks only its newline. The try's clock continues from the last event; only `t_wall`
+    /// includes the time in between.
     ///
     /// # Errors
-    /// A line other than the last does not match its checksum: appending to a damaged journal would
-    /// hide the damage.
+    /// A line other than the last is damaged. Appending to a damaged journal would hide the damage.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let path = path.into();
         let mut file = disk::open_with(OpenOptions::new().read(true).append(true), &path)
@@ -85,8 +84,8 @@ impl Journal {
         Ok(Self::over(file, path, try_number, seq + 1, length, offset))
     }
 
-    /// Creates the journal of a try with events of another trial: they keep their times and steps
-    /// and are renumbered.
+    /// Creates the journal for a try, starting with events of another trial. These keep their times
+    /// and steps and are renumbered.
     pub fn begin_with(
         path: impl Into<PathBuf>,
         try_number: u32,
@@ -128,13 +127,13 @@ impl Journal {
     /// Appends one event and returns its `seq`. `step` is the number of responses delivered so far.
     ///
     /// # Errors
-    /// Writing the line failed. The partial line is truncated, so a later append is safe. If even
-    /// that fails, every later append is rejected.
+    /// Writing the line failed. The partial line is truncated, so a later append is safe. If
+    /// truncation fails too, every later append is rejected.
     pub fn append(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
         if self.broken {
             return Err(RecordError::Misuse {
                 path: self.path.clone(),
-                why: "an earlier event was only partly written".into(),
+                why: "an earlier event was only partially written".into(),
             });
         }
         let seq = self.next_seq;
@@ -162,8 +161,8 @@ impl Journal {
         Ok(seq)
     }
 
-    /// [`Journal::append`], then `fdatasync`: for model responses and outcomes, which cost money or
-    /// decide the trial. Takes a few milliseconds on a disk.
+    /// Calls [`Journal::append`], then `fdatasync`. Use this for model responses and outcomes,
+    /// which cost money or decide the trial. Takes a few milliseconds on a disk.
     pub fn append_durable(&mut self, step: u64, event: Event) -> Result<u64, RecordError> {
         let seq = self.append(step, event)?;
         self.file.sync_data().map_err(RecordError::io(&self.path, "cannot be synced"))?;
@@ -173,13 +172,13 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Unlock explicitly rather than by closing: a child process shares the descriptor and would
-        // keep the lock until it executes its program.
+        // Unlock explicitly instead of by closing: a child process shares the descriptor and would
+        // keep the lock until it calls `exec`.
         let _ = self.file.unlock();
     }
 }
 
-/// The clocks are not better than microseconds, and lines are shorter this way.
+/// Rounds to microseconds. The clocks are not more precise, and lines get shorter.
 fn round_us(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
@@ -191,7 +190,7 @@ fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
             path: path.to_owned(),
             holder: "the journal's writer".into(),
         }),
-        // A file system without locks: the trial's claim keeps others away.
+        // A file system without locks. The trial's claim keeps other writers out.
         Err(TryLockError::Error(_)) => Ok(()),
     }
 }
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_waits_for_a_short_holder() {
+    fn lock_waits_for_a_brief_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trajectory.jsonl");
         drop(Journal::create(&path, 1).unwrap());

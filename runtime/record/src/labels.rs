@@ -1,4 +1,4 @@
-//! `labels.jsonl`: people's labels of trials, one per line. Nothing in the record depends on it.
+//! `labels.jsonl`: human labels for trials, one per line. Nothing in the record depends on it.
 
 use std::{
     fs::OpenOptions,
@@ -17,14 +17,14 @@ const NAME: &str = "labels.jsonl";
 pub struct Labels {
     /// The labels in effect, in the order in which they were written.
     pub standing: Vec<Label>,
-    /// Invalid lines, or an unreadable file, as sentences with their place. They do not affect
+    /// Messages for invalid lines or an unreadable file, each with its position. They do not affect
     /// other labels.
     pub bad: Vec<String>,
 }
 
 impl RunDir {
-    /// All labels of the run. Unreadable ones are not an error: no command may fail because of data
-    /// outside the record.
+    /// Returns all labels of the run. Unreadable labels are not an error: data outside the record
+    /// must not make a command fail.
     pub fn labels(&self) -> Labels {
         let path = file(self.path());
         let mut labels = Labels::default();
@@ -54,8 +54,8 @@ impl RunDir {
         labels
     }
 
-    /// Adds or removes a label. Several people may do so at once, even during the run: each line is
-    /// written atomically under the file's own lock.
+    /// Adds or removes a label. Several people may do this at once, even while the run is active:
+    /// each line is written atomically, and the file has its own lock.
     ///
     /// # Errors
     /// Writing the line fails.

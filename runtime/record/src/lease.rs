@@ -1,4 +1,4 @@
-//! Assigns trials to one of several workers, and handles the directories of dead workers.
+//! Assigns trials to workers, and handles the directories of dead workers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::{RecordError, RunDir, TrialDir, disk, trial_dir::TRIES};
 
-/// Directories of trials as dead or presumed dead workers left them.
+/// Trial directories that were set aside when another worker took over the trial.
 pub(crate) const SUPERSEDED: &str = "superseded";
 
 /// The result of an attempt to lease a trial.
@@ -26,7 +26,7 @@ pub enum Leased {
     Mine(Lease),
     /// Another worker has it.
     Elsewhere,
-    /// Another worker has finished it, and there have been workers ever since.
+    /// Another worker has finished it, and the run has had live workers ever since.
     Ended,
 }
 
@@ -36,12 +36,12 @@ pub struct EndedTrials(HashSet<String>);
 
 impl EndedTrials {
     pub fn contains(&self, id: &TrialId) -> bool {
-        // Hashing ten thousand ids for an empty list would be wasteful.
+        // Don't hash ten thousand ids to search an empty set.
         !self.0.is_empty() && self.0.contains(&key(id))
     }
 }
 
-/// A trial that this worker holds. Dropping it releases the trial.
+/// A trial that is leased to this worker. Dropping it releases the trial.
 #[derive(Debug)]
 pub struct Lease {
     claim: Claim,
@@ -70,14 +70,14 @@ impl Drop for Lease {
     }
 }
 
-/// Trial directories that are accessed through an open descriptor: even if such a directory is
-/// moved, this worker's writes go with it. So a worker that was presumed dead cannot write into its
-/// successor's directory.
+/// Trial directories that this worker accesses through open file descriptors. If such a directory
+/// is moved, the worker's writes go to the moved directory, so a worker that was presumed dead
+/// cannot write into its successor's directory.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
     held: Mutex<HashMap<TrialId, File>>,
-    /// Directories of lost trials. Their descriptor numbers must not be reused: a thread that
-    /// continues an old write would write there.
+    /// Directories of lost trials. They stay open so that their descriptor numbers are not reused:
+    /// a thread that is still writing would write to the wrong directory.
     abandoned: Mutex<Vec<File>>,
 }
 
@@ -91,7 +91,7 @@ impl Pins {
         self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).extend(folder);
     }
 
-    /// The directory's path through its descriptor.
+    /// Returns the directory's path through its file descriptor.
     pub(crate) fn path(&self, id: &TrialId) -> Option<PathBuf> {
         let descriptor = self.lock().get(id)?.as_raw_fd();
         Some(PathBuf::from(format!("{DESCRIPTORS}/{descriptor}")))
@@ -99,7 +99,7 @@ impl Pins {
 
     fn remove(&self, id: &TrialId) {
         let Some(folder) = self.lock().remove(id) else { return };
-        // A trial that was not started leaves nothing.
+        // A trial that was not started leaves no directory behind.
         let real = fs::read_link(format!("{DESCRIPTORS}/{}", folder.as_raw_fd()));
         let _ = real.and_then(fs::remove_dir);
     }
@@ -107,7 +107,7 @@ impl Pins {
 
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// A path for messages: a descriptor path is replaced with the directory's present path.
+/// Converts a path for messages: a descriptor path is replaced with the directory's current path.
 pub(crate) fn readable(path: &Path) -> PathBuf {
     let Ok(below) = path.strip_prefix(DESCRIPTORS) else { return path.to_owned() };
     let mut parts = below.components();
@@ -123,7 +123,8 @@ struct Table {
     lease_seconds: f64,
 }
 
-/// This process as a worker. The engine that started it provides the names of its job and of its node.
+/// Describes this process as a worker. If a cluster engine started it, the engine provides the
+/// names of its job and node.
 fn member() -> Result<Member, String> {
     static TABLE: ShippedTable<Table> =
         ShippedTable::new("cluster.toml", include_str!("../../../configs/cluster.toml"));
@@ -148,7 +149,7 @@ fn member() -> Result<Member, String> {
 }
 
 impl RunDir {
-    /// This process as a worker of the run. It joins on the first call.
+    /// Returns this process as a worker of the run. The first call joins the run.
     ///
     /// # Errors
     /// The run directory can't be written.
@@ -166,14 +167,14 @@ impl RunDir {
         Ok(membership)
     }
 
-    /// Whether other workers of a shared run live. If the run directory can't be read, none do.
+    /// Whether a shared run has other live workers. Returns `false` if the run directory can't be read.
     pub fn has_other_workers(&self) -> bool {
         let Some(own) = self.shares.then(|| self.membership().ok()).flatten() else { return false };
         any_live(self.path(), Some(&own.member().id)).is_ok_and(|other| other.is_some())
     }
 
-    /// The trials that workers of a shared run have finished, while there have been workers. One list replaces a look at each
-    /// trial. It may lack some.
+    /// Returns the trials that workers of a shared run have finished while the run had workers.
+    /// Listing them once is cheaper than checking each trial. The list may be incomplete.
     ///
     /// # Errors
     /// The run directory can't be read.
@@ -186,7 +187,7 @@ impl RunDir {
         Claims::of(&self.membership()?).ended().map(EndedTrials).map_err(listing)
     }
 
-    /// Other workers may have taken over this worker's trials, because its heartbeat was late.
+    /// Whether other workers may have taken over this worker's trials because its heartbeat was late.
     pub fn is_lost(&self) -> bool {
         let joined = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         joined.as_ref().is_some_and(|membership| membership.is_lost())
@@ -195,7 +196,7 @@ impl RunDir {
     /// Leases a trial for this worker.
     ///
     /// # Errors
-    /// The run directory can't be read or written, or others presume this worker dead.
+    /// The run directory can't be read or written, or other workers presume this worker dead.
     pub fn lease(&self, id: &TrialId) -> Result<Leased, RecordError> {
         let key = key(id);
         let claiming = |error| RecordError::io(self.path(), "the trial can't be claimed")(error);
@@ -228,7 +229,8 @@ impl RunDir {
         }
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         match dead {
-            // On one machine, whoever resumes a run knows what happened to the earlier process.
+            // On a single machine, the user who resumes a run knows what happened to the earlier
+            // process.
             Some(dead) if self.shares => lost.insert(id.clone(), dead),
             _ => lost.remove(id),
         };
@@ -238,7 +240,7 @@ impl RunDir {
 }
 
 impl RunDir {
-    /// Adds the scheduler's job state, such as `NODE_FAIL`, to what is recorded about dead workers.
+    /// Adds the scheduler's job state, such as `NODE_FAIL`, to the description of dead workers.
     #[must_use]
     pub fn asking_about_jobs(
         mut self,
@@ -248,7 +250,7 @@ impl RunDir {
         self
     }
 
-    /// The worker from which this one took over the trial, in words.
+    /// Describes the worker from which this one took over the trial.
     pub fn lost_worker(&self, id: &TrialId) -> Option<String> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
@@ -265,12 +267,12 @@ impl RunDir {
     }
 }
 
-/// Asks the scheduler about a worker's job.
-type Ask = dyn Fn(&Member) -> Option<String> + Send + Sync;
+/// Looks up the state of a worker's job in the scheduler.
+type JobLookup = dyn Fn(&Member) -> Option<String> + Send + Sync;
 
-/// Looks up how jobs ended.
+/// Looks up the state of jobs, if the run has a scheduler.
 #[derive(Default)]
-pub(crate) struct Jobs(Option<Box<Ask>>);
+pub(crate) struct Jobs(Option<Box<JobLookup>>);
 
 impl fmt::Debug for Jobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -278,35 +280,35 @@ impl fmt::Debug for Jobs {
     }
 }
 
-/// A file name for a trial.
+/// Returns a file name for a trial.
 fn key(id: &TrialId) -> String {
     let name = format!("{}\n{}\n{}", id.task, id.arm, id.attempt);
     blake3::hash(name.as_bytes()).to_hex().get(..32).unwrap_or_default().to_owned()
 }
 
-/// The copy that a successor continues, while the dead worker's directory is set aside unchanged.
+/// Creates the copy that a successor continues, and sets the dead worker's directory aside unchanged.
 ///
-/// `superseded/<key>.new` is a complete copy that has not been moved to its place yet.
+/// `superseded/<key>.new` is a complete copy that has not been moved into place yet.
 /// `superseded/<key>.<n>` are directories that were set aside.
 struct Replacement {
     superseded: PathBuf,
     key: String,
 }
 
-/// A worker that is not actually dead may move files during the copy.
-const COPIES: usize = 5;
+/// Maximum number of copy attempts. A worker that is still alive may move files during the copy.
+const MAX_COPIES: usize = 5;
 
 impl Replacement {
     fn named(&self, suffix: &str) -> PathBuf {
         self.superseded.join(format!("{}.{suffix}", self.key))
     }
 
-    /// Finishes the work of a worker that died between the two renames.
+    /// Finishes the takeover of a worker that died between the two renames.
     fn finish(&self, folder: &Path) -> io::Result<()> {
         let new = self.named("new");
         match (new.exists(), folder.exists()) {
             (false, _) => Ok(()),
-            // It died before the first rename: the copy may be older than the directory by now.
+            // It died before the first rename, so the copy may be older than the directory.
             (true, true) => fs::remove_dir_all(&new),
             (true, false) => fs::rename(&new, folder),
         }
@@ -316,7 +318,7 @@ impl Replacement {
         fs::create_dir_all(&self.superseded)?;
         let (part, new) = (self.named("part"), self.named("new"));
         let mut copied = Ok(());
-        for _ in 0..COPIES {
+        for _ in 0..MAX_COPIES {
             let _ = fs::remove_dir_all(&part);
             copied = copy(folder, &part, true);
             match &copied {
@@ -347,7 +349,7 @@ fn copy(from: &Path, to: &Path, is_top: bool) -> io::Result<()> {
             copy(&path, &target, false)?;
         } else if kind.is_file() {
             fs::copy(&path, &target)?;
-            // A paid response must survive power loss in the copy, too.
+            // `fsync` here: a paid response must survive power loss in the copy, too.
             File::open(&target)?.sync_data()?;
         }
     }
@@ -400,11 +402,11 @@ mod tests {
         mine(one.lease(&id(1)));
         drop((one, other));
         for name in ["claims", "workers"] {
-            assert!(!folder.path().join(name).exists(), "nothing stays: {name}");
+            assert!(!folder.path().join(name).exists(), "{name} was left behind");
         }
     }
 
-    /// Two values of one run represent two workers. The first is made to look dead.
+    /// Two values of one run represent two workers. The test makes the first one look dead.
     #[test]
     fn lease_superseded_worker_writes_only_into_its_own_folder() {
         let folder = tempfile::tempdir().unwrap();
@@ -434,7 +436,7 @@ mod tests {
         assert!(next.lost_worker(&id(1)).unwrap().contains(&worker));
         assert!(new.tries().join("1/trajectory.jsonl").exists());
 
-        // The first continues: nothing it writes reaches the second.
+        // The first worker keeps writing, but none of its writes reach the second worker's directory.
         journal.write_all(b"late\n").unwrap();
         fs::write(old.patch(), "late").unwrap();
         fs::write(old.outcome(), "late").unwrap();
@@ -467,7 +469,7 @@ mod tests {
             assert_eq!(fs::read(trial.join("trajectory.jsonl")).unwrap(), b"paid\n");
             assert!(!trial.join("superseded.txt").exists());
         }
-        // Interrupted before the directory was moved: it may have grown since.
+        // Interrupted before the directory was moved, so the directory may have grown since the copy.
         fs::create_dir_all(&new).unwrap();
         fs::write(trial.join("trajectory.jsonl"), "paid\nmore\n").unwrap();
         replacement.finish(&trial).unwrap();

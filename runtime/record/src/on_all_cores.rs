@@ -2,7 +2,7 @@
 
 use std::{num::NonZero, panic::resume_unwind, thread};
 
-/// The results, in item order. Intended for reading many small files before anything else runs.
+/// Returns the results in item order. Intended for reading many small files before anything else runs.
 pub fn on_all_cores<T: Sync, R: Send>(items: &[T], ask: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let share = items.len().div_ceil(cores).max(1);
@@ -25,7 +25,7 @@ mod tests {
     use super::on_all_cores;
 
     #[test]
-    fn answers_come_in_the_order_of_the_items() {
+    fn on_all_cores_returns_results_in_item_order() {
         for count in [0, 1, 2, 7, 1000] {
             let items: Vec<usize> = (0..count).collect();
             let doubled: Vec<usize> = items.iter().map(|item| item * 2).collect();

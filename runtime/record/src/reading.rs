@@ -1,4 +1,4 @@
-//! Reads a journal: everything intact, and a list of what is damaged.
+//! Reads a journal: all intact events, and a list of damaged lines.
 
 use std::{
     borrow::Cow,
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     Damage, PatchFacts, RecordError, Remedy,
-    check::{Graded, Named, Recorded},
+    check::{GradingEntry, RecordedJson, TrialName},
     disk,
 };
 
@@ -21,24 +21,24 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub events: Vec<Envelope>,
-    /// The last line is incomplete: the writer was killed while writing. It is not in `events`.
+    /// Whether the last line is incomplete because the writer was killed. That line is not in `events`.
     pub torn: bool,
-    /// The last line is complete and lacks only its newline.
+    /// Whether the last line is complete except for its newline.
     pub unended: bool,
     /// Other lines that do not match their checksum, are not events, or are out of order.
     pub bad_lines: Vec<BadLine>,
-    /// Bytes before the incomplete line; excludes a missing newline.
+    /// Number of bytes before the incomplete line, not counting a missing newline.
     pub whole_bytes: u64,
 }
 
-/// A damaged line with its place. Displays as a sentence with a hint.
+/// A damaged line and its position. Displays as a sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadLine {
     pub path: PathBuf,
     /// Counted from 1.
     pub line: usize,
     pub why: String,
-    /// The line repeats the previous one: it is skipped, and nothing is lost.
+    /// Whether the line repeats the previous one. It is skipped, and nothing is lost.
     pub repeated: bool,
 }
 
@@ -49,14 +49,14 @@ impl fmt::Display for BadLine {
 }
 
 impl Reading {
-    /// The first lost line; repeated lines are not lost.
+    /// Returns the first lost line. Repeated lines are not lost.
     pub fn lost(&self) -> Option<&BadLine> {
         self.bad_lines.iter().find(|bad| !bad.repeated)
     }
 }
 
-/// Reads a journal. Kinds of a later version are returned as `Event::Unknown`; an event of a known
-/// kind with invalid fields is a bad line.
+/// Reads a journal. An event whose kind was added by a later version is returned as
+/// `Event::Unknown`. An event of a known kind with invalid fields is a bad line.
 ///
 /// # Errors
 /// The file cannot be read. Damage is part of the [`Reading`].
@@ -66,7 +66,7 @@ pub fn read_journal(path: impl AsRef<Path>) -> Result<Reading, RecordError> {
     Ok(parse(path, &bytes))
 }
 
-/// Adds the checksum to a line of JSON and ends it. The checksum is the last key, so it can be
+/// Adds the checksum and a newline to a line of JSON. The checksum is the last key, so it can be
 /// removed with plain text operations.
 pub(crate) fn with_sum(line: &str) -> String {
     let body = line.strip_suffix('}').unwrap_or(line);
@@ -77,7 +77,7 @@ fn sum(line: &[u8]) -> String {
     blake3::hash(line).to_hex()[..16].to_owned()
 }
 
-/// The line without its checksum, if that is valid.
+/// Returns the line without its checksum. Fails if the checksum is invalid.
 pub(crate) fn without_sum(line: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\"sum\":\"0123456789abcdef\"}".len();
     let no_sum = || "the line has no checksum".to_owned();
@@ -95,26 +95,26 @@ pub(crate) fn without_sum(line: &[u8]) -> Result<Vec<u8>, String> {
     Ok(whole)
 }
 
-/// The lines of a journal that are in order.
+/// The result of scanning a journal's lines.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     /// See [`Reading::torn`].
     pub(crate) torn: bool,
     unended: bool,
-    /// The latest try of any line, counted from 1; 0 if there is none.
+    /// The latest try of any line, counted from 1; 0 if there are no lines.
     pub(crate) try_number: u32,
     pub(crate) bad_lines: Vec<BadLine>,
     whole_bytes: u64,
 }
 
 impl Scan {
-    /// The first lost line.
+    /// Returns the first lost line.
     pub(crate) fn lost(&self) -> Option<&BadLine> {
         self.bad_lines.iter().find(|bad| !bad.repeated)
     }
 
-    /// The bad lines as damage; `lost` is the remedy of lost lines.
-    pub(crate) fn tell(&self, path: &Path, lost: &Remedy, damage: &mut Vec<Damage>) {
+    /// Adds the bad lines to `damage`. `lost` is the remedy for lost lines.
+    pub(crate) fn add_damage(&self, path: &Path, lost: &Remedy, damage: &mut Vec<Damage>) {
         damage.extend(self.bad_lines.iter().map(|bad| Damage {
             path: path.to_owned(),
             line: Some(bad.line),
@@ -124,22 +124,22 @@ impl Scan {
     }
 }
 
-/// What a line says about the other files of a trial.
+/// The part of a line that concerns the other files of a trial.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Taken {
-    Named(Named),
+pub(crate) enum LineFact {
+    TrialName(TrialName),
     Patch(PatchFacts),
-    /// As written: fields that a later version of Proctor added must survive.
+    /// As written, because fields that a later version of Proctor added must survive.
     Outcome {
-        outcome: Recorded,
+        outcome: RecordedJson,
         packed: Option<u64>,
     },
-    Graded(Box<Graded>),
+    GradingEntry(Box<GradingEntry>),
     Withdrawn,
     Other,
 }
 
-/// The fields of every line, whatever its kind.
+/// The fields that every line has, whatever its kind.
 #[derive(Deserialize)]
 struct LineHead<'a> {
     seq: u64,
@@ -149,12 +149,12 @@ struct LineHead<'a> {
     kind: Cow<'a, str>,
 }
 
-/// Checks every line and passes it on with its kind, in order.
+/// Checks every line and passes it to the callback with its kind, in order.
 pub(crate) fn scan(
     path: &Path,
     bytes: &[u8],
-    take: impl Fn(&str, &[u8]) -> Result<Taken, serde_json::Error>,
-) -> (Scan, Vec<Taken>) {
+    take: impl Fn(&str, &[u8]) -> Result<LineFact, serde_json::Error>,
+) -> (Scan, Vec<LineFact>) {
     let mut taken = Vec::new();
     let scan = walk(
         path,
@@ -164,8 +164,8 @@ pub(crate) fn scan(
             Ok((Numbers { seq: head.seq, try_number: head.try_number }, take(&head.kind, line)?))
         },
         |one| {
-            // Only a few lines of a long journal matter, and its end.
-            if matches!(taken.last(), Some(Taken::Other)) {
+            // Only a few lines of a long journal matter, and the last one.
+            if matches!(taken.last(), Some(LineFact::Other)) {
                 taken.pop();
             }
             taken.push(one);
@@ -189,14 +189,14 @@ pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Reading {
     Reading { events, torn, unended, bad_lines, whole_bytes }
 }
 
-/// The position of a line.
+/// The sequence and try numbers of a line.
 struct Numbers {
     seq: u64,
     try_number: u32,
 }
 
-/// A line without its newline, and whether it had one. The last line may lack it: if its checksum
-/// is valid, it is complete. `None`: it is incomplete.
+/// Returns a line without its newline, and whether it had one. The last line may lack its newline:
+/// if its checksum is valid, it is complete. Returns `None` if the line is incomplete.
 pub(crate) fn ended(line: &[u8]) -> Option<(&[u8], bool)> {
     match line.strip_suffix(b"\n") {
         Some(line) => Some((line, true)),
@@ -246,7 +246,7 @@ fn walk<T>(
                     let why = format!("expected event {expected}, found event {seq}");
                     scan.bad_lines.push(bad(why, false));
                 }
-                // A disk may hold any number here.
+                // A damaged line may have any number here.
                 expected = seq.saturating_add(1);
                 last = Some(line);
                 take(event);
@@ -260,7 +260,7 @@ fn walk<T>(
     scan
 }
 
-/// The text of one field of the last line, unchanged, so that it can be copied digit by digit.
+/// Returns the unchanged text of one field of the last line, so that numbers are copied digit by digit.
 pub(crate) fn last_field(bytes: &[u8], field: &str) -> Option<String> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let (line, _) = lines.filter_map(ended).next_back()?;

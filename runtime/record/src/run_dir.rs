@@ -14,35 +14,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Blobs, Checked, Damage, RecordError, Remedy, TrialDir,
-    check::{Check, Known, cannot_be_read},
+    check::{Check, CheckCache, describe_read_error},
     disk,
     lease::{Jobs, Pins},
     run_file,
     trial_dir::TRIES,
 };
 
-/// Hex digits of an arm's id in a path: 48 bits; [`RunDir::check_arms`] handles collisions.
+/// Number of hex digits of an arm's id in a path: 48 bits. [`RunDir::check_arms`] detects collisions.
 const ARM_DIGITS: usize = 12;
 
 /// `RUN/`: `run.json` and its copy, `trials/<arm>/<task>/<attempt>/`, `blobs/`, `report.json`,
 /// `checked.jsonl`, and `lock`.
 ///
-/// Only one process at a time changes the plan of a run. It holds an advisory lock as long as this
-/// value lives, and the kernel releases it however the process ends. Workers that share its trials
-/// use [`RunDir::join`], readers use [`RunDir::view`].
+/// Only one process at a time may change a run's plan. It holds an advisory lock while this value
+/// lives, and the kernel releases the lock however the process ends. Workers that share the run's
+/// trials use [`RunDir::join`], and readers use [`RunDir::view`].
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
-    known: Known,
-    /// This process as a worker, once it has asked for a trial.
+    known: CheckCache,
+    /// This process as a worker; set once it leases a trial.
     pub(crate) membership: Mutex<Option<Arc<Membership>>>,
     pub(crate) pins: Arc<Pins>,
-    /// Other machines may work on the run at the same time.
+    /// Whether other machines may work on the run at the same time.
     pub(crate) shares: bool,
-    /// Previous workers of trials that were taken over.
+    /// Descriptions of the previous workers of trials that were taken over.
     pub(crate) lost: Mutex<HashMap<TrialId, String>>,
     pub(crate) jobs: Jobs,
-    /// Closing it unlocks.
+    /// Closing the file releases the lock.
     _lock: Option<File>,
 }
 
@@ -50,24 +50,24 @@ impl RunDir {
     /// Creates and locks a new run directory.
     ///
     /// # Errors
-    /// A run already exists there, or another process holds the directory.
+    /// A run already exists there, or another process holds the directory's lock.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
         fs::create_dir_all(root.join("trials"))
             .map_err(RecordError::io(&root, "the run directory cannot be created"))?;
-        let lock = hold(&root)?;
-        if run_file::is_in(&root)? {
+        let lock = lock_run(&root)?;
+        if run_file::has_plan(&root)? {
             return Err(RecordError::RunExists { path: root });
         }
         if run_file::has_trials(&root) {
-            // A new plan over these trials would mix two runs.
+            // A new plan for these trials would mix two runs.
             return Err(RecordError::PlanLost { path: root });
         }
         Ok(Self::at(root, Some(lock)))
     }
 
     fn at(root: PathBuf, lock: Option<File>) -> Self {
-        let (known, membership) = (Known::at(root.join(KNOWN)), Mutex::default());
+        let (known, membership) = (CheckCache::at(root.join(CHECK_CACHE)), Mutex::default());
         Self {
             known,
             root,
@@ -80,18 +80,18 @@ impl RunDir {
         }
     }
 
-    /// Opens and locks a run to continue it.
+    /// Opens and locks a run in order to continue it.
     ///
     /// # Errors
-    /// There is no run, or another process holds it; the error names its process id.
+    /// There is no run, or another process holds its lock. The error names the process id.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let mut run = Self::view(path)?;
-        run._lock = Some(hold(&run.root)?);
+        run._lock = Some(lock_run(&run.root)?);
         Ok(run)
     }
 
     /// Opens a run as one of its workers, on any machine that can access the directory. Workers
-    /// share the trials with [`RunDir::lease`] and take no lock.
+    /// divide the trials with [`RunDir::lease`] and do not lock the run.
     ///
     /// # Errors
     /// There is no run.
@@ -101,11 +101,11 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Opens a run read-only, while another process may write to it.
+    /// Opens a run read-only. Another process may write to it at the same time.
     pub fn view(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let root = path.into();
-        if !run_file::is_in(&root)? {
-            return Err(run_file::missing(root));
+        if !run_file::has_plan(&root)? {
+            return Err(run_file::missing_plan(root));
         }
         Ok(Self::at(root, None))
     }
@@ -123,7 +123,7 @@ impl RunDir {
         Blobs::at(self.root.join("blobs"))
     }
 
-    /// Rejects a set of arms if two would share a directory.
+    /// Rejects a set of arms if two of them would use the same directory.
     pub fn check_arms<'a>(
         &self,
         arms: impl IntoIterator<Item = &'a ArmId>,
@@ -142,19 +142,19 @@ impl RunDir {
         Ok(())
     }
 
-    /// The trial's directory, created if it is missing.
+    /// Returns the trial's directory and creates it if it is missing.
     pub fn trial(&self, id: &TrialId) -> Result<TrialDir, RecordError> {
         let trial = self.trial_path(id);
         trial.make()?;
         Ok(trial)
     }
 
-    /// The trial's directory, whether or not it exists.
+    /// Returns the trial's directory, whether or not it exists.
     pub fn trial_path(&self, id: &TrialId) -> TrialDir {
         TrialDir::at(self.pins.path(id).unwrap_or_else(|| self.plain_path(id)))
     }
 
-    /// The path under which everyone finds the trial's directory.
+    /// Returns the path of the trial's directory below `trials/`, not through a file descriptor.
     pub(crate) fn plain_path(&self, id: &TrialId) -> PathBuf {
         let arm = self.root.join("trials").join(arm_component(&id.arm));
         arm.join(path_component(id.task.as_str())).join(id.attempt.to_string())
@@ -164,20 +164,20 @@ impl RunDir {
         run_file::write(&self.root, run)
     }
 
-    /// The plan as written.
+    /// Returns the plan as written.
     ///
     /// # Errors
-    /// Includes a run of another Proctor version, whose arms and events have other meanings.
+    /// The plan cannot be read, or comes from an incompatible version of Proctor.
     pub fn read_run(&self) -> Result<RunRecord, RecordError> {
         self.check_run().map(|(run, _)| run)
     }
 
-    /// The plan as written, and what is wrong with `run.json` if its copy was used.
+    /// Returns the plan as written, and the damage to `run.json` if its copy was used.
     pub fn check_run(&self) -> Result<(RunRecord, Option<Damage>), RecordError> {
         run_file::read(&self.root)
     }
 
-    /// [`RunDir::check_run`], and what is wrong with the copy if `run.json` is intact.
+    /// Like [`RunDir::check_run`], but also returns damage to the copy if `run.json` is intact.
     pub fn verify_run(&self) -> Result<(RunRecord, Option<Damage>), RecordError> {
         run_file::verify(&self.root)
     }
@@ -187,16 +187,16 @@ impl RunDir {
         run_file::restore(&self.root)
     }
 
-    /// The blobs of one trial: the run's and its own.
+    /// The blobs of one trial: the run's shared blobs and the trial's own.
     pub fn blobs_of(&self, trial: &TrialDir) -> Blobs {
         self.blobs().with_pack(trial.pack())
     }
 
-    /// The patch that a trial's journal names by hash: from its file, or from the blobs if the file
-    /// differs.
+    /// Returns the patch whose hash is in a trial's journal: from its file, or from the blobs if
+    /// the file differs.
     ///
     /// # Errors
-    /// Neither has it.
+    /// Neither the file nor the blobs have it.
     pub fn patch_of(&self, trial: &TrialDir, hash: &str) -> Result<Vec<u8>, RecordError> {
         let written = trial.read_patch().ok().flatten();
         match written.filter(|bytes| Blobs::hash(bytes) == hash) {
@@ -205,13 +205,13 @@ impl RunDir {
         }
     }
 
-    /// The trustworthy part of a trial. Journals and patches that an earlier check found intact are
-    /// not read again if their size, times and inode are unchanged.
+    /// Returns the trustworthy part of a trial. Journals and patches that an earlier check found
+    /// intact are not read again if their size, times and inode are unchanged.
     pub fn check(&self, id: &TrialId) -> Checked {
         self.check_with(id, true)
     }
 
-    /// [`RunDir::check`] for many trials that reads everything, whatever was checked earlier.
+    /// Like [`RunDir::check`] for many trials, but reads everything and ignores earlier checks.
     pub fn verifier(&self) -> Verifier<'_> {
         Verifier { run: self, seen: HashSet::new(), reported: self.reported_verdicts() }
     }
@@ -223,9 +223,9 @@ impl RunDir {
         Check { dir: &dir, id, blobs: &blobs, known, name: &name, trusting }.run()
     }
 
-    /// Trials that have a verdict in `report.json` but whose record was removed, so that they would
-    /// run again. Sorted. A trial that has lost only its journal is damaged and does not run again.
-    /// A trial with earlier tries was repeated on request.
+    /// Returns, sorted, the trials that have a verdict in `report.json` but whose record was
+    /// removed, so that they would run again. A trial that has lost only its journal is damaged and
+    /// does not run again. A trial with earlier tries was re-run on request.
     pub fn removed_trials(&self) -> Vec<TrialId> {
         let reported = self.reported_verdicts().into_iter();
         let is_gone = |id: &TrialId| {
@@ -238,7 +238,7 @@ impl RunDir {
         gone
     }
 
-    /// The trials that have a verdict in `report.json`. Unreadable parts are ignored.
+    /// Returns the trials that have a verdict in `report.json`. Unreadable parts are ignored.
     fn reported_verdicts(&self) -> HashSet<TrialId> {
         #[derive(Deserialize)]
         struct Trial {
@@ -248,11 +248,12 @@ impl RunDir {
             resolved: Option<bool>,
         }
         #[derive(Deserialize)]
-        struct Written {
+        struct ReportFile {
             tasks: Vec<Trial>,
         }
         let bytes = disk::read_if_there(&self.root.join(REPORT)).ok().flatten().unwrap_or_default();
-        let trials = serde_json::from_slice(&bytes).map_or(Vec::new(), |Written { tasks }| tasks);
+        let trials =
+            serde_json::from_slice(&bytes).map_or(Vec::new(), |ReportFile { tasks }| tasks);
         let graded = trials.into_iter().filter(|one| one.resolved.is_some());
         graded.map(|Trial { task, arm, attempt, .. }| TrialId { task, arm, attempt }).collect()
     }
@@ -261,7 +262,7 @@ impl RunDir {
         disk::write_json(&self.root.join(REPORT), report)
     }
 
-    /// What is wrong with `report.json`, if it exists. It repeats the record and decides nothing.
+    /// Returns the damage to `report.json`, if the file exists. The report only repeats the record.
     pub fn verify_report(&self) -> Option<Damage> {
         let path = self.root.join(REPORT);
         let why = match disk::read_present(&path) {
@@ -270,24 +271,24 @@ impl RunDir {
                 Ok(_) => return None,
                 Err(_) => "not a report".to_owned(),
             },
-            Err(error) => cannot_be_read(&error),
+            Err(error) => describe_read_error(&error),
         };
         Some(Damage::new(path, why, Remedy::Evidence))
     }
 }
 
-/// Reads everything that is recorded about trials.
+/// Checks trials by reading everything that is recorded about them.
 #[derive(Debug)]
 pub struct Verifier<'a> {
     run: &'a RunDir,
     /// Shared blobs that were read and found intact.
     seen: HashSet<String>,
-    /// Trials that had a verdict in the last report.
+    /// Trials that have a verdict in the last report.
     reported: HashSet<TrialId>,
 }
 
 impl Verifier<'_> {
-    /// [`RunDir::check`], and everything else that the trial's events name.
+    /// Does the same as [`RunDir::check`], and also checks everything that the trial's events refer to.
     pub fn check(&mut self, id: &TrialId) -> Checked {
         let mut checked = self.run.check_with(id, false);
         let dir = self.run.trial_path(id);
@@ -305,16 +306,16 @@ impl Verifier<'_> {
 }
 
 const REPORT: &str = "report.json";
-/// See [`Known`].
-const KNOWN: &str = "checked.jsonl";
+/// See [`CheckCache`].
+const CHECK_CACHE: &str = "checked.jsonl";
 
 fn arm_component(arm: &ArmId) -> String {
     path_component(arm.as_str().get(..ARM_DIGITS).unwrap_or(arm.as_str()))
 }
 
-/// Locks `RUN/lock` and writes the process id into it. The file is never removed: otherwise two
+/// Locks `RUN/lock` and writes the process id into it. The file is never removed; otherwise two
 /// processes could lock two files with the same name.
-fn hold(root: &Path) -> Result<File, RecordError> {
+fn lock_run(root: &Path) -> Result<File, RecordError> {
     let path = root.join("lock");
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -324,7 +325,7 @@ fn hold(root: &Path) -> Result<File, RecordError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            // A holder that is just writing its id still holds the lock.
+            // If the holder has not written its id yet, the error says "unknown process".
             let _ = file.read_to_string(&mut holder);
             let holder = match holder.trim() {
                 "" => "unknown process".to_owned(),
@@ -390,14 +391,14 @@ mod tests {
     }
 
     #[test]
-    fn run_of_another_version_names_the_version_that_reads_it() {
+    fn read_run_names_the_version_that_can_read_the_run() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path()).unwrap();
         for (schema, proctor, said) in [
             (1, "0.1.0", "a version before Proctor 0.1.0"),
             (7, "0.9.0", "read it with proctor 0.9.0"),
         ] {
-            // The rest of it need not be readable.
+            // The rest of the plan does not have to be readable.
             let old = json!({"schema_version": schema, "proctor": proctor, "arms": "other"});
             fs::write(folder.path().join("run.json"), old.to_string()).unwrap();
             let error = run.read_run().unwrap_err().to_string();
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_a_newer_configuration_is_named() {
+    fn read_run_rejects_a_newer_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path()).unwrap();
         let newer = RunRecord { config_version: CONFIG_VERSION + 1, ..plan() };
@@ -415,7 +416,7 @@ mod tests {
         assert!(matches!(error, RecordError::NewerConfig { .. }), "{error}");
         let error = error.to_string();
         assert!(error.contains("newer build of Proctor (its version is 0.1.0"), "{error}");
-        // Earlier builds wrote no version.
+        // Earlier builds did not write a version.
         let mut earlier = serde_json::to_value(plan()).unwrap();
         earlier.as_object_mut().unwrap().remove("config_version");
         let earlier: RunRecord = serde_json::from_value(earlier).unwrap();

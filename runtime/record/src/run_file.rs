@@ -9,22 +9,22 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use proctor_types::{CONFIG_VERSION, RUN_SCHEMA, RunRecord, Task, with_causes};
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{Damage, RecordError, Remedy, check::cannot_be_read, disk};
+use crate::{Damage, RecordError, Remedy, check::describe_read_error, disk};
 
 const NAME: &str = "run.json";
-/// A copy in case `run.json` is damaged: without that file nothing of a run can be read.
+/// A copy in case `run.json` is damaged: without the plan, nothing in a run can be read.
 const COPY: &str = "run.json.gz";
 
-/// Whether a folder holds a run.
+/// Whether a directory contains a run.
 ///
 /// # Errors
-/// This user may not look.
-pub(crate) fn is_in(root: &Path) -> Result<bool, RecordError> {
+/// The user has no permission to check.
+pub(crate) fn has_plan(root: &Path) -> Result<bool, RecordError> {
     for name in [NAME, COPY] {
         match std::fs::metadata(root.join(name)) {
             Ok(_) => return Ok(true),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                return Err(RecordError::io(root, CLOSED)(error));
+                return Err(RecordError::io(root, UNREADABLE)(error));
             }
             Err(_) => {}
         }
@@ -32,25 +32,24 @@ pub(crate) fn is_in(root: &Path) -> Result<bool, RecordError> {
     Ok(false)
 }
 
-/// What another user's umask does to a run.
-const CLOSED: &str = "no permission to read the run; ask its owner";
+/// The error if another user's umask made the run unreadable.
+const UNREADABLE: &str = "no permission to read the run; ask its owner";
 
-/// Why a folder without a plan is not opened: it never had one, or it lost it.
-pub(crate) fn missing(root: PathBuf) -> RecordError {
+/// Returns the error for a directory without a plan: either it never had one, or the plan was lost.
+pub(crate) fn missing_plan(root: PathBuf) -> RecordError {
     match has_trials(&root) {
         true => RecordError::PlanLost { path: root },
         false => RecordError::NotARun { path: root },
     }
 }
 
-/// Whether trials were started below a directory. A run that was killed before its plan was written
-/// has none.
+/// Whether a directory contains trials. A run that was killed before its plan was written has none.
 pub(crate) fn has_trials(root: &Path) -> bool {
     std::fs::read_dir(root.join("trials")).is_ok_and(|mut found| found.next().is_some())
 }
 
 pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
-    let bytes = signed(root, run)?;
+    let bytes = to_signed_json(root, run)?;
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = packed.write_all(&bytes).and_then(|()| packed.finish());
     let copy = root.join(COPY);
@@ -59,7 +58,7 @@ pub(crate) fn write(root: &Path, run: &RunRecord) -> Result<(), RecordError> {
     disk::write_whole(&root.join(NAME), &bytes)
 }
 
-/// The plan as written, from the copy if `run.json` is damaged; the damage says so.
+/// Returns the plan as written. If `run.json` is damaged, returns the copy and the damage.
 pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
     let path = root.join(NAME);
     let written = disk::read_present(&path);
@@ -68,28 +67,28 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
         return Err(error);
     }
     let why = match written {
-        Ok(Some(bytes)) => match parsed(&bytes) {
-            Ok(run) => return identified(&path, run).map(|run| (run, None)),
+        Ok(Some(bytes)) => match parse_plan(&bytes) {
+            Ok(run) => return check_ids(&path, run).map(|run| (run, None)),
             Err(why) => why,
         },
         Ok(None) if !root.join(COPY).exists() => {
-            return Err(missing(root.to_owned()));
+            return Err(missing_plan(root.to_owned()));
         }
         Ok(None) => "missing".to_owned(),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            return Err(RecordError::io(&path, CLOSED)(error));
+            return Err(RecordError::io(&path, UNREADABLE)(error));
         }
-        Err(error) => cannot_be_read(&error),
+        Err(error) => describe_read_error(&error),
     };
     let copy = root.join(COPY);
     let read = match disk::read_present(&copy) {
-        Ok(packed) => packed.map(|packed| parsed(&unpacked(&packed)?)),
-        Err(error) => Some(Err(cannot_be_read(&error))),
+        Ok(packed) => packed.map(|packed| parse_plan(&decompress(&packed)?)),
+        Err(error) => Some(Err(describe_read_error(&error))),
     };
     match read {
         Some(Ok(run)) => {
             let damage = Damage::new(path, format!("{why}; using {COPY}"), Remedy::Evidence);
-            Ok((identified(&copy, run)?, Some(damage)))
+            Ok((check_ids(&copy, run)?, Some(damage)))
         }
         other => {
             let also = match other {
@@ -102,14 +101,14 @@ pub(crate) fn read(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordErr
     }
 }
 
-fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
+fn decompress(packed: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = GzDecoder::new(packed).read_to_end(&mut bytes);
     read.map_err(|_| "truncated or damaged".to_owned())?;
     Ok(bytes)
 }
 
-/// The plan as written, and what is wrong with `run.json` or else with its copy.
+/// Returns the plan as written, and the damage to `run.json` or its copy, if any.
 pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordError> {
     match read(root)? {
         (run, None) => Ok((run, check_copy(root)?)),
@@ -117,12 +116,12 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Damage>), RecordE
     }
 }
 
-/// Whether the copy matches `run.json`: without a copy the next damage would be fatal.
+/// Checks that the copy matches `run.json`. Without a copy, the next damage would be fatal.
 fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     let (written, copy) = (disk::read_if_there(&root.join(NAME))?, root.join(COPY));
     let kept = match disk::read_present(&copy) {
-        Ok(packed) => packed.map(|packed| unpacked(&packed)),
-        Err(error) => Some(Err(cannot_be_read(&error))),
+        Ok(packed) => packed.map(|packed| decompress(&packed)),
+        Err(error) => Some(Err(describe_read_error(&error))),
     };
     let why = match kept {
         None => "missing".to_owned(),
@@ -133,7 +132,7 @@ fn check_copy(root: &Path) -> Result<Option<Damage>, RecordError> {
     Ok(Some(Damage::new(copy, why, Remedy::Evidence)))
 }
 
-/// Replaces a damaged `run.json` with the copy, or a damaged copy with `run.json`. The damaged file
+/// Replaces a damaged `run.json` with its copy, or a damaged copy with `run.json`. The damaged file
 /// is kept.
 pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
     let (run, Some(damage)) = verify(root)? else { return Ok(()) };
@@ -143,8 +142,8 @@ pub(crate) fn restore(root: &Path) -> Result<(), RecordError> {
 
 const RESTORE: &str = "restore one of the two from a copy of the run directory; no trial is lost";
 
-/// Pretty JSON whose last key is the BLAKE3 of the text without it.
-fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
+/// Returns pretty JSON whose last key is the BLAKE3 of the text without that key.
+fn to_signed_json(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
     let mut text = serde_json::to_string_pretty(run).map_err(|error| RecordError::Misuse {
         path: root.join(NAME),
         why: format!("not JSON: {error}"),
@@ -154,16 +153,16 @@ fn signed(root: &Path, run: &RunRecord) -> Result<Vec<u8>, RecordError> {
     Ok(format!("{text},\n  \"sum\": \"{sum}\"\n}}\n").into_bytes())
 }
 
-/// The end of pretty JSON.
+/// The end of a pretty-printed JSON object.
 const END: &str = "\n}";
 
-fn parsed(bytes: &[u8]) -> Result<RunRecord, String> {
-    let text = checked(bytes)?;
+fn parse_plan(bytes: &[u8]) -> Result<RunRecord, String> {
+    let text = verify_sum(bytes)?;
     serde_json::from_slice(&text)
         .map_err(|error| format!("cannot be parsed: {}", with_causes(&error)))
 }
 
-/// The versions in a plan. The rest of it need not be readable.
+/// The versions in a plan. The rest of the plan does not have to be readable.
 #[derive(Deserialize)]
 struct Versions {
     schema_version: u64,
@@ -175,10 +174,10 @@ struct Versions {
     sum: Option<IgnoredAny>,
 }
 
-/// The error for a plan from another version. A plan with a wrong checksum is damaged, whatever its
-/// apparent version; the first version had no checksum.
+/// Returns the error for a plan from another version. A plan with a wrong checksum is damaged,
+/// whatever version it claims; the first version had no checksum.
 fn other_version(root: &Path, bytes: &[u8]) -> Option<RecordError> {
-    let text = checked(bytes);
+    let text = verify_sum(bytes);
     let plan: Versions = serde_json::from_slice(text.as_deref().unwrap_or(bytes)).ok()?;
     if text.is_err() && plan.sum.is_some() {
         return None;
@@ -192,8 +191,8 @@ fn other_version(root: &Path, bytes: &[u8]) -> Option<RecordError> {
     is_newer.then_some(RecordError::NewerConfig { path, version, proctor })
 }
 
-/// The text without its checksum, after verification.
-fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
+/// Verifies the checksum and returns the text without it.
+fn verify_sum(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const TAIL: usize = ",\n  \"sum\": \"\"\n}\n".len() + 64;
     if bytes.is_empty() {
         return Err("empty".into());
@@ -211,8 +210,8 @@ fn checked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// The plan, if the ids and digests match its arms and tasks.
-fn identified(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
+/// Returns the plan if its arms and tasks match their ids and digests.
+fn check_ids(path: &Path, run: RunRecord) -> Result<RunRecord, RecordError> {
     let arms = run.arms.iter().filter(|arm| (*arm).clone().identified().id != arm.id);
     let arms = arms.map(|arm| format!("the arm {} does not match its id", arm.name));
     let tasks = run.tasks.iter().filter(|named| Task::digest(&named.task) != named.digest);

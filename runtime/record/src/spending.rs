@@ -1,4 +1,4 @@
-//! What was paid according to the journals, for every try, discarded ones included.
+//! Computes what every try was billed according to the journals, including discarded tries.
 
 use std::{fs, io::ErrorKind, path::Path};
 
@@ -6,23 +6,23 @@ use proctor_types::{EarlierTries, Event, RequestClass, Spent};
 
 use crate::{RecordError, TrialDir, read_journal};
 
-/// What one try was billed. Tokens and cost include responses after a limit, because a provider
-/// bills them, too.
+/// Returns what one try was billed. Tokens and cost include responses after a limit was reached,
+/// because providers bill them, too.
 ///
 /// # Errors
 /// The journal cannot be read. A damaged journal counts as far as it is readable; a missing one
-/// counts as nothing.
+/// counts as zero.
 pub fn spent_in(journal: &Path) -> Result<Spent, RecordError> {
     let mut spent = Spent::default();
-    // The trial's check reports a directory in its place as damage.
+    // If this is a directory, the trial's check reports it as damage.
     if !journal.is_file() {
         return Ok(spent);
     }
     for envelope in read_journal(journal)?.events {
         match envelope.event {
-            // The other trial's spending was paid in its own run.
+            // The other trial's responses were paid for in its own run.
             Event::TrialForked { .. } => spent = Spent::default(),
-            // Steps are counted by the responses below, tokens and cost by every billed attempt.
+            // Steps are counted from the responses below; tokens and cost from every billed attempt.
             Event::ModelAttempted { usage: Some(usage), cost_usd, .. } => {
                 spent.add(RequestClass::Main, &usage, cost_usd, false);
             }
@@ -49,8 +49,9 @@ pub fn spent_in(journal: &Path) -> Result<Spent, RecordError> {
     Ok(spent)
 }
 
-/// The tries of a trial that do not count: those that were set aside, and the latest one unless it
-/// `ended`. If it has not ended, it is running, or was killed and will be set aside.
+/// Returns the tries of a trial that do not count: those that were set aside, and the latest one
+/// unless it `ended`. A latest try that has not ended is either running, or was killed and will be
+/// set aside.
 ///
 /// # Errors
 /// A journal or a directory cannot be read.
@@ -68,7 +69,7 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
                 journals.push(entry.path().join("trajectory.jsonl"));
             }
         }
-        // The trial's check reports what occupies the directory's place.
+        // If something else is at this path, the trial's check reports it.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
         Err(error) => return Err(RecordError::io(&folder, "cannot be read")(error)),
     }
@@ -79,10 +80,10 @@ pub fn earlier_tries(dir: &TrialDir, ended: bool) -> Result<EarlierTries, Record
     Ok(earlier)
 }
 
-/// The total billed to all tries of a trial.
+/// Returns the total billed for all tries of a trial.
 ///
 /// # Errors
-/// As [`earlier_tries`].
+/// See [`earlier_tries`].
 pub fn spent_by(dir: &TrialDir) -> Result<Spent, RecordError> {
     Ok(earlier_tries(dir, false)?.spent)
 }

@@ -1,4 +1,4 @@
-//! A tree: the sorted manifest of a work directory at one moment.
+//! A tree: the sorted manifest of a work directory at one point in time.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Blobs, RecordError, error::FROM_A_COPY};
 
-/// The version of a manifest in the blobs.
+/// The manifest format version.
 const MANIFEST_VERSION: u32 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
     pub entries: BTreeMap<RawPath, SnapEntry>,
-    /// Directories that the last snapshot did not walk completely. Their entries here come from
+    /// Directories that the last snapshot did not scan completely. Their entries here come from
     /// earlier snapshots.
     pub unwalked: Vec<RawPath>,
 }
@@ -26,7 +26,7 @@ pub struct Difference<'a> {
     pub end: Option<&'a SnapEntry>,
 }
 
-/// What [`Written`] wrote.
+/// The input format; [`ManifestOutput`] is the output format.
 #[derive(Deserialize)]
 struct Manifest {
     manifest: u32,
@@ -35,10 +35,10 @@ struct Manifest {
     unwalked: Vec<RawPath>,
 }
 
-/// Borrowed: it is written after every step with changes, and copying all entries took longer than
-/// the rest.
+/// The output format. It borrows its entries: a manifest is written after every step with changes,
+/// and copying the entries took longer than everything else.
 #[derive(Serialize)]
-struct Written<'a> {
+struct ManifestOutput<'a> {
     manifest: u32,
     #[serde(serialize_with = "entries")]
     entries: &'a BTreeMap<RawPath, SnapEntry>,
@@ -62,15 +62,15 @@ impl Tree {
         self.unwalked.clone_from(&reply.unwalked);
     }
 
-    /// The manifest as JSON. The same tree always yields the same bytes.
+    /// Returns the manifest as JSON. The same tree always yields the same bytes.
     pub fn to_json(&self) -> Vec<u8> {
         let (entries, unwalked) = (&self.entries, &self.unwalked[..]);
-        // Only text, numbers and lists, which serde_json can always serialize.
-        serde_json::to_vec(&Written { manifest: MANIFEST_VERSION, entries, unwalked })
+        // The value has only text, numbers and lists, which serde_json can always serialize.
+        serde_json::to_vec(&ManifestOutput { manifest: MANIFEST_VERSION, entries, unwalked })
             .unwrap_or_default()
     }
 
-    /// Parses the output of [`Tree::to_json`]; the error says why it is invalid.
+    /// Parses the output of [`Tree::to_json`]. The error says why it is invalid.
     pub fn from_json(bytes: &[u8]) -> Result<Self, String> {
         let manifest: Manifest =
             serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
@@ -81,7 +81,7 @@ impl Tree {
         Ok(Self { entries: entries.collect(), unwalked: manifest.unwalked })
     }
 
-    /// BLAKE3 (hex) of the manifest: the name under which [`Tree::save`] stores it.
+    /// BLAKE3 (hex) of the manifest: the hash under which [`Tree::save`] stores it.
     pub fn digest(&self) -> String {
         Blobs::hash(&self.to_json())
     }
@@ -91,8 +91,9 @@ impl Tree {
         blobs.put_shared(&self.to_json())
     }
 
-    /// [`Tree::save`] for a tree that [`Tree::advance`] created from the one with hash `before`: a
-    /// trial's blobs store only the changes, but return the complete manifest by its hash.
+    /// Like [`Tree::save`], for a tree that [`Tree::advance`] created from the one with hash
+    /// `before`. A trial's blobs store only the changes, but still return the complete manifest by
+    /// its hash.
     pub fn save_after(
         &self,
         blobs: &Blobs,
@@ -113,7 +114,7 @@ impl Tree {
         })
     }
 
-    /// The paths that differ in any way, sorted by bytes.
+    /// Returns the paths that differ in any way, sorted by bytes.
     pub fn diff<'a>(&'a self, end: &'a Self) -> impl Iterator<Item = Difference<'a>> {
         let gone_or_changed = self.entries.iter().map(|(path, base)| Difference {
             path,

@@ -9,17 +9,17 @@ use proctor_types::{Event, Outcome, TrialId, Verdict};
 
 use crate::{
     Blobs, Journal, RecordError,
-    check::{Graded, Gradings},
+    check::{GradingEntry, Gradings},
     disk,
     error::FROM_A_COPY,
     read_journal,
 };
 
-/// In `grade/`.
+/// Files in `grade/`.
 pub(crate) const GRADING_LOG: &str = "log.txt";
 pub(crate) const GRADING_RESULTS: &str = "results.jsonl";
 
-/// What one grading stores.
+/// The files that one grading stores.
 #[derive(Debug, Clone, Copy)]
 pub struct Grading<'a> {
     pub patch: &'a [u8],
@@ -28,25 +28,26 @@ pub struct Grading<'a> {
     pub results: &'a [u8],
 }
 
-/// What a try leaves behind, in the order in which it is moved. The trajectory goes first: if the
-/// move is interrupted, [`TrialDir::next_try`] still counts correctly and the rest follows.
+/// The files of a try, in the order in which they are moved. The trajectory goes first: if the move
+/// is interrupted, [`TrialDir::next_try`] still counts correctly, and the other files are moved
+/// later.
 const EVIDENCE: [&str; 7] =
     [TRAJECTORY, PACK, "patch.diff", "outcome.json", "verdict.json", "grade", SCAFFOLD];
 
-/// What an external scaffold leaves behind.
+/// The directory for files of an external scaffold.
 const SCAFFOLD: &str = "scaffold";
 
-/// Earlier tries, by number.
+/// The directory of earlier tries, by number.
 pub(crate) const TRIES: &str = "tries";
 
-/// A try's journal. Each try starts with it.
+/// A try's journal. Each try starts by creating it.
 pub(crate) const TRAJECTORY: &str = "trajectory.jsonl";
 
 /// The try's own blobs.
 pub(crate) const PACK: &str = "blobs.pack";
 
-/// `RUN/trials/<arm>/<task>/<attempt>/`. Its top level belongs to the latest try; a discarded try
-/// is below `tries/<k>/`, where k is its number.
+/// `RUN/trials/<arm>/<task>/<attempt>/`. Its top level belongs to the latest try. Discarded try
+/// number k is in `tries/<k>/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialDir {
     path: PathBuf,
@@ -77,12 +78,12 @@ impl TrialDir {
         self.path.join("verdict.json")
     }
 
-    /// Grading log and raw results.
+    /// The directory of the grading log and raw results.
     pub fn grade(&self) -> PathBuf {
         self.path.join("grade")
     }
 
-    /// Whether nothing shows that the trial was ever graded.
+    /// Whether there is no sign that the trial was ever graded.
     pub(crate) fn is_ungraded(&self) -> bool {
         !self.gradings().exists() && !self.verdict().exists()
     }
@@ -105,7 +106,7 @@ impl TrialDir {
             .map_err(RecordError::io(&self.path, "the trial's folder cannot be created"))
     }
 
-    /// The number of a try that would start now, counted from 1.
+    /// Returns the number of a try that would start now, counted from 1.
     pub fn next_try(&self) -> Result<u32, RecordError> {
         let here = u32::from(disk::is_there(&self.trajectory()));
         let tries = self.tries();
@@ -120,15 +121,15 @@ impl TrialDir {
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
             most = most.max(number.unwrap_or(0));
         }
-        // A directory may have any name.
+        // Saturate: a directory can be named after any number.
         Ok(u32::saturating_add(most, here + 1))
     }
 
-    /// Makes room for try `k`, counted from 1: moves the evidence of the previous try, if any, to
-    /// `tries/<k-1>/`. Can be called again after an interruption.
+    /// Prepares the directory for try `k`, counted from 1: moves the files of the previous try, if
+    /// any, to `tries/<k-1>/`. This can be called again after an interruption.
     ///
     /// # Errors
-    /// There is evidence and `k` is 1, or the destination is taken.
+    /// There are files of another try and `k` is 1, or the destination exists.
     pub fn begin_try(&self, k: u32) -> Result<(), RecordError> {
         self.make()?;
         let there: Vec<_> =
@@ -138,7 +139,9 @@ impl TrialDir {
         }
         let misuse = |why: String| RecordError::Misuse { path: self.path.clone(), why };
         let Some(before) = k.checked_sub(1).filter(|before| *before > 0) else {
-            return Err(misuse("the first try found evidence of another try".into()));
+            return Err(misuse(
+                "the folder of the first try already contains files of another try".into(),
+            ));
         };
         let folder = self.tries().join(before.to_string());
         fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be created"))?;
@@ -153,11 +156,11 @@ impl TrialDir {
         Ok(())
     }
 
-    /// Stores a file that an external scaffold left, in `scaffold/`. It is evidence and is not read
+    /// Stores a file from an external scaffold in `scaffold/`. The file is evidence and is not read
     /// again.
     ///
     /// # Errors
-    /// The name leads out of the directory, or the file cannot be written.
+    /// The name leads outside the directory, or the file cannot be written.
     pub fn keep_file(&self, name: &str, content: &[u8]) -> Result<(), RecordError> {
         let folder = self.path.join(SCAFFOLD);
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -176,8 +179,8 @@ impl TrialDir {
         disk::write_json(&self.outcome(), outcome)
     }
 
-    /// Removes the outcome of a try that is continued. The journal still has it until the next
-    /// event.
+    /// Removes the outcome of a try that is being continued. The journal still has it until the
+    /// next event.
     pub fn remove_outcome(&self) -> Result<(), RecordError> {
         let path = self.outcome();
         disk::make_way(&path)?;
@@ -193,8 +196,8 @@ impl TrialDir {
         disk::read_json(&self.outcome())
     }
 
-    /// Stores a grading's result: log and raw results, then a line in the journal of gradings,
-    /// which is authoritative, then `verdict.json`.
+    /// Stores a grading's result: log and raw results first, then a line in the journal of
+    /// gradings, which is authoritative, then `verdict.json`.
     pub fn keep_grading(&self, id: &TrialId, grading: Grading<'_>) -> Result<(), RecordError> {
         let folder = self.grade();
         if !folder.is_dir() {
@@ -219,7 +222,7 @@ impl TrialDir {
         disk::write_json(&self.verdict(), grading.verdict)
     }
 
-    /// Withdraws the verdict; a later grading may give it again.
+    /// Withdraws the verdict. A later grading may restore it.
     pub fn withdraw_verdict(&self, why: &str) -> Result<(), RecordError> {
         if self.gradings().exists() {
             self.add_grading(Event::VerdictWithdrawn { why: why.to_owned() })?;
@@ -265,7 +268,8 @@ impl TrialDir {
         Ok(Some(*verdict))
     }
 
-    /// A damaged journal of gradings cannot be trusted and is set aside for a new one.
+    /// Appends to the journal of gradings. A damaged journal cannot be trusted, so it is moved
+    /// aside and a new one is started.
     fn add_grading(&self, event: Event) -> Result<(), RecordError> {
         let path = self.gradings();
         disk::make_way(&path)?;
@@ -280,7 +284,7 @@ impl TrialDir {
         journal?.append_durable(0, event).map(|_| ())
     }
 
-    /// The raw results of the last grading, unchanged.
+    /// Returns the raw results of the last grading, unchanged.
     pub fn read_results(&self) -> Result<Vec<u8>, RecordError> {
         let path = self.grade().join(GRADING_RESULTS);
         let bytes = disk::read(&path).map_err(RecordError::io(&path, "cannot be read"))?;
@@ -288,18 +292,18 @@ impl TrialDir {
             Some(graded) if graded.results == Blobs::hash(&bytes) => Ok(bytes),
             _ => Err(RecordError::Corrupt {
                 path,
-                why: "differs from what grading wrote".into(),
+                why: "differs from the file that grading wrote".into(),
                 hint: FROM_A_COPY,
             }),
         }
     }
 
-    /// The log of the last grading, for people; empty if none is readable.
+    /// Returns the log of the last grading, for people to read. Empty if it cannot be read.
     pub fn read_log(&self) -> Vec<u8> {
         disk::read(&self.grade().join(GRADING_LOG)).unwrap_or_default()
     }
 
-    pub(crate) fn last_grading(&self) -> Result<Option<Graded>, RecordError> {
+    pub(crate) fn last_grading(&self) -> Result<Option<GradingEntry>, RecordError> {
         let path = self.gradings();
         let bytes = disk::read_if_there(&path)?.unwrap_or_default();
         Ok(Gradings::of(&path, &bytes, &mut Vec::new()).last)

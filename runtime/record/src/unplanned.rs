@@ -1,4 +1,4 @@
-//! Directories below `trials/` that the plan does not contain: copies, renamed directories, trials
+//! Finds directories below `trials/` that are not in the plan: copies, renamed directories, trials
 //! of an older plan.
 
 use std::{
@@ -18,7 +18,7 @@ use crate::{
 
 /// Directory levels between `trials/` and a journal: arm, task, attempt.
 const DEPTH: usize = 3;
-/// The first line of a journal has a few hundred bytes.
+/// Maximum bytes to read for the first line of a journal, which has a few hundred bytes.
 const FIRST_LINE: u64 = 64 << 10;
 
 /// A directory that belongs to no planned trial.
@@ -26,18 +26,19 @@ const FIRST_LINE: u64 = 64 << 10;
 pub struct Unplanned {
     /// Relative to the run directory.
     pub folder: PathBuf,
-    /// Number of journals in it.
+    /// Number of journals in the directory.
     pub journals: usize,
-    /// The trials that these journals name.
+    /// The trials to which these journals belong.
     pub trials: BTreeSet<TrialId>,
 }
 
 impl RunDir {
-    /// Returns the directories below `trials/` that belong to none of these trials, sorted. A
-    /// directory that contains only such directories is returned in their place.
+    /// Returns the directories below `trials/` that belong to none of these trials, sorted. If all
+    /// subdirectories of a directory are unplanned, only the directory itself is returned.
     pub fn unplanned<'a>(&self, planned: impl IntoIterator<Item = &'a TrialId>) -> Vec<Unplanned> {
         let trials = self.path().join("trials");
-        // By name: paths are compared part by part, which took longer than the listing.
+        // Compare names: comparing paths component by component took longer than listing the
+        // directories.
         let mut known = HashSet::<OsString>::new();
         for id in planned {
             let path = self.trial_path(id).path().to_owned();
@@ -53,7 +54,7 @@ impl RunDir {
                 match known.contains(path.as_os_str()) {
                     true if depth + 1 < DEPTH => pending.push((path, depth + 1)),
                     true => {}
-                    false => found.push(self.described(&path, depth + 1)),
+                    false => found.push(self.describe(&path, depth + 1)),
                 }
             }
         }
@@ -61,11 +62,11 @@ impl RunDir {
         found
     }
 
-    /// The folders of trials that have begun, by listings alone: each planned trial would cost a file server several
-    /// requests, for each worker that joins.
+    /// Returns the directories of trials that have begun. It only lists directories: checking each
+    /// planned trial would cost several file server requests per worker that joins.
     ///
     /// # Errors
-    /// A folder can't be read.
+    /// A directory can't be read.
     pub fn begun(&self) -> io::Result<HashSet<PathBuf>> {
         let mut level = vec![self.path().join("trials")];
         for _ in 0..DEPTH {
@@ -73,7 +74,7 @@ impl RunDir {
             for folder in &level {
                 let entries = match fs::read_dir(folder) {
                     Ok(entries) => entries,
-                    Err(error) if has_no_entries(error.kind()) => continue,
+                    Err(error) if is_not_a_directory(error.kind()) => continue,
                     Err(error) => return Err(error),
                 };
                 for entry in entries {
@@ -85,7 +86,8 @@ impl RunDir {
         Ok(level.into_iter().collect())
     }
 
-    /// [`RunDir::check`] of a trial that has begun, as [`RunDir::begun`] found it. Of others there is nothing to read.
+    /// Does the same as [`RunDir::check`] for a trial in the result of [`RunDir::begun`]. Other
+    /// trials have nothing to read.
     pub fn check_begun(&self, id: &TrialId, begun: &HashSet<PathBuf>) -> Checked {
         match begun.contains(&self.plain_path(id)) {
             true => self.check(id),
@@ -93,7 +95,7 @@ impl RunDir {
         }
     }
 
-    fn described(&self, folder: &Path, depth: usize) -> Unplanned {
+    fn describe(&self, folder: &Path, depth: usize) -> Unplanned {
         let name = folder.strip_prefix(self.path()).unwrap_or(folder).to_owned();
         let mut unplanned = Unplanned { folder: name, journals: 0, trials: BTreeSet::new() };
         let mut pending = vec![(folder.to_owned(), depth)];
@@ -120,19 +122,19 @@ impl RunDir {
     }
 }
 
-/// It is gone, or a file of somebody.
-fn has_no_entries(kind: io::ErrorKind) -> bool {
+/// Whether the path does not exist or is a file.
+fn is_not_a_directory(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The folders in a folder, but for earlier tries of a trial.
+/// Returns the directories in a directory, except a trial's earlier tries.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let all = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     all.map(|entry| entry.path()).filter(|path| !path.ends_with(TRIES)).collect()
 }
 
-/// The trial that a journal's first event names.
+/// Returns the trial in a journal's first event.
 fn trial_of(journal: &Path) -> Option<TrialId> {
     match read_journal(journal).ok()?.events.into_iter().next()?.event {
         Event::TrialStarted { task, arm, attempt } => {
@@ -196,7 +198,7 @@ mod tests {
         fs::write(run.path().join("trials/a/note"), "somebody's").unwrap();
         let begun = run.begun().unwrap();
         assert_eq!(begun, HashSet::from([run.trial_path(&first).path().to_owned()]));
-        // As the trial's own check says.
+        // This must agree with the trial's own check.
         for id in [&first, &second] {
             assert_eq!(run.check_begun(id, &begun), run.check(id));
         }

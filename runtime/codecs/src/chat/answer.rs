@@ -10,15 +10,15 @@ use crate::{
     tokens,
 };
 
-/// Reads the first choice of a response that was not streamed. Lenient, because "compatible"
-/// endpoints omit different fields. `step` is used to name calls without an id.
+/// Reads the first choice of a non-streamed response. Lenient, because "compatible" endpoints omit
+/// different fields. `step` is used for the ids of calls that have none.
 pub fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
-    // Some gateways in front of models wrap an upstream failure in status 200.
+    // Some model gateways wrap an upstream failure in a response with status 200.
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
         return Err(format!("error in a response with status 200: {error}"));
     }
     let choice = &one_choice(body).ok_or("no choices")?;
-    broken_off(choice)?;
+    reject_aborted(choice)?;
     let message = choice["message"].as_object().ok_or("choices[0].message is not an object")?;
     let owned = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let full = |name: &str| message.get(name)?.as_str().filter(|text| !text.is_empty());
@@ -29,7 +29,7 @@ pub fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     content(&choice["message"]["content"], &mut deltas);
     deltas.extend(full("refusal").map(|text| Delta::Refusal(text.to_owned())));
     for (field, value) in message {
-        // Omit empty fields: some endpoints reject what they sent themselves.
+        // Omit empty fields: some endpoints reject fields that they sent themselves.
         if !KNOWN.contains(&field.as_str()) && !value.is_null() && *value != json!([]) {
             deltas.push(Delta::Extra { field: field.clone(), value: value.clone() });
         }
@@ -52,9 +52,9 @@ pub fn read_whole(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     Ok(deltas)
 }
 
-/// The first choice. Some servers split one response over several choices, one for the text and one
-/// for each call. Requests never ask for alternatives, so missing text and calls are taken from the
-/// other choices.
+/// Returns the first choice. Some servers split a response into several choices, one for the text
+/// and one per call. Requests never ask for alternatives, so missing text and calls are taken from
+/// the other choices.
 fn one_choice(body: &Value) -> Option<Cow<'_, Value>> {
     let choices = body["choices"].as_array()?;
     let (first, others) = choices.split_first()?;
@@ -85,10 +85,10 @@ fn one_choice(body: &Value) -> Option<Cow<'_, Value>> {
     Some(whole)
 }
 
-/// The arguments of a call as text. Some servers send the object itself.
+/// Returns a call's arguments as text. Some servers send the object itself.
 pub(super) fn arguments(call: &Value) -> String {
     match &call["function"]["arguments"] {
-        // Some proxies put the empty object of a call's head before its real arguments.
+        // Some proxies put an empty object before the actual arguments.
         Value::String(text) => match text.strip_prefix("{}") {
             Some(rest) if rest.trim_start().starts_with('{') => rest.to_owned(),
             _ => text.clone(),
@@ -98,7 +98,7 @@ pub(super) fn arguments(call: &Value) -> String {
     }
 }
 
-/// The message of a complete response as received. `calls` are the ids given to its calls.
+/// Returns the message of a complete response as received. `ids` are the ids of its calls.
 pub fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
     let mut turn = Turn::default();
     let choice = one_choice(body).unwrap_or_default();
@@ -113,7 +113,7 @@ pub fn whole_turn(body: &Value, ids: &[String]) -> Vec<Value> {
 /// Message fields that the neutral form covers.
 pub(super) const KNOWN: [&str; 4] = ["role", "content", "refusal", "tool_calls"];
 
-/// Content is text, null, absent, or an array of parts.
+/// Checks that the content is text, null, absent or an array of parts.
 fn check_content(content: Option<&Value>) -> Result<(), String> {
     match content {
         None | Some(Value::Null | Value::String(_) | Value::Array(_)) => Ok(()),
@@ -137,7 +137,7 @@ pub(super) fn content(content: &Value, deltas: &mut Vec<Delta>) {
     }
 }
 
-/// The calls of a message. Some servers send a single call without a list.
+/// Returns the calls of a message. Some servers send a single call without a list.
 pub(super) fn list(calls: &Value) -> &[Value] {
     match calls {
         Value::Array(calls) => calls,
@@ -154,16 +154,16 @@ fn calls(calls: Option<&Value>) -> Result<&[Value], String> {
     }
 }
 
-/// The endpoint's own count, if it has input and output. All zeros count as absent.
+/// Returns the endpoint's own token counts, if it has both input and output. All zeros count as absent.
 pub fn usage(body: &Value) -> Option<Usage> {
-    read_usage(&body["usage"]).or_else(|| odd_usage(&body["choices"][0], &body["x_groq"]))
+    read_usage(&body["usage"]).or_else(|| unusual_usage(&body["choices"][0], &body["x_groq"]))
 }
 
 pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     let mut input = tokens(&usage["prompt_tokens"])?;
     let mut output = tokens(&usage["completion_tokens"])?;
     let details = &usage["prompt_tokens_details"];
-    // DeepSeek, and routers to Anthropic, use other names.
+    // DeepSeek, and routers to Anthropic models, use other names.
     let read = [
         &details["cached_tokens"],
         &usage["prompt_cache_hit_tokens"],
@@ -183,14 +183,14 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     let thoughts =
         [&usage["completion_tokens_details"]["reasoning_tokens"], &usage["reasoning_tokens"]];
     let reasoning = first(&thoughts);
-    // xAI does not count reasoning in the completion; only the total shows it.
+    // xAI does not include reasoning in the completion count. Only the total shows it.
     if let (Some(thought), Some(total)) = (reasoning, usage["total_tokens"].as_u64())
         && thought > 0
         && total == input + output + thought
     {
         output += thought;
     }
-    // Some gateways count only what the cache doesn't have. The total shows it.
+    // Some gateways exclude cached tokens from the input count. The total shows this.
     let apart = first(&read).unwrap_or_default() + first(&written).unwrap_or_default();
     if apart > 0 && usage["total_tokens"].as_u64() == Some(input + output + apart) {
         input += apart;
@@ -200,13 +200,13 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     (!told.is_nothing()).then_some(told)
 }
 
-/// Usage in unusual places: within the choice (Moonshot), or under Groq's own name.
-pub(super) fn odd_usage(choice: &Value, groq: &Value) -> Option<Usage> {
+/// Returns the usage from unusual places: the choice (Moonshot) or Groq's own field.
+pub(super) fn unusual_usage(choice: &Value, groq: &Value) -> Option<Usage> {
     read_usage(&choice["usage"]).or_else(|| read_usage(&groq["usage"]))
 }
 
-/// Rejects a response that its endpoint could not finish, whatever it already contains.
-pub(super) fn broken_off(choice: &Value) -> Result<(), String> {
+/// Rejects a response that the endpoint could not finish, whatever it already contains.
+pub(super) fn reject_aborted(choice: &Value) -> Result<(), String> {
     let error = &choice["error"];
     if !error.is_null() {
         return Err(format!("error in the response: {error}"));
@@ -222,7 +222,7 @@ pub(super) fn read_stop(reason: &str) -> Stop {
     StopWord::of(reason).stop(reason)
 }
 
-/// The reason in this format's terms.
+/// Converts the reason to this format's word.
 pub fn finish_reason(stop: &Stop) -> String {
     let word = match stop {
         Stop::End | Stop::Sequence(_) | Stop::Refusal => "stop",
@@ -272,7 +272,7 @@ pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
         "finish_reason": finish_reason(&whole.ending()),
     });
     json!({
-        "id": super::super::fresh_answer("chatcmpl-"),
+        "id": super::super::fresh_response_id("chatcmpl-"),
         "object": "chat.completion",
         "created": super::super::now(),
         "model": whole.model,
@@ -281,8 +281,8 @@ pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     })
 }
 
-/// A signed thought, in OpenRouter's form. A client that returns its assistant messages unchanged
-/// returns the signature, too.
+/// Returns signed reasoning in OpenRouter's form. A client that sends its assistant messages back
+/// unchanged also sends the signature back.
 pub fn detail(text: Option<&str>, signature: &str) -> Value {
     let mut detail = json!({"type": "reasoning.text", "signature": signature});
     if let Some(text) = text {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_tolerates_missing_and_extra_fields() {
+    fn read_whole_tolerates_missing_and_extra_fields() {
         let body = message(json!({
             "role": "assistant", "content": [{"type": "text", "text": "a"}, {"text": "b"}],
             "tool_calls": [
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn one_response_may_be_split_over_choices() {
+    fn read_whole_joins_split_choices() {
         let call = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
         let split = json!({"choices": [
             {"message": {"role": "assistant", "content": "I look."}, "finish_reason": "stop"},
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!((&*answer.content, ids), ("I look.", vec!["a", "b"]));
         let turn = super::whole_turn(&split, &["a".into(), "b".into()]);
         assert_eq!(turn[0]["tool_calls"].as_array().map(Vec::len), Some(2));
-        // Two complete alternatives: the first one counts.
+        // With two complete alternatives, only the first one counts.
         let both = json!({"choices": [
             {"message": {"content": "x", "tool_calls": [call("a")]}, "finish_reason": "tool_calls"},
             {"message": {"content": "y", "tool_calls": [call("b")]}, "finish_reason": "tool_calls"},
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_come_in_two_forms() {
+    fn read_whole_recognizes_both_forms_of_refusal() {
         let declined = message(json!({"content": null, "refusal": "I will not."}));
         assert!(parse(&declined, 0).expect("an answer").refused);
         let mut filtered = message(json!({"content": ""}));
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_says_why_a_body_is_not_a_completion() {
+    fn read_whole_rejects_invalid_completions() {
         for (body, why) in [
             (json!({"choices": []}), "no choices"),
             (json!({"error": {"message": "upstream"}}), "upstream"),
@@ -396,7 +396,7 @@ mod tests {
         let deepseek = json!({"usage": {
             "prompt_tokens": 3, "completion_tokens": 2, "prompt_cache_hit_tokens": 9}});
         assert_eq!(usage(&deepseek).expect("a usage").cached, 3, "never more than the input");
-        // Portkey before Bedrock.
+        // Portkey in front of Bedrock.
         let apart = json!({"usage": {"prompt_tokens": 368, "completion_tokens": 19, "total_tokens": 10_923,
             "cache_read_input_tokens": 10_536, "cache_creation_input_tokens": 0}});
         let apart = usage(&apart).expect("a usage");

@@ -1,6 +1,6 @@
-//! Streams in which each piece repeats all the text before it.
+//! Streams in which each piece repeats all previous text.
 
-/// Tells such a stream from a plain one by its first three pieces.
+/// Distinguishes such a stream from a plain one by its first three pieces.
 #[derive(Debug, Default)]
 pub(super) enum TextStream {
     /// No piece yet.
@@ -8,7 +8,7 @@ pub(super) enum TextStream {
     Empty,
     /// One piece so far.
     One(String),
-    /// The second piece starts with the whole first piece and is held back until the third one
+    /// The second piece starts with the whole first piece. It is held back until the third piece
     /// decides.
     Doubted { first: String, held: String },
     /// A plain stream, with the text so far.
@@ -17,14 +17,15 @@ pub(super) enum TextStream {
     Cumulative(String),
 }
 
-/// A piece that repeats a shorter text may be coincidence.
-const LEAST_WHOLE: usize = 16;
+/// Minimum length of repeated text. A repetition of shorter text may be a coincidence.
+const MIN_REPEATED_TEXT: usize = 16;
 
-/// A second piece that repeats a shorter first one may be coincidence.
-const LEAST: usize = 4;
+/// Minimum length of a first piece that the second one repeats. A shorter repetition may be a
+/// coincidence.
+const MIN_FIRST_PIECE: usize = 4;
 
 impl TextStream {
-    /// Takes the next piece and returns the new text.
+    /// Adds the next piece and returns its new text.
     pub(super) fn push(&mut self, piece: &str) -> String {
         if piece.is_empty() {
             return String::new();
@@ -35,7 +36,7 @@ impl TextStream {
                 piece.to_owned()
             }
             Self::One(first)
-                if first.len() >= LEAST
+                if first.len() >= MIN_FIRST_PIECE
                     && piece.len() > first.len()
                     && piece.starts_with(&first) =>
             {
@@ -44,7 +45,7 @@ impl TextStream {
             }
             Self::One(before) | Self::Pieces(before) => {
                 // Some servers repeat the whole text at the end.
-                if before.len() >= LEAST_WHOLE && before == piece {
+                if before.len() >= MIN_REPEATED_TEXT && before == piece {
                     *self = Self::Pieces(before);
                     return String::new();
                 }
@@ -70,8 +71,8 @@ impl TextStream {
         }
     }
 
-    /// Returns the text that is still held back at the end of the stream. If there are two pieces
-    /// and the second repeats the first, the stream is cumulative.
+    /// Returns the text that is still held back at the end of the stream. If there are only two
+    /// pieces and the second repeats the first, the stream is cumulative.
     pub(super) fn rest(&mut self) -> String {
         match std::mem::take(self) {
             Self::Doubted { first, held } => held[first.len()..].to_owned(),
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn push_gives_what_is_new_of_a_cumulative_stream() {
+    fn push_returns_only_new_text() {
         assert_eq!(
             text(&["I look", "I look at", "I look at it.", "I look at it."]),
             "I look at it."
@@ -103,7 +104,7 @@ mod tests {
         assert_eq!(text(&["I look", "I look at it."]), "I look at it.");
         assert_eq!(text(&["", "I look", "", "I look at", "I look at it"]), "I look at it");
         assert_eq!(text(&["I look", " at ", "it."]), "I look at it.");
-        // A text that repeats its beginning once.
+        // Text that repeats its own beginning once.
         assert_eq!(text(&["again", "again and", " again"]), "againagain and again");
         assert_eq!(text(&["ha", "haha", "hahaha"]), "hahahahahaha");
         assert_eq!(

@@ -8,7 +8,7 @@ use crate::{
     tool::functions,
 };
 
-/// Fields that are read, or that need no translation.
+/// Fields that are read or need no translation.
 const KNOWN: [&str; 18] = [
     "model",
     "messages",
@@ -85,10 +85,10 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
             let content = plain(&texts);
             let result = Part::Result { id, content, failed: false };
             parts.push(result);
-            parts.extend(Part::beside(texts, losses));
+            parts.extend(Part::non_text(texts, losses));
             return Ok(Turn::new(Role::User, parts));
         }
-        other => return Err(format!("{place}.role: {other:?} is not a role")),
+        other => return Err(format!("{place}.role: unknown role {other:?}")),
     };
     if role == Role::Assistant {
         parts.extend(thoughts(message));
@@ -129,14 +129,14 @@ fn turn(message: &Value, index: usize, losses: &mut Losses) -> Result<Turn, Stri
     Ok(Turn::new(role, parts))
 }
 
-/// Encrypted reasoning if there is any, else plain reasoning.
+/// Returns the encrypted reasoning, or else the plain reasoning.
 pub fn thoughts(message: &Value) -> Vec<Part> {
     let plain = ["reasoning_content", "reasoning"];
     let plain = plain.iter().find_map(|name| message[*name].as_str()).unwrap_or_default();
     let details = message["reasoning_details"].as_array().into_iter().flatten();
     let signed = details.filter_map(|detail| {
         let signature = Some(detail["signature"].as_str()?.to_owned());
-        // In a stream the text precedes its signature as a separate piece.
+        // In a stream, the text comes in a separate piece before its signature.
         let text = detail["text"].as_str().unwrap_or(plain).to_owned();
         Some(Part::Reasoning(Reasoning { text, signature }))
     });
@@ -147,7 +147,7 @@ pub fn thoughts(message: &Value) -> Vec<Part> {
     signed
 }
 
-/// Text, null, or parts.
+/// Reads text, null or parts.
 fn content(
     content: &Value,
     place: &str,
@@ -181,7 +181,7 @@ fn content(
     Ok(())
 }
 
-/// The text of parts.
+/// Joins the text of the parts.
 pub fn plain(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(text) => Some(text.as_str()),

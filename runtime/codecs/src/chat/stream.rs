@@ -16,12 +16,12 @@ use crate::{
 pub struct ChatReader {
     started: bool,
     text: TextStream,
-    /// Text or a refusal has arrived.
+    /// Whether text or a refusal has arrived.
     wrote: bool,
     thought: bool,
-    /// A finish reason that arrived before anything else.
+    /// A finish reason that arrived before any content.
     early: Option<String>,
-    /// A finish reason has arrived.
+    /// Whether a finish reason has arrived.
     stopped: bool,
     done: bool,
     calls: Vec<CallInStream>,
@@ -29,20 +29,21 @@ pub struct ChatReader {
     identity: Identity,
 }
 
-/// The ids by which chunks name their response. A proxy that retries a broken stream sends half of one response and then the
-/// whole of another. Other servers give each chunk an id of its own, or a role.
+/// Identifies the response that chunks belong to. A proxy that retries a broken stream sends part
+/// of one response and then all of another. Other servers send a new id, or a role, with each
+/// chunk.
 #[derive(Debug, Default)]
 struct Identity {
     id: String,
-    /// Chunks in a row with this id.
+    /// Number of consecutive chunks with this id.
     chunks: usize,
-    /// Chunks with a role.
+    /// Number of chunks with a role.
     roles: usize,
 }
 
 impl Identity {
-    /// Hears a chunk. `true`: another response begins with it.
-    fn begins_again(&mut self, id: &str, has_role: bool) -> bool {
+    /// Adds a chunk. Returns `true` if it starts another response.
+    fn starts_new_response(&mut self, id: &str, has_role: bool) -> bool {
         self.roles += usize::from(has_role);
         let is_other = !id.is_empty() && !self.id.is_empty() && id != self.id;
         let begins = is_other && has_role && self.roles == 2 && self.chunks > 1;
@@ -55,8 +56,8 @@ impl Identity {
     }
 }
 
-/// Identifies a call: some endpoints count from 1, some send no ids, and some use one index for all
-/// calls.
+/// Identifies a call. Some endpoints count from 1, some send no ids, and some use the same index
+/// for all calls.
 #[derive(Debug)]
 struct CallInStream {
     index: u64,
@@ -65,7 +66,7 @@ struct CallInStream {
 }
 
 impl CallInStream {
-    /// Whether the arguments are complete, so that a further piece belongs to another call.
+    /// Whether the arguments are complete, so that another piece belongs to another call.
     fn is_whole(&self) -> bool {
         serde_json::from_str::<Map<String, Value>>(&self.arguments).is_ok()
     }
@@ -80,7 +81,7 @@ impl Reader for ChatReader {
             self.done = true;
             let mut deltas = Vec::new();
             self.rest(&mut deltas);
-            deltas.extend(self.unsaid_end());
+            deltas.extend(self.implicit_end());
             return Ok(deltas);
         }
         let wrong =
@@ -95,7 +96,7 @@ impl Reader for ChatReader {
         };
         let chunk = match parsed {
             Ok(chunk) => chunk,
-            // JSON that is not an object carries no information.
+            // JSON that is not an object has no content.
             Err(error) => serde_json::from_str::<IgnoredAny>(&event.data)
                 .map(|_| Chunk::default())
                 .map_err(|_| wrong(error))?,
@@ -109,18 +110,23 @@ impl Reader for ChatReader {
             deltas.push(Delta::Started { model: chunk.model });
         }
         let choice = &chunk.choices[0];
-        answer::broken_off(choice)?;
-        // Some servers send the complete message within a stream.
+        answer::reject_aborted(choice)?;
+        // Some servers send the complete message in a stream.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
-        let begins_again = self.identity.begins_again(&chunk.id, delta["role"].is_string());
-        if begins_again && self.wrote && self.calls.is_empty() && delta["tool_calls"].is_null() {
+        let starts_new_response =
+            self.identity.starts_new_response(&chunk.id, delta["role"].is_string());
+        if starts_new_response
+            && self.wrote
+            && self.calls.is_empty()
+            && delta["tool_calls"].is_null()
+        {
             let why = "another response started within the stream";
             return Err(ReadError::Torn(why.into()));
         }
         self.delta(delta, &mut deltas)?;
-        // Some send an empty one with every chunk.
+        // Some servers send an empty finish reason with every chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
-            // Some servers send `stop` with the first, empty chunk: the last reason counts.
+            // Some servers send `stop` with the first, empty chunk. The last reason counts.
             if self.wrote || !self.calls.is_empty() || self.thought {
                 self.rest(&mut deltas);
                 self.stopped = true;
@@ -130,7 +136,8 @@ impl Reader for ChatReader {
             }
         }
         let usage = answer::read_usage(&chunk.usage);
-        deltas.extend(usage.or_else(|| answer::odd_usage(choice, &chunk.groq)).map(Delta::Usage));
+        deltas
+            .extend(usage.or_else(|| answer::unusual_usage(choice, &chunk.groq)).map(Delta::Usage));
         Ok(deltas)
     }
 
@@ -144,7 +151,7 @@ impl Reader for ChatReader {
     }
 }
 
-/// The fields of a chunk. All others are skipped.
+/// The fields of a chunk that are read.
 #[derive(Debug, Default)]
 struct Chunk {
     id: String,
@@ -164,15 +171,15 @@ impl Chunk {
             usage: fields.value("usage")?,
             groq: fields.value("x_groq")?,
             error: match fields.value("error")? {
-                Value::Null if fields.value("choices")?.is_null() => unnamed_error(&fields)?,
+                Value::Null if fields.value("choices")?.is_null() => top_level_error(&fields)?,
                 error => error,
             },
         })
     }
 }
 
-/// An error in the event itself, or below `detail`.
-fn unnamed_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
+/// Returns an error from the event itself or from `detail`.
+fn top_level_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
     let detail = fields.value("detail")?;
     if !detail.is_null() {
         return Ok(detail);
@@ -182,7 +189,7 @@ fn unnamed_error(fields: &Fields<'_>) -> serde_json::Result<Value> {
 }
 
 impl ChatReader {
-    /// A piece without the text that earlier pieces contained.
+    /// Returns a piece without the text that earlier pieces already contained.
     fn plain<'a>(&mut self, delta: &'a Value) -> Cow<'a, Value> {
         let Some(piece) = delta["content"].as_str() else { return Cow::Borrowed(delta) };
         let new = self.text.push(piece);
@@ -203,9 +210,9 @@ impl ChatReader {
         }
     }
 
-    /// The end of a stream whose only end marker is `[DONE]`, as some servers send it. A stream
-    /// without text, or with a partial call, was cut.
-    fn unsaid_end(&mut self) -> Option<Delta> {
+    /// Returns the end of a stream whose only end marker is `[DONE]`. A stream without content, or
+    /// with a partial call, was cut off and has no end.
+    fn implicit_end(&mut self) -> Option<Delta> {
         let whole = self.calls.iter().all(|call| call.arguments.is_empty() || call.is_whole());
         let says = self.wrote || !self.calls.is_empty();
         let early = self.early.take().filter(|_| !says).map(|reason| answer::read_stop(&reason));
@@ -229,7 +236,7 @@ impl ChatReader {
         if let Some(fields) = delta.as_object() {
             self.turn.add(fields);
         }
-        // Vendor fields are kept and sent back, whatever their names.
+        // Keep vendor fields and send them back, whatever their names.
         for (field, value) in delta.as_object().into_iter().flatten() {
             let empty = value.is_null() || value.as_str() == Some("") || *value == json!([]);
             if !answer::KNOWN.contains(&field.as_str()) && !empty {
@@ -246,12 +253,12 @@ impl ChatReader {
                 let before = &self.calls[*at];
                 match (name, id) {
                     (None, _) => true,
-                    // A name with a new id starts a call, even at the index of another.
+                    // A name with a new id starts a call, even at an index that is already used.
                     (Some(_), Some(id)) => before.id == id,
                     (Some(_), None) => text.is_empty() || !before.is_whole(),
                 }
             });
-            // The same call again at another index.
+            // The same call is repeated at another index.
             let is_repeated = |before: &CallInStream| {
                 Some(before.id.as_str()) == id && before.is_whole() && before.arguments == text
             };
@@ -262,7 +269,7 @@ impl ChatReader {
                 (Some(index), _) => index,
                 (None, Some(name)) => {
                     let index = self.calls.len();
-                    let id = id.map_or_else(super::super::fresh_call, ToOwned::to_owned);
+                    let id = id.map_or_else(super::super::fresh_call_id, ToOwned::to_owned);
                     deltas.push(Delta::Call { index, id: id.clone(), name: name.to_owned() });
                     self.calls.push(CallInStream { index: key, id, arguments: String::new() });
                     index
@@ -270,7 +277,7 @@ impl ChatReader {
                 // Ignore an empty piece at an index without a call.
                 (None, None) if text.is_empty() => continue,
                 (None, None) => {
-                    let why = "a piece of a tool call without a function name";
+                    let why = "a tool call fragment without a function name";
                     return Err(ReadError::Torn(why.into()));
                 }
             };
@@ -330,7 +337,8 @@ impl Writer for ChatWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
-                (self.id, self.model) = (super::super::fresh_answer("chatcmpl-"), model.clone());
+                (self.id, self.model) =
+                    (super::super::fresh_response_id("chatcmpl-"), model.clone());
                 self.delta(out, json!({"role": "assistant", "content": ""}));
             }
             Delta::Text(text) => self.delta(out, json!({"content": text})),
@@ -382,7 +390,7 @@ mod tests {
         sse,
     };
 
-    /// The calls of a stream of pieces.
+    /// Returns the calls of a stream with these pieces.
     fn calls(chunks: &[Value]) -> Vec<ToolCall> {
         let mut reader = ChatReader::default();
         let mut whole = Whole::default();
@@ -397,7 +405,7 @@ mod tests {
 
     #[test]
     fn stream_detects_a_second_response_by_ids_and_roles() {
-        // Whether each chunk can be read: its id, and its delta.
+        // Whether every chunk can be read. A chunk is given as its id and delta.
         let is_read = |chunks: &[(&str, Value)]| {
             let mut reader = ChatReader::default();
             chunks.iter().all(|(id, delta)| {
@@ -410,7 +418,7 @@ mod tests {
         let (one, two) = (text("I look at it."), text(" Then I write."));
         let again = [("a", role()), ("a", one.clone()), ("b", role()), ("b", one.clone())];
         assert!(!is_read(&again));
-        // Each chunk has an id of its own, or a role.
+        // Each chunk has a different id, or a role.
         assert!(is_read(&[("a", role()), ("b", one.clone()), ("c", two.clone())]));
         let both = |text: &str| json!({"role": "assistant", "content": text});
         assert!(is_read(&[("a", both("I ")), ("a", both("look ")), ("b", both("at it."))]));
@@ -434,7 +442,7 @@ mod tests {
         let call = |text: &str| json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}]});
         assert_eq!(stop(&[json!({"content": "x"})]), Some(Stop::End));
         assert_eq!(stop(&[call("{}")]), Some(Stop::End));
-        assert_eq!(stop(&[call("{\"x\": ")]), None, "half a call was cut");
+        assert_eq!(stop(&[call("{\"x\": ")]), None, "a partial call was cut off");
         assert_eq!(stop(&[json!({"role": "assistant"})]), None, "nothing was written");
     }
 
@@ -452,7 +460,7 @@ mod tests {
             let read: Vec<_> = read.iter().map(|one| (&*one.id, &*one.arguments)).collect();
             assert_eq!(read, [("a", "{}"), ("b", "[]")]);
         }
-        // Some repeat id and name with each piece, some send the id once.
+        // Some servers repeat id and name with each piece. Others send the id once.
         for again in [
             call(json!(0), "a", "2]"),
             call(json!(0), "", "2]"),

@@ -1,10 +1,10 @@
-//! The assistant message as the chat endpoint wrote it.
+//! The assistant message as the chat endpoint sent it.
 
 use serde_json::{Map, Value, json};
 
 use crate::native;
 
-/// A message assembled from the pieces of a stream.
+/// A message that is assembled from the pieces of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     fields: Map<String, Value>,
@@ -12,7 +12,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Adds the fields of a piece, except its calls.
+    /// Adds the fields of a piece, except for its calls.
     pub(super) fn add(&mut self, delta: &Map<String, Value>) {
         for (name, value) in delta {
             match name.as_str() {
@@ -28,7 +28,7 @@ impl Turn {
         self.add_content(&Value::String(text.to_owned()));
     }
 
-    /// Content is text, or a list of parts followed by text.
+    /// Adds content: text, or a list of parts followed by text.
     fn add_content(&mut self, value: &Value) {
         if value.is_null() {
             return;
@@ -51,7 +51,7 @@ impl Turn {
         }
     }
 
-    /// Adds a piece of the call at `index`, with its arguments as text.
+    /// Adds a piece of the call at `index`. The arguments are given as text.
     pub(super) fn add_call(&mut self, index: usize, piece: &Value, arguments: &str) {
         if self.calls.len() <= index {
             self.calls.resize_with(index + 1, Map::new);
@@ -65,7 +65,7 @@ impl Turn {
         native::merge(call, &piece);
     }
 
-    /// Returns the message. `ids` are the ids that the results of its calls will have.
+    /// Returns the message. `ids` are the ids that the results of its calls will use.
     pub(super) fn finish(mut self, ids: &[String]) -> Vec<Value> {
         for (call, id) in self.calls.iter_mut().zip(ids) {
             native::without_nulls(call);
@@ -78,7 +78,7 @@ impl Turn {
         let content = match (content, self.calls.is_empty()) {
             (Some(content), _) => content.clone(),
             (None, true) => "".into(),
-            // Endpoints reject a message with calls and empty text.
+            // Endpoints reject a message that has calls and empty text.
             (None, false) => Value::Null,
         };
         self.fields.insert("content".into(), content);

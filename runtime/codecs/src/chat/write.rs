@@ -56,8 +56,8 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     Ok(body)
 }
 
-/// A neutral turn may hold results and text. Each result becomes its own message, before the text,
-/// because endpoints require a result for each call first.
+/// Writes a neutral turn, which may contain results and text. Each result becomes a separate
+/// message before the text, because endpoints require the results directly after the calls.
 fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Result<(), String> {
     if let Some(items) = turn.native(Api::Chat) {
         messages.extend(items.iter().cloned());
@@ -88,7 +88,8 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
                 }
                 let content = if *failed { format!("Error: {content}") } else { content.clone() };
                 let message = json!({"role": "tool", "tool_call_id": id, "content": content});
-                // Directly after the call. Images from results of the same response come later.
+                // Insert it directly after the call. Images from results of the same response come
+                // later.
                 let before = |message: &Value| message["role"] != "user";
                 let at = messages.iter().rposition(before).map_or(messages.len(), |at| at + 1);
                 messages.insert(at, message);
@@ -99,7 +100,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
     let content = text.join("\n\n");
     match turn.role {
         Role::System => messages.push(json!({"role": "system", "content": content})),
-        // Use a list of parts only if necessary: not every endpoint accepts it.
+        // Use a list of parts only if necessary, because some endpoints reject it.
         Role::User if shown.len() > text.len() => {
             messages.push(json!({"role": "user", "content": shown}));
         }
@@ -110,14 +111,14 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
             if text.is_empty() && !calls.is_empty() {
                 message["content"] = Value::Null;
             }
-            // Models that think between calls expect their reasoning back, and only those sent any.
+            // Only models that think between calls send reasoning, and they expect it back.
             if !thought.is_empty() {
                 message["reasoning_content"] = thought.into();
             }
             if !calls.is_empty() {
                 message["tool_calls"] = calls.into();
             }
-            // Two consecutive assistant turns are one response in parts, as Responses splits them.
+            // Consecutive assistant turns are parts of one response, as the Responses format splits it.
             match messages.last_mut().filter(|last| last["role"] == "assistant") {
                 Some(last) => join(last, message),
                 None => messages.push(message),
@@ -127,7 +128,7 @@ fn write_turn(turn: &Turn, messages: &mut Vec<Value>, losses: &mut Losses) -> Re
     Ok(())
 }
 
-/// Appends an assistant message to the one before it.
+/// Appends an assistant message to the previous one.
 fn join(last: &mut Value, mut next: Value) {
     for field in ["content", "reasoning_content"] {
         let Some(more) = next[field].as_str().filter(|more| !more.is_empty()) else { continue };
@@ -152,7 +153,7 @@ fn neutral_tool(tool: &Tool) -> Value {
     function(&tool.name, &tool.description, &tool.parameters, tool.strict)
 }
 
-/// A tool in async-openai's types.
+/// Converts a tool to async-openai's types.
 fn function(name: &str, description: &str, parameters: &Value, strict: Option<bool>) -> Value {
     let function = FunctionObject {
         name: name.to_owned(),
@@ -167,7 +168,7 @@ pub fn tool(tool: &ToolSpec) -> Value {
     function(&tool.name, &tool.description, &tool.parameters, None)
 }
 
-/// A call, with its arguments as the model wrote them.
+/// Converts a call. Its arguments stay as the model wrote them.
 pub fn call(call: &ToolCall) -> Value {
     let (name, arguments) = (call.name.clone(), call.arguments.clone());
     let function = FunctionCall { name, arguments };

@@ -11,7 +11,7 @@ pub fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
         return Err(format!("error in a response with status 200: {error}"));
     }
-    broken_off(body)?;
+    reject_aborted(body)?;
     let mut deltas = vec![started(body)];
     let mut calls = Calls::default();
     read_parts(body, &mut calls, &mut deltas);
@@ -33,12 +33,12 @@ pub(super) fn started(body: &Value) -> Delta {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     count: usize,
-    /// The arguments of the last one may follow in a part of their own.
+    /// Whether the last call has no arguments yet. They may follow in a separate part.
     is_bare: bool,
 }
 
 impl Calls {
-    /// No arguments follow.
+    /// Ends the last call: no arguments follow.
     pub(super) fn end(&mut self, deltas: &mut Vec<Delta>) {
         if std::mem::take(&mut self.is_bare) {
             deltas.push(Delta::Arguments { index: self.count - 1, text: "{}".to_owned() });
@@ -46,13 +46,14 @@ impl Calls {
     }
 }
 
-/// Whether a call is only the arguments of the call before it: some streams carry them apart from its name.
-fn is_rest(call: &Value) -> bool {
+/// Whether a call has only the arguments of the previous call. Some streams send them separately
+/// from the name.
+fn has_only_arguments(call: &Value) -> bool {
     call["name"].as_str().is_none_or(str::is_empty)
         && call["args"].as_object().is_some_and(|args| !args.is_empty())
 }
 
-/// The parts of the first candidate.
+/// Reads the parts of the first candidate.
 pub(super) fn read_parts(body: &Value, calls: &mut Calls, deltas: &mut Vec<Delta>) {
     let parts = body["candidates"][0]["content"]["parts"].as_array();
     for part in parts.into_iter().flatten() {
@@ -61,7 +62,7 @@ pub(super) fn read_parts(body: &Value, calls: &mut Calls, deltas: &mut Vec<Delta
                 Value::Null => "{}".to_owned(),
                 args => args.to_string(),
             };
-            if calls.is_bare && is_rest(call) {
+            if calls.is_bare && has_only_arguments(call) {
                 calls.is_bare = false;
                 deltas.push(Delta::Arguments { index: calls.count - 1, text });
                 continue;
@@ -70,7 +71,7 @@ pub(super) fn read_parts(body: &Value, calls: &mut Calls, deltas: &mut Vec<Delta
             let index = calls.count;
             calls.count += 1;
             let id = call["id"].as_str().filter(|id| !id.is_empty());
-            let id = id.map_or_else(crate::fresh_call, ToOwned::to_owned);
+            let id = id.map_or_else(crate::fresh_call_id, ToOwned::to_owned);
             let name = call["name"].as_str().unwrap_or_default().to_owned();
             deltas.push(Delta::Call { index, id, name });
             calls.is_bare = text == "{}";
@@ -78,8 +79,8 @@ pub(super) fn read_parts(body: &Value, calls: &mut Calls, deltas: &mut Vec<Delta
                 deltas.push(Delta::Arguments { index, text });
             }
         } else if let Some(code) = part["executableCode"]["code"].as_str() {
-            // A call that the endpoint mistook for its own code execution: it is found as a call in
-            // the text.
+            // The endpoint mistook a call for its own code execution. Pass it on as text, in which
+            // the call is found.
             deltas.push(Delta::Text(format!("```tool_code\n{code}\n```")));
         } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
             let text = text.to_owned();
@@ -91,7 +92,7 @@ pub(super) fn read_parts(body: &Value, calls: &mut Calls, deltas: &mut Vec<Delta
     }
 }
 
-/// Why it ended, if it has.
+/// Returns the stop reason, if the response has ended.
 pub(super) fn read_stop(body: &Value) -> Option<Stop> {
     if body["promptFeedback"]["blockReason"].is_string() {
         return Some(Stop::Filter);
@@ -100,20 +101,20 @@ pub(super) fn read_stop(body: &Value) -> Option<Stop> {
     Some(StopWord::of(word).stop(word))
 }
 
-/// An error means that the endpoint did not finish the response or could not parse the model's
-/// output.
-pub(super) fn broken_off(body: &Value) -> Result<(), String> {
-    StopWord::unbroken("finishReason", body["candidates"][0]["finishReason"].as_str())
+/// Rejects a response that the endpoint did not finish, and one with model output that the endpoint
+/// could not parse.
+pub(super) fn reject_aborted(body: &Value) -> Result<(), String> {
+    StopWord::reject_aborted("finishReason", body["candidates"][0]["finishReason"].as_str())
 }
 
-/// The parts of a complete response as received.
+/// Returns the parts of a complete response as received.
 pub fn whole_turn(body: &Value) -> Vec<Value> {
     let mut parts = Vec::new();
     add_parts(&mut parts, body);
     parts
 }
 
-/// Adds the parts of a piece. Text continues the previous text, unless either is signed.
+/// Adds the parts of a piece. Text is appended to the previous text, unless one of them is signed.
 pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
     let plain = |part: &Value| {
         let fields = part
@@ -122,7 +123,7 @@ pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
         fields == Some(true) && part["text"].is_string()
     };
     for part in body["candidates"][0]["content"]["parts"].as_array().into_iter().flatten() {
-        if let Some(call) = part.get("functionCall").filter(|call| is_rest(call))
+        if let Some(call) = part.get("functionCall").filter(|call| has_only_arguments(call))
             && let Some(last) = parts.last_mut().and_then(|last| last.get_mut("functionCall"))
             && last["args"].as_object().is_none_or(serde_json::Map::is_empty)
         {
@@ -140,14 +141,15 @@ pub(super) fn add_parts(parts: &mut Vec<Value>, body: &Value) {
                     before.push_str(text);
                 }
             }
-            // A part without a member cannot be sent back.
+            // A part without members cannot be sent back.
             _ if part.as_object().is_none_or(serde_json::Map::is_empty) => {}
             _ => parts.push(part.clone()),
         }
     }
 }
 
-/// Reasoning is not included in the output count, nor tool prompt tokens in the prompt count.
+/// Reads the usage. The endpoint's output count excludes reasoning, and its prompt count excludes
+/// tool prompt tokens.
 pub fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usageMetadata")?;
     let count = |name: &str| tokens(&usage[name]);
@@ -178,7 +180,7 @@ pub(super) fn finish_reason(stop: &Stop) -> &'static str {
     }
 }
 
-/// Arguments as an object. Anything else that the model wrote is wrapped under one name.
+/// Converts arguments to an object. If the model wrote anything else, it is wrapped in a field.
 pub(super) fn object(arguments: &str) -> Value {
     if arguments.trim().is_empty() {
         return json!({});
@@ -206,6 +208,6 @@ pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
         }],
         "usageMetadata": write_usage(usage),
         "modelVersion": whole.model,
-        "responseId": super::super::fresh_answer(""),
+        "responseId": super::super::fresh_response_id(""),
     })
 }

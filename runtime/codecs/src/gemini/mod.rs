@@ -1,4 +1,4 @@
-//! Google's generateContent. The path, not the body, has the model and whether to stream.
+//! Google's generateContent. The model, and whether to stream, are in the path instead of the body.
 
 mod answer;
 mod read;

@@ -32,7 +32,7 @@ const KNOWN_CONFIG: [&str; 9] = [
     "candidateCount",
 ];
 
-/// Both spellings that the API accepts.
+/// Returns a field by either of the two spellings that the API accepts.
 fn either<'a>(body: &'a Map<String, Value>, camel: &str, snake: &str) -> &'a Value {
     body.get(camel).or_else(|| body.get(snake)).unwrap_or(&Value::Null)
 }
@@ -65,7 +65,7 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
             let role = match content["role"].as_str().unwrap_or("user") {
                 "user" | "function" => Role::User,
                 "model" => Role::Assistant,
-                other => return Err(format!("contents[{index}].role: {other:?} is not a role")),
+                other => return Err(format!("contents[{index}].role: unknown role {other:?}")),
             };
             turns.push(Turn::new(role, reader.read(&content["parts"], losses)));
         }
@@ -87,11 +87,11 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
     })
 }
 
-/// Calls and results are matched by id, or by name and order if there is no id.
+/// Reads parts. Calls and results are matched by id, or by name and order if there is no id.
 #[derive(Default)]
 struct Parts {
     calls: usize,
-    /// Id and name of each call without a result yet.
+    /// Id and name of each call that has no result yet.
     open: Vec<(String, String)>,
 }
 

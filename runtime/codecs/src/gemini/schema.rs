@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Types become lower case, and `nullable` becomes a type.
+/// Converts types to lower case, and `nullable` to a type.
 pub(super) fn to_json_schema(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => Value::Object(object(fields)),
@@ -47,7 +47,7 @@ mod tests {
     use super::to_json_schema;
 
     #[test]
-    fn types_are_small_and_properties_keep_their_names() {
+    fn to_json_schema_lowercases_types_and_keeps_property_names() {
         let schema = json!({"type": "OBJECT", "required": ["TYPE"], "properties": {
             "type": {"type": "STRING", "nullable": true, "enum": ["A"]},
             "n": {"type": "ARRAY", "items": {"type": "INTEGER"}}}});

@@ -8,7 +8,7 @@ use crate::{
     sse, tolerant,
 };
 
-/// The stream has no last event: it ends with the connection.
+/// Reads a stream. It has no last event and ends with the connection.
 #[derive(Debug, Default)]
 pub struct GeminiReader {
     started: bool,
@@ -29,7 +29,7 @@ impl Reader for GeminiReader {
         if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
             return Err(format!("error in the stream: {error}").into());
         }
-        answer::broken_off(&data)?;
+        answer::reject_aborted(&data)?;
         let mut deltas = Vec::new();
         if !std::mem::replace(&mut self.started, true) {
             deltas.push(answer::started(&data));
@@ -54,7 +54,7 @@ impl Reader for GeminiReader {
     }
 }
 
-/// Calls are written at the end, because the format has no partial arguments.
+/// Writes a stream. Calls are written at the end, because the format has no partial arguments.
 #[derive(Debug, Default)]
 pub struct GeminiWriter {
     id: String,
@@ -83,7 +83,7 @@ impl Writer for GeminiWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
-                (self.id, self.model) = (super::super::fresh_answer(""), model.clone());
+                (self.id, self.model) = (super::super::fresh_response_id(""), model.clone());
             }
             Delta::Text(text) | Delta::Refusal(text) => {
                 self.event(vec![json!({ "text": text })], None, out);

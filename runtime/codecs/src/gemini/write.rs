@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Replaces the signature of a call that another API's client sends back. Newer models reject calls
-/// without a signature and accept this value for a conversation from elsewhere.
+/// without a signature, but accept this value for conversations from elsewhere.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
@@ -90,16 +90,16 @@ fn config(request: &Request) -> Map<String, Value> {
     said.map(|(field, value)| (field.to_owned(), value)).collect()
 }
 
-/// A result names its function, which other formats leave to the call.
+/// Writes parts. A result must have its function's name, which other formats have only in the call.
 #[derive(Default)]
 struct Parts {
-    calls: Vec<Called>,
+    calls: Vec<CallInfo>,
 }
 
-struct Called {
+struct CallInfo {
     id: String,
     name: String,
-    /// The endpoint gave the call no id, so its result has none.
+    /// Whether the endpoint sent the call without an id. In that case, its result has no id either.
     nameless: bool,
 }
 
@@ -116,7 +116,7 @@ impl Parts {
                 _ => None,
             });
             let sent = items.iter().filter(|part| part.get("functionCall").is_some());
-            self.calls.extend(calls.zip(sent).map(|(call, sent)| Called {
+            self.calls.extend(calls.zip(sent).map(|(call, sent)| CallInfo {
                 id: call.id.clone(),
                 name: call.name.clone(),
                 nameless: sent["functionCall"]["id"].as_str().is_none_or(str::is_empty),
@@ -130,7 +130,7 @@ impl Parts {
                 Part::Reasoning(_) => losses.dropped("reasoning"),
                 Part::Call(call) => {
                     let (id, name) = (call.id.clone(), call.name.clone());
-                    self.calls.push(Called { id, name, nameless: false });
+                    self.calls.push(CallInfo { id, name, nameless: false });
                     let args = super::answer::object(&call.arguments);
                     parts.push(json!({
                         "functionCall": {"id": call.id, "name": call.name, "args": args},

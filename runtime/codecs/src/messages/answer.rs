@@ -11,7 +11,7 @@ pub fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     if body["type"] == "error" || body.get("error").is_some_and(|error| !error.is_null()) {
         return Err(format!("error in a response with status 200: {}", body["error"]));
     }
-    broken_off(body)?;
+    reject_aborted(body)?;
     let content = body["content"].as_array().ok_or("no content")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut deltas = vec![Delta::Started { model: text(&body["model"]) }];
@@ -40,7 +40,8 @@ pub fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     Ok(deltas)
 }
 
-/// The arguments of a call as text. Some gateways send the text of the object, or null for none.
+/// Returns a call's arguments as text. Some gateways send the object as text, or null if there are
+/// no arguments.
 pub(super) fn arguments(input: &Value) -> String {
     match input {
         Value::Null => "{}".to_owned(),
@@ -50,9 +51,9 @@ pub(super) fn arguments(input: &Value) -> String {
     }
 }
 
-/// Makes the input of a call an object, which it must be in a request. Arguments that are not JSON are wrapped under one name,
-/// as in every format.
-pub(super) fn mend_input(block: &mut Value) {
+/// Converts the input of a call to an object, as requests require. Arguments that are not JSON are
+/// wrapped in a field, as in every format.
+pub(super) fn repair_input(block: &mut Value) {
     if block.get("input").is_some_and(|input| !input.is_object()) {
         let text = arguments(&block["input"]);
         block["input"] = serde_json::from_str::<Map<String, Value>>(&text)
@@ -60,14 +61,15 @@ pub(super) fn mend_input(block: &mut Value) {
     }
 }
 
-/// The content blocks of a complete response as received.
+/// Returns the content blocks of a complete response as received.
 pub fn whole_turn(body: &Value) -> Vec<Value> {
     let mut blocks = body["content"].as_array().cloned().unwrap_or_default();
-    blocks.iter_mut().for_each(mend_input);
+    blocks.iter_mut().for_each(repair_input);
     blocks
 }
 
-/// The endpoint's `input_tokens` excludes cache reads and writes; ours includes them.
+/// Reads the usage. The endpoint's `input_tokens` excludes cache reads and writes; Proctor's input
+/// count includes them.
 pub fn usage(body: &Value) -> Option<Usage> {
     let usage = body.get("usage")?;
     let count = |name: &str| tokens(&usage[name]);
@@ -84,7 +86,7 @@ pub fn usage(body: &Value) -> Option<Usage> {
     (!told.is_nothing()).then_some(told)
 }
 
-/// The reason in `stop_reason`, possibly with a stop sequence beside it.
+/// Reads `stop_reason`, which may be accompanied by a stop sequence.
 pub(super) fn read_stop(holder: &Value) -> Stop {
     match holder["stop_reason"].as_str().unwrap_or("end_turn") {
         "stop_sequence" => Stop::Sequence(holder["stop_sequence"].as_str().map(ToOwned::to_owned)),
@@ -93,12 +95,12 @@ pub(super) fn read_stop(holder: &Value) -> Stop {
     }
 }
 
-/// An error means that the endpoint did not finish the response.
-pub(super) fn broken_off(holder: &Value) -> Result<(), String> {
-    StopWord::unbroken("stop_reason", holder["stop_reason"].as_str())
+/// Rejects a response that the endpoint did not finish.
+pub(super) fn reject_aborted(holder: &Value) -> Result<(), String> {
+    StopWord::reject_aborted("stop_reason", holder["stop_reason"].as_str())
 }
 
-/// `stop_reason` and `stop_sequence`.
+/// Returns `stop_reason` and `stop_sequence`.
 pub(super) fn write_stop(stop: &Stop) -> (&str, Option<&str>) {
     match stop {
         Stop::End => ("end_turn", None),
@@ -139,7 +141,7 @@ pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     let ending = whole.ending();
     let (reason, sequence) = write_stop(&ending);
     json!({
-        "id": super::super::fresh_answer("msg_"),
+        "id": super::super::fresh_response_id("msg_"),
         "type": "message",
         "role": "assistant",
         "model": whole.model,
@@ -150,7 +152,7 @@ pub fn write_whole(whole: &Whole, usage: &Usage) -> Value {
     })
 }
 
-/// For arguments that are not an object: the client reports them to the model, as it always does.
+/// Wraps arguments that are not an object. The client reports them to the model, as usual.
 fn malformed(arguments: &str) -> Value {
     if arguments.trim().is_empty() { json!({}) } else { json!({"arguments": arguments}) }
 }

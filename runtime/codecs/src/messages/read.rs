@@ -8,7 +8,7 @@ use crate::{
     tool::functions,
 };
 
-/// Fields that are read, or that need no translation.
+/// Fields that are read or need no translation.
 const KNOWN: [&str; 11] = [
     "model",
     "messages",
@@ -39,7 +39,7 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "system" => Role::System,
-            other => return Err(format!("{place}.role: {other:?} is not a role")),
+            other => return Err(format!("{place}.role: unknown role {other:?}")),
         };
         if let Some(message) = message.as_object() {
             losses.unknown("messages[].", message, &["role", "content"]);
@@ -66,7 +66,7 @@ pub fn read_request(body: &Map<String, Value>, losses: &mut Losses) -> Result<Re
     })
 }
 
-/// Text, or content blocks.
+/// Reads text or content blocks.
 fn blocks(
     content: &Value,
     place: &str,
@@ -108,14 +108,14 @@ fn blocks(
                     content: crate::chat::plain(&inner),
                     failed: block["is_error"] == true,
                 });
-                parts.extend(Part::beside(inner, losses));
+                parts.extend(Part::non_text(inner, losses));
             }
             "image" => parts.push(Part::image(Image::of_source(&block["source"]), "image")),
             kind @ ("document" | "container_upload") => {
                 parts.push(Part::Media(kind.to_owned()));
             }
-            // Names of deferred tools and the provider's own tool activity have no counterpart
-            // elsewhere.
+            // Names of deferred tools, and the provider's own tool activity, have no counterpart in
+            // other formats.
             other => losses.dropped(format!("a block of type {other}")),
         }
     }

@@ -11,12 +11,12 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct MessagesReader {
     done: bool,
-    /// Block numbers of calls, and whether their arguments arrived.
+    /// Block numbers of calls, and whether their arguments have arrived.
     calls: Vec<(u64, bool)>,
-    /// Content blocks in the endpoint's format, by number. Arguments are collected as text until a
-    /// block ends.
+    /// Content blocks in the endpoint's format, by number. Arguments are collected as text until
+    /// the block ends.
     blocks: Vec<(u64, Value, String)>,
-    /// The usage so far: the endpoint reports the input at the start and the output at the end.
+    /// The usage so far. The endpoint reports the input at the start and the output at the end.
     usage: Map<String, Value>,
 }
 
@@ -57,7 +57,7 @@ impl Reader for MessagesReader {
             }
             "message_delta" => {
                 self.count(&data["usage"]);
-                answer::broken_off(&data["delta"])?;
+                answer::reject_aborted(&data["delta"])?;
                 if data["delta"]["stop_reason"].is_string() {
                     deltas.push(Delta::Stopped(answer::read_stop(&data["delta"])));
                 }
@@ -81,7 +81,7 @@ impl Reader for MessagesReader {
             if !input.is_empty() {
                 block["input"] = input.into();
             }
-            answer::mend_input(&mut block);
+            answer::repair_input(&mut block);
             block
         });
         whole.collect()
@@ -91,7 +91,7 @@ impl Reader for MessagesReader {
 impl MessagesReader {
     fn count(&mut self, usage: &Value) {
         let given = usage.as_object().into_iter().flatten();
-        // `cache_creation` reports the cache lifetime of written tokens.
+        // `cache_creation` has the cache lifetime of the written tokens.
         for (name, count) in given.filter(|(_, count)| count.is_u64() || count.is_object()) {
             self.usage.insert(name.clone(), count.clone());
         }
@@ -186,7 +186,7 @@ enum Open {
 
 #[derive(Debug, Default)]
 pub struct MessagesWriter {
-    /// The next block's number.
+    /// The number of the next block.
     next: usize,
     open: Option<Open>,
     /// Block numbers of the calls.
@@ -236,8 +236,8 @@ impl Writer for MessagesWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
-                let id = super::super::fresh_answer("msg_");
-                // Endpoints that report the input do so at the end.
+                let id = super::super::fresh_response_id("msg_");
+                // Other endpoints report the input count, if at all, only at the end.
                 let message = json!({
                     "id": id, "type": "message", "role": "assistant", "model": model,
                     "content": [], "stop_reason": null, "stop_sequence": null,

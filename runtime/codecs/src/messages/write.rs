@@ -79,11 +79,11 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
     Ok(body)
 }
 
-/// Turns by role; consecutive turns of one role are joined. The format requires roles to alternate,
-/// and all results of a response's calls in one turn.
+/// Writes turns by role. Consecutive turns with the same role are joined, because the format
+/// requires roles to alternate, and all results of a response's calls in one turn.
 fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
     let mut out: Vec<(&str, Vec<Value>)> = Vec::new();
-    let own = own_ids(turns);
+    let own = native_call_ids(turns);
     for turn in turns {
         let role = match turn.role {
             Role::Assistant => "assistant",
@@ -105,16 +105,16 @@ fn messages(turns: &[Turn], losses: &mut Losses) -> Result<Vec<Value>, String> {
         }
     }
     let messages = out.into_iter().map(|(role, mut blocks)| {
-        // Results first: the format requires each call to be answered before anything else.
+        // Put results first: the format requires an answer to each call before anything else.
         blocks.sort_by_key(|block| block["type"] != "tool_result" && role == "user");
         json!({"role": role, "content": blocks})
     });
     Ok(messages.collect())
 }
 
-/// The ids of calls that go back as the endpoint sent them. Their results keep these ids, in any
-/// form.
-fn own_ids(turns: &[Turn]) -> HashSet<&str> {
+/// Returns the ids of calls that are sent back as the endpoint sent them. Their results must keep
+/// these ids, whatever characters they contain.
+fn native_call_ids(turns: &[Turn]) -> HashSet<&str> {
     let blocks = turns.iter().filter_map(|turn| turn.native(Api::Messages)).flatten();
     blocks.filter(|block| block["type"] == "tool_use").filter_map(|b| b["id"].as_str()).collect()
 }
@@ -126,7 +126,7 @@ fn write_parts(
     losses: &mut Losses,
 ) -> Result<(), String> {
     if let Some(items) = turn.native(Api::Messages) {
-        // The endpoint rejects the blank text that it sent itself.
+        // The endpoint rejects blank text, even if it sent that text itself.
         let blank = |block: &Value| {
             block["type"] == "text"
                 && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
@@ -168,13 +168,14 @@ fn write_parts(
     Ok(())
 }
 
-/// The format accepts letters, digits, `_` and `-`; some models' ids contain other characters.
+/// Replaces invalid characters in an id. The format accepts letters, digits, `_` and `-`, but some
+/// models' ids contain other characters.
 fn id(id: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     id.chars().map(fit).collect()
 }
 
-/// The arguments as an object. Anything else that the model wrote is wrapped under one name.
+/// Returns the arguments as an object. If the model wrote anything else, it is wrapped in a field.
 fn input(call: &ToolCall, losses: &mut Losses) -> Value {
     if call.arguments.trim().is_empty() {
         return json!({});

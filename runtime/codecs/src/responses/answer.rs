@@ -24,14 +24,14 @@ pub fn read_whole(body: &Value) -> Result<Vec<Delta>, String> {
     Ok(deltas)
 }
 
-/// The items of a complete response as received.
+/// Returns the items of a complete response as received.
 pub fn whole_turn(body: &Value) -> Vec<Value> {
-    body["output"].as_array().into_iter().flatten().filter_map(sent_back).collect()
+    body["output"].as_array().into_iter().flatten().filter_map(to_request_item).collect()
 }
 
-/// Returns an item in the form for a later request, without members that describe the response.
-/// OpenAI rejects the `null` that its own servers send, and the status of a reasoning item.
-pub(super) fn sent_back(item: &Value) -> Option<Value> {
+/// Converts an item for a later request by removing members that only describe the response. OpenAI
+/// rejects the `null` that its own servers send, and the status of a reasoning item.
+pub(super) fn to_request_item(item: &Value) -> Option<Value> {
     let mut fields = item.as_object()?.clone();
     // OpenAI rejects a message without content.
     if item["type"] == "message" && item["content"].as_array().is_none_or(Vec::is_empty) {
@@ -46,7 +46,7 @@ pub(super) fn sent_back(item: &Value) -> Option<Value> {
     Some(Value::Object(fields))
 }
 
-/// A complete item; `calls` counts the calls so far.
+/// Reads a complete item. `calls` counts the calls so far.
 pub(super) fn read_item(item: &Value, calls: &mut usize, deltas: &mut Vec<Delta>) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match item["type"].as_str().unwrap_or_default() {
@@ -91,7 +91,7 @@ pub fn usage(body: &Value) -> Option<Usage> {
     (!told.is_nothing()).then_some(told)
 }
 
-/// A response that is incomplete for any other reason was cut by the server.
+/// Reads the stop reason. A response that is incomplete for any other reason was cut off by the server.
 pub(super) fn read_stop(response: &Value) -> Result<Stop, String> {
     if response["status"] != "incomplete" {
         return Ok(Stop::End);
@@ -109,7 +109,7 @@ pub fn write_whole(request: &Map<String, Value>, whole: &Whole, usage: &Usage) -
     let stop = whole.ending();
     items::response(
         request,
-        &super::super::fresh_answer("resp_"),
+        &super::super::fresh_response_id("resp_"),
         &whole.model,
         output,
         Some(&stop),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::neutral::{Item, Stop};
 
 /// Request fields that the response repeats.
-const REPEATED: [&str; 9] = [
+const ECHOED_FIELDS: [&str; 9] = [
     "instructions",
     "tools",
     "tool_choice",
@@ -18,7 +18,7 @@ const REPEATED: [&str; 9] = [
     "metadata",
 ];
 
-/// `number` determines the item's id.
+/// Writes an item. `number` determines its id.
 pub(super) fn item(item: &Item, number: usize, status: &str) -> Value {
     let id = id(item, number);
     match item {
@@ -58,7 +58,7 @@ pub(super) fn id(item: &Item, number: usize) -> String {
     format!("{kind}_{number}")
 }
 
-/// The object around the items. `stop` absent: the response continues.
+/// Writes the object around the items. If `stop` is `None`, the response continues.
 pub(super) fn response(
     request: &Map<String, Value>,
     id: &str,
@@ -97,7 +97,7 @@ pub(super) fn response(
         "parallel_tool_calls": true,
         "metadata": {},
     });
-    for name in REPEATED {
+    for name in ECHOED_FIELDS {
         if let Some(value) = request.get(name).filter(|value| !value.is_null()) {
             response[name] = value.clone();
         }

@@ -9,8 +9,8 @@ use crate::{
     tool::functions,
 };
 
-/// Fields that are read, or that need no translation: nothing is stored here, and what `include`
-/// asks for is sent if available.
+/// Fields that are read or need no translation. Nothing is stored here, so `store` has no effect.
+/// Content that `include` requests is sent if available.
 const KNOWN: [&str; 13] = [
     "model",
     "input",
@@ -72,7 +72,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
                 "user" => Role::User,
                 "assistant" => Role::Assistant,
                 "system" | "developer" => Role::System,
-                other => return Err(format!("{place}.role: {other:?} is not a role")),
+                other => return Err(format!("{place}.role: unknown role {other:?}")),
             };
             let parts = content(&item["content"], &place)?;
             Ok(Some(Turn::new(role, parts)))
@@ -86,7 +86,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
             let output = content(&item["output"], &place)?;
             let content = plain(&output);
             let mut parts = vec![Part::Result { id: text("call_id"), content, failed: false }];
-            parts.extend(Part::beside(output, losses));
+            parts.extend(Part::non_text(output, losses));
             Ok(Some(Turn::new(Role::User, parts)))
         }
         "reasoning" => {
@@ -103,7 +103,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
             }
             one(Role::Assistant, Part::Reasoning(Reasoning { text, signature }))
         }
-        // Free-form calls and the provider's own tool activity have no counterpart.
+        // Free-form calls and the provider's own tool activity have no counterpart in other formats.
         other => {
             losses.dropped(format!("an item of type {other}"));
             Ok(None)
@@ -111,7 +111,7 @@ fn item(item: &Value, index: usize, losses: &mut Losses) -> Result<Option<Turn>,
     }
 }
 
-/// Text, or parts.
+/// Reads text or parts.
 fn content(content: &Value, place: &str) -> Result<Vec<Part>, String> {
     match content {
         Value::Null => Ok(Vec::new()),

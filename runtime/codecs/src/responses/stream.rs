@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::answer;
 use crate::{ReadError, Reader, neutral::Delta, sse, tolerant};
 
-/// What has arrived of an item, by its position in the output.
+/// The state of an item, by its position in the output.
 #[derive(Debug, Default, Clone, Copy)]
-struct Heard {
-    /// Its position among the calls.
+struct ItemState {
+    /// The call's position among all calls.
     call: Option<usize>,
-    /// Pieces arrived, so the complete item at the end adds nothing.
+    /// Whether pieces have arrived. If so, the complete item at the end adds nothing.
     pieces: bool,
 }
 
@@ -21,12 +21,12 @@ struct Heard {
 pub struct ResponsesReader {
     done: bool,
     calls: usize,
-    items: HashMap<u64, Heard>,
-    /// Places by the ids of their items.
+    items: HashMap<u64, ItemState>,
+    /// Positions by item id.
     places: HashMap<String, u64>,
-    /// Items in the endpoint's format, by their place in the output.
+    /// Items in the endpoint's format, by position in the output.
     turn: BTreeMap<u64, Value>,
-    /// Arguments that came before the end of their call, by the call's place in the output.
+    /// Arguments that arrived before the end of their call, by the call's position in the output.
     arguments: HashMap<u64, String>,
 }
 
@@ -46,25 +46,25 @@ impl Reader for ResponsesReader {
             }
             "response.output_item.added" => {
                 let item = &data["item"];
-                let mut heard = Heard::default();
+                let mut state = ItemState::default();
                 if item["type"] == "function_call" {
-                    heard.call = Some(self.calls);
+                    state.call = Some(self.calls);
                     let (id, name) = (text(&item["call_id"]), text(&item["name"]));
                     deltas.push(Delta::Call { index: self.calls, id, name });
                     self.calls += 1;
                 }
-                self.items.insert(place, heard);
+                self.items.insert(place, state);
             }
             "response.output_text.delta" => {
-                self.heard(place);
+                self.mark_received(place);
                 deltas.push(Delta::Text(text(&data["delta"])));
             }
             "response.refusal.delta" => {
-                self.heard(place);
+                self.mark_received(place);
                 deltas.push(Delta::Refusal(text(&data["delta"])));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.heard(place);
+                self.mark_received(place);
                 deltas.push(Delta::Reasoning(text(&data["delta"])));
             }
             "response.reasoning_summary_part.added"
@@ -73,41 +73,42 @@ impl Reader for ResponsesReader {
                 deltas.push(Delta::Reasoning("\n\n".into()));
             }
             "response.function_call_arguments.delta" => {
-                if let Some(index) = self.heard(place).call {
+                if let Some(index) = self.mark_received(place).call {
                     let piece = text(&data["delta"]);
                     self.arguments.entry(place).or_default().push_str(&piece);
                     deltas.push(Delta::Arguments { index, text: piece });
                 }
             }
-            // Some servers send the arguments here alone: no pieces before, and an item without them behind.
+            // Some servers send the arguments only here: no pieces come before, and the completed
+            // item has none.
             "response.function_call_arguments.done" => {
-                let heard = self.items.entry(place).or_default();
+                let state = self.items.entry(place).or_default();
                 let whole = text(&data["arguments"]);
-                if let Heard { call: Some(index), pieces: false } = *heard
+                if let ItemState { call: Some(index), pieces: false } = *state
                     && !whole.is_empty()
                 {
-                    heard.pieces = true;
+                    state.pieces = true;
                     self.arguments.insert(place, whole.clone());
                     deltas.push(Delta::Arguments { index, text: whole });
                 }
             }
             "response.output_item.done" => {
                 let item = self.with_arguments(place, &data["item"]);
-                self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
+                self.turn.extend(answer::to_request_item(&item).map(|item| (place, item)));
                 self.item(place, &item, &mut deltas);
             }
-            // `response.done` is the last event of some routers.
+            // Some routers send `response.done` as the last event.
             "response.completed" | "response.incomplete" | "response.done" => {
                 self.done = true;
                 let response = &data["response"];
-                // Some servers say the items only here.
+                // Some servers send the items only here.
                 let output = response["output"].as_array().map(Vec::as_slice).unwrap_or_default();
                 for (index, item) in (0..).zip(output) {
                     let known = item["id"].as_str().and_then(|id| self.places.get(id));
                     let place = known.copied().unwrap_or(index);
                     if !self.turn.contains_key(&place) && !self.has_call(item, output) {
                         let item = self.with_arguments(place, item);
-                        self.turn.extend(answer::sent_back(&item).map(|item| (place, item)));
+                        self.turn.extend(answer::to_request_item(&item).map(|item| (place, item)));
                         self.item(place, &item, &mut deltas);
                     }
                 }
@@ -133,8 +134,9 @@ impl Reader for ResponsesReader {
 }
 
 impl ResponsesReader {
-    /// The place of the item that an event is about. Its id decides where it is known: some servers count `output_index`
-    /// anew, or send 0 for all items. Others give an item a new id in each event, so an unknown id proves nothing.
+    /// Returns the position of the item that an event belongs to. A known id takes precedence: some
+    /// servers renumber `output_index`, or send 0 for all items. Others give an item a new id in
+    /// each event, so an unknown id proves nothing.
     fn place(&mut self, data: &Value) -> u64 {
         let index = data["output_index"].as_u64().unwrap_or_default();
         let ids = [&data["item_id"], &data["item"]["id"]];
@@ -155,7 +157,8 @@ impl ResponsesReader {
         place
     }
 
-    /// Whether the stream had this call already. Some servers name it anew in the last event, at another place.
+    /// Whether the stream already had this call. Some servers give it a new id and position in the
+    /// last event.
     fn has_call(&self, item: &Value, output: &[Value]) -> bool {
         let is_alike = |one: &&Value| {
             one["type"] == "function_call"
@@ -166,13 +169,13 @@ impl ResponsesReader {
             && self.turn.values().filter(is_alike).count() >= output.iter().filter(is_alike).count()
     }
 
-    fn heard(&mut self, place: u64) -> Heard {
-        let heard = self.items.entry(place).or_default();
-        heard.pieces = true;
-        *heard
+    fn mark_received(&mut self, place: u64) -> ItemState {
+        let state = self.items.entry(place).or_default();
+        state.pieces = true;
+        *state
     }
 
-    /// An item with the arguments that came before its end, if it has none itself.
+    /// Returns an item. If it has no arguments, adds those that arrived before its end.
     fn with_arguments<'a>(&self, place: u64, item: &'a Value) -> Cow<'a, Value> {
         let own = item["arguments"].as_str().unwrap_or_default().trim();
         let is_bare = item["type"] == "function_call" && matches!(own, "" | "{}");
@@ -186,17 +189,17 @@ impl ResponsesReader {
         }
     }
 
-    /// The complete item at its end. Some servers send nothing of it before.
+    /// Handles the complete item at its end. Some servers send nothing of it before.
     fn item(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
         match self.items.get(&place).copied() {
-            None | Some(Heard { call: None, pieces: false }) => {
+            None | Some(ItemState { call: None, pieces: false }) => {
                 answer::read_item(item, &mut self.calls, deltas);
             }
-            Some(Heard { call: Some(index), pieces: false }) => {
+            Some(ItemState { call: Some(index), pieces: false }) => {
                 let text = item["arguments"].as_str().unwrap_or_default().to_owned();
                 deltas.push(Delta::Arguments { index, text });
             }
-            Some(Heard { pieces: true, .. }) => {
+            Some(ItemState { pieces: true, .. }) => {
                 // Only the complete item has the signature.
                 let signature = item["encrypted_content"].as_str();
                 deltas.extend(signature.map(|signature| Delta::Signature(signature.to_owned())));
@@ -212,7 +215,7 @@ mod tests {
     use super::ResponsesReader;
     use crate::{Reader, neutral::Whole, sse};
 
-    /// The calls of a response whose events name their items so: the index and the id of each event.
+    /// Reads a stream with two calls. `places` has the index and id of each of their events.
     fn calls(places: [[(u64, &str); 3]; 2]) -> Vec<(String, String)> {
         let mut reader = ResponsesReader::default();
         let mut events = Vec::new();
@@ -253,7 +256,7 @@ mod tests {
             [[(0, "a"), (3, "a"), (1, "a")], [(1, "b"), (0, "b"), (4, "b")]],
             // Every index is 0.
             [[(0, "a"), (0, "a"), (0, "a")], [(0, "b"), (0, "b"), (0, "b")]],
-            // Each event has an id of its own.
+            // Each event has a different id.
             [[(0, "a"), (0, "b"), (0, "c")], [(1, "d"), (1, "e"), (1, "f")]],
         ] {
             assert_eq!(calls(places), wanted, "{places:?}");
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_the_last_event_names_anew_is_one_call() {
+    fn stream_recognizes_a_renamed_call_in_the_last_event() {
         let call = |id: &str| json!({"type": "function_call", "id": id, "call_id": format!("c_{id}"), "name": "shell", "arguments": "{\"n\": 0}"});
         let thought = json!({"type": "reasoning", "id": "r", "summary": []});
         let added = json!({"type": "response.output_item.added", "item": call("a")});
@@ -300,7 +303,7 @@ mod tests {
         for (name, output, wanted) in [
             ("response.completed", json!([thought, call("b")]), vec!["c_a"]),
             ("response.done", json!([call("a")]), vec!["c_a"]),
-            // Two calls of which the stream had one.
+            // Two calls, of which the stream already had one.
             ("response.completed", json!([call("a"), call("b")]), vec!["c_a", "c_b"]),
         ] {
             let end = json!({"type": name, "response": {"status": "completed", "output": output}});

@@ -6,7 +6,7 @@ use crate::{
     neutral::{Choice, Part, Request, Role, Shape, Tool, Turn},
 };
 
-/// The `include` value without which a stateless conversation loses its reasoning.
+/// The `include` value that keeps the reasoning in a stateless conversation.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
 pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<String, Value>, String> {
@@ -58,8 +58,8 @@ pub fn write_request(request: &Request, losses: &mut Losses) -> Result<Map<Strin
             body.insert(field.into(), value);
         }
     }
-    // Nothing is stored at the provider: each request has the whole conversation, with the signed
-    // reasoning that the client sends back.
+    // Nothing is stored at the provider. Each request contains the whole conversation, including
+    // the signed reasoning that the client sends back.
     body.insert("store".into(), false.into());
     body.insert("include".into(), json!([ENCRYPTED]));
     if request.stream {
@@ -131,7 +131,8 @@ fn write_turn(turn: &Turn, input: &mut Vec<Value>, losses: &mut Losses) -> Resul
     Ok(())
 }
 
-/// Always writes `strict`: this format's default is true, the other formats' is false.
+/// Converts a tool. Always writes `strict`, because this format's default is true and the other
+/// formats' is false.
 fn tool(tool: &Tool) -> Value {
     json!({
         "type": "function",

@@ -8,8 +8,8 @@ use crate::{
     sse,
 };
 
-/// Writes the full sequence of events. Some clients use only the first and the last; others check
-/// each event against the one before.
+/// Writes the full sequence of events. Some clients use only the first and last events; others
+/// check each event against the previous one.
 #[derive(Debug)]
 pub struct ResponsesWriter {
     request: Map<String, Value>,
@@ -17,7 +17,7 @@ pub struct ResponsesWriter {
     model: String,
     sequence: u64,
     items: Vec<Item>,
-    /// The last item is not done.
+    /// Whether the last item is still open.
     open: bool,
     /// Positions of the calls among the items.
     calls: Vec<usize>,
@@ -80,7 +80,7 @@ impl ResponsesWriter {
         self.open = true;
     }
 
-    /// The name of a part's index.
+    /// Returns the field name of a part's index.
     fn inner(item: &Item) -> &'static str {
         match item {
             Item::Reasoning(_) => "summary_index",
@@ -139,7 +139,7 @@ impl ResponsesWriter {
                 let part = json!({"type": "summary_text", "text": thought.text});
                 self.event(out, "response.reasoning_summary_part.done", with("part", part));
             }
-            // Its arguments may continue until the end.
+            // The arguments of a call may continue until the end.
             Item::Call(_) => return,
         }
         self.done(number, out);
@@ -168,7 +168,7 @@ impl Writer for ResponsesWriter {
     fn write(&mut self, delta: &Delta, out: &mut String) {
         match delta {
             Delta::Started { model } => {
-                (self.id, self.model) = (super::super::fresh_answer("resp_"), model.clone());
+                (self.id, self.model) = (super::super::fresh_response_id("resp_"), model.clone());
                 let response = self.response(None, None);
                 let data = json!({ "response": response });
                 self.event(out, "response.created", data.clone());

@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 
 use super::info::{Info, Sibling};
 
-/// Number of attempts before the hub counts as unreachable.
+/// Number of attempts before the hub is reported as unreachable.
 const TRIES: u32 = 4;
 
-/// The wait after the first failed request; it doubles each time.
+/// The wait after the first failed attempt. It doubles with each further one.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// A larger file is not a dataset of tasks. In bytes.
+/// Maximum size of a downloaded file in bytes. A larger file is not a dataset of tasks.
 const SIZE_LIMIT: u64 = 8 << 30;
 
 pub(super) struct Client<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Client<'a> {
 
 impl<'a> Client<'a> {
     pub(super) fn new(endpoint: &'a str, token: Option<&'a str>) -> Result<Self, String> {
-        // Two users of the same provider may race; the second finds it installed.
+        // Two users of the same provider may race. The second one finds it installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))
@@ -36,14 +36,14 @@ impl<'a> Client<'a> {
         Ok(Self { client, endpoint, token })
     }
 
-    /// The commit of a revision, and its files with checksums.
+    /// Returns the commit of a revision, and its files with their checksums.
     pub(super) async fn info(&self, name: &str, revision: &str) -> Result<Info, String> {
         let url = format!("{}/api/datasets/{name}/revision/{revision}?blobs=true", self.endpoint);
         let answer = self.get(&url).await?;
-        let text = answer.text().await.map_err(plainly)?;
+        let text = answer.text().await.map_err(error_text)?;
         let info: Info = serde_json::from_str(&text)
             .map_err(|error| format!("cannot read the hub's response for {revision}: {error}"))?;
-        // The commit names a directory of the cache.
+        // The commit becomes a directory name in the cache.
         if !super::is_commit(&info.sha) {
             return Err(format!(
                 "the hub reports {:?} for {revision}, which is not a commit id",
@@ -53,7 +53,7 @@ impl<'a> Client<'a> {
         Ok(info)
     }
 
-    /// Downloads a file. It gets its final name only after its checksum is verified.
+    /// Downloads a file. The file gets its final name only after its checksum is verified.
     pub(super) async fn file(
         &self,
         name: &str,
@@ -72,7 +72,7 @@ impl<'a> Client<'a> {
         let mut fresh = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         let mut checks = Checks::new(sibling);
         let mut size = 0_u64;
-        while let Some(chunk) = answer.chunk().await.map_err(plainly)? {
+        while let Some(chunk) = answer.chunk().await.map_err(error_text)? {
             size += chunk.len() as u64;
             if size > SIZE_LIMIT {
                 return Err(format!("{path} is larger than {SIZE_LIMIT} bytes"));
@@ -96,11 +96,11 @@ impl<'a> Client<'a> {
                 Ok(answer) => {
                     let status = answer.status();
                     if !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS {
-                        return Err(self.refused(status));
+                        return Err(self.describe_rejection(status));
                     }
                     format!("the hub returned status {status}")
                 }
-                Err(error) => plainly(error),
+                Err(error) => error_text(error),
             };
             if left == 0 {
                 return Err(format!(
@@ -114,22 +114,22 @@ impl<'a> Client<'a> {
         Err("no request was sent".into())
     }
 
-    fn refused(&self, status: StatusCode) -> String {
+    fn describe_rejection(&self, status: StatusCode) -> String {
         let hint = match (status, self.token) {
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, None) => {
-                "no such dataset, or one that needs a token: set HF_TOKEN"
+                "no such dataset, or it requires a token; set HF_TOKEN"
             }
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(_)) => {
                 "no such dataset, or the token in HF_TOKEN has no access to it"
             }
             (StatusCode::NOT_FOUND, _) => "no such dataset or revision",
-            _ => "check the name, and HF_ENDPOINT",
+            _ => "check the name and HF_ENDPOINT",
         };
         format!("the hub returned status {status}: {hint}")
     }
 }
 
-/// The hub's checksums of a file.
+/// The hub's checksums for a file.
 struct Checks<'a> {
     sibling: &'a Sibling,
     sha256: Option<Sha256>,
@@ -139,7 +139,8 @@ struct Checks<'a> {
 impl<'a> Checks<'a> {
     fn new(sibling: &'a Sibling) -> Self {
         let sha256 = sibling.lfs.is_some().then(Sha256::new);
-        // A blob's id is the hash of its size and content; an LFS file's is the id of its pointer.
+        // A blob's id is the hash of its size and content. For an LFS file, it is the id of the
+        // pointer, not of the content.
         let blob = match (&sha256, sibling.size, &sibling.blob_id) {
             (None, Some(size), Some(_)) => {
                 let mut hasher = Sha1::new();
@@ -184,7 +185,7 @@ fn escape(part: &str) -> String {
         .collect()
 }
 
-/// The error and its causes in one line, without the URL, which may contain a signature.
-fn plainly(error: reqwest::Error) -> String {
+/// Returns the error and its causes on one line, without the URL, which may contain a signature.
+fn error_text(error: reqwest::Error) -> String {
     proctor_types::with_causes(&error.without_url())
 }

@@ -1,4 +1,4 @@
-//! The hub's description of a dataset's commit.
+//! The hub's description of a commit.
 
 use std::{fs, path::Path};
 
@@ -19,7 +19,7 @@ pub(super) struct Sibling {
     pub rfilename: String,
     #[serde(default)]
     pub size: Option<u64>,
-    /// Git's blob id: the checksum of files that are not in LFS.
+    /// Git's blob id. It is the checksum of files that are not in LFS.
     #[serde(default)]
     pub blob_id: Option<String>,
     #[serde(default)]
@@ -36,7 +36,7 @@ pub(super) struct Lfs {
 const NAME: &str = "info.json";
 
 impl Info {
-    /// The cached description of a commit, if it is complete.
+    /// Returns the cached description of a commit, if it is complete.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&proctor_files::read(&folder.join(NAME)).ok()?).ok()
     }

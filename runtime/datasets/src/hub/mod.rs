@@ -1,4 +1,4 @@
-//! Hub datasets: resolves a name and a revision to files on this host.
+//! Hub datasets: resolves a name and a revision to local files.
 
 mod client;
 mod info;
@@ -17,10 +17,10 @@ use client::Client;
 use info::{Info, Sibling};
 
 /// The default hub URL.
-const PUBLIC: &str = "https://huggingface.co";
+const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
 
 /// The hub and its cache. `<owner>--<name>/<commit>/` contains the hub's description of the commit
-/// and the downloaded files, all complete and verified.
+/// and the downloaded files. All of them are complete and verified.
 #[derive(Debug)]
 pub struct Hub {
     endpoint: String,
@@ -28,7 +28,7 @@ pub struct Hub {
     cache: PathBuf,
 }
 
-/// Files of one split at one commit.
+/// The files of one split at one commit.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub files: Vec<PathBuf>,
@@ -37,21 +37,21 @@ pub(crate) struct Fetched {
 }
 
 impl Hub {
-    /// The hub at `HF_ENDPOINT`, with the token in `HF_TOKEN`; both may be unset or empty.
+    /// Returns the hub at `HF_ENDPOINT`, with the token in `HF_TOKEN`. Either may be unset or empty.
     pub fn of_this_host(cache: impl Into<PathBuf>) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-        let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| PUBLIC.to_owned());
+        let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
         Self::new(&endpoint, set("HF_TOKEN"), cache)
     }
 
-    /// A hub at a URL. The token is sent only there, not to redirect targets.
+    /// Returns a hub at a URL. The token is sent only to this URL, not to redirect targets.
     pub fn new(endpoint: &str, token: Option<String>, cache: impl Into<PathBuf>) -> Self {
         let endpoint = endpoint.trim().trim_end_matches('/').to_owned();
         let token = token.map(|token| token.trim().to_owned());
         Self { endpoint, token, cache: cache.into() }
     }
 
-    /// Downloads the files of a split. The default revision is the hub's `main`.
+    /// Downloads the files of a split. The default revision is `main`.
     pub(crate) async fn fetch(
         &self,
         name: &HubName,
@@ -90,8 +90,9 @@ impl Hub {
             let Some(sibling) = info.siblings.iter().find(|known| known.rfilename == path) else {
                 continue;
             };
-            let place = folder.join(&info.sha).join("files").join(safe(&path).map_err(fault)?);
-            if !is_here(&place, sibling) {
+            let place =
+                folder.join(&info.sha).join("files").join(check_path(&path).map_err(fault)?);
+            if !is_downloaded(&place, sibling) {
                 client.file(&name.name, &info.sha, sibling, &place).await.map_err(fault)?;
             }
             out.push(place);
@@ -100,9 +101,9 @@ impl Hub {
     }
 }
 
-/// Whether a file is already downloaded. It was verified before it got its name, so checking the
-/// size is enough.
-fn is_here(place: &Path, sibling: &Sibling) -> bool {
+/// Whether a file is already downloaded. Files are verified before they get their final name, so
+/// checking the size is enough.
+fn is_downloaded(place: &Path, sibling: &Sibling) -> bool {
     let sized = |length| sibling.size.is_none_or(|size| size == length);
     fs::metadata(place).is_ok_and(|found| found.is_file() && sized(found.len()))
 }
@@ -111,8 +112,8 @@ fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Checks that a path does not lead out of its directory.
-fn safe(path: &str) -> Result<&str, String> {
+/// Checks that a path stays inside its directory.
+fn check_path(path: &str) -> Result<&str, String> {
     let stays =
         !path.starts_with('/') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
     if stays { Ok(path) } else { Err(format!("lists a file outside the dataset: {path:?}")) }

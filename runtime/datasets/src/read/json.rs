@@ -1,4 +1,4 @@
-//! A JSON file: an array of rows, an object of splits, an object of rows by id, or one row.
+//! Reads a JSON file: an array of rows, an object of splits, an object of rows by id, or one row.
 
 use proctor_types::python_json;
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub(super) fn rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
     match text.get(begin) {
         Some(b'[') => elements(text, begin, None, each),
         Some(b'{') => object(text, begin, each),
-        // A line above the first row is a bad row and nothing more.
+        // Text above the first row is reported as one bad row.
         Some(_) if next_object_line(text, begin).is_some() => {
             // Reading a slice cannot fail.
             let _ = jsonl::rows(text, each);
@@ -29,7 +29,7 @@ pub(super) fn rows(bytes: &[u8], each: &mut dyn FnMut(RawRow)) {
 }
 
 fn object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
-    // Several consecutive objects are JSON lines under another name.
+    // Several consecutive objects are JSON lines with another suffix.
     let after = end_of_value(text, begin).map(|end| skip_space(text, end));
     if after.is_some_and(|after| text.get(after) == Some(&b'{')) {
         // Reading a slice cannot fail.
@@ -54,7 +54,8 @@ fn object(text: &[u8], begin: usize, each: &mut dyn FnMut(RawRow)) {
     }
 }
 
-/// Rows keyed by id have a statement or tests; the parts of a single row do not.
+/// Whether the values of an object look like rows keyed by id. Such rows have a statement or tests;
+/// the fields of a single row do not.
 fn looks_like_a_row(text: &[u8]) -> bool {
     ["\"instance_id\"", "\"problem_statement\"", "\"FAIL_TO_PASS\"", "\"model_patch\""]
         .iter()
@@ -80,7 +81,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
             Some(b']') => {
                 let after = skip_space(text, here + 1);
                 match text.get(after).filter(|_| is_top) {
-                    // Consecutive arrays.
+                    // The file has several consecutive arrays.
                     Some(b'[') => {
                         here = skip_space(text, after + 1);
                         continue;
@@ -119,7 +120,7 @@ fn elements(text: &[u8], begin: usize, split: Option<&str>, each: &mut dyn FnMut
         };
         let value = parse(&text[here..end]);
         each(RawRow { place, split: split(), key: None, value });
-        // Skip anything that is not a value.
+        // Skip over anything that is not a value.
         here = skip_space(text, end.max(here + 1));
     }
 }
@@ -152,7 +153,7 @@ fn pairs(text: &[u8], begin: usize) -> Option<Vec<Pair>> {
     Some(out)
 }
 
-/// Counts lines once from front to back, however many rows ask.
+/// Counts lines in a single pass from front to back, however many rows need their line number.
 #[derive(Default)]
 struct Lines {
     counted: usize,
@@ -176,10 +177,10 @@ mod tests {
 
     use super::*;
 
-    /// Line, split, key, value.
-    type Seen = (usize, Option<String>, Option<String>, Result<Value, String>);
+    /// Line, split, key and value.
+    type SeenRow = (usize, Option<String>, Option<String>, Result<Value, String>);
 
-    fn read(text: &str) -> Vec<Seen> {
+    fn read(text: &str) -> Vec<SeenRow> {
         let mut out = Vec::new();
         rows(text.as_bytes(), &mut |row| {
             let RowLocation::Line(line) = row.place else { panic!("JSON has lines") };
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_element_does_not_affect_its_neighbours() {
+    fn broken_element_does_not_affect_its_neighbors() {
         let rows = read("[\n{\"a\": \"]}\\\"\"},\n{\"a\": oops},\n{\"a\": 3}]");
         assert_eq!(rows.len(), 3);
         assert_eq!(rows[0].3, Ok(json!({"a": "]}\""})));

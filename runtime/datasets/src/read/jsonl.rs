@@ -1,4 +1,4 @@
-//! One JSON object per line, or one value over several lines.
+//! Reads one JSON object per line, or values that span several lines.
 
 use std::{
     collections::VecDeque,
@@ -11,11 +11,11 @@ use serde_json::{Value, error::Category};
 use super::{RawRow, RowLocation, json};
 use crate::bad::Complaint;
 
-/// Maximum bytes of one value that spans several lines.
+/// Maximum size in bytes of a value that spans several lines.
 const VALUE_LIMIT: usize = 64 << 20;
 
-/// Passes every value of the text to `each`. The content decides: a text that starts with an array
-/// is read as one, and an object may span several lines.
+/// Passes every value in the text to `each`. The content decides the format: text that starts with
+/// an array is read as an array, and an object may span several lines.
 pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<()> {
     let mut lines = Lines::new(file);
     let mut is_first = true;
@@ -25,7 +25,7 @@ pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<
             continue;
         }
         if std::mem::take(&mut is_first) && lines.begins_array(text)? {
-            // Keep the number of preceding lines.
+            // Keep the line numbers right by adding the preceding lines.
             let mut whole = vec![b'\n'; number - 1];
             whole.extend_from_slice(&line);
             lines.rest(&mut whole)?;
@@ -44,7 +44,7 @@ pub(super) fn rows(file: impl Read, each: &mut dyn FnMut(RawRow)) -> io::Result<
     Ok(())
 }
 
-/// The parser's error for text on one line; the column helps the user.
+/// Returns the error for text on one line. The column helps the user find it.
 pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
     if std::str::from_utf8(text).is_err() {
         return Complaint::whole("is not UTF-8");
@@ -52,11 +52,11 @@ pub(super) fn not_json(text: &[u8], error: &serde_json::Error) -> Complaint {
     let column = error.column();
     Complaint::whole(match error.classify() {
         Category::Eof => format!("not JSON: truncated at column {column}"),
-        _ => format!("not JSON, from column {column}"),
+        _ => format!("not JSON: invalid at column {column}"),
     })
 }
 
-/// Lines with their numbers, some of which can be put back.
+/// A reader of numbered lines that can be put back.
 struct Lines<R> {
     reader: BufReader<R>,
     number: usize,
@@ -69,7 +69,7 @@ impl<R: Read> Lines<R> {
         Self { reader, number: 0, given_back: VecDeque::new() }
     }
 
-    /// The next line with its line break, and its number, counted from 1.
+    /// Returns the next line with its line break, and its number, counted from 1.
     fn next(&mut self) -> io::Result<Option<(usize, Vec<u8>)>> {
         if let Some(line) = self.given_back.pop_front() {
             return Ok(Some(line));
@@ -99,8 +99,8 @@ impl<R: Read> Lines<R> {
         self.reader.read_to_end(whole).map(drop)
     }
 
-    /// Whether the first line of a text starts an array of rows. A list on a line of its own with
-    /// more lines below it is a bad row.
+    /// Whether the first line of the text starts an array of rows. A list that is complete on its
+    /// line, with more lines below it, is a bad row instead.
     fn begins_array(&mut self, first: &[u8]) -> io::Result<bool> {
         let Some(inner) = first.strip_prefix(b"[").map(<[u8]>::trim_ascii) else {
             return Ok(false);
@@ -124,8 +124,9 @@ impl<R: Read> Lines<R> {
         Ok(is_last)
     }
 
-    /// The object that starts on `first` and ends on a later line. A line that is a row by itself
-    /// ends the search: then `first` is a broken row, and no other line is lost.
+    /// Returns the object that starts on `first` and ends on a later line. If a line in between is
+    /// a row by itself, `first` is a broken row; the search stops there, so that no other row is
+    /// lost.
     fn value_over_lines(&mut self, first: &[u8]) -> io::Result<Option<Value>> {
         let mut scan = Scan::default();
         if !first.trim_ascii_start().starts_with(b"{") || scan.line(first) != Open::Yes {
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_and_printed_objects_are_read_under_any_name() {
+    fn rows_reads_arrays_and_multiline_objects() {
         let (one, two) = (json!({"a": 1, "b": [{"c": "}"}]}), json!({"a": 2}));
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap();
         let all = json!([one, two]);
@@ -256,7 +257,7 @@ mod tests {
                 assert_eq!(rows, [&json!({"a": 7}), &json!({"a": 8})], "{text}");
             }
         }
-        // Also in an array with one element per line.
+        // The same holds in an array with one element per line.
         let array =
             "[\n {\"a\": 7},\n {\"a\": \"open},\n {\"a\": 8},\n {\"a\": [},\n {\"a\": 9}\n]\n";
         let found: Vec<Value> = read(array).into_iter().filter_map(|(_, value)| value).collect();

@@ -1,4 +1,4 @@
-//! Reads rows from files, one at a time: a dataset is never in memory twice.
+//! Reads rows from files one at a time, so that a dataset is never in memory twice.
 
 mod json;
 mod jsonl;
@@ -14,25 +14,26 @@ use crate::{DatasetError, bad::Complaint};
 /// One row of a file, or why it cannot be read.
 pub(crate) struct RawRow {
     pub place: RowLocation,
-    /// Its split, if the file names one.
+    /// The row's split, if the file has one.
     pub split: Option<String>,
-    /// Its key in an object keyed by id.
+    /// The row's key in an object keyed by id.
     pub key: Option<String>,
     pub value: Result<Value, Complaint>,
 }
 
-/// The place of a row in its file, counted from 1: by line for text, by number otherwise.
+/// The location of a row in its file, counted from 1: the line for text formats, the row number
+/// otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowLocation {
     Line(usize),
     Row(usize),
 }
 
-/// Passes every row of a file to `each`, in order. The content determines the format; the name
-/// counts only if the content is ambiguous.
+/// Passes every row of a file to `each`, in order. The content determines the format; the file name
+/// matters only if the content is ambiguous.
 ///
 /// # Errors
-/// Only what makes the whole file useless.
+/// The whole file is unusable.
 pub(crate) fn rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
     let unreadable = |why: String| DatasetError::Unreadable { file: file.to_path_buf(), why };
     let open = || File::open(file).map_err(|error| unreadable(error.to_string()));
@@ -54,7 +55,7 @@ pub(crate) fn rows(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), Data
     }
 }
 
-/// The format of a file, by its first bytes.
+/// The format of a file according to its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     Parquet,
@@ -75,7 +76,7 @@ fn content(file: File) -> std::io::Result<Content> {
     })
 }
 
-/// Passes every row of JSON in any form to `each`, whatever the file's name.
+/// Passes every row of JSON in any form to `each`, whatever the file name.
 pub(crate) fn json_or_lines(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result<(), DatasetError> {
     let unreadable = |error: std::io::Error| DatasetError::Unreadable {
         file: file.to_path_buf(),
@@ -88,7 +89,7 @@ pub(crate) fn json_or_lines(file: &Path, each: &mut dyn FnMut(RawRow)) -> Result
     Ok(())
 }
 
-/// The suffix of a file's name.
+/// Returns the file name's suffix.
 pub(crate) fn kind(file: &Path) -> &str {
     file.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A Parquet file, row by row.
+//! Reads a Parquet file row by row.
 
 use std::fs::File;
 
@@ -14,7 +14,7 @@ use crate::bad::Complaint;
 
 pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), String> {
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
-    if let Some(codec) = unread(&reader) {
+    if let Some(codec) = unsupported_codec(&reader) {
         return Err(format!("unsupported compression {codec}; use snappy, zstd or gzip"));
     }
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
@@ -31,8 +31,8 @@ pub(super) fn rows(file: File, each: &mut dyn FnMut(RawRow)) -> Result<(), Strin
     Ok(())
 }
 
-/// The first codec that is not built in; the reader's own error would mention a crate's features.
-fn unread(reader: &SerializedFileReader<File>) -> Option<&'static str> {
+/// Returns the first unsupported codec. The reader's own error would mention crate features.
+fn unsupported_codec(reader: &SerializedFileReader<File>) -> Option<&'static str> {
     let groups = reader.metadata().row_groups().iter();
     groups.flat_map(|group| group.columns()).find_map(|column| match column.compression() {
         Compression::BROTLI(_) => Some("brotli"),
@@ -63,7 +63,7 @@ fn value(field: Field) -> Value {
         Field::Float(value) => number(value.into()),
         Field::Double(value) => number(value),
         Field::Str(text) => Value::String(text),
-        // Writers that do not mark text as such store bytes.
+        // Some writers store text as bytes without marking it as text.
         Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
             Ok(text) => text.into(),
             Err(_) => Value::Null,
@@ -78,7 +78,7 @@ fn value(field: Field) -> Value {
             let pairs = map.entries().iter().map(|(name, field)| (key(name), value(field.clone())));
             Value::Object(pairs.collect::<Map<_, _>>())
         }
-        // Times and decimals, in display form.
+        // Times and decimals in display form.
         other => other.to_string().into(),
     }
 }

@@ -1,8 +1,8 @@
-//! Finds where JSON values start and end without parsing them. One broken row of an array does not
-//! affect its neighbors, and no array is in memory as a tree.
+//! Finds where JSON values start and end without parsing them. This way, a broken row in an array
+//! does not affect its neighbors, and no array is in memory as a tree.
 
-/// The end of the value that starts at `at` (not white space). `None` if the text ends first, or
-/// its brackets do not match.
+/// Returns the end of the value that starts at `at`, which must not be white space. `None` if the
+/// text ends first, or the brackets do not match.
 pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => end_of_string(text, at),
@@ -31,7 +31,7 @@ pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
             }
             None
         }
-        // A number, a word or rubbish: up to a delimiter.
+        // A number, a word or an invalid token: up to the next delimiter.
         _ => {
             let rest = &text[at..];
             let length = rest.iter().position(|byte| matches!(byte, b',' | b']' | b'}'));
@@ -40,7 +40,7 @@ pub(super) fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The end of the string whose opening quote is at `at`.
+/// Returns the end of the string whose opening quote is at `at`.
 pub(super) fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
     let mut here = at + 1;
     loop {
@@ -48,15 +48,15 @@ pub(super) fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
         match byte {
             b'\\' => here += 2,
             b'"' => return Some(here + 1),
-            // No JSON string continues on the next line.
+            // JSON strings do not span lines.
             b'\n' => return None,
             _ => here += 1,
         }
     }
 }
 
-/// The first line below `at` that starts with `{`: where reading continues after an unclosed
-/// element.
+/// Returns the start of the first line below `at` that starts with `{`. Reading continues there
+/// after an unclosed element.
 pub(super) fn next_object_line(text: &[u8], at: usize) -> Option<usize> {
     let mut here = at;
     loop {
@@ -68,7 +68,7 @@ pub(super) fn next_object_line(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The first byte from `at` on that is not white space.
+/// Returns the offset of the first byte from `at` on that is not white space.
 pub(super) fn skip_space(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())

@@ -1,4 +1,4 @@
-//! Builds a task from a row, using its shape's data.
+//! Builds a task from a row, using the data of its shape.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{address::Options, bad::Complaint, rules};
 
-/// Where a row comes from.
+/// The origin of a row.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Provenance {
     pub split: Option<String>,
@@ -26,11 +26,11 @@ pub(crate) struct Provenance {
     pub key: Option<String>,
 }
 
-/// An unfinished task: what the modules may still change.
+/// An unfinished task that modules may still change.
 pub(crate) struct Draft<'a> {
     pub task: Task,
     pub details: Details,
-    /// The clone that completed the row (FEA-Bench).
+    /// The clone that the missing fields were read from (FEA-Bench).
     pub clone: Option<String>,
     pub fields: Fields<'a>,
     pub options: &'a Options,
@@ -52,7 +52,7 @@ pub(crate) fn build(
     if complaints.is_empty() {
         return Ok(task);
     }
-    // The rules name our fields, but the user needs the row's.
+    // The rules report Proctor's field names, but the user needs the row's.
     for complaint in &mut complaints {
         let Some(field) = complaint.field.take() else { continue };
         let field = field.strip_prefix(rules::DETAILS).unwrap_or(&field);
@@ -77,7 +77,7 @@ fn draft<'a>(
     if shape.module == Module::FeaBench {
         clone = fea_bench::complete(&mut fields, &mut details, &repo, options)?;
     }
-    // The blocked URLs are derived from it; a URL here would block nothing.
+    // The blocked URLs are derived from OWNER/NAME. A URL here would not block anything.
     if repo.contains("://") || repo.starts_with("git@") {
         return Err(Complaint::at("repo", format!("is {repo:?}; use OWNER/NAME, not a URL")));
     }
@@ -97,7 +97,7 @@ fn draft<'a>(
         Polarity::Solution => (None, patch.or(gold)),
         Polarity::Corruption => (patch, gold),
     };
-    // FeatureBench's level 2 has neither; its module checks that.
+    // FeatureBench's level 2 has neither. Its module checks that.
     if mask.is_none() && gold.is_none() && shape.module != Module::FeatureBench {
         return Err(fields.missing("patch"));
     }
@@ -185,7 +185,7 @@ fn finish(mut draft: Draft<'_>, provenance: &Provenance) -> Result<Task, Complai
     Ok(task)
 }
 
-/// Determines where the task runs; returns the directory of its `python` and `pytest`.
+/// Sets the task's environment. Returns the directory of its `python` and `pytest`.
 fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
     let shape = draft.fields.shape;
     let given = draft.fields.text("image")?;
@@ -222,7 +222,7 @@ fn environment(draft: &mut Draft<'_>) -> Result<String, Complaint> {
     Ok(bin)
 }
 
-/// Determines how the tests run.
+/// Sets how the tests run.
 fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     let shape = draft.fields.shape;
     let repo = draft.task.repo.clone().unwrap_or_default();
@@ -274,22 +274,22 @@ fn tests(draft: &mut Draft<'_>, bin: &str) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A parser may be given as code. It is stored under its own name, so that it is not mistaken for a
-/// parser's name; it is never run.
+/// Handles a parser that is given as code. It is stored under its own key, so that it is not
+/// mistaken for a parser's name. It is never run.
 fn parser_code(details: &mut Details) {
     if details.log_parser.text().is_some_and(|text| text.contains('\n')) {
         details.log_parser_code = std::mem::take(&mut details.log_parser);
     }
 }
 
-/// Ids in order, without duplicates and without those in `others`.
+/// Returns the ids in order, without duplicates and without those in `others`.
 fn distinct(ids: Vec<String>, others: &[String]) -> Vec<String> {
     let mut seen: std::collections::HashSet<&str> = others.iter().map(String::as_str).collect();
     let keep: Vec<bool> = ids.iter().map(|id| seen.insert(id)).collect();
     ids.iter().zip(keep).filter(|(_, keep)| *keep).map(|(id, _)| id.clone()).collect()
 }
 
-/// The files of both lists, in the order of a harness that ignores the test patch.
+/// Returns the files of both lists, in the order that a harness uses if it ignores the test patch.
 fn expected_files(task: &Task) -> Vec<String> {
     let sorted = |ids: &[String]| {
         let mut files = files_of(ids);
@@ -299,7 +299,7 @@ fn expected_files(task: &Task) -> Vec<String> {
     [sorted(&task.fail_to_pass), sorted(&task.pass_to_pass)].concat()
 }
 
-/// The files of test ids, in order, without duplicates.
+/// Returns the files of test ids, in order, without duplicates.
 fn files_of(ids: &[String]) -> Vec<String> {
     let files = ids.iter().map(|id| file_of(id).to_owned());
     distinct(files.collect(), &[])

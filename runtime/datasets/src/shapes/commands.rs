@@ -1,17 +1,18 @@
-//! How a row's tests run: the shell line for the record, and the words for a strict run.
+//! Determines how a row's tests run: the shell line for the record, and the words for a strict run.
 
 use proctor_types::Commands;
 use serde_json::Value;
 
 use super::shape::{ByRepo, Directives, Tests};
 
-/// Files with these suffixes are data: the harness never passes them to the runner.
-const DATA_ENDS: [&str; 11] =
+/// Suffixes of data files. The harness never passes such files to the test runner.
+const DATA_SUFFIXES: [&str; 11] =
     [".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml"];
 
-/// What follows the test command on its line.
+/// Returns the arguments that follow the test command on its line.
 pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String> {
-    let tests = test_files.iter().filter(|path| !DATA_ENDS.iter().any(|end| path.ends_with(end)));
+    let tests =
+        test_files.iter().filter(|path| !DATA_SUFFIXES.iter().any(|end| path.ends_with(end)));
     match rule {
         Directives::Files | Directives::Expected => tests.cloned().collect(),
         Directives::Whole => Vec::new(),
@@ -24,7 +25,7 @@ pub(crate) fn directives(test_files: &[String], rule: Directives) -> Vec<String>
     }
 }
 
-/// The command of a row, or of its repository and version.
+/// Returns the command of the row, or of its repository and version.
 pub(crate) fn command(row: Option<&Value>, tests: &Tests, by_repo: Option<&ByRepo>) -> Commands {
     let of_repo = by_repo.and_then(|by| by.command.as_deref());
     let fixed = of_repo.filter(|_| by_repo.is_some_and(|by| by.over_row));
@@ -40,8 +41,9 @@ pub(crate) fn command(row: Option<&Value>, tests: &Tests, by_repo: Option<&ByRep
     }
 }
 
-/// The words of the line that starts the tests, without leading variables, and with the image's own
-/// `pytest` and `python` instead of bare ones. In a list, a line that starts pytest is preferred.
+/// Returns the words of the line that starts the tests. Leading variables are removed, and bare
+/// `pytest` and `python` are replaced with the image's. In a list, a line that starts pytest is
+/// preferred.
 pub(crate) fn words(command: &Commands, bin: &str) -> Vec<String> {
     let lines: Vec<&str> = match command {
         Commands::One(text) => text.lines().collect(),
@@ -74,18 +76,19 @@ fn is_variable(word: &str) -> bool {
 const START: &str = ">>>>> Start Test Output";
 const END: &str = ">>>>> End Test Output";
 
-/// Commands in a script besides its test command, which print, set and store.
-const BESIDE: [&str; 9] = ["echo", "printf", "set", "export", "cd", "source", "exit", "true", ":"];
+/// Commands that may appear next to a script's test command: they print, set or store something.
+const AUXILIARY: [&str; 9] =
+    ["echo", "printf", "set", "export", "cd", "source", "exit", "true", ":"];
 
-/// The test command in an evaluation script: the line between the markers, without the directives
-/// at its end. Lines that store its exit status may follow.
+/// Returns the test command in an evaluation script: the line between the markers, without the
+/// directives at its end. Lines that store its exit status may follow.
 pub(crate) fn of_script<'a>(script: &'a str, directives: &[String]) -> Option<&'a str> {
     let mut lines = script.lines().skip_while(|line| !line.contains(START));
     lines.next()?;
     let between: Vec<&str> = lines
         .take_while(|line| !line.contains(END))
         .map(str::trim)
-        .filter(|line| !is_beside(line))
+        .filter(|line| !is_auxiliary(line))
         .collect();
     let pytest = between.iter().rfind(|line| line.contains("pytest"));
     let mut line = *pytest.or(between.last())?;
@@ -95,13 +98,13 @@ pub(crate) fn of_script<'a>(script: &'a str, directives: &[String]) -> Option<&'
     Some(line)
 }
 
-fn is_beside(line: &str) -> bool {
+fn is_auxiliary(line: &str) -> bool {
     line.starts_with('#')
-        || line.split_whitespace().next().is_none_or(|first| BESIDE.contains(&first))
+        || line.split_whitespace().next().is_none_or(|first| AUXILIARY.contains(&first))
         || shlex::split(line).is_some_and(|words| words.iter().all(|word| is_variable(word)))
 }
 
-/// Why no command was found in a script.
+/// Returns the error for a script without a test command.
 pub(crate) fn no_command(script: &str) -> String {
     if script.contains(START) {
         format!("has no test command between `{START}` and `{END}`")
@@ -117,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_drops_variables_and_uses_the_images_programs() {
+    fn words_drops_variables_and_uses_the_image_programs() {
         let of = |row: Value| {
             let command: Commands = serde_json::from_value(row).unwrap();
             words(&command, "/env/bin").join(" ")
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_save_the_exit_status_are_not_commands() {
+    fn of_script_skips_lines_that_save_the_exit_status() {
         for (lines, command) in [
             ("pytest -rA tests/a.py\nrc=$?", "pytest -rA"),
             (

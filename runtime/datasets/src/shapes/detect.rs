@@ -1,4 +1,4 @@
-//! Detects a row's shape from the names of its fields.
+//! Detects a row's shape from its field names.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::shape::Shape;
 use crate::bad::Complaint;
 
-/// The only shape whose marks the row has.
+/// Returns the only shape that the row matches.
 pub(crate) fn detect<'a>(
     row: &Map<String, Value>,
     shapes: &'a [Shape],
@@ -26,12 +26,12 @@ pub(crate) fn detect<'a>(
             "matches both {} and {}; choose one with `#shape=`",
             one.name, two.name
         ))),
-        (None, _) => Err(nothing_fits(row, shapes)),
+        (None, _) => Err(no_match(row, shapes)),
     }
 }
 
-/// The first field that marks the row as one of the shape. Null does not count: tables of several
-/// benchmarks have every column.
+/// Returns the first field that is a mark of the shape. Null does not count: tables that combine
+/// several benchmarks have every column.
 fn mark<'a>(row: &Map<String, Value>, shape: &'a Shape) -> Option<&'a str> {
     let borne = |name: &&String| row.get(*name).is_some_and(|value| !value.is_null());
     shape.detect.marks.iter().find(borne).map(String::as_str)
@@ -45,14 +45,14 @@ fn fits(row: &Map<String, Value>, shape: &Shape) -> bool {
         && !rules.none.iter().any(has)
 }
 
-/// The shape with the fewest missing fields, and what is missing.
-fn nothing_fits(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
+/// Reports the closest shape and its missing fields.
+fn no_match(row: &Map<String, Value>, shapes: &[Shape]) -> Complaint {
     let missing = |shape: &Shape| -> Vec<String> {
         shape.detect.all.iter().filter(|name| !row.contains_key(*name)).cloned().collect()
     };
     let nearest = shapes.iter().min_by_key(|shape| {
         let odd = shape.detect.none.iter().filter(|name| row.contains_key(*name)).count();
-        // Of two with equally many missing fields, the one with more required fields is closer.
+        // If two shapes have equally many missing fields, the one with more required fields is closer.
         (missing(shape).len() + odd, Reverse(shape.detect.all.len()))
     });
     let what = match nearest {

@@ -1,5 +1,5 @@
-//! FeatureBench: the level is the last part of the id, tests are files, and level 2 starts from
-//! nothing.
+//! FeatureBench: the last part of the id is the level, tests are whole files, and level 2 starts
+//! from an empty directory.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use serde_json::{Number, Value};
 use super::build::Draft;
 use crate::bad::Complaint;
 
-/// The file that the agent finds on level 2.
+/// The file that the agent finds at level 2.
 const README: &str = include_str!("../../../../prompts/featurebench/readme.md");
 
-/// How the harness installs the agent's work on level 2.
+/// The command with which the harness installs the agent's work at level 2.
 const INSTALL: &str = "pip install .";
 
-/// Seconds per file if the row does not say.
+/// Seconds per file, if the row has no limit.
 const FILE_SECONDS: f64 = 600.0;
 
-/// Variables of the harness's own network, which ours replaces.
+/// Proxy variables of the harness's network. Proctor uses its own network.
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
 
 pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
@@ -54,8 +54,8 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
                 "is missing, but level 1 needs it to remove the feature",
             ));
         }
-        // The row's test patch deletes the test, which hiding does here. Grading restores deleted
-        // files from the pristine tree.
+        // The row's test patch deletes the test file; Proctor hides it instead. Grading restores
+        // deleted files from the pristine tree.
         task.hidden.clone_from(&task.fail_to_pass);
         task.test_patch = None;
         details.test_patch_deletes = true.into();
@@ -75,7 +75,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What `repo_settings` says about the sandbox and the network.
+/// Applies the sandbox and network settings in `repo_settings`.
 fn settings(draft: &mut Draft<'_>) {
     let fields = &mut draft.fields;
     let links = fields.named("repo_settings.black_links");
@@ -112,7 +112,7 @@ fn settings(draft: &mut Draft<'_>) {
     }
 }
 
-/// Rows name files relative to the work directory; some use absolute paths.
+/// Makes a path relative to the work directory. Some rows use absolute paths.
 fn relative(file: &str) -> String {
     file.strip_prefix("/testbed/").unwrap_or(file).trim_start_matches("./").to_owned()
 }

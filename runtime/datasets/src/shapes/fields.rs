@@ -1,4 +1,4 @@
-//! Takes a row's fields one by one, under any of their names.
+//! Takes a row's fields one by one, by any of their names.
 
 use std::collections::BTreeMap;
 
@@ -20,18 +20,18 @@ impl Found {
     }
 }
 
-/// The remaining fields of a row.
+/// The fields of a row that have not been taken yet.
 pub(crate) struct Fields<'a> {
     pub shape: &'a Shape,
     row: Map<String, Value>,
-    /// Objects that were text; accessed by dotted names, never removed.
+    /// Objects that were JSON text. They are accessed by dotted names and never removed.
     inner: BTreeMap<String, Value>,
-    /// The row's names of the fields that were taken.
+    /// The name in the row of each field that was taken.
     pub used: BTreeMap<String, String>,
 }
 
-/// The longest unknown field that is kept, in bytes of JSON.
-const KEPT: usize = 2048;
+/// Maximum size of an unknown field that is kept, in bytes of JSON.
+const MAX_KEPT: usize = 2048;
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(mut row: Map<String, Value>, shape: &'a Shape) -> Result<Self, Complaint> {
@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
         Ok(Self { shape, row, inner, used: BTreeMap::new() })
     }
 
-    /// The first of the field's names that exists and is not null.
+    /// Takes the first of the field's names that exists and is not null.
     pub(crate) fn take(&mut self, field: &str) -> Option<Found> {
         let found = self.first(self.shape.fields.get(field)?)?;
         self.used.insert(field.to_owned(), found.name.clone());
@@ -59,10 +59,10 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// One field by the row's own name.
+    /// Takes a field by its name in the row.
     pub(crate) fn named(&mut self, name: &str) -> Option<Value> {
         let value = match name.split_once('.') {
-            // A null stays, so that the error about it names it.
+            // Keep a null, so that the error about it can name the field.
             None if self.row.get(name).is_none_or(Value::is_null) => return None,
             None => self.row.swap_remove(name)?,
             Some((outer, path)) => {
@@ -77,29 +77,29 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether the row has a non-empty field with this name.
-    pub(crate) fn holds(&self, name: &str) -> bool {
+    pub(crate) fn has_value(&self, name: &str) -> bool {
         self.row.get(name).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
     }
 
-    /// A text by the first of the field's names that has one, without taking it.
+    /// Returns the first text among the field's names, without taking it.
     pub(crate) fn peek(&self, field: &str) -> Option<String> {
         let names = self.shape.fields.get(field)?;
         names.iter().find_map(|name| Some(self.row.get(name)?.as_str()?.to_owned()))
     }
 
-    /// Sets a field by the row's own name.
+    /// Sets a field by its name in the row.
     pub(crate) fn put(&mut self, name: &str, value: String) {
         self.row.insert(name.to_owned(), Value::String(value));
     }
 
-    /// The name under which the field is null in the row.
+    /// Returns the name of the field in the row if its value is null.
     pub(crate) fn has_null(&self, field: &str) -> Option<&str> {
         let names = self.shape.fields.get(field)?;
         let is_null = |name: &&String| self.row.get(*name).is_some_and(Value::is_null);
         names.iter().find(is_null).map(String::as_str)
     }
 
-    /// Optional text.
+    /// Takes an optional text.
     pub(crate) fn text(&mut self, field: &str) -> Result<Option<String>, Complaint> {
         match self.take(field) {
             None => Ok(None),
@@ -111,7 +111,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Required text; the error names the field as the row would.
+    /// Takes a required text. The error uses the field's name in the row.
     pub(crate) fn needed(&mut self, field: &str) -> Result<String, Complaint> {
         self.text(field)?.ok_or_else(|| self.missing(field))
     }
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
         if let Some(name) = self.has_null(field) {
             return Complaint::at(name, "is null");
         }
-        // If it was taken but is missing, it was blank.
+        // A field that was taken but is still missing was blank.
         if let Some(name) = self.used.get(field) {
             return Complaint::at(name, "is empty");
         }
@@ -140,7 +140,7 @@ impl<'a> Fields<'a> {
         lists::texts(value).map(Some).map_err(|what| Complaint::at(name, what))
     }
 
-    /// What the shape keeps for grading, by its own names.
+    /// Takes the fields that the shape keeps for grading, under the shape's own names.
     pub(crate) fn details(&mut self) -> Details {
         let shape = self.shape;
         let kept = |(name, aliases): (&String, &Vec<String>)| {
@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
         Details::from(shape.details.iter().filter_map(kept).collect::<BTreeMap<_, _>>())
     }
 
-    /// Unused fields: short ones unchanged, and the names of long ones.
+    /// Returns the unused fields: short ones unchanged, and only the names of long ones.
     pub(crate) fn rest(self) -> (Map<String, Value>, Vec<String>) {
         let mut kept = Map::new();
         let mut left_out = Vec::new();
@@ -169,8 +169,8 @@ impl<'a> Fields<'a> {
 
 fn is_short(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.len() <= KEPT,
-        Value::Array(_) | Value::Object(_) => value.to_string().len() <= KEPT,
+        Value::String(text) => text.len() <= MAX_KEPT,
+        Value::Array(_) | Value::Object(_) => value.to_string().len() <= MAX_KEPT,
         _ => true,
     }
 }

@@ -1,4 +1,4 @@
-//! Image names, given or derived.
+//! Image names, taken from the row or derived by a rule.
 
 use super::shape::Image;
 
@@ -6,7 +6,7 @@ use super::shape::Image;
 pub(crate) struct Names<'a> {
     pub id: &'a str,
     pub repo: &'a str,
-    /// The row's own image, or the derived one.
+    /// The row's own image or the derived one.
     pub image: &'a str,
 }
 
@@ -21,7 +21,8 @@ pub(crate) fn fill(template: &str, names: &Names<'_>) -> String {
         .replace("{image}", names.image)
 }
 
-/// The image of a row: its own, else by the rule; in lower case, as registries require.
+/// Returns the image of a row: its own, or else the one derived by the rule. In lower case, as
+/// registries require.
 pub(crate) fn of(given: Option<&str>, rule: &Image, id: &str, repo: &str) -> Option<String> {
     if let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) {
         return Some(lower(given));
@@ -36,7 +37,7 @@ pub(crate) fn of(given: Option<&str>, rule: &Image, id: &str, repo: &str) -> Opt
     Some(lower(&fill(&rule.name, &Names { id: &id, repo, image: "" })))
 }
 
-/// Repositories are lower case; tags and digests keep their case.
+/// Converts the repository to lower case. Tags and digests keep their case.
 fn lower(name: &str) -> String {
     let repository = name.rfind('/').map_or(0, |slash| slash + 1);
     let end = name[repository..].find([':', '@']).map_or(name.len(), |at| repository + at);
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_derived_as_the_registries_have_them() {
+    fn of_derives_registry_image_names() {
         let rule = Image {
             name: "swebench/sweb.eval.x86_64.{id}:latest".into(),
             separator: Some("_1776_".into()),

@@ -1,10 +1,10 @@
-//! Lists of texts, in every form that rows use.
+//! Reads lists of texts in every form that rows use.
 
 use serde_json::Value;
 
 use super::literal;
 
-/// A list, a list as JSON text, a list as a Python literal, or the keys of an object.
+/// Reads a list, a list as JSON text, a list as a Python literal, or the keys of an object.
 pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
     match value {
         Value::Array(items) => items
@@ -15,7 +15,7 @@ pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
                 other => Err(format!("element {} is {}, not text", index + 1, kind(&other))),
             })
             .collect(),
-        // A status or a record per id, as in Multi-SWE-bench.
+        // An object with a status or a record per id, as in Multi-SWE-bench.
         Value::Object(map) => map
             .into_iter()
             .map(|(name, value)| match value {
@@ -44,7 +44,7 @@ pub(crate) fn texts(value: Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// An object, or an object as JSON text.
+/// Reads an object, or an object as JSON text.
 pub(crate) fn object(value: Value) -> Result<Value, String> {
     match value {
         Value::Object(_) | Value::Null => Ok(value),
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_encodings_give_the_same_list() {
+    fn texts_reads_all_encodings() {
         for value in [
             json!(["a[x]", "b"]),
             json!("[\"a[x]\", \"b\"]"),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_not_lists_are_rejected() {
+    fn texts_rejects_values_that_are_not_lists() {
         for (value, said) in [
             (json!(null), "null"),
             (json!("tests/test_a.py"), "does not contain a list"),

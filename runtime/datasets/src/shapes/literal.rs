@@ -1,8 +1,8 @@
-//! Parses Python literals as data. Nothing is evaluated: no names, no calls, no operators.
+//! Parses Python literals as data. Nothing is evaluated: names, calls and operators are rejected.
 
 use serde_json::{Map, Number, Value};
 
-/// Maximum nesting depth of lists.
+/// Maximum nesting depth.
 const DEPTH: usize = 64;
 
 /// Parses a literal of lists, tuples, sets, dicts, strings, numbers, `True`, `False` and `None`.
@@ -69,8 +69,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Rejects two values without a comma: Python would join two strings, which in a list of test
-    /// ids is always a typo.
+    /// Rejects two values without a comma in between. Python would join two strings, but in a list
+    /// of test ids that is always a typo.
     fn comma(&mut self, end: char) -> Result<(), String> {
         self.space();
         match self.peek() {
@@ -154,7 +154,7 @@ impl Reader<'_> {
 
     fn string(&mut self, raw: bool) -> Result<String, String> {
         let begin = self.at;
-        let open = || format!("the text that starts at character {begin} is not closed");
+        let open = || format!("the string that starts at character {begin} is not closed");
         let quote = self.take().ok_or_else(open)?;
         let two: String = std::iter::repeat_n(quote, 2).collect();
         let triple = self.text[self.at..].starts_with(&two).then(|| {
@@ -204,7 +204,7 @@ impl Reader<'_> {
                 self.code(count, 8)?
             }
             'N' => return Err("named characters (`\\N{...}`) are not supported".into()),
-            // As in Python, an unknown escape stays unchanged.
+            // As in Python, an unknown escape sequence is left unchanged.
             other => {
                 out.push('\\');
                 other
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_evaluates_nothing_and_names_mistakes() {
+    fn parse_rejects_code_and_syntax_errors() {
         for (text, said) in [
             ("__import__('os').system('x')", "is a name"),
             ("['a' 'b']", "expected `,`"),

@@ -1,4 +1,4 @@
-//! Rows of other benchmarks: detects them, reads them using their shape's data, and builds tasks.
+//! Rows of other benchmarks: detects their shape, reads their fields and builds tasks.
 
 mod build;
 mod commands;

@@ -1,11 +1,10 @@
-//! Removes words that name tests from a test command. A strict run names its own tests, and a test
-//! that is named twice runs twice.
+//! Removes words that select tests from a test command. A strict run selects its own tests, and a
+//! test that is selected twice runs twice.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
 
-/// The words alone do not show which of them is an option's value; the table lists pytest's
-/// options.
+/// pytest's options. The words alone do not show which of them is an option's value.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {
@@ -17,7 +16,7 @@ const DATA: &str = include_str!("../../../../configs/pytest-options.toml");
 
 static OPTIONS: ShippedTable<Options> = ShippedTable::new("pytest-options.toml", DATA);
 
-/// What an option does with the next word.
+/// What an option implies for the next word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,
@@ -25,13 +24,15 @@ enum Next {
     Unknown,
 }
 
-/// The words without test files, directories and ids. A command that does not start pytest is
-/// unchanged.
+/// Returns the words without test files, directories and ids. A command that does not start pytest
+/// is unchanged.
 ///
-/// `tests` are files and ids of the row; they are used only after an unknown option.
+/// `tests` are the files and ids of the row. They are used only to interpret the word after an
+/// unknown option.
 ///
 /// # Errors
-/// The built-in list of options cannot be read: without it a value would be mistaken for a test.
+/// The built-in list of options cannot be read. Without it, an option's value could be mistaken for
+/// a test.
 pub(crate) fn without_tests<'a>(
     words: Vec<String>,
     tests: impl Iterator<Item = &'a String> + Clone,
@@ -55,7 +56,7 @@ pub(crate) fn without_tests<'a>(
             };
         next = match next {
             Next::Value => Next::Free,
-            _ if word.starts_with('-') => behind(&word, options),
+            _ if word.starts_with('-') => next_word_after(&word, options),
             _ => Next::Free,
         };
         if !names_tests {
@@ -65,7 +66,7 @@ pub(crate) fn without_tests<'a>(
     Ok(kept)
 }
 
-/// Where pytest's arguments start.
+/// Returns the index at which pytest's arguments start.
 fn arguments_at(words: &[String]) -> Option<usize> {
     let name = words.first()?.rsplit('/').next()?;
     let is_pytest = |word: &str| matches!(word, "pytest" | "py.test");
@@ -76,7 +77,7 @@ fn arguments_at(words: &[String]) -> Option<usize> {
     (name.starts_with("python") || name.starts_with("pypy")).then_some(module + 2)
 }
 
-fn behind(option: &str, options: &Options) -> Next {
+fn next_word_after(option: &str, options: &Options) -> Next {
     let known = |list: &[String], option: &str| list.iter().any(|known| known == option);
     if option.starts_with("--") {
         return if option.contains('=') || known(&options.switches, option) {
@@ -87,8 +88,7 @@ fn behind(option: &str, options: &Options) -> Next {
             Next::Unknown
         };
     }
-    // In a word of combined letters, the first letter that takes a value takes the rest of the
-    // word, if any.
+    // In a group of short options, the first one that takes a value takes the rest of the word, if any.
     let takes = |letter: char| known(&options.with_value, &format!("-{letter}"));
     match option.char_indices().skip(1).find(|(_, letter)| takes(*letter)) {
         Some((at, letter)) if at + letter.len_utf8() == option.len() => Next::Value,
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn the_options_are_read_and_none_is_of_both_kinds() {
+    fn shipped_options_are_valid_and_disjoint() {
         let options = OPTIONS.get().unwrap();
         assert!(options.switches.iter().all(|option| !options.with_value.contains(option)));
         assert!(options.with_value.contains(&"-k".to_owned()));
     }
 
     #[test]
-    fn tests_go_wherever_they_stand() {
+    fn without_tests_removes_tests_anywhere() {
         for line in [
             "pytest -rA tests/test_mul.py tests/test_new.py",
             "pytest -rA tests/test_new.py tests/test_mul.py",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_options_stay() {
+    fn without_tests_keeps_option_values() {
         for options in [
             "-p no:cacheprovider",
             "-k a",
@@ -161,13 +161,13 @@ mod tests {
             let line = format!("pytest {options} -rA");
             assert_eq!(left(&format!("pytest {options} tests/test_new.py tests -rA")), line);
         }
-        // The option is unknown, so the word itself decides.
+        // The option is unknown, so the next word is classified by its own form.
         assert_eq!(left("pytest --of-a-plugin tests/test_new.py"), "pytest --of-a-plugin");
         assert_eq!(left("pytest --of-a-plugin tests/"), "pytest --of-a-plugin");
     }
 
     #[test]
-    fn other_commands_stay_whole() {
+    fn without_tests_leaves_other_commands_unchanged() {
         for line in ["./tests/runtests.py --parallel 1 a.b", "bin/test -C a.py", "make -m pytest x"]
         {
             assert_eq!(left(line), line);

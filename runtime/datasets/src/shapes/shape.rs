@@ -1,4 +1,4 @@
-//! A shape: the names and meanings of a benchmark's fields, as data.
+//! A shape: data that describes the names and meanings of a benchmark's fields.
 
 use std::{collections::BTreeMap, path::Path, sync::LazyLock};
 
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use crate::DatasetError;
 
-/// A file of `configs/benchmarks/`, or a user's file.
+/// The content of a file in `configs/benchmarks/`, or of a user's file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shape {
     pub name: String,
-    /// The version of the benchmark's harness whose rules apply.
+    /// The version of the benchmark's harness whose rules are used.
     pub version: Option<String>,
     #[serde(default)]
     pub module: Module,
@@ -21,19 +21,19 @@ pub(crate) struct Shape {
     pub polarity: Polarity,
     #[serde(default, rename = "match")]
     pub matching: Matching,
-    /// What is hidden from the agent besides what the row hides itself.
+    /// What to hide from the agent, in addition to what the row hides.
     #[serde(default)]
     pub hide: Hide,
     /// A template, because some benchmarks name the directory after the repository.
     #[serde(default = "testbed")]
     pub workdir: String,
-    /// Fields that are objects, or objects as JSON text; a dot accesses their members.
+    /// Fields that are objects, or objects as JSON text. Their members are accessed with a dot.
     #[serde(default)]
     pub expand: Vec<String>,
-    /// Our fields that a row must have besides those that every task needs.
+    /// Proctor's names of fields that a row must have, in addition to those that every task needs.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Large fields that are not even listed among the fields left out.
+    /// Large fields that are dropped without being listed as left out.
     #[serde(default)]
     pub drop: Vec<String>,
     #[serde(default)]
@@ -56,7 +56,7 @@ fn testbed() -> String {
     "/testbed".into()
 }
 
-/// The code that a shape needs besides its data.
+/// The code that a shape needs in addition to its data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Module {
@@ -65,7 +65,7 @@ pub(crate) enum Module {
     #[serde(rename = "featurebench")]
     FeatureBench,
     FeaBench,
-    /// Commands and parsers in the row, as lists or as code.
+    /// The row has commands and parsers, as lists or as code.
     Commands,
 }
 
@@ -94,8 +94,9 @@ pub(crate) enum Hide {
     FailToPass,
 }
 
-/// How a row is recognized: all of `all`, one of `any` (if given), none of `none`. `marks` are
-/// fields that no other benchmark's rows have; a row with marks of two shapes is rejected.
+/// How a row is recognized: it has all fields in `all`, one in `any` (if given), and none in
+/// `none`. `marks` are fields that only this benchmark's rows have. A row with marks of two shapes
+/// is rejected.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Detect {
@@ -111,22 +112,23 @@ pub(crate) struct Hub {
     pub names: Vec<String>,
     pub split: Option<String>,
     pub revision: Option<String>,
-    /// The value of `benchmark.split` for a name whose split says nothing.
+    /// The value of `benchmark.split` for hub datasets whose split name is not informative, by
+    /// dataset name.
     pub sets: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Image {
-    /// For rows without a name; empty if every row must have one.
+    /// Template for rows without an image name; empty if every row must have one.
     pub name: String,
-    /// Replaces `__` in an id, which image names must not contain.
+    /// Replaces `__` in an id, because image names must not contain it.
     pub separator: Option<String>,
-    /// Shell lines for the benchmark's own images: they remove what no sandbox may have.
+    /// Shell lines that are run in the benchmark's images to remove files that no sandbox may have.
     pub prepare: Vec<String>,
-    /// The same for the images of one repository.
+    /// Additional lines of this kind for the images of one repository.
     pub prepare_by_repo: BTreeMap<String, Vec<String>>,
-    /// For `base=host`, instead of an image.
+    /// Shell lines for `base=host`, which uses no image.
     pub setup: Vec<String>,
     pub setup_bin: Option<String>,
 }
@@ -136,27 +138,27 @@ pub(crate) struct Image {
 pub(crate) struct Tests {
     /// The directory of `python` and `pytest` in the image.
     pub bin: String,
-    /// The default test command; the tests' files follow it.
+    /// The default test command. The test files are appended to it.
     pub command: String,
-    /// The default log parser: a name of the official policy.
+    /// The default log parser: a parser name of the official policy.
     pub parser: String,
-    /// The benchmark's limit for one instance.
+    /// The benchmark's time limit for one instance.
     pub seconds: f64,
     pub directives: Directives,
     pub by_repo: Vec<ByRepo>,
 }
 
-/// How one repository is tested. The first match applies.
+/// How to test one repository. The first match applies.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ByRepo {
     pub repos: Vec<String>,
-    /// Empty: all versions.
+    /// The versions to which this applies; empty for all.
     pub versions: Vec<String>,
     pub command: Option<String>,
     pub parser: Option<String>,
     pub directives: Option<Directives>,
-    /// Takes precedence over the row's command.
+    /// Whether `command` takes precedence over the row's command.
     pub over_row: bool,
     /// Whether the row must have a test command.
     #[serde(default)]
@@ -168,16 +170,16 @@ pub(crate) struct ByRepo {
 pub(crate) enum Directives {
     #[default]
     Files,
-    /// Dotted modules below `tests/`, as Django's runner expects.
+    /// Dotted modules below `tests/`, for Django's runner.
     Modules,
-    /// None: the whole suite runs.
+    /// No directives: the whole suite runs.
     Whole,
-    /// The files of the expected ids, each list sorted.
+    /// The files of the expected ids. Each of the two lists is sorted.
     Expected,
 }
 
 impl Shape {
-    /// A row's id, and the field that has it.
+    /// Returns a row's id, and the field that contains it.
     pub(crate) fn id_of(&self, row: &Map<String, Value>) -> Option<(&str, String)> {
         let names = self.fields.get("id")?;
         names.iter().find_map(|name| Some((name.as_str(), row.get(name)?.as_str()?.to_owned())))
@@ -201,7 +203,7 @@ struct Common {
 
 const COMMON: &str = include_str!("../../../../configs/benchmarks/aliases.toml");
 
-/// The built-in shapes. Adding one takes a file and a line here; a user's shape is only a file.
+/// The built-in shapes. A new one needs a file and a line here; a user's shape needs only a file.
 const SHIPPED: &[(&str, &str)] = &[
     ("featurebench", include_str!("../../../../configs/benchmarks/featurebench.toml")),
     ("fea-bench", include_str!("../../../../configs/benchmarks/fea-bench.toml")),
@@ -216,7 +218,7 @@ static SHAPES: LazyLock<Result<Vec<Shape>, String>> = LazyLock::new(|| {
     SHIPPED.iter().map(|(name, text)| parse(text).map_err(|why| format!("{name}: {why}"))).collect()
 });
 
-/// Reads a shape; its own aliases override the common ones.
+/// Parses a shape. Its own aliases override the common ones.
 fn parse(text: &str) -> Result<Shape, String> {
     let common: Common = from_toml(COMMON).map_err(|error| format!("aliases: {error}"))?;
     let mut shape: Shape = from_toml(text)?;
@@ -233,14 +235,14 @@ fn parse(text: &str) -> Result<Shape, String> {
     Ok(shape)
 }
 
-/// All built-in shapes.
+/// Returns all built-in shapes.
 pub(crate) fn shipped() -> Result<&'static [Shape], DatasetError> {
     SHAPES
         .as_deref()
         .map_err(|why| DatasetError::BadShape { shape: "shipped".into(), why: why.clone() })
 }
 
-/// A built-in shape by name, or a user's shape by file.
+/// Returns a built-in shape by name, or a user's shape by file.
 pub(crate) fn named(name: &str, base_dir: &Path) -> Result<Shape, DatasetError> {
     let bad = |why: String| DatasetError::BadShape { shape: name.to_owned(), why };
     if name.ends_with(".toml") {
@@ -256,7 +258,7 @@ pub(crate) fn named(name: &str, base_dir: &Path) -> Result<Shape, DatasetError> 
     })
 }
 
-/// The shape of a hub name.
+/// Returns the shape for a hub name.
 pub(crate) fn of_hub(name: &str) -> Result<Option<&'static Shape>, DatasetError> {
     let same = |known: &String| known.eq_ignore_ascii_case(name);
     Ok(shipped()?.iter().find(|shape| shape.hub.names.iter().any(same)))
@@ -271,7 +273,7 @@ mod tests {
         let shapes = shipped().unwrap();
         for (shape, (name, _)) in shapes.iter().zip(SHIPPED) {
             assert_eq!(shape.name, *name);
-            assert!(!shape.detect.all.is_empty(), "{name} recognises nothing");
+            assert!(!shape.detect.all.is_empty(), "{name} detects no rows");
             assert!(shape.tests.seconds > 0.0, "{name} has no limit");
         }
     }

@@ -1,7 +1,7 @@
-//! A row's task serializes as it always has: its digest is in run records and certificates, and a
-//! cached verdict is found by its text.
+//! The serialized form of a task must not change: its digest is in run records and certificates,
+//! and cached verdicts are looked up by it.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use proctor_datasets::load;
 use proctor_types::Task;
 use serde_json::Value;
 
-/// Every committed file of rows, with its task's digest from the time when `benchmark.details` was
-/// an untyped map. A new file gets the digest that this test prints.
+/// Every committed file of rows, with its task's digest from when `benchmark.details` was an
+/// untyped map. For a new file, add the digest that this test prints.
 const DIGESTS: [(&str, &str); 9] = [
     ("classic", "c367229e30c310fe0b196890fc9daae0e943ca1752c490118ab1a916ab685239"),
     ("demo", "5f22628f17341f274b588a3454d1860c99b691b63bf0ccc279492a17be1083af"),
@@ -24,7 +24,7 @@ const DIGESTS: [(&str, &str); 9] = [
     ("script", "7f6cd9f52dbd52b003919607eb8b2f22d62c188477b90807983b4b67953e8c10"),
 ];
 
-fn committed() -> Vec<(String, Task)> {
+fn committed_tasks() -> Vec<(String, Task)> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rows = std::fs::read_dir(here.join("tests/seeds/rows")).unwrap();
     let mut files: Vec<_> = rows.map(|entry| entry.unwrap().path()).collect();
@@ -41,17 +41,17 @@ fn committed() -> Vec<(String, Task)> {
 }
 
 #[test]
-fn digests_are_what_they_were_before_details_had_types() {
+fn task_digests_are_unchanged() {
     let found: Vec<(String, String)> =
-        committed().into_iter().map(|(name, task)| (name, task.digest())).collect();
+        committed_tasks().into_iter().map(|(name, task)| (name, task.digest())).collect();
     let found: Vec<_> = found.iter().map(|(name, digest)| (&**name, &**digest)).collect();
     assert_eq!(found, DIGESTS);
 }
 
-/// Through text and back, as a run directory stores it.
+/// Serializes a task and reads it back, as a run directory does.
 #[test]
-fn a_task_that_is_read_again_is_the_same() {
-    for (name, task) in committed() {
+fn task_round_trips_through_json() {
+    for (name, task) in committed_tasks() {
         let text = serde_json::to_string(&task).unwrap();
         let again: Task = serde_json::from_str(&text).unwrap();
         assert_eq!(again, task, "{name}");

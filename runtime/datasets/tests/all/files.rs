@@ -1,6 +1,6 @@
-//! Files of every type: at full size, with a broken row in the middle, and from a hub.
+//! Loads files of every type: at full size, with a broken row in the middle, and from a hub's layout.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -17,8 +17,8 @@ use tempfile::TempDir;
 
 use crate::common::{classic, generate, with};
 
-/// Writes rows as Parquet: every field is text, except F2P, which is a list as the hub's writers
-/// make it.
+/// Writes rows as Parquet. Every field is text, except `FAIL_TO_PASS`, which is a list in the
+/// encoding of the hub's writers.
 fn parquet(file: &Path, rows: &[Value]) {
     compressed(file, rows, Compression::SNAPPY);
 }
@@ -104,7 +104,7 @@ fn parquet_codecs_are_read_or_reported() {
         let loaded = load(&["rows.parquet".into()], dir.path()).unwrap();
         assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0), "{codec}");
     }
-    // One column with one text, as pyarrow writes it.
+    // One column with one text, written by pyarrow.
     for (codec, bytes) in [
         ("brotli", include_bytes!("common/brotli.parquet").as_slice()),
         ("lz4", include_bytes!("common/lz4.parquet").as_slice()),
@@ -136,8 +136,9 @@ fn parquet_and_json_lines_give_the_same_tasks() {
     assert!(columns.bad[0].to_string().contains("rows.parquet row 8"), "{}", columns.bad[0]);
 }
 
-/// A directory below the tests' working directory, and its relative path.
-fn below_here() -> (TempDir, String) {
+/// Returns a temporary directory below the target directory, and its path relative to the working
+/// directory.
+fn temporary_directory_below_target() -> (TempDir, String) {
     let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let here = std::env::current_dir().unwrap().canonicalize().unwrap();
     let there = dir.path().canonicalize().unwrap();
@@ -149,7 +150,7 @@ fn below_here() -> (TempDir, String) {
 
 #[test]
 fn folder_is_found_from_any_spelling_of_a_relative_base() {
-    let (dir, relative) = below_here();
+    let (dir, relative) = temporary_directory_below_target();
     let data = dir.path().join("set[1]/data");
     fs::create_dir_all(&data).unwrap();
     fs::write(data.join("test.jsonl"), format!("{}\n", classic())).unwrap();
@@ -163,7 +164,7 @@ fn folder_is_found_from_any_spelling_of_a_relative_base() {
         let loaded = load(&[format!("{relative}/set[1]")], Path::new(base)).unwrap();
         assert_eq!(loaded.tasks.len(), 1, "{base:?}");
     }
-    // One file in two spellings is one file.
+    // Two spellings of one file are loaded once.
     let twice = ["set[1]", "./set[[]1]/data/*.jsonl"].map(str::to_owned);
     let loaded = load(&twice, Path::new(&relative)).unwrap();
     assert_eq!((loaded.tasks.len(), loaded.bad.len()), (1, 0));
@@ -204,7 +205,7 @@ fn splits_of_files_and_folders_are_chosen() {
 }
 
 #[test]
-fn the_content_of_a_file_decides_how_it_is_read() {
+fn load_detects_the_format_from_the_content() {
     let dir = TempDir::new().unwrap();
     let row = with(classic(), &[("FAIL_TO_PASS", json!(["t.py::x"]))]);
     parquet(&dir.path().join("columns.json"), std::slice::from_ref(&row));

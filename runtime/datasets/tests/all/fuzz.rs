@@ -1,4 +1,4 @@
-//! Rows come from elsewhere: arbitrary bytes in a file of rows.
+//! Fuzzes files of rows: rows come from others, so they may contain arbitrary bytes.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn rows_become_tasks_or_bad_rows() {
         }
         for task in &loaded.tasks {
             assert!(loaded.origins.contains_key(&task.id), "{} has no origin", task.id);
-            // What is written to a run's `tasks.jsonl` is read back unchanged.
+            // A task that is written to a run's `tasks.jsonl` must be read back unchanged.
             let text = serde_json::to_string(task).unwrap();
             assert_eq!(parse_task(&text).as_ref(), Ok(task), "{text}");
         }

@@ -1,6 +1,6 @@
-//! Harbor folders as tasks.
+//! Loads Harbor folders as tasks.
 
-#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "a test helper fails by panic")]
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -27,8 +27,8 @@ workdir = "/work"
 env = { A = "1" }
 "#;
 
-/// Creates a valid task folder and changes some of its files: `None` removes one.
-fn made(root: &Path, name: &str, changes: &[(&str, Option<&str>)]) {
+/// Creates a valid task folder and changes some of its files. `None` removes a file.
+fn create_task_folder(root: &Path, name: &str, changes: &[(&str, Option<&str>)]) {
     let config = CONFIG.replace("NAME", name);
     let files = [
         ("task.toml", config.as_str()),
@@ -72,7 +72,7 @@ fn only(loaded: Loaded) -> Task {
 #[test]
 fn harbor_folder_loads_by_every_kind_of_address() {
     let root = tempfile::tempdir().unwrap();
-    made(root.path(), "one", &[]);
+    create_task_folder(root.path(), "one", &[]);
     for pattern in ["one", "one/task.toml", ".", "o*", "*/task.toml", "one#shape=harbor"] {
         let found = loaded(root.path(), pattern);
         assert_eq!(ids(&found), ["made/one"], "{pattern}: {:?}", found.bad);
@@ -89,11 +89,11 @@ fn harbor_folder_loads_by_every_kind_of_address() {
     let harbor = task.harbor.as_ref().unwrap();
     assert_eq!((harbor.agent_seconds, harbor.workdir.as_deref()), (Some(120.0), Some("/work")));
     assert_eq!(harbor.verifier.user.as_deref(), Some("root"));
-    assert_eq!(harbor.verifier.env["KEY"], "${KEY:-none}", "no value of this machine is recorded");
+    assert_eq!(harbor.verifier.env["KEY"], "${KEY:-none}", "the host value must not be recorded");
     let networks = (&harbor.agent_network, &harbor.verifier.network);
     assert_eq!(networks, (&HarborNetwork::Public, &HarborNetwork::NoNetwork));
     assert!(harbor.solution.is_some());
-    // What is recorded is read back unchanged.
+    // The recorded task must be read back unchanged.
     let again: Task = serde_json::from_str(&serde_json::to_string(&task).unwrap()).unwrap();
     assert_eq!(again, task);
 }
@@ -101,8 +101,8 @@ fn harbor_folder_loads_by_every_kind_of_address() {
 #[test]
 fn bad_folder_is_reported_and_others_load() {
     let root = tempfile::tempdir().unwrap();
-    made(root.path(), "a", &[]);
-    made(root.path(), "b", &[]);
+    create_task_folder(root.path(), "a", &[]);
+    create_task_folder(root.path(), "b", &[]);
     type Files = [(&'static str, Option<&'static str>)];
     let wrong: &[(&str, &Files, &str)] = &[
         (
@@ -129,9 +129,9 @@ fn bad_folder_is_reported_and_others_load() {
         ),
     ];
     for (name, changes, _) in wrong {
-        made(root.path(), name, changes);
+        create_task_folder(root.path(), name, changes);
     }
-    made(root.path(), "w15", &[]);
+    create_task_folder(root.path(), "w15", &[]);
     symlink("/etc/passwd", root.path().join("w15/tests/out")).unwrap();
     fs::create_dir(root.path().join("docs")).unwrap();
     let found = loaded(root.path(), ".");
@@ -143,7 +143,7 @@ fn bad_folder_is_reported_and_others_load() {
         let of_folder = |line: &&String| line.contains(&format!("/{name}/"));
         assert!(said.iter().filter(of_folder).any(|line| line.contains(what)), "{name}: {said:#?}");
     }
-    assert!(found.bad.iter().all(|bad| bad.folder), "each can be left out");
+    assert!(found.bad.iter().all(|bad| bad.folder), "each folder can be skipped");
     assert!(!said.iter().any(|line| line.contains("docs")), "{said:#?}");
 }
 
@@ -151,9 +151,9 @@ fn bad_folder_is_reported_and_others_load() {
 fn unknown_keys_are_warnings_with_their_lines() {
     let root = tempfile::tempdir().unwrap();
     let config = "flavour = 1\n[verifier]\ntimout_sec = 5\n";
-    made(root.path(), "one", &[("task.toml", Some(config))]);
+    create_task_folder(root.path(), "one", &[("task.toml", Some(config))]);
     let found = loaded(root.path(), "one");
-    assert_eq!(ids(&found), ["one"], "without a name the folder's counts");
+    assert_eq!(ids(&found), ["one"], "the folder name is the default");
     assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
     assert!(
         found.warnings[1].contains("task.toml:3: field `verifier.timout_sec`"),
@@ -164,28 +164,28 @@ fn unknown_keys_are_warnings_with_their_lines() {
 }
 
 #[test]
-fn image_without_a_dockerfile_gets_the_files_of_the_folder() {
+fn image_without_a_dockerfile_gets_the_folder_files() {
     let root = tempfile::tempdir().unwrap();
     let config = "[environment]\ndocker_image = \"debian:12\"\n";
-    made(root.path(), "with", &[("task.toml", Some(config))]);
+    create_task_folder(root.path(), "with", &[("task.toml", Some(config))]);
     let with = only(loaded(root.path(), "with"));
     assert_eq!((with.environment.image.as_deref(), with.source), (Some("debian:12"), None));
-    assert_eq!(with.environment.dockerfile, None, "the image wins");
+    assert_eq!(with.environment.dockerfile, None, "the image takes precedence");
     let changes = [
         ("task.toml", Some(config)),
         ("environment/Dockerfile", None),
         ("environment/data", Some("1")),
     ];
-    made(root.path(), "without", &changes);
+    create_task_folder(root.path(), "without", &changes);
     let without = only(loaded(root.path(), "without"));
     assert_eq!(without.source, Some(Source::Path { path: "environment".into() }));
 }
 
 #[test]
-fn a_dataset_names_its_tasks_by_digest() {
+fn dataset_toml_selects_tasks_by_digest() {
     let root = tempfile::tempdir().unwrap();
     for name in ["one", "two", "other"] {
-        made(root.path(), name, &[]);
+        create_task_folder(root.path(), name, &[]);
     }
     let digest = |name: &str| Folder::open(&root.path().join(name)).unwrap().digest().unwrap();
     let zero = format!("sha256:{}", "0".repeat(64));
@@ -200,7 +200,7 @@ fn a_dataset_names_its_tasks_by_digest() {
     for pattern in [".", "dataset.toml"] {
         let found = loaded(root.path(), pattern);
         assert!(found.bad.is_empty(), "{:?}", found.bad);
-        assert_eq!(ids(&found), ["made/one", "made/two"], "only what it names");
+        assert_eq!(ids(&found), ["made/one", "made/two"], "only the listed tasks");
     }
     fs::write(root.path().join("dataset.toml"), text(&zero)).unwrap();
     let found = loaded(root.path(), ".");
@@ -220,7 +220,7 @@ fn a_dataset_names_its_tasks_by_digest() {
 #[test]
 fn dataset_files_are_verified() {
     let root = tempfile::tempdir().unwrap();
-    made(root.path(), "one", &[]);
+    create_task_folder(root.path(), "one", &[]);
     let digest = Folder::open(&root.path().join("one")).unwrap().digest().unwrap();
     fs::write(root.path().join("metric.py"), "pass\n").unwrap();
     let zero = format!("sha256:{}", "0".repeat(64));
@@ -232,20 +232,20 @@ fn dataset_files_are_verified() {
     let found = loaded(root.path(), ".");
     assert_eq!(found.bad.len(), 1, "{:?}", found.bad);
     assert!(found.bad[0].to_string().contains("metric.py"), "{:?}", found.bad);
-    assert!(!found.bad[0].folder, "the whole set is another one");
+    assert!(!found.bad[0].folder, "the whole dataset differs");
 }
 
 #[test]
 fn harbor_accepts_ids_and_rejects_other_options() {
     let root = tempfile::tempdir().unwrap();
     for name in ["one", "two"] {
-        made(root.path(), name, &[]);
+        create_task_folder(root.path(), name, &[]);
     }
-    made(root.path(), "bad", &[("tests/test.sh", None)]);
+    create_task_folder(root.path(), "bad", &[("tests/test.sh", None)]);
     fs::write(root.path().join("ids"), "made/two\n").unwrap();
     let found = loaded(root.path(), ".#ids=ids");
     assert_eq!(ids(&found), ["made/two"]);
-    assert!(found.bad.is_empty(), "what was not asked for is nobody's worry: {:?}", found.bad);
+    assert!(found.bad.is_empty(), "errors in other tasks must be ignored: {:?}", found.bad);
     let refused = load(&["one#image=debian".to_owned()], root.path()).unwrap_err().to_string();
     assert!(refused.contains("only accept the options `ids` and `shape`"), "{refused}");
     let none = load(&["ids#shape=harbor".to_owned()], root.path()).unwrap_err().to_string();
@@ -253,7 +253,7 @@ fn harbor_accepts_ids_and_rejects_other_options() {
 }
 
 #[test]
-fn own_task_file_is_not_a_harbor_folder() {
+fn native_task_file_is_not_a_harbor_folder() {
     let root = tempfile::tempdir().unwrap();
     let own = "schema_version = 1\nid = 'own'\nstatement = 's'\nworkdir = '/w'\nfail_to_pass = ['a.py::t']\n\
                test_command = ['pytest']\n[environment]\nbase = 'host'\n";
@@ -265,10 +265,10 @@ fn own_task_file_is_not_a_harbor_folder() {
 }
 
 #[test]
-fn five_hundred_folders_load() {
+fn harbor_loads_five_hundred_folders() {
     let root = tempfile::tempdir().unwrap();
     for number in 0..500 {
-        made(root.path(), &format!("t{number:03}"), &[]);
+        create_task_folder(root.path(), &format!("t{number:03}"), &[]);
     }
     assert_eq!(loaded(root.path(), ".").tasks.len(), 500);
 }

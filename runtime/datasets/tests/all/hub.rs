@@ -1,6 +1,6 @@
-//! The hub's interface over real HTTP: revisions, redirects, tokens, checksums, the cache.
+//! Tests the hub client over real HTTP: revisions, redirects, tokens, checksums, the cache.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use std::sync::{Arc, Mutex};
 
@@ -25,46 +25,46 @@ const NAME: &str = "SWE-bench/SWE-bench_Lite";
 
 /// The server's files, and the requests it received.
 #[derive(Default)]
-struct Held {
-    /// Path, content, whether it is in LFS.
+struct Server {
+    /// Path, content, and whether the file is in LFS.
     files: Vec<(String, Vec<u8>, bool)>,
     token: Option<String>,
     corrupt: bool,
-    /// Number of requests that fail before one succeeds.
-    ailing: usize,
-    asked: Vec<String>,
+    /// Number of requests that fail before requests succeed.
+    failures: usize,
+    requests: Vec<String>,
 }
 
-type Shared = Arc<Mutex<Held>>;
+type Shared = Arc<Mutex<Server>>;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn refusal(held: &mut Held, headers: &HeaderMap, what: String) -> Option<StatusCode> {
-    held.asked.push(what);
-    if held.ailing > 0 {
-        held.ailing -= 1;
+fn refusal(server: &mut Server, headers: &HeaderMap, what: String) -> Option<StatusCode> {
+    server.requests.push(what);
+    if server.failures > 0 {
+        server.failures -= 1;
         return Some(StatusCode::BAD_GATEWAY);
     }
     let said = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
-    let wanted = held.token.as_ref().map(|token| format!("Bearer {token}"));
+    let wanted = server.token.as_ref().map(|token| format!("Bearer {token}"));
     (wanted.is_some() && said != wanted).then_some(StatusCode::UNAUTHORIZED)
 }
 
 async fn info(
-    State(held): State<Shared>,
+    State(server): State<Shared>,
     headers: HeaderMap,
     Path((owner, name, revision)): Path<(String, String, String)>,
 ) -> Response {
-    let mut held = held.lock().unwrap();
-    if let Some(status) = refusal(&mut held, &headers, format!("info {revision}")) {
+    let mut server = server.lock().unwrap();
+    if let Some(status) = refusal(&mut server, &headers, format!("info {revision}")) {
         return status.into_response();
     }
     if format!("{owner}/{name}") != NAME || !["main", "v1", COMMIT].contains(&revision.as_str()) {
         return StatusCode::NOT_FOUND.into_response();
     }
-    let siblings: Vec<Value> = held
+    let siblings: Vec<Value> = server
         .files
         .iter()
         .map(|(path, bytes, lfs)| {
@@ -79,17 +79,17 @@ async fn info(
     json!({"id": NAME, "sha": COMMIT, "siblings": siblings}).to_string().into_response()
 }
 
-/// LFS files are served from another host, like the hub's; the token is not sent there.
+/// Redirects LFS files to another URL, like the hub does. The token must not be sent there.
 async fn resolve(
-    State(held): State<Shared>,
+    State(server): State<Shared>,
     headers: HeaderMap,
     Path((_, _, commit, path)): Path<(String, String, String, String)>,
 ) -> Response {
-    let mut held = held.lock().unwrap();
-    if let Some(status) = refusal(&mut held, &headers, format!("resolve {commit} {path}")) {
+    let mut server = server.lock().unwrap();
+    if let Some(status) = refusal(&mut server, &headers, format!("resolve {commit} {path}")) {
         return status.into_response();
     }
-    let Some((_, bytes, lfs)) = held.files.iter().find(|(known, ..)| *known == path) else {
+    let Some((_, bytes, lfs)) = server.files.iter().find(|(known, ..)| *known == path) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     if *lfs {
@@ -99,17 +99,17 @@ async fn resolve(
     }
 }
 
-async fn cdn(State(held): State<Shared>, Path(path): Path<String>) -> Response {
-    let held = held.lock().unwrap();
-    let mut bytes = held.files.iter().find(|(known, ..)| *known == path).unwrap().1.clone();
-    if held.corrupt {
+async fn cdn(State(server): State<Shared>, Path(path): Path<String>) -> Response {
+    let server = server.lock().unwrap();
+    let mut bytes = server.files.iter().find(|(known, ..)| *known == path).unwrap().1.clone();
+    if server.corrupt {
         bytes[0] ^= 1;
     }
     bytes.into_response()
 }
 
-async fn serve(held: Held) -> (String, Shared) {
-    let shared = Arc::new(Mutex::new(held));
+async fn serve(server: Server) -> (String, Shared) {
+    let shared = Arc::new(Mutex::new(server));
     let router = Router::new()
         .route("/api/datasets/{owner}/{name}/revision/{revision}", get(info))
         .route("/datasets/{owner}/{name}/resolve/{commit}/{*path}", get(resolve))
@@ -151,30 +151,31 @@ async fn tasks(
 
 #[tokio::test]
 async fn hub_files_are_verified_and_downloaded_once() {
-    let held = Held { files: files(), token: Some("secret".into()), ailing: 1, ..Held::default() };
-    let (address, shared) = serve(held).await;
+    let server =
+        Server { files: files(), token: Some("secret".into()), failures: 1, ..Server::default() };
+    let (address, shared) = serve(server).await;
     let cache = TempDir::new().unwrap();
     let hub = Hub::new(&format!("{address}/"), Some("secret\n".into()), cache.path());
     let found = tasks(&format!("hf://{NAME}@v1"), &hub).await.unwrap();
     let of =
         |id: &str, split: &str| (id.to_owned(), Some(split.to_owned()), Some(COMMIT.to_owned()));
     assert_eq!(found, [of("a", "lite"), of("b", "lite")]);
-    let asked = shared.lock().unwrap().asked.clone();
-    assert_eq!(asked[..2], ["info v1", "info v1"], "an ailing hub is asked again");
-    assert_eq!(asked.len(), 4);
+    let requests = shared.lock().unwrap().requests.clone();
+    assert_eq!(requests[..2], ["info v1", "info v1"], "a failed request is retried");
+    assert_eq!(requests.len(), 4);
 
     // Another revision of the same commit, and the commit itself, need no download.
     assert_eq!(tasks(&format!("hf://{NAME}"), &hub).await.unwrap().len(), 2);
     assert_eq!(tasks(&format!("hf://{NAME}@{COMMIT}"), &hub).await.unwrap().len(), 2);
-    let asked = shared.lock().unwrap().asked.clone();
-    assert_eq!(asked[4..], ["info main"], "a commit is known without asking");
+    let requests = shared.lock().unwrap().requests.clone();
+    assert_eq!(requests[4..], ["info main"], "a cached commit needs no request");
     assert_eq!(tasks(&format!("hf://{NAME}@{COMMIT}/dev"), &hub).await.unwrap(), [of("c", "lite")]);
 }
 
 #[tokio::test]
 async fn hub_rejections_have_hints() {
-    let held = Held { files: files(), token: Some("secret".into()), ..Held::default() };
-    let (address, shared) = serve(held).await;
+    let server = Server { files: files(), token: Some("secret".into()), ..Server::default() };
+    let (address, shared) = serve(server).await;
     let cache = TempDir::new().unwrap();
     let anonymous = Hub::new(&address, None, cache.path());
     let error = tasks(&format!("hf://{NAME}"), &anonymous).await.unwrap_err();
@@ -191,6 +192,6 @@ async fn hub_rejections_have_hints() {
     assert_eq!(
         tasks(&format!("hf://{NAME}"), &hub).await.unwrap().len(),
         2,
-        "nothing bad was kept"
+        "a corrupt file was kept"
     );
 }

@@ -1,6 +1,6 @@
-//! Valid and invalid rows through the public interface.
+//! Loads valid and invalid rows through the public interface.
 
-#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "a test helper fails by panic")]
 
 use std::fs;
 
@@ -56,7 +56,7 @@ fn bad_row_is_reported_and_others_load() {
 }
 
 #[test]
-fn nested_keys_are_named_by_their_path() {
+fn nested_key_errors_name_the_path() {
     let (field, what) = complaint(&with("environment", json!({"base": "host", "setpu": []})));
     assert_eq!(field.as_deref(), Some("environment.setpu"));
     assert!(what.contains("`setup`"), "{what}");
@@ -182,7 +182,7 @@ fn test_results_allow_ids_of_other_runners_and_are_checked() {
         (json!({"format": "tap", "path": "*/x.tap"}), json!(["a"]), "test_results.path"),
         (json!({"format": "tap"}), json!([" "]), "fail_to_pass"),
         (json!({"format": "tap"}), json!(["a", "a"]), "fail_to_pass"),
-        // pytest reports to Proctor itself, and its ids are unchanged.
+        // pytest reports to Proctor directly, so `path` is rejected and ids must be node ids.
         (json!({"format": "pytest", "path": "x.xml"}), json!(["t.py::a"]), "test_results.path"),
         (json!({"format": "pytest"}), json!(["adds"]), "fail_to_pass"),
     ] {

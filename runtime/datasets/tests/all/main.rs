@@ -1,4 +1,5 @@
-//! The tests of datasets, shapes and predictions. They form one binary, because linking is slow.
+//! The tests of datasets, shapes and predictions. They are built as one binary, because linking is
+//! slow.
 
 mod common;
 mod digests;

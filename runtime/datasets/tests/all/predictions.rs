@@ -1,6 +1,6 @@
-//! Predictions in other harnesses' formats.
+//! Reads predictions in the formats of other harnesses.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use std::fs;
 
@@ -114,7 +114,7 @@ fn empty_predictions_file_is_an_error() {
 }
 
 #[test]
-fn python_style_json_is_read_under_any_name() {
+fn read_predictions_accepts_python_json_under_any_name() {
     let good =
         r#"{"instance_id": "b", "model_name_or_path": "m", "model_patch": "x", "cost": 1.5}"#;
     let object = "{\n  \"instance_id\": \"b\",\n  \"model_name_or_path\": \"m\",\n  \"model_patch\": \"x\"\n}";

@@ -1,6 +1,6 @@
-//! Every shape: detected, read, and built from its own fields.
+//! Tests that every shape is detected and that its rows become tasks.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn name(task: &Task) -> &str {
 }
 
 #[test]
-fn a_classic_swe_bench_row_becomes_a_task() {
+fn classic_swe_bench_row_becomes_a_task() {
     let task = task(classic(), "");
     assert_eq!(name(&task), "swe-bench");
     assert_eq!(task.benchmark.as_ref().unwrap().version.as_deref(), Some("5.0.2"));
@@ -56,7 +56,7 @@ fn commands_follow_repository_and_version() {
 }
 
 #[test]
-fn row_of_5_x_has_image_script_and_parser() {
+fn swe_bench_5_row_has_image_script_and_parser() {
     let script = "#!/bin/bash\nset -uxo pipefail\n: '>>>>> Start Test Output'\npytest -rA -p no:x tests/test_a.py\n: '>>>>> End Test Output'\n";
     let row = with(
         classic(),
@@ -77,7 +77,7 @@ fn row_of_5_x_has_image_script_and_parser() {
     assert_eq!(details["eval_type"], "pass_and_fail");
 }
 
-/// Tests that remain in the command would run twice in a strict run, which names its own.
+/// A strict run selects its own tests. Tests that remain in the command would run twice.
 #[test]
 fn strict_command_omits_the_tests_of_the_script() {
     for line in [
@@ -127,7 +127,7 @@ fn featurebench_level_1_is_masked_and_hides_its_test() {
     }
 }
 
-/// A factor of an arm is not an option of its dataset: two arms of a run could not differ in it.
+/// The arms of a run may differ in such a factor, so it cannot be an option of the dataset.
 #[test]
 fn replaced_option_is_rejected_with_the_new_key() {
     for (option, key) in
@@ -141,7 +141,7 @@ fn replaced_option_is_rejected_with_the_new_key() {
 }
 
 #[test]
-fn featurebench_level_2_starts_from_nothing() {
+fn featurebench_level_2_starts_from_an_empty_directory() {
     let task = task(featurebench(2), "");
     assert_eq!((task.level, &task.mask, &task.gold), (Some(2), &None, &None));
     let start = task.from_scratch.as_ref().unwrap();
@@ -160,7 +160,7 @@ fn featurebench_removes_copies_from_its_images() {
     let mlflow = task(with(featurebench(1), &[("repo", json!("mlflow/mlflow"))]), "");
     assert!(mlflow.environment.setup[1].contains("/testbed/libs/skinny/mlflow"));
     let own = task(featurebench(1), "#image=mine:1");
-    assert!(own.environment.setup.is_empty(), "what it holds is the user's own business");
+    assert!(own.environment.setup.is_empty(), "a custom image must not be modified");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn featurebench_fills_missing_settings() {
 }
 
 #[test]
-fn a_bare_path_stands_for_a_list_of_one_file() {
+fn fail_to_pass_accepts_a_python_list_literal() {
     let row = with(featurebench(1), &[("FAIL_TO_PASS", json!("['tests/test_a.py']"))]);
     assert_eq!(task(row, "").fail_to_pass, ["tests/test_a.py"]);
 }
@@ -251,7 +251,7 @@ fn swe_rebench_install_config_is_an_object_or_text() {
 }
 
 #[test]
-fn swe_smiths_patch_is_the_bug() {
+fn swe_smith_patch_is_the_bug() {
     let row = json!({
         "instance_id": "a__b.12345678.func_x__1", "repo": "swesmith/a__b.12345678", "patch": PATCH,
         "FAIL_TO_PASS": ["tests/test_a.py::test_x"], "PASS_TO_PASS": ["tests/test_b.py::test_y"],
@@ -266,7 +266,7 @@ fn swe_smiths_patch_is_the_bug() {
 }
 
 #[test]
-fn a_profile_of_swe_smith_may_name_files() {
+fn swe_smith_profile_may_list_test_files() {
     let row = json!({
         "instance_id": "dask__dask.5f61e423.x__1", "repo": "swesmith/dask__dask.5f61e423",
         "patch": PATCH, "FAIL_TO_PASS": ["b.py::test_x", "a.py::test_x"],
@@ -318,7 +318,7 @@ fn fea_bench_standard_and_medium_give_equal_tasks() {
     assert_eq!(standard.statement, medium.statement);
     assert_eq!(details(&standard)["functions_added"], 1);
     assert_eq!(details(&standard)["classes_added"], 1);
-    assert_eq!(details(&oracle).get("row_left_out"), None, "ready prompts are bulk");
+    assert_eq!(details(&oracle).get("row_left_out"), None, "prebuilt prompts are dropped");
     let test_cmd = "pytest --no-header -rA --tb=no -p no:cacheprovider";
     assert_eq!(details(&standard)["test_cmd"], test_cmd);
     assert_eq!(standard.environment.image.as_deref(), Some("sweb.eval.x86_64.acme__tool-7:latest"));
@@ -329,7 +329,7 @@ fn fea_bench_standard_and_medium_give_equal_tasks() {
 }
 
 #[test]
-fn row_with_ids_only_says_how_to_complete_it() {
+fn row_with_only_ids_explains_how_to_complete_it() {
     let row = json!({
         "instance_id": "acme__tool-7", "pull_number": 7, "repo": "acme/tool", "version": null,
         "base_commit": "abc", "environment_setup_commit": "abc",
@@ -388,7 +388,7 @@ fn row_errors_name_the_original_field() {
 }
 
 #[test]
-fn row_that_fits_two_shapes_is_rejected() {
+fn row_that_matches_two_shapes_is_rejected() {
     let marks = [
         ("featurebench", "repo_settings", json!("{}")),
         ("swe-rebench", "install_config", json!({})),
@@ -408,7 +408,7 @@ fn row_that_fits_two_shapes_is_rejected() {
     let both = [("test_cmds", json!(["pytest"])), ("install_config", json!({}))];
     let said = task(with(classic(), &both), "#shape=swe-bench-live");
     assert_eq!(name(&said), "swe-bench-live");
-    // A table of several benchmarks has every column, with null where a row has no value.
+    // A table that combines several benchmarks has every column, with null where a row has no value.
     let null =
         with(classic(), &[("test_cmds", json!(["pytest"])), ("new_components", Value::Null)]);
     assert_eq!(name(&task(null, "")), "swe-bench-live");
@@ -519,7 +519,7 @@ fn row_with_an_unknown_parser_is_rejected() {
     assert!(said.contains("did you mean `parse_log_gotest`?"), "{said}");
     let said = complaint(row("nobody's"), "");
     assert!(said.contains("swe-bench 5.0.2 has no parser") && said.len() < 300, "{said}");
-    // Known, but not for this instance.
+    // A known parser, but not for this instance.
     let said = complaint(row("parse_log_jekyll"), "");
     assert!(said.contains("astropy__astropy-12907"), "{said}");
     assert_eq!(details(&task(row("parse_log_gotest"), ""))["log_parser"], "parse_log_gotest");

@@ -1,4 +1,4 @@
-//! `parse_log_django`: `runtests.py --verbosity 2`, which is unittest's output and more.
+//! `parse_log_django`: `runtests.py --verbosity 2`, which prints unittest's output and more.
 
 use std::sync::LazyLock;
 
@@ -9,8 +9,8 @@ use crate::parsers::{
     text::{SPACE, pattern, strip, words},
 };
 
-/// Names that are separated from their `ok` by what Django prints in between.
-static TORN: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+/// Test names that are separated from their `ok` by other output of Django.
+static SPLIT_RESULTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"Testing against Django installed in ((?s:.*?)) silenced\)\.",
         r"Internal Server Error: /(.*)/",
@@ -36,7 +36,7 @@ pub(super) fn parse(log: &str) -> Result<StatusMap, ParserCrash> {
             if !line.ends_with(suffix) {
                 continue;
             }
-            // The harness's own exception for one instance, django__django-7188.
+            // The harness has this exception for one instance, django__django-7188.
             if line.starts_with("Applying sites.0002_alter_domain_unique...test_no_migrations")
                 && let Some((_, rest)) = line.split_once("...")
             {
@@ -69,7 +69,7 @@ pub(super) fn parse(log: &str) -> Result<StatusMap, ParserCrash> {
             map.set(name.clone(), "PASSED");
         }
     }
-    for pattern in TORN.iter() {
+    for pattern in SPLIT_RESULTS.iter() {
         for found in pattern.captures_iter(log) {
             map.set(&found[1], "PASSED");
         }

@@ -9,7 +9,7 @@ use crate::parsers::{
     text::{SPACE, pattern, strip},
 };
 
-/// Each kind of line of a short test summary, with the pattern of its name.
+/// The kinds of lines in a short test summary, each with the pattern for the test name.
 static LINES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let named = |status: &'static str| {
         (status, format!(r"^{status}{SPACE}+(.+?)(?:{SPACE}+-{SPACE}+.*)?$"))
@@ -24,8 +24,8 @@ static LINES: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     lines.into_iter().map(|(status, text)| (status, pattern(&text))).collect()
 });
 
-/// Reads the first short test summary, wherever its heading is printed, up to the next `===`. With
-/// `subfailed` (meson), failed subtests are numbered by test.
+/// Reads the first short test summary, wherever its heading is, up to the next `===`. With
+/// `subfailed` (meson), the failed subtests of each test are numbered.
 pub(super) fn summary(log: &str, subfailed: bool) -> StatusMap {
     let mut map = StatusMap::default();
     let mut counts: HashMap<String, usize> = HashMap::new();
@@ -57,10 +57,10 @@ fn is_heading(line: &str) -> bool {
     line.to_lowercase().contains("short test summary info")
 }
 
-/// In the order in which they are searched for in a line.
+/// The statuses in the order in which the harness searches a line for them.
 const VERBOSE: [&str; 5] = ["PASSED", "FAILED", "ERROR", "XFAIL", "SKIPPED"];
 
-/// Reads verbose lines, `path::name STATUS [ 50%]` (pydantic), up to the first heading other than
+/// Reads verbose lines such as `path::name STATUS [ 50%]` (pydantic), up to the first heading after
 /// the session's start.
 pub(super) fn verbose(log: &str) -> StatusMap {
     let mut map = StatusMap::default();

@@ -1,4 +1,4 @@
-//! Parsers for tests below the headings of their suites, nested by indentation.
+//! Parsers for tests that are nested below suite headings by indentation.
 
 use std::sync::LazyLock;
 
@@ -9,13 +9,13 @@ use crate::parsers::{
     text::{indent, python_pattern, strip},
 };
 
-/// The headings above a line, each with its indentation.
+/// The suite headings that enclose a line, each with its indentation.
 #[derive(Default)]
 struct Suites<'a>(Vec<(&'a str, usize)>);
 
 impl<'a> Suites<'a> {
-    /// A heading ends every suite that is not indented less than it. A blank line counts as a
-    /// heading.
+    /// Adds a heading and ends every suite that is indented at least as far. A blank line counts as
+    /// a heading.
     fn enter(&mut self, line: &'a str) {
         let depth = indent(line);
         while self.0.last().is_some_and(|(_, above)| *above >= depth) {
@@ -38,7 +38,7 @@ static SUMMARY: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\n[ \t]*\d+ 
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^\d+\)"));
 static MILLISECONDS: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\(\d+ms\)"));
 
-/// `parse_log_highlightjs`: mocha, with one suite at a time.
+/// `parse_log_highlightjs`: mocha's output, with one suite at a time.
 pub(super) fn highlightjs(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut suite: Option<&str> = None;
@@ -68,7 +68,7 @@ pub(super) fn highlightjs(log: &str) -> StatusMap {
 static ESCAPES: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"\x1B(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])"));
 
-/// The harness's `ansi_escape`.
+/// Removes what the harness's `ansi_escape` removes.
 pub(super) fn without_escapes(log: &str) -> String {
     ESCAPES.replace_all(log, "").into_owned()
 }
@@ -78,7 +78,7 @@ static NEXT_ERROR: LazyLock<Regex> =
 static NEXT_FAILED: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^.*?✗\s*(.*)"));
 static NEXT_PASSED: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^.*?✓\s*(.*)"));
 
-/// `parse_log_next`: karma's and, in one version, cypress's output.
+/// `parse_log_next`: the output of karma or, in one version, of cypress.
 pub(super) fn next(log: &str, version: Option<&str>) -> StatusMap {
     if version == Some("1.27") {
         return next_cypress(log);
@@ -143,7 +143,7 @@ static MOCHA_TEST: LazyLock<[(Regex, &str); 4]> = LazyLock::new(|| {
     .map(|(text, status)| (python_pattern(text), status))
 });
 
-/// `parse_log_lighthouse_mocha`.
+/// `parse_log_lighthouse_mocha`: mocha's output.
 pub(super) fn lighthouse_mocha(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for run in MOCHA_RUN.split(log).skip(1) {
@@ -171,7 +171,7 @@ static CALYPSO: LazyLock<[(char, &str, Regex, Regex); 2]> = LazyLock::new(|| {
     })
 });
 
-/// `parse_log_calypso`: jest's verbose lines, up to the first failure's details.
+/// `parse_log_calypso`: jest's verbose lines, up to the details of the first failure.
 pub(super) fn calypso(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let mut suites = Suites::default();
@@ -199,7 +199,7 @@ pub(super) fn calypso(log: &str) -> Result<StatusMap, ParserCrash> {
 
 static KARMA: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^(\s*)?([✔✖])?\s(.*)$"));
 
-/// `parse_log_karma`: a test's name includes every suite above it, as far as the indentation shows.
+/// `parse_log_karma`: a test's name includes every enclosing suite, as far as the indentation shows.
 pub(super) fn karma(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let mut depth: Option<usize> = None;

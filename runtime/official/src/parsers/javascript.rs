@@ -1,5 +1,5 @@
-//! Parsers of JavaScript suites that search the whole log for patterns, and those that choose
-//! another parser by the row.
+//! JavaScript parsers that search the whole log for patterns, and parsers that choose another one
+//! by the row.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -16,13 +16,13 @@ use crate::parsers::{
 static SPACES: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+"));
 
 /// Collapses white space to single spaces.
-fn folded(text: &str) -> String {
+fn collapse_spaces(text: &str) -> String {
     strip(&SPACES.replace_all(text, " ")).to_owned()
 }
 
 const PRISM_COMMAND: &str = "./node_modules/.bin/mocha tests/run.js --reporter json";
 
-/// `parse_log_prismjs`: mocha's JSON after each mention of the command.
+/// `parse_log_prismjs`: mocha's JSON after each occurrence of the command.
 pub(super) fn prismjs(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     for part in log.split(PRISM_COMMAND).skip(1) {
@@ -50,7 +50,7 @@ static ESLINT: LazyLock<Regex> =
 pub(super) fn eslint(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for found in ESLINT.captures_iter(log) {
-        map.set(folded(&found[2]), "FAILED");
+        map.set(collapse_spaces(&found[2]), "FAILED");
     }
     map
 }
@@ -91,7 +91,7 @@ pub(super) fn openlayers(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for pattern in OPENLAYERS.iter() {
         for found in pattern.captures_iter(log) {
-            map.set(folded(&found[1]), "FAILED");
+            map.set(collapse_spaces(&found[1]), "FAILED");
         }
     }
     map
@@ -104,7 +104,7 @@ static GROMMET: LazyLock<[(Regex, &str); 2]> = LazyLock::new(|| {
 static GROMMET_TIME: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"\s\([\d\.]+\s?(?:ms|s)\)$"));
 
-/// `parse_log_grommet`: jest's list of files, where a pass replaces a failure.
+/// `parse_log_grommet`: jest's list of files. A pass replaces a failure.
 pub(super) fn grommet(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for (pattern, status) in GROMMET.iter() {
@@ -119,7 +119,7 @@ static FULL_TITLE: LazyLock<Regex> =
     LazyLock::new(|| python_pattern("\"fullTitle\":\\s\"(.*)\",\n"));
 const LIGHTHOUSE_COMMAND: &str = "./node_modules/.bin/mocha --reporter json";
 
-/// `parse_log_lighthouse`: mocha, jest or mocha's JSON by the row's version.
+/// `parse_log_lighthouse`: mocha, jest or mocha's JSON, chosen by the row's version.
 pub(super) fn lighthouse(log: &str, version: Option<&str>) -> Result<StatusMap, ParserCrash> {
     if version.is_some_and(|version| matches!(version, "9.5" | "10.0" | "10.2")) {
         return Ok(lighthouse_mocha(log));
@@ -150,7 +150,7 @@ static QUARTO_TEST: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\[(smoke
 static QUARTO_FILES: LazyLock<[Regex; 2]> =
     LazyLock::new(|| [r"/tmp/(\w+)\.qmd", r"/tmp/(\w+)/"].map(python_pattern));
 
-/// `parse_log_quarto_cli`: deno's results, with temporary files numbered in their order.
+/// `parse_log_quarto_cli`: deno's results. Temporary files are numbered in order of appearance.
 pub(super) fn quarto_cli(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut numbers: HashMap<String, usize> = HashMap::new();
@@ -199,10 +199,10 @@ pub(super) fn chart_js(log: &str) -> StatusMap {
 }
 
 static P5_NUMBER: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"(?m)^\s*(\d+)\)"));
-/// The title of a failure ends within this many characters.
+/// A failure's title ends within this many characters.
 const P5_TITLE: usize = 1000;
 
-/// `parse_log_p5js`: mocha's list of failures, without what tests printed as JSON and XML.
+/// `parse_log_p5js`: mocha's list of failures, ignoring JSON and XML that tests printed.
 pub(super) fn p5js(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let log = without_escapes(log);
@@ -233,7 +233,7 @@ pub(super) fn p5js(log: &str) -> StatusMap {
     map
 }
 
-/// The log without lines of JSON objects and lists.
+/// Removes the lines of JSON objects and lists.
 fn without_json(log: &str) -> String {
     let (mut in_object, mut in_list) = (false, false);
     let mut kept = Vec::new();
@@ -260,9 +260,9 @@ fn without_json(log: &str) -> String {
 
 static TAG: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"<(\w+)>"));
 
-/// The log without XML elements. The harness removes one match of `<x>...</x>` after the other and
-/// puts the opening tags inside it back, which amounts to counting: one closing tag ends one
-/// opening tag.
+/// Removes XML elements. The harness removes one match of `<x>...</x>` at a time and puts the
+/// opening tags inside it back. This is equivalent to counting: each closing tag ends one opening
+/// tag.
 fn without_xml(log: &str) -> String {
     let mut kept = String::new();
     let mut ends: HashMap<&str, Option<usize>> = HashMap::new();
@@ -291,7 +291,7 @@ fn without_xml(log: &str) -> String {
     kept
 }
 
-/// `parse_log_immutable_js`: the parser of the row.
+/// `parse_log_immutable_js`: returns the parser for the row.
 pub(super) fn immutable_js(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
     match row.id.rsplit('-').next() {
         Some("2006") => Ok(ParserName::Jest),
@@ -300,7 +300,7 @@ pub(super) fn immutable_js(row: RowFacts<'_>) -> Result<ParserName, ParserCrash>
     }
 }
 
-/// `parse_log_jekyll`: the parser of the row.
+/// `parse_log_jekyll`: returns the parser for the row.
 pub(super) fn jekyll(row: RowFacts<'_>) -> Result<ParserName, ParserCrash> {
     match row.id.split('-').nth(1) {
         Some("9141" | "8047" | "8167") => Ok(ParserName::Minitest),
@@ -313,7 +313,7 @@ fn unknown_row(row: RowFacts<'_>) -> ParserCrash {
     ParserCrash::raised("ValueError", &format!("instance {}", row.id))
 }
 
-/// Whether the parser of lighthouse can be chosen for a row.
-pub(super) fn knows_lighthouse(row: RowFacts<'_>) -> Result<(), ParserCrash> {
+/// Checks that the lighthouse parser can be chosen for a row.
+pub(super) fn check_lighthouse_row(row: RowFacts<'_>) -> Result<(), ParserCrash> {
     lighthouse_version(row.version).map(drop)
 }

@@ -12,7 +12,7 @@ pub(super) fn parse(log: &str) -> StatusMap {
         } else if word.contains("skip") {
             "SKIPPED"
         } else {
-            // Includes an expected failure.
+            // This includes expected failures.
             "FAILED"
         };
         map.set(name, status);

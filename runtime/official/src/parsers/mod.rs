@@ -1,7 +1,7 @@
-//! The log parsers of the official graders, bug for bug and by version.
+//! The log parsers of the official graders, reproduced bug for bug and by version.
 //!
 //! A benchmark's expected ids are outputs of its parser, so a better parser would match fewer of
-//! them. Nothing here is ever fixed; `crate::reader` is the one that reads logs well.
+//! them. Never fix bugs here; `crate::reader` is the module that reads logs well.
 
 mod django;
 mod featurebench;

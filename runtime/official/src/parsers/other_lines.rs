@@ -14,7 +14,7 @@ static REDIS: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^\[(ok|err|skip|ignore)\]:\s(.+?)(?:\s\((\d+\s*m?s)\))?$"));
 static REDIS_FILE: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"\s+in\s+\S+$"));
 
-/// `parse_log_redis`: a failed test is followed by its file, which is not part of the name.
+/// `parse_log_redis`: a failed test is followed by its file, which is not part of the test's name.
 pub(super) fn redis(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
@@ -31,7 +31,7 @@ pub(super) fn redis(log: &str) -> StatusMap {
 static PHP_SUITE: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^(\w.+) \(.+\)$"));
 static PHP_TEST: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^\s*([✔✘↩])\s*(.*)$"));
 
-/// `parse_log_phpunit`: `--testdox`, where a heading names the class of the tests below it.
+/// `parse_log_phpunit`: `--testdox` output. A heading is the class of the tests below it.
 pub(super) fn phpunit(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut suite: Option<&str> = None;
@@ -41,7 +41,7 @@ pub(super) fn phpunit(log: &str) -> StatusMap {
             continue;
         }
         let Some(found) = PHP_TEST.captures(line) else { continue };
-        // Python writes a missing suite as `None`.
+        // Python formats a missing suite as `None`.
         let name = format!("{} > {}", suite.unwrap_or("None"), &found[2]);
         map.set(
             name,
@@ -60,7 +60,7 @@ static MAVEN_RESULT: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^.*BUILD (SUCCESS|FAILURE)$"));
 
 /// `parse_log_maven`: one command per test, whose build succeeds or fails. Commands and results are
-/// paired in order; results without a command wait for one.
+/// paired in order. A result without a command is kept for a later command.
 pub(super) fn maven(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut tests: VecDeque<String> = VecDeque::new();
@@ -87,7 +87,7 @@ static GRADLE_WHOLE: LazyLock<Regex> =
     LazyLock::new(|| python_pattern(r"^([^>].+)\s+(PASSED|FAILED)$"));
 static GRADLE_NAME: LazyLock<Regex> = LazyLock::new(|| python_pattern(r"^([^>]\S*\s+>\s+\S+)$"));
 
-/// `parse_log_gradle_custom`: a test's status may come on a later line than its name.
+/// `parse_log_gradle_custom`: a test's status may be on a later line than its name.
 pub(super) fn gradle(log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     let mut pending: Option<String> = None;
@@ -112,7 +112,7 @@ pub(super) fn doctest(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     let Some(start) = log.find("<doctest") else { return Ok(map) };
     let end = "</doctest>";
-    // Without an end marker the harness cuts a few characters, which are not XML.
+    // If the end marker is missing, the harness parses a few characters that are not XML.
     let bad = |line: &str| ParserCrash::raised("ParseError", line);
     let Some(length) = log[start..].find(end) else { return Err(bad(&log[start..])) };
     let text = &log[start..start + length + end.len()];
@@ -129,7 +129,7 @@ pub(super) fn doctest(log: &str) -> Result<StatusMap, ParserCrash> {
     Ok(map)
 }
 
-/// The elements with a name below a node, without the node itself.
+/// Yields the elements with a name below a node, excluding the node itself.
 fn below<'a, 'input: 'a>(
     node: Node<'a, 'input>,
     name: &'static str,

@@ -9,15 +9,15 @@ use crate::parsers::{
     results, seaborn, smith, sympy,
 };
 
-/// A parser of a benchmark's own harness. The benchmark's policy says which repository or row uses
-/// which.
+/// A parser of a benchmark's own harness. The benchmark's policy determines which repository or row
+/// uses which parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParserName {
     Pytest,
     PytestOptions,
     PytestV2,
-    /// SWE-Gym's own, for pydantic.
+    /// SWE-Gym's own parser for pydantic.
     PytestPydantic,
     Matplotlib,
     Seaborn,
@@ -26,11 +26,11 @@ pub enum ParserName {
     Featurebench,
     FeaturebenchSubfailed,
     FeaturebenchVerbose,
-    /// SWE-bench-Live's `pytest`: its harness maps the words to pass, skip and fail.
+    /// SWE-bench-Live's `pytest`. Its harness maps the words to pass, skip and fail.
     Live,
-    /// SWE-smith's profile of Python repositories.
+    /// SWE-smith's profile for Python repositories.
     Smith,
-    // SWE-bench 5, other languages than Python.
+    // SWE-bench 5, for languages other than Python.
     Ant,
     BpmnJs,
     Calypso,
@@ -47,21 +47,21 @@ pub enum ParserName {
     GradleCustom,
     Grommet,
     Highlightjs,
-    /// Two parsers, chosen by the row.
+    /// One of two parsers, chosen by the row.
     ImmutableJs,
-    /// Two parsers, chosen by the row.
+    /// One of two parsers, chosen by the row.
     Jekyll,
     Jest,
     JestJson,
     Jq,
     Karma,
-    /// Three parsers, chosen by the row's version.
+    /// One of three parsers, chosen by the row's version.
     Lighthouse,
     Marked,
     Maven,
     MicropythonTest,
     Minitest,
-    /// Two parsers, chosen by the row's version.
+    /// One of two parsers, chosen by the row's version.
     Next,
     Openlayers,
     P5js,
@@ -75,16 +75,16 @@ pub enum ParserName {
     Vitest,
 }
 
-/// Facts about the row that some parsers need in addition to its log.
+/// Facts about the row that some parsers need in addition to the log.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RowFacts<'a> {
-    /// `instance_id`.
+    /// The row's `instance_id`.
     pub id: &'a str,
     pub version: Option<&'a str>,
 }
 
 impl ParserName {
-    /// The name in policy files.
+    /// Returns the name in policy files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pytest => "pytest",
@@ -139,23 +139,24 @@ impl ParserName {
         }
     }
 
-    /// Whether the parser can read the log of this row.
+    /// Checks that the parser can read the log of this row.
     ///
     /// # Errors
     ///
-    /// The parser chooses by the row and does not know it; the official parser raises on every log.
+    /// The parser depends on the row but does not support it. The official parser raises on every
+    /// log of such a row.
     pub fn check_row(self, row: RowFacts<'_>) -> Result<(), ParserCrash> {
         match self {
             Self::ImmutableJs => javascript::immutable_js(row).map(drop),
             Self::Jekyll => javascript::jekyll(row).map(drop),
-            Self::Lighthouse => javascript::knows_lighthouse(row),
+            Self::Lighthouse => javascript::check_lighthouse_row(row),
             _ => Ok(()),
         }
     }
 }
 
-/// The generation of the SWE-bench parsers. They differ, and ids recorded with one do not match
-/// those of another.
+/// The generation of the SWE-bench parsers. Generations differ, and ids recorded with one do not
+/// match those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Edition {
     /// 2.1.0, which SWE-Gym forked.
@@ -164,7 +165,7 @@ pub enum Edition {
     /// 3.0.4, which FEA-Bench pins.
     #[serde(rename = "3")]
     V3,
-    /// 4.1, and what SWE-rebench forked.
+    /// 4.1, and the version that SWE-rebench forked.
     #[serde(rename = "4")]
     V4,
     /// 5.0.2.
@@ -172,10 +173,10 @@ pub enum Edition {
     V5,
 }
 
-/// The official parser raises on this log; its harness counts the instance as an error.
+/// The official parser raises on this log. Its harness counts the instance as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParserCrash {
-    /// The exception's class.
+    /// The class of the exception.
     pub error: &'static str,
     pub line: String,
 }
@@ -196,20 +197,20 @@ impl fmt::Display for ParserCrash {
     }
 }
 
-/// Reads `log` like the named parser of that edition, for a row of which nothing is known.
+/// Reads `log` like the parser of this edition, without facts about the row.
 ///
 /// # Errors
 ///
-/// The official parser raises.
+/// The official parser raises an exception.
 pub fn parse(parser: ParserName, edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
     parse_row(parser, edition, log, RowFacts::default())
 }
 
-/// Reads the log of a row like the named parser of that edition.
+/// Reads the log of a row like the parser of this edition.
 ///
 /// # Errors
 ///
-/// The official parser raises.
+/// The official parser raises an exception.
 pub fn parse_row(
     parser: ParserName,
     edition: Edition,
@@ -269,7 +270,7 @@ pub fn parse_row(
     }
 }
 
-/// The statuses that the official harnesses know, in the order of their enumeration.
+/// The statuses that the official harnesses know, in the order of their enum.
 pub(crate) const STATUSES: [&str; 5] = ["FAILED", "PASSED", "SKIPPED", "ERROR", "XFAIL"];
 
 pub(crate) fn starts_with_status(line: &str) -> bool {
@@ -301,7 +302,7 @@ mod tests {
         expected.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())).collect()
     }
 
-    /// Every parser that reads line by line has its own rules.
+    /// Every line-by-line parser has its own rules.
     #[test]
     fn parse_reads_one_result_with_each_line_parser() {
         for (parser, line, name, word) in [
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_takes_results_from_later_lines() {
+    fn parse_reads_results_on_later_lines() {
         let maven =
             "+ mvn -Dtest=A#a\n+ mvn -Dtest=A#b\n[INFO] BUILD SUCCESS\n[INFO] BUILD FAILURE";
         assert_eq!(of(ParserName::Maven, maven), pairs(&[("A#a", "PASSED"), ("A#b", "FAILED")]));
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_reads_the_xml_of_doctest_and_raises_without_its_end() {
+    fn parse_reads_doctest_xml_and_raises_if_it_is_truncated() {
         let log = "x <doctest><TestCase name='a'><SubCase name='b'><Expression success='true'/>\
                    <SubCase name='c'><Expression success='false'/></SubCase></SubCase></TestCase></doctest> y";
         let expected = pairs(&[("a > b", "FAILED"), ("a > c", "FAILED")]);
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_names_tests_by_their_suites() {
+    fn parse_includes_suites_in_test_names() {
         let jest = "yarn ./node_modules/.bin/jest x\n  outer\n    inner\n      ✓ a (3ms)\n    ✕ b\n  ● x\n      ✓ c";
         let expected = [("outer - inner - a", "PASSED"), ("outer - inner - b", "FAILED")];
         assert_eq!(of(ParserName::Calypso, jest), pairs(&expected));
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_noise_of_a_browser_log_failures_remain() {
+    fn parse_finds_failures_in_noisy_browser_logs() {
         let log = "{\n1) in json:\n}\n<a><b>1) in xml:</b></a><a>\n  1) suite\n       title:\n     Error\n  2) x\n y:\n";
         assert_eq!(of(ParserName::P5js, log), pairs(&[("suite:title", "FAILED")]));
         let chart =
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn some_parsers_are_chosen_by_the_row() {
+    fn parse_row_chooses_the_parser_by_the_row() {
         let row = |id, version| RowFacts { id, version };
         let log = "Feature: A ...F\nTestA#b. = 0.1 s = .";
         let jekyll = |id| of_row(ParserName::Jekyll, log, row(id, None));

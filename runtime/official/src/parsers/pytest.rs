@@ -29,13 +29,13 @@ pub(super) fn options(edition: Edition, log: &str) -> StatusMap {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
         if let Some((status, name)) = entry(edition, line) {
-            map.set(shortened(&name), status);
+            map.set(shorten(&name), status);
         }
     }
     map
 }
 
-/// The first and the second word: ids end at their first space.
+/// Returns the first two words: ids end at the first space.
 fn entry(edition: Edition, line: &str) -> Option<(String, String)> {
     if !starts_with_status(line) {
         return None;
@@ -53,15 +53,16 @@ fn entry(edition: Edition, line: &str) -> Option<(String, String)> {
     Some((status.to_owned(), name.to_owned()))
 }
 
-/// `SKIPPED [3] path:line: reason`, where `[3]` is not a test. Recognized since 5.0.
+/// Whether the line is `SKIPPED [3] path:line: reason`, where `[3]` is not a test. Recognized since
+/// 5.0.
 pub(super) fn is_skip_summary(status: &str, name: &str) -> bool {
     let count = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     status == "SKIPPED"
         && count.is_some_and(|count| !count.is_empty() && count.chars().all(char::is_numeric))
 }
 
-/// Cuts a path in a parameter to its last component, and drops what follows the last `]`.
-fn shortened(name: &str) -> String {
+/// Cuts a path in a parameter to its last component, and drops everything after the last `]`.
+fn shorten(name: &str) -> String {
     let Some(open) = name.find('[') else { return name.to_owned() };
     let Some(close) = name.rfind(']').filter(|close| *close > open) else {
         return name.to_owned();

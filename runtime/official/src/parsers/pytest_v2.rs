@@ -1,4 +1,4 @@
-//! `parse_log_pytest_v2`, whose four editions disagree, and SWE-Gym's variant of it.
+//! `parse_log_pytest_v2`, which differs between all four editions, and SWE-Gym's variant.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -11,31 +11,31 @@ use crate::parsers::{
     text::{SPACE, pattern, words},
 };
 
-static COLOUR: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[(\d+)m"));
+static COLOR: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[(\d+)m"));
 static NOTE: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"FAILED{SPACE}*\[.*?\]")));
 
 pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
-        let line = cleaned(line);
+        let line = clean(line);
         let starts = starts_with_status(&line);
         if !starts && !ends_with_status(&line) {
             continue;
         }
         if edition >= Edition::V5 {
-            newest(&mut map, &line, starts);
+            read_v5_line(&mut map, &line, starts);
             continue;
         }
-        let line = spaced(&line);
+        let line = without_separator(&line);
         let words = words(&line);
         let (Some(first), Some(second)) = (words.first(), words.get(1)) else {
-            // 2.1.0 takes the second word without a check.
+            // 2.1.0 uses the second word without checking that it exists.
             if edition == Edition::V2 {
                 return Err(ParserCrash::at(&line));
             }
             continue;
         };
-        // 3.0.4 reads "name STATUS" as if it were "STATUS name".
+        // 3.0.4 reads `name STATUS` as if it were `STATUS name`.
         if starts || edition == Edition::V3 {
             map.set(*second, *first);
         } else {
@@ -45,8 +45,8 @@ pub(super) fn v2(edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> 
     Ok(map)
 }
 
-/// Spaces in ids are kept since 5.0. Only `FAILED` lines have their message removed.
-fn newest(map: &mut StatusMap, line: &str, starts: bool) {
+/// Spaces in ids are kept since 5.0. The message is removed only from `FAILED` lines.
+fn read_v5_line(map: &mut StatusMap, line: &str, starts: bool) {
     let line = match line.split_once(" - ") {
         Some((head, _)) if line.starts_with("FAILED") => head,
         _ => line,
@@ -66,13 +66,13 @@ fn newest(map: &mut StatusMap, line: &str, starts: bool) {
 pub(super) fn pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
     let mut map = StatusMap::default();
     for line in log.split('\n') {
-        let line = cleaned(line);
+        let line = clean(line);
         let line = NOTE.replace_all(&line, "FAILED");
         let starts = starts_with_status(&line);
         if !starts && !ends_with_status(&line) {
             continue;
         }
-        let line = spaced(&line);
+        let line = without_separator(&line);
         let words = words(&line);
         match (words.first(), words.get(1)) {
             (Some(first), Some(second)) if starts => map.set(*second, *first),
@@ -83,12 +83,12 @@ pub(super) fn pydantic(log: &str) -> Result<StatusMap, ParserCrash> {
     Ok(map)
 }
 
-/// Removes only colours with a single number, and every control character including tabs.
-fn cleaned(line: &str) -> String {
-    COLOUR.replace_all(line, "").chars().filter(|c| !('\x01'..='\x1f').contains(c)).collect()
+/// Removes only colors with a single number, and every control character, including tabs.
+fn clean(line: &str) -> String {
+    COLOR.replace_all(line, "").chars().filter(|c| !('\x01'..='\x1f').contains(c)).collect()
 }
 
-fn spaced(line: &str) -> Cow<'_, str> {
+fn without_separator(line: &str) -> Cow<'_, str> {
     if line.starts_with("FAILED") {
         Cow::Owned(line.replace(" - ", " "))
     } else {

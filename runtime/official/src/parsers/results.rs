@@ -1,4 +1,4 @@
-//! Parsers that read one test from one line: a pattern, and the meaning of its words.
+//! Parsers that read one test per line with a pattern and a table of words.
 
 use std::sync::LazyLock;
 
@@ -9,30 +9,30 @@ use crate::parsers::{
     text::{python_pattern, strip},
 };
 
-/// How a parser reads lines.
+/// The rules by which a parser reads lines.
 struct LineRules {
     parser: ParserName,
-    /// Whether white space around the line is removed first.
+    /// Whether white space around the line is removed before matching.
     stripped: bool,
     /// Whether white space around the name is removed.
     trims_name: bool,
-    /// Patterns in the order in which they are tried, each with the resulting status. `word` is the
-    /// captured group of a word and `name` that of the test.
-    patterns: &'static [(&'static str, Given)],
+    /// Patterns in the order in which they are tried, each with the resulting status. The group
+    /// `word` captures the status word, and the group `name` the test's name.
+    patterns: &'static [(&'static str, StatusSource)],
 }
 
-/// Where the status of a matching line comes from.
+/// How the status of a matching line is determined.
 #[derive(Clone, Copy)]
-enum Given {
+enum StatusSource {
     Always(&'static str),
-    /// From the group `word`. An unlisted word means nothing.
+    /// From the group `word`. An unlisted word has no status.
     ByWord(&'static [(&'static str, &'static str)]),
 }
 
-use Given::{Always, ByWord};
+use StatusSource::{Always, ByWord};
 
-/// jest's list of files. The patterns only differ in the line's end.
-const FILES: &[(&str, Given)] = &[
+/// jest's list of files. The patterns differ only in the end of the line.
+const FILES: &[(&str, StatusSource)] = &[
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+ms\)", Always("PASSED")),
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+\ss\)", Always("PASSED")),
     (r"^PASS\s(?P<name>.*)\s\([\d\.]+s\)", Always("PASSED")),
@@ -43,7 +43,7 @@ const FILES: &[(&str, Given)] = &[
     (r"^FAIL\s(?P<name>.*)", Always("FAILED")),
 ];
 
-/// The words of the groups are those of the runners; each row is a parser of `swebench` 5.0.2.
+/// Each entry is a parser of `swebench` 5.0.2. The words in the groups are the test runners' words.
 const RULES: &[LineRules] = &[
     LineRules {
         parser: ParserName::Ant,
@@ -187,7 +187,7 @@ static COMPILED: LazyLock<Vec<Vec<Regex>>> = LazyLock::new(|| {
     RULES.iter().map(of).collect()
 });
 
-/// Reads `log` by the rules of `parser`; `None` if the parser does not read line by line.
+/// Reads `log` by the rules of `parser`. `None` if the parser is not line by line.
 pub(super) fn parse(parser: ParserName, log: &str) -> Option<StatusMap> {
     let at = RULES.iter().position(|rules| rules.parser == parser)?;
     let (rules, patterns) = (&RULES[at], &COMPILED[at]);

@@ -1,4 +1,4 @@
-//! `parse_log_seaborn`: no skips, no errors, no expected failures.
+//! `parse_log_seaborn`: ignores skips, errors and expected failures.
 
 use crate::parsers::{Edition, ParserCrash, StatusMap, text::words};
 
@@ -9,7 +9,7 @@ pub(super) fn parse(edition: Edition, log: &str) -> Result<StatusMap, ParserCras
         let failed = line.starts_with("FAILED");
         let inside = line.contains(" PASSED ");
         if words.len() < 2 {
-            // Before 5.0 the second word is taken without a check.
+            // Before 5.0, the second word is used without checking that it exists.
             if edition < Edition::V5 && (failed || inside || line.starts_with("PASSED")) {
                 return Err(ParserCrash::at(line));
             }

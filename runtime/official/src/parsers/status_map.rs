@@ -1,12 +1,12 @@
-//! Test names and their statuses, in the order of their first mention.
+//! Test names and their statuses, in the order in which the tests first appear.
 
 use std::collections::HashMap;
 
-/// Ordered like a Python dictionary: a later status replaces the earlier one in its place.
+/// Ordered like a Python dictionary: a later status replaces the earlier one, which keeps its position.
 ///
-/// Statuses are words of the log. Most are `PASSED`, `FAILED`, `SKIPPED`, `ERROR` and `XFAIL`, but
-/// the official parsers accept any word that begins with one of these (`ERROR:`), and grade it as
-/// neither passed nor failed.
+/// Statuses are words from the log. Most are `PASSED`, `FAILED`, `SKIPPED`, `ERROR` and `XFAIL`,
+/// but the official parsers accept any word that begins with one of these (`ERROR:`), and grade it
+/// as neither passed nor failed.
 #[derive(Debug, Clone, Default)]
 pub struct StatusMap {
     entries: Vec<(String, String)>,

@@ -1,5 +1,5 @@
-//! `parse_log_sympy`: `bin/test --verbose`. Names do not contain the file, so tests of two files
-//! collide.
+//! `parse_log_sympy`: `bin/test --verbose`. Names do not contain the file, so tests in different
+//! files can collide.
 
 use std::sync::LazyLock;
 

@@ -1,10 +1,10 @@
-//! Python's text functions, where they differ from Rust's.
+//! Python's text functions, for cases in which Rust's differ.
 
 use std::borrow::Cow;
 
 use regex::Regex;
 
-/// Python's `str.isspace`: also the four information separators.
+/// Python's `str.isspace`, which includes the four information separators.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
@@ -12,34 +12,34 @@ pub fn is_space(c: char) -> bool {
 /// The character class of Python's `\s`.
 pub const SPACE: &str = r"[\s\x1c-\x1f]";
 
-/// A pattern of the official code, with [`SPACE`] instead of `\s`.
+/// Compiles a pattern of the official code that uses [`SPACE`] instead of `\s`.
 #[expect(clippy::unwrap_used, reason = "all patterns are constants: a bad one fails every test")]
 pub fn pattern(text: &str) -> Regex {
     Regex::new(text).unwrap()
 }
 
-/// A pattern with Python's semantics: `\s` and `\S` include the information separators, in classes
-/// too.
+/// Compiles a pattern with Python's semantics: `\s` and `\S` include the information separators,
+/// also in character classes.
 pub fn python_pattern(text: &str) -> Regex {
     pattern(&text.replace(r"\s", SPACE).replace(r"\S", r"[^\s\x1c-\x1f]"))
 }
 
-/// The number of white space characters at the beginning of a line.
+/// Returns the number of white space characters at the beginning of a line.
 pub fn indent(line: &str) -> usize {
     line.chars().take_while(|c| is_space(*c)).count()
 }
 
-/// `str.split()`.
+/// Python's `str.split()`.
 pub fn words(text: &str) -> Vec<&str> {
     text.split(is_space).filter(|word| !word.is_empty()).collect()
 }
 
-/// `str.strip()`.
+/// Python's `str.strip()`.
 pub fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// Converts line endings like reading a file in text mode.
+/// Converts line endings like Python's text mode.
 pub fn universal_newlines(text: &str) -> Cow<'_, str> {
     if text.contains('\r') {
         Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn separators_are_spaces_and_line_ends_are_one() {
+    fn text_functions_match_python() {
         assert_eq!(words(" a\x1fb\u{a0}c\n"), ["a", "b", "c"]);
         assert_eq!(strip("\x1c a \u{3000}"), "a");
         assert_eq!(universal_newlines("a\r\nb\rc"), "a\nb\nc");
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn python_pattern_knows_separators_in_and_out_of_classes() {
+    fn python_pattern_matches_information_separators() {
         let space = python_pattern(r"^a\sb\S[\d\s][^\S\n]c$");
         assert!(space.is_match("a\x1cb-\x1f\x1dc"));
         assert!(!space.is_match("a\x1cb-\x1f\nc") && !space.is_match("a\x1cb\x1e1 c"));

@@ -1,28 +1,28 @@
-//! Compares the independent sources on one run: the exit status, the runner's own totals, and the
+//! Compares independent sources for one run: the exit status, the runner's own totals, and the
 //! results in the log.
 //!
-//! Every reader fills in what its runner reports. A disagreement means that part of the run is not
-//! in the log, or that the log does not show what ran.
+//! Every reader fills in what its runner reports. A disagreement means that the log lacks part of
+//! the run, or that it does not show what ran.
 
 use proctor_types::plural;
 
-/// What the sources on one log report. Absent fields are not compared.
+/// What the sources for one log report. Absent values are not compared.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     /// The exit status of the runner's process.
     pub exit: Option<i64>,
     /// Whether the last run in the log reports success.
     pub succeeded: Option<bool>,
-    /// Failures and errors by the runner's count.
+    /// Number of failures and errors according to the runner.
     pub counted: Option<usize>,
-    /// The minimum number of failures and errors that the log shows.
+    /// Minimum number of failures and errors that the log shows.
     pub shown_min: usize,
-    /// The maximum number of failures and errors that the log shows: one failure may be printed in
-    /// two places.
+    /// Maximum number of failures and errors that the log shows. A failure may be printed in two
+    /// places.
     pub shown_max: usize,
-    /// The number of tests that can have passed by the runner's count.
+    /// Maximum number of passed tests according to the runner.
     pub can_pass: Option<usize>,
-    /// Tests that were read as passed.
+    /// Number of tests that were read as passed.
     pub passed: usize,
 }
 
@@ -31,10 +31,10 @@ impl Account {
     pub(super) fn disagreements(&self) -> Vec<String> {
         let mut found = Vec::new();
         if let Some(exit) = self.exit {
-            // Test runners exit with 0 or 1 at the end of a run. Every other status is a signal, an
-            // interruption or an internal error, and no count of failures explains it.
+            // Test runners exit with 0 or 1 at the end of a run. Any other status means a signal,
+            // an interruption or an internal error, and no number of failures explains it.
             if !matches!(exit, 0 | 1) {
-                found.push(format!("exit status {exit} means that the run did not end"));
+                found.push(format!("exit status {exit} means that the run did not complete"));
             } else if let Some(succeeded) = self.succeeded
                 && (exit == 0) != succeeded
             {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn consistent_counts_raise_no_doubt() {
+    fn disagreements_accept_consistent_counts() {
         for (exit, succeeded, counted) in
             [(Some(0), true, 0), (Some(1), false, 2), (None, false, 2), (None, true, 0)]
         {
@@ -87,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn each_inconsistent_pair_raises_a_doubt() {
+    fn disagreements_report_each_inconsistent_pair() {
         let good = || Account { succeeded: Some(true), counted: Some(0), ..Account::default() };
         let of = |account: Account| account.disagreements().join("; ");
         for exit in [-9, 2, 5, 137, 139] {
             let said = of(Account { exit: Some(exit), ..good() });
-            assert_eq!(said, format!("exit status {exit} means that the run did not end"));
+            assert_eq!(said, format!("exit status {exit} means that the run did not complete"));
         }
         assert_eq!(of(Account { exit: Some(1), ..good() }), "exit status 1, but 0 failures");
         let failed = Account { exit: Some(0), succeeded: Some(false), ..Account::default() };

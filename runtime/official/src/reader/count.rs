@@ -1,9 +1,9 @@
-//! Checks whether the counts in pytest's last line match what the session showed before.
+//! Checks whether the counts in pytest's last line match the earlier lines of the session.
 //!
-//! Only what an honest run cannot produce counts against a log. So there is no upper limit on
-//! outcomes: an error at teardown, a module that skips itself and a subtest each count in addition
-//! to the collected tests. A log may contain several sessions, one after the other or printed by a
-//! test; the one that fits the last line counts.
+//! Only things that an honest run cannot produce count against a log. Therefore, the number of
+//! outcomes has no upper limit: an error at teardown, a module that skips itself and a subtest each
+//! count in addition to the collected tests. A log may contain several sessions, one after the
+//! other or printed by a test. The one that matches the last line counts.
 
 use std::sync::LazyLock;
 
@@ -14,18 +14,18 @@ use crate::{
     reader::pytest::{Totals, is_heading, section_after_start, totals_of},
 };
 
-/// Absent with workers, each of which collects all tests.
+/// Absent if xdist workers are used, because each of them collects all tests.
 static COLLECTED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:collecting .*)?collected (\d+) items?(?: /|$)"));
-/// `file letters [ 50%]`, and the lines on which the letters continue.
+/// `file letters [ 50%]`, and lines that continue the letters.
 static LETTERS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^(?:\S+\.\w+ ([.FEsxXRu,-]+)(?: *\[ *\d+%\])?|([.FEsxXRu,-]+) *\[ *\d+%\])$")
 });
 
-/// Contradictions to the counts of the last run.
+/// Returns contradictions between the counts of the last run and the lines before.
 pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     let mut found = Vec::new();
-    // Deselected tests are among the collected ones, and counted in the last line.
+    // The collected tests include deselected ones, and so do the counts in the last line.
     if let Some(collected) = collected(lines)
         && collected > last.outcomes()
     {
@@ -40,14 +40,14 @@ pub(super) fn disagreements(lines: &[&str], last: &Totals) -> Vec<String> {
     found
 }
 
-/// Whether lines form one whole session: what the session of the first heading collected is counted
-/// at the end. For lines of a session that quotes another one this is false.
+/// Whether the lines form one complete session: the last line counts as many tests as the first
+/// heading's session collected. Returns `false` for a session that quotes another one.
 pub(super) fn is_one_session(lines: &[&str], last: &Totals) -> bool {
     let first = all_collected(lines).next();
     first.is_none_or(|first| first <= last.outcomes()) && disagreements(lines, last).is_empty()
 }
 
-/// The smallest number of tests that a session of the log collected.
+/// Returns the smallest number of tests that a session in the log collected.
 fn collected(lines: &[&str]) -> Option<usize> {
     all_collected(lines).min()
 }
@@ -65,7 +65,7 @@ fn all_collected(lines: &[&str]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Letters of failures and errors in the first session's progress.
+/// Counts the letters of failures and errors in the first session's progress.
 fn failures_shown(lines: &[&str]) -> usize {
     let progress = &lines[..section_after_start(lines).unwrap_or(lines.len())];
     progress
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_sessions_agree_with_themselves() {
+    fn disagreements_accept_real_sessions() {
         for (progress, totals) in [
             ("collected 2 items\n\nt.py ..  [100%]", "2 passed"),
             ("collecting ... collected 1 item\n\nt.py::a PASSED", "1 passed, 3 warnings"),
@@ -97,18 +97,17 @@ mod tests {
                 "collected 5 items / 3 deselected / 2 selected\nt.py .s",
                 "1 passed, 1 skipped, 3 deselected",
             ),
-            // An error at teardown in addition to its pass; a module that skips itself; subtests;
-            // reruns.
+            // An error at teardown after a pass; a module that skips itself; subtests; reruns.
             ("collected 1 item\nt.py .E", "1 passed, 1 error"),
             ("collected 1 item / 1 skipped\nt.py .", "1 passed, 1 skipped"),
             ("collected 1 item / 1 error\nt.py .", "1 passed, 1 error"),
             ("collected 2 items\nt.py ,,u.F", "2 failed, 1 passed, 2 subtests passed"),
             ("collected 2 items\nt.py R.RF", "1 failed, 1 passed, 2 rerun"),
             ("collected 3 items\nt.py .F [ 66%]\nE [100%]", "1 failed, 1 passed, 1 error"),
-            // Workers and quiet runs show nothing.
+            // Runs with workers and quiet runs show no counts.
             ("4 workers [9 items]\n..F. [ 40%]", "1 failed, 8 passed"),
             ("", "2 passed"),
-            // A session that a test printed or that ran before does not belong to the last line.
+            // A session that a test printed or that ran earlier does not belong to the last line.
             (
                 "collected 4 items\nt.py ....\n== PASSES ==\n== test session starts ==\ncollected 9 items",
                 "4 passed",
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_nobody_counted_are_missed() {
+    fn disagreements_report_uncounted_tests() {
         assert_eq!(
             doubts("collected 3 items\nt.py ..", "2 passed, 7 warnings, 1 rerun"),
             ["tests collected: 3, counted: 2"]

@@ -1,4 +1,4 @@
-//! JUnit XML reports of pytest and of all other runners.
+//! Reads JUnit XML reports from pytest and all other runners.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
@@ -12,7 +12,7 @@ use crate::{
     reader::{LogReading, Report, agreement::Account, worst},
 };
 
-/// `configs/junit.toml`.
+/// The content of `configs/junit.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Words {
@@ -49,8 +49,8 @@ impl Words {
 /// characters.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#(?:x([0-9A-Fa-f]+)|([0-9]+));"));
 
-/// Whether a text is a report: its first element is `testsuite` or `testsuites`.
-pub(super) fn is_one(text: &str) -> bool {
+/// Whether the text is a report: its first element is `testsuite` or `testsuites`.
+pub(super) fn matches_format(text: &str) -> bool {
     let start = text.trim_start();
     let mut rest = start;
     while let Some(close) = [("<?", "?>"), ("<!--", "-->"), ("<!", ">")]
@@ -59,19 +59,19 @@ pub(super) fn is_one(text: &str) -> bool {
     {
         rest = rest.split_once(close).map_or("", |(_, after)| after.trim_start());
     }
-    // A report that was cut off within its beginning is still a report.
+    // A report that was truncated within its prolog is still a report.
     rest.starts_with("<testsuite") || (rest.is_empty() && start.starts_with("<?xml"))
 }
 
-/// Whether a report begins on some line of a text.
-pub(super) fn has_one(text: &str) -> bool {
+/// Whether a report starts on some line of the text.
+pub(super) fn contains_report(text: &str) -> bool {
     text.lines().any(|line| {
         let rest = line.trim_start().strip_prefix("<testsuite");
         rest.is_some_and(|rest| rest.starts_with(['s', ' ', '>']))
     })
 }
 
-/// A report is written at the end of a run, so one that can be parsed is complete.
+/// Reads a report. Reports are written at the end of a run, so one that can be parsed is complete.
 pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = LogReading::default();
     let words = match WORDS.get() {
@@ -96,10 +96,10 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
         let named: Vec<&Node<'_, '_>> = cases.iter().filter(|case| is_named(case, id)).collect();
         let statuses: Vec<TestStatus> = named.iter().map(|case| status(case, words)).collect();
         let mut found = worst(&statuses);
-        // pytest reports each attempt of a rerun test, and a failed attempt contains no failure.
+        // pytest reports each attempt of a rerun test, but reports a failed attempt without a failure.
         if found == TestStatus::Passed
             && named.len() > 1
-            && named.iter().any(|case| is_pytests(case))
+            && named.iter().any(|case| is_from_pytest(case))
         {
             found = TestStatus::Flaky;
         }
@@ -114,7 +114,7 @@ pub(super) fn read(text: &str, wanted: &[String]) -> LogReading {
     reading
 }
 
-/// Every test of a report. The report may be surrounded by other output, and there may be several.
+/// Reads every test in the reports. A text may contain several reports, and other output around them.
 pub(super) fn report(text: &str) -> Report {
     let words = match WORDS.get() {
         Ok(words) => words,
@@ -136,12 +136,12 @@ pub(super) fn report(text: &str) -> Report {
         }
     };
     report.ended = true;
-    // How often pytest lists a test: it reports each attempt of a rerun test.
+    // How often pytest lists each test: it reports each attempt of a rerun test.
     let mut tries: BTreeMap<String, usize> = BTreeMap::new();
     for node in documents.iter().flat_map(|document| document.descendants()) {
         if node.has_tag_name("testcase") {
             let id = id_of(&node);
-            if is_pytests(&node) {
+            if is_from_pytest(&node) {
                 *tries.entry(id.clone()).or_default() += 1;
             }
             report.add(id, status(&node, words));
@@ -158,7 +158,7 @@ pub(super) fn report(text: &str) -> Report {
     report
 }
 
-/// From the beginning of the first suite to the end of the last one.
+/// Returns the text from the start of the first suite to the end of the last one.
 fn suites(text: &str) -> Option<&str> {
     let start = text.find("<testsuite")?;
     let text = &text[start..];
@@ -167,8 +167,8 @@ fn suites(text: &str) -> Option<&str> {
     Some(end.map_or(text.trim_end(), |end| &text[..end]))
 }
 
-/// The name of a test case, after its class if that adds information. node writes `test` for every
-/// class.
+/// Returns the name of a test case, prefixed with its class if that adds information. node uses
+/// `test` as every class.
 fn id_of(case: &Node<'_, '_>) -> String {
     let name = case.attribute("name").unwrap_or_default();
     match case.attribute("classname").unwrap_or_default() {
@@ -178,7 +178,7 @@ fn id_of(case: &Node<'_, '_>) -> String {
     }
 }
 
-/// The text without characters that XML 1.0 does not allow.
+/// Replaces characters that XML 1.0 does not allow.
 fn allowed(text: &str) -> Cow<'_, str> {
     let is_allowed =
         |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..);
@@ -202,7 +202,7 @@ fn allowed(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The counts of a suite, in addition to the failures and errors that it lists.
+/// Returns the counts of a suite, together with the failures and errors that it lists.
 fn totals(suite: &Node<'_, '_>, words: &Words) -> Account {
     let count = |name: &str| -> Option<usize> { suite.attribute(name)?.trim().parse().ok() };
     let counted = match (count("failures"), count("errors")) {
@@ -213,12 +213,12 @@ fn totals(suite: &Node<'_, '_>, words: &Words) -> Account {
         |node: &Node<'_, '_>| matches!(status(node, words), TestStatus::Failed | TestStatus::Error);
     let cases = suite.descendants().filter(|node| node.has_tag_name("testcase"));
     let cases = cases.filter(is_bad).count();
-    // One test may list several failures, and a suite has its own.
+    // A test may list several failures, and a suite may list its own.
     let elements = suite
         .descendants()
         .filter(|node| node.has_tag_name("failure") || node.has_tag_name("error"));
     let elements = elements.count();
-    // node counts a suite that failed as one failure of the enclosing suite.
+    // node counts a failed suite as one failure of the enclosing suite.
     let parts = suite.children().filter(|node| match node.tag_name().name() {
         "testcase" => is_bad(node),
         "testsuite" => {
@@ -259,26 +259,27 @@ fn status(case: &Node<'_, '_>, words: &Words) -> TestStatus {
         let word = case.attribute(attribute).and_then(|word| words.status(word));
         statuses.extend(word.filter(|word| *word != TestStatus::Passed));
     }
-    // From Surefire, Gradle and nextest: an earlier attempt failed, and a later one passed.
+    // Surefire, Gradle and nextest: an earlier attempt failed, and a later one passed.
     if child("flakyFailure").or_else(|| child("flakyError")).is_some() {
         statuses.push(TestStatus::Flaky);
     }
-    // An earlier attempt of a test whose last one failed too.
+    // Earlier attempts failed, and so did the last one.
     if statuses.is_empty() && child("rerunFailure").or_else(|| child("rerunError")).is_some() {
         statuses.push(TestStatus::Failed);
     }
     if statuses.is_empty() { TestStatus::Passed } else { worst(&statuses) }
 }
 
-/// Whether a case is in a suite that pytest wrote.
-fn is_pytests(case: &Node<'_, '_>) -> bool {
+/// Whether pytest wrote the suite of this case.
+fn is_from_pytest(case: &Node<'_, '_>) -> bool {
     case.ancestors().any(|node| {
         node.has_tag_name("testsuite") && node.attribute("name") == Some("pytest")
             || node.has_tag_name("testsuites") && node.attribute("name") == Some("pytest tests")
     })
 }
 
-/// An id is a pytest node id, or class and name as other runners join them.
+/// Whether an id refers to a case. The id is a pytest node id, or class and name as other runners
+/// join them.
 fn is_named(case: &Node<'_, '_>, id: &str) -> bool {
     let name = case.attribute("name").unwrap_or_default();
     let class = case.attribute("classname").unwrap_or_default();
@@ -290,7 +291,8 @@ fn is_named(case: &Node<'_, '_>, id: &str) -> bool {
         || node_id(id) == (class.to_owned(), name.to_owned())
 }
 
-/// `tests/test_a.py::Case::test_b[x]` is `test_b[x]` of `tests.test_a.Case`.
+/// Converts a node id to JUnit's class and name: `tests/test_a.py::Case::test_b[x]` is `test_b[x]`
+/// of `tests.test_a.Case`.
 pub(super) fn node_id(id: &str) -> (String, String) {
     let (nodes, parameters) = match id.find('[') {
         Some(at) => id.split_at(at),
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_found_by_node_id_and_by_class_and_name() {
+    fn read_finds_cases_by_node_id_or_class_and_name() {
         let ids = [
             "tests/test_a.py::Case::test_b[x::y]",
             "tests/test_a.py::test_c",
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_of_runners_name_their_tests_by_class_and_name() {
+    fn report_reads_the_junit_reports_of_all_runners() {
         use TestStatus::{Failed, Passed, Skipped, Xpassed};
         for (text, expected) in [
             (
@@ -386,7 +388,7 @@ mod tests {
                 ],
             ),
             (
-                // After output of a test.
+                // This report follows the output of a test.
                 include_str!("../../tests/reports/mocha.xml"),
                 vec![
                     ("calc adds::badly", Failed),
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn several_documents_in_one_output_are_one_report() {
+    fn report_combines_several_documents() {
         let suite = |class: &str| {
             format!(
                 "<?xml version='1.0'?>\n<testsuite><testcase classname='{class}' name='t'/></testsuite>\n"
@@ -423,7 +425,7 @@ mod tests {
         let both = report(&format!("> mvn test\n{}noise\n{}done", suite("A"), suite("B")));
         assert_eq!(both.tests.keys().collect::<Vec<_>>(), ["A::t", "B::t"]);
         assert!(both.ended && both.doubts.is_empty(), "{:?}", both.doubts);
-        // A test that prints XML does not split its report.
+        // XML that a test prints does not split the report.
         let quoting = "<testsuite><testcase name='a'><system-out><![CDATA[<?xml <testsuite>]]></system-out></testcase></testsuite>";
         assert_eq!(report(quoting).tests.len(), 1);
         let torn = report("<testsuites><testsuite><testcase name='a'/>");
@@ -431,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_that_failed_may_count_as_one_failure() {
+    fn report_accepts_a_failed_suite_counted_as_one_failure() {
         let failure =
             "<testcase name='a'><failure/></testcase><testcase name='b'><failure/></testcase>";
         let nested = format!(
@@ -443,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_test_that_ran_passes() {
+    fn read_counts_only_executed_tests_as_passed() {
         let report = r#"<testsuites>
             <testcase classname="t" name="a" status="notrun" result="suppressed"/>
             <testcase classname="t" name="b" status="disabled"/>
@@ -471,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_that_counts_other_failures_than_it_lists_is_doubted() {
+    fn report_doubts_a_suite_with_wrong_failure_counts() {
         let doubts = |attributes: &str, cases: &str| {
             let report =
                 format!("<testsuites><testsuite {attributes}>{cases}</testsuite></testsuites>");
@@ -500,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_whatever_stands_before_it_and_whatever_a_test_printed() {
+    fn read_accepts_any_prolog_and_invalid_characters() {
         let suite = "<testsuite><testcase classname='t' name='a'/><testcase classname='t' name='b'>\
                      <failure message='x&#0;&#x1b;[31m&#xD800;&#65;\u{8}\u{b}'>\u{1}</failure></testcase></testsuite>";
         for head in [
@@ -510,18 +512,22 @@ mod tests {
             "<?xml version='1.0'?><!-- a --><?style x?><!-- > -->",
         ] {
             let report = format!("{head}{suite}");
-            assert!(is_one(&report), "{head}");
+            assert!(matches_format(&report), "{head}");
             assert_eq!(
                 statuses(&report, &["t::a", "t::b"]),
                 [TestStatus::Passed, TestStatus::Failed],
                 "{head}"
             );
         }
-        assert!(!is_one("<html></html>") && !is_one("== test session starts ==") && !is_one(""));
+        assert!(
+            !matches_format("<html></html>")
+                && !matches_format("== test session starts ==")
+                && !matches_format("")
+        );
     }
 
     #[test]
-    fn a_torn_report_has_no_end_and_entities_are_not_expanded() {
+    fn read_rejects_truncated_reports_and_entities() {
         assert!(!read("<testsuite><testcase name='a'/>", &[]).ended);
         let bomb = "<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'b'>]><testsuite>&a;</testsuite>";
         assert!(!read(bomb, &[]).doubts.is_empty());

@@ -15,7 +15,7 @@ pub fn plain(log: &[u8]) -> String {
     ESCAPES.replace_all(&universal_newlines(&text), "").into_owned()
 }
 
-/// The text without its byte order mark. Without a mark it is UTF-8.
+/// Decodes the text and removes its byte order mark. Text without a mark is UTF-8.
 fn decoded(log: &[u8]) -> Cow<'_, str> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| -> Cow<'static, str> {
         let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_byte_order_mark_is_no_part_of_the_text() {
+    fn plain_removes_the_byte_order_mark() {
         let wide = |unit: fn(u16) -> [u8; 2]| {
             "\u{feff}<a>\u{1f600}".encode_utf16().flat_map(unit).collect::<Vec<u8>>()
         };

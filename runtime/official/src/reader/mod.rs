@@ -1,9 +1,9 @@
-//! Our own reader of logs and reports, for the strict policy.
+//! Proctor's own reader of logs and reports, for the strict policy.
 //!
-//! It searches for the ids that a task expects, so no id has to be guessed from a line. A failure
-//! counts wherever it is printed and is final; a pass counts only where the runner prints its
-//! results, in a log that ends like a complete run. The exit status, the runner's own totals and
-//! the results must agree, or the log is doubted.
+//! The reader searches for the ids that a task expects, so it does not have to guess an id from a
+//! line. A failure counts wherever it is printed, and is final. A pass counts only where the runner
+//! prints its results, in a log that ends like a complete run. If the exit status, the runner's own
+//! totals and the results disagree, the log is in doubt.
 
 mod agreement;
 mod count;
@@ -23,19 +23,19 @@ pub use lines::plain;
 pub use pytest::{Totals, totals};
 pub use report::{Report, detect};
 
-/// What a log says about the expected tests.
+/// The results of the expected tests according to a log.
 #[derive(Debug, Default)]
 pub struct LogReading {
     pub tests: BTreeMap<String, TestStatus>,
-    /// The log ends like a complete run.
+    /// Whether the log ends like a complete run.
     pub ended: bool,
     /// Reasons to doubt the log itself.
     pub doubts: Vec<String>,
 }
 
-/// Reads a log of pytest, unittest (and Django) or sympy, or a report in another format. The format
-/// is detected; `results` is the task's own, for a report that was cut off. Paths below `root` are
-/// shown relative to it.
+/// Reads a log of pytest, unittest (including Django's) or sympy, or a report in another format.
+/// The format is detected; `results` is the format that the task declares, for reports that are
+/// truncated. Paths below `root` are made relative to it.
 pub fn read(
     log: &[u8],
     wanted: &[String],
@@ -45,15 +45,15 @@ pub fn read(
     let text = plain(log);
     let named =
         results.map(|results| results.format).filter(|format| *format != TestFormat::Pytest);
-    if named.is_none() && junit::is_one(&text) {
+    if named.is_none() && junit::matches_format(&text) {
         return junit_of_any_task(&text, wanted);
     }
     if let Some(format) = detect(&text).filter(|_| named.is_some()).or(named) {
         return Report::of_text(format, &text, root).reading(wanted);
     }
     let scope = scope::of(&text);
-    let is_sympy = sympy::is_one(scope.body);
-    let is_unittest = !is_sympy && unittest::is_one(scope.body);
+    let is_sympy = sympy::matches_format(scope.body);
+    let is_unittest = !is_sympy && unittest::matches_format(scope.body);
     let mut reading = if is_sympy {
         sympy::read(scope.body, wanted, scope.exit)
     } else if is_unittest {
@@ -69,7 +69,7 @@ pub fn read(
     reading
 }
 
-/// If the task does not mention JUnit, its ids may be written in several ways.
+/// Reads a JUnit report for a task that does not declare JUnit. Its ids may be written in several ways.
 fn junit_of_any_task(text: &str, wanted: &[String]) -> LogReading {
     let mut reading = junit::read(text, wanted);
     let more = Report::of_text(TestFormat::Junit, text, "").statuses(wanted);
@@ -81,7 +81,7 @@ fn junit_of_any_task(text: &str, wanted: &[String]) -> LogReading {
     reading
 }
 
-/// The worst of the statuses that were printed for one test: a failure is final.
+/// Returns the worst of the statuses that were printed for one test. A failure is final.
 pub fn worst(statuses: &[TestStatus]) -> TestStatus {
     let order = [
         TestStatus::Failed,

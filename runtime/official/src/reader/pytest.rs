@@ -1,4 +1,4 @@
-//! pytest's output: the short test summary, verbose lines, xdist's lines and subtests.
+//! Reads pytest's output: the short test summary, verbose lines, lines of xdist and subtests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,11 +15,11 @@ use crate::{
 
 const WORDS: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN|RETRY";
 
-/// `STATUS name - message`, in the summary.
+/// `STATUS name - message` in the summary.
 static SUMMARY: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"^({WORDS}) +(.+)$")));
-/// A subtest's failure: `[message] (k=v) SUBFAIL name` of the plug-in,
-/// `SUBFAILED[message] (k=v) name` and `name SUBFAILED[message]` of pytest 9. Messages are free
-/// text, so the name cannot be extracted.
+/// A subtest's failure: `[message] (k=v) SUBFAIL name` of the plug-in, or `SUBFAILED[message] (k=v)
+/// name` and `name SUBFAILED[message]` of pytest 9. Messages are free text, so the name cannot be
+/// extracted reliably.
 static SUBTEST: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^| )SUBFAIL(?:ED)?(?:[ \[(]|$)"));
 /// `name STATUS [ 50%]`.
 static VERBOSE: LazyLock<Regex> =
@@ -27,13 +27,13 @@ static VERBOSE: LazyLock<Regex> =
 /// `[gw0] [ 50%] STATUS name`.
 static WORKER: LazyLock<Regex> =
     LazyLock::new(|| pattern(&format!(r"^\[gw\d+\] (?:\[ *\d+(?:%|/\d+)\] )?({WORDS}) (.+?) *$")));
-/// pytest before 5.1 writes `in 0.12 seconds`.
+/// Versions of pytest before 5.1 write `in 0.12 seconds`.
 static TOTALS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^=* ?((?:\d+ [a-z ]+(?:, )?)+|no tests ran) in [\d.]+ ?s(?:econds?)?(?: \([^)]*\))? ?=*$",
     )
 });
-/// `file letters`, where a letter means that a test is rerun.
+/// `file letters`, with a letter for a rerun test.
 static AGAIN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\S+\.\w+) [.FEsxXRu,-]*R[.FEsxXRu,-]*(?: *\[ *\d+%\])?$"));
 
@@ -48,13 +48,13 @@ impl Totals {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
-    /// No test ran.
+    /// Whether no test ran.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// The minimum number of tests that have an outcome. What pytest and its plug-ins report in
-    /// addition to tests is not counted: warnings, earlier attempts, parts of tests.
+    /// Returns the minimum number of tests that have an outcome. Excludes everything that pytest
+    /// and its plug-ins count in addition to tests: warnings, earlier attempts, subtests.
     pub(super) fn outcomes(&self) -> usize {
         let beside = |what: &str| {
             matches!(what, "warning" | "warnings" | "rerun" | "retried")
@@ -68,7 +68,7 @@ impl Totals {
     }
 }
 
-/// The totals of the last run at the end of a log.
+/// Returns the totals of the last run in a log.
 pub fn totals(log: &str) -> Option<Totals> {
     log.lines().rev().find_map(totals_of)
 }
@@ -82,22 +82,22 @@ pub(super) fn totals_of(line: &str) -> Option<Totals> {
     Some(Totals { counts: counts.collect() })
 }
 
-/// Lines by where they occur: a pass is only believed in a run's own list of results.
+/// Lines by where they occur. A pass counts only in a run's own list of results.
 #[derive(Default)]
 struct Found<'a> {
     passes: BTreeMap<String, Vec<TestStatus>>,
     failures: BTreeMap<String, Vec<TestStatus>>,
-    /// Lines that report a subtest's failure.
+    /// Lines that report the failure of a subtest.
     subtests: Vec<&'a str>,
-    /// Names of tests that were rerun.
+    /// Names of rerun tests.
     reruns: BTreeSet<String>,
     /// Files whose letters show that a test was rerun.
     rerun_files: BTreeSet<&'a str>,
     rerun_lines: usize,
-    /// Reruns according to the last lines of all sessions.
+    /// Number of reruns according to the last lines of all sessions.
     reruns_counted: usize,
-    /// In the summary of the session.
-    summarised: usize,
+    /// Number of tests that the session's summary lists as passed.
+    listed_passes: usize,
 }
 
 pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReading {
@@ -108,10 +108,10 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     for session in sessions(&lines) {
         last = found.session(session);
         let Some(totals) = &last else { continue };
-        if found.summarised > totals.of("passed") {
+        if found.listed_passes > totals.of("passed") {
             reading.doubts.push(format!(
                 "tests listed as passed: {}, counted: {}",
-                found.summarised,
+                found.listed_passes,
                 totals.of("passed")
             ));
         }
@@ -136,8 +136,9 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     reading
 }
 
-/// Splits a log into its sessions. A session that a test printed, or that a session's log quotes,
-/// is part of the other one: two sessions are only separated if each agrees with its own last line.
+/// Splits a log into its sessions. A session that a test printed, or that another session's log
+/// quotes, stays part of that session. Two sessions are separated only if each agrees with its own
+/// last line.
 fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
     let mut parts = Vec::new();
     let (mut start, mut ended) = (0, false);
@@ -148,7 +149,7 @@ fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
         }
         ended = ended || totals_of(line).is_some();
     }
-    // The last session may have been cut off.
+    // The last session may be truncated.
     let is_cut = !ended && !parts.is_empty();
     parts.push(&lines[start..]);
     if parts.len() == 1 {
@@ -158,7 +159,7 @@ fn sessions<'l, 'a>(lines: &'l [&'a str]) -> Vec<&'l [&'a str]> {
         let Some(totals) = last_totals(part) else { return false };
         let mut found = Found::default();
         found.session(part);
-        found.summarised <= totals.of("passed") && count::is_one_session(part, &totals)
+        found.listed_passes <= totals.of("passed") && count::is_one_session(part, &totals)
     };
     let whole = if is_cut { &parts[..parts.len() - 1] } else { &parts[..] };
     if whole.iter().all(agrees) { parts } else { vec![lines] }
@@ -168,7 +169,8 @@ fn last_totals(lines: &[&str]) -> Option<Totals> {
     lines.iter().rev().find_map(|line| totals_of(line))
 }
 
-/// Where the list of running tests ends: at the first heading after the session's own.
+/// Returns the index at which the list of running tests ends: the first heading after the session's
+/// own.
 pub(super) fn section_after_start(lines: &[&str]) -> Option<usize> {
     let start = lines
         .iter()
@@ -183,9 +185,9 @@ pub(super) fn is_heading(line: &str, title: &str) -> bool {
 }
 
 impl<'a> Found<'a> {
-    /// Adds the lines of one session, and returns its totals.
+    /// Adds the lines of one session and returns its totals.
     fn session(&mut self, lines: &[&'a str]) -> Option<Totals> {
-        self.summarised = 0;
+        self.listed_passes = 0;
         let end = lines.iter().rposition(|line| totals_of(line).is_some());
         let summary = lines.iter().rposition(|line| is_heading(line, "short test summary info"));
         let first_section = section_after_start(lines);
@@ -202,7 +204,7 @@ impl<'a> Found<'a> {
             self.subtests.push(line);
         } else if let Some(found) = SUMMARY.captures(line) {
             let passed = &found[1] == "PASSED";
-            self.summarised += usize::from(in_summary && passed);
+            self.listed_passes += usize::from(in_summary && passed);
             self.add(&found[2], &found[1], in_summary);
         } else if let Some(found) = WORKER.captures(line) {
             self.add(&found[2], &found[1], in_progress);
@@ -235,12 +237,12 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The status of the last attempt of a rerun test.
+    /// Returns the status of the last attempt of a rerun test.
     fn last_status(&self, id: &str) -> TestStatus {
-        // If a file could not be collected, its tests have failed.
+        // If a file could not be collected, all its tests have failed.
         let file = file_of(id);
         let broken = |name: &str| name == file || name.starts_with(&format!("{file} - "));
-        let mut exact: Vec<TestStatus> = self.about(|name| names(name, id)).collect();
+        let mut exact: Vec<TestStatus> = self.statuses_of(|name| matches_id(name, id)).collect();
         if self.subtests.iter().any(|line| mentions(line, id)) {
             exact.push(TestStatus::Failed);
         }
@@ -250,20 +252,20 @@ impl<'a> Found<'a> {
         if !exact.is_empty() {
             return worst(&exact);
         }
-        let fits = |name: &str| is_cut(name, id);
-        worst(&self.about(fits).collect::<Vec<_>>())
+        let fits = |name: &str| is_truncated_id(name, id);
+        worst(&self.statuses_of(fits).collect::<Vec<_>>())
     }
 
     fn was_rerun(&self, id: &str) -> bool {
-        if self.reruns.iter().any(|name| names(name, id) || is_cut(name, id)) {
+        if self.reruns.iter().any(|name| matches_id(name, id) || is_truncated_id(name, id)) {
             return true;
         }
-        // No line names these reruns, so they may be any tests of a file with such a letter.
+        // These reruns have no line with a name, so they may be any tests in a file with such a letter.
         self.reruns_counted > self.rerun_lines
             && (self.rerun_files.is_empty() || self.rerun_files.contains(file_of(id)))
     }
 
-    fn about(&self, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
+    fn statuses_of(&self, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = TestStatus> {
         self.failures
             .iter()
             .chain(&self.passes)
@@ -272,9 +274,9 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Whether this id may stand for a printed name. Benchmarks cut ids at a space or inside their
-/// brackets. An id that ends with a bracket is complete, however many brackets it has.
-fn is_cut(name: &str, id: &str) -> bool {
+/// Whether this id may be a truncated form of a printed name. Benchmarks cut ids at a space or
+/// inside their brackets. An id that ends with a bracket is complete, however many brackets it has.
+fn is_truncated_id(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| {
         let is_open = id.contains('[') && !id.ends_with(']');
         rest.starts_with(' ') || is_open && !rest.is_empty()
@@ -289,8 +291,8 @@ fn mentions(line: &str, id: &str) -> bool {
     })
 }
 
-/// Whether a printed name is this id, alone or before its message.
-fn names(name: &str, id: &str) -> bool {
+/// Whether a printed name is this id, with or without a message.
+fn matches_id(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with(" - "))
 }
 
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_of_the_summary_line_are_read() {
+    fn totals_reads_all_forms_of_the_summary_line() {
         for (line, passed, bad) in [
             ("=== 3 failed, 2 passed, 1 xfailed, 2 errors in 0.10s ===", 2, 5),
             ("1 passed in 0.01s", 1, 0),
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_with_spaces_dashes_and_brackets_are_kept() {
+    fn read_keeps_ids_with_spaces_dashes_and_brackets() {
         let log = "== test session starts ==\na.py::t[x PASSED y] PASSED [ 50%]\n== x ==\n\
                    == short test summary info ==\nPASSED a.py::t[a - b]\nFAILED a.py::u[c] d] - e - f\n\
                    == 1 failed, 1 passed in 0.1s ==\n";
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn pass_on_a_rerun_is_flaky_without_doubt() {
+    fn pass_on_a_rerun_is_flaky() {
         let summary = "== short test summary info ==\nPASSED a.py::t\nPASSED b.py::u\n";
         for (progress, totals) in [
             ("a.py::t RERUN   [ 50%]\na.py::t PASSED   [ 50%]\nb.py::u PASSED   [100%]", "1 rerun"),
@@ -405,14 +407,14 @@ mod tests {
             assert_eq!(reading.tests["b.py::u"], TestStatus::Passed, "{progress}");
             assert!(reading.ended && reading.doubts.is_empty(), "{:?}", reading.doubts);
         }
-        // A rerun that failed too is a failure.
+        // If the rerun failed too, the test has failed.
         let log = "== test session starts ==\na.py::t RERUN\na.py::t FAILED\n== FAILURES ==\n\
                    == short test summary info ==\nFAILED a.py::t - x\n== 1 failed, 1 rerun in 0.1s ==\n";
         assert_eq!(read(log, &ids(&["a.py::t"]), None).tests["a.py::t"], TestStatus::Failed);
     }
 
     #[test]
-    fn consecutive_sessions_are_all_read() {
+    fn read_combines_consecutive_sessions() {
         let session = |file: &str, letter: &str, totals: &str| {
             format!(
                 "+ pytest {file}\n== test session starts ==\ncollected 1 item\n\n{file} {letter}  [100%]\n\n\
@@ -429,8 +431,8 @@ mod tests {
         let reading = read(&good[..at], &wanted, None);
         assert!(!reading.ended);
         assert_eq!(reading.tests["c.py::t"], TestStatus::Missing);
-        // A session that a test printed is not a session of the log: the outer one has collected
-        // more.
+        // A session that a test printed is not a session of its own: the outer session collected
+        // more tests.
         let outer = format!(
             "== test session starts ==\ncollected 2 items\n\no.py ..  [100%]\n\n== PASSES ==\n{}{}\
              == short test summary info ==\nPASSED o.py::x\nPASSED o.py::y\n== 2 passed in 1s ==\n",

@@ -1,4 +1,4 @@
-//! The part of a harness's log that contains the test run, and the exit status in it.
+//! Finds the part of a harness's log that contains the test run, and the exit status in it.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ pub(super) struct Scope<'a> {
     pub doubts: Vec<String>,
 }
 
-/// A log without markers is the test run itself.
+/// Finds the test run. A log without markers consists only of the test run.
 pub(super) fn of(log: &str) -> Scope<'_> {
     let mut doubts = Vec::new();
     for marker in [START, END] {

@@ -1,5 +1,5 @@
-//! `bin/test --verbose` of sympy. Names do not contain the file, so tests with the same name share
-//! one status.
+//! Reads the output of sympy's `bin/test --verbose`. Names do not contain the file, so tests with
+//! the same name share one status.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+) (passed|failed|
 /// The heading of a failure: `____ sympy/core/tests/test_basic.py:test_name ____`.
 static HEADING: LazyLock<Regex> = LazyLock::new(|| pattern(r"^_* *\S*\.py(?::\S+)? *_*$"));
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     log.lines().any(|line| line.starts_with("==") && line.contains(" test process starts "))
 }
 
@@ -53,7 +53,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
             _ => {}
         }
         if line.starts_with("__") && line.ends_with("__") {
-            // Above each heading is a line without a name.
+            // Above each heading is a line of underscores.
             if line.bytes().all(|byte| byte == b'_') {
                 rules += 1;
             } else if HEADING.is_match(line) {
@@ -62,19 +62,19 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
         }
     }
     account.shown_min = marks;
-    // A heading that is wider than the terminal is not surrounded by such lines.
+    // A heading that is wider than the terminal has no such lines around it.
     account.shown_max = marks.max(headings).max(rules);
     reading.doubts = account.disagreements();
     reading
 }
 
-/// The number of passed tests, and of failures and exceptions, in the last line.
+/// Returns the number of passed tests, and of failures and exceptions, from the last line.
 fn counts(totals: &str) -> (usize, usize) {
     let (mut passed, mut bad) = (0, 0);
     for found in COUNT.captures_iter(totals) {
         let count: usize = found[1].parse().unwrap_or(usize::MAX);
         match &found[2] {
-            // "1 expected to fail but passed" has no number before the word.
+            // "1 expected to fail but passed" does not match, because it has no number before the word.
             "passed" => passed = count,
             _ => bad = count.saturating_add(bad),
         }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_one_name_stand_or_fall_together() {
+    fn read_gives_tests_with_one_name_the_worst_status() {
         let log = "==== test process starts ====\na.py[1]\ntest_x ok\nb.py[1]\ntest_x E\ntest_y ok\n\
                    ==== tests finished: 2 passed, 1 exceptions, ====\n";
         let reading = read(log, &wanted(&["test_x", "test_y"]), None);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_test_of_a_file_has_the_files_result_behind_it() {
+    fn read_ignores_the_file_result_after_the_last_test() {
         let log = "==== test process starts ====\na.py[2]\ntest_x ok\n\
                    test_y ok                                   [OK]\n\
                    ==== tests finished: 2 passed, in 0.52 seconds ====\n";
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_whose_witnesses_disagree_is_doubted() {
+    fn read_doubts_inconsistent_runs() {
         let run = |lines: &str, totals: &str, exit: i64| {
             let log = format!(
                 "==== test process starts ====\na.py[1]\n{lines}\n==== tests finished: {totals}, in 0.5 seconds ====\n"

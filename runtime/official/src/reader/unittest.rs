@@ -1,4 +1,4 @@
-//! unittest's verbose output, and Django's, which has additional text between the lines.
+//! Reads unittest's verbose output, and Django's, which has additional text between the lines.
 
 use std::sync::LazyLock;
 
@@ -16,21 +16,22 @@ static RESULT: LazyLock<Regex> =
 static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|, )(failures|errors)=(\d+)"));
 static METHOD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\w+ \(\S+\)$"));
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     log.lines().any(|line| RAN.is_match(line))
 }
 
-/// One failure: the lines that name its test. The second is the first line of its docstring.
+/// A failure and the lines that name its test. The second one is the first line of the test's
+/// docstring.
 struct Failure<'a> {
     status: TestStatus,
     names: Vec<&'a str>,
-    /// The runner's own failures are preceded by a line of `=`.
+    /// Whether the runner printed this failure: its own failures are preceded by a line of `=`.
     is_runners: bool,
 }
 
 impl Failure<'_> {
-    /// A subtest's failure names its test and the subtest.
-    fn is_of(&self, name: &str) -> bool {
+    /// Whether this failure belongs to a test. A subtest's failure names both its test and the subtest.
+    fn belongs_to(&self, name: &str) -> bool {
         self.names.iter().any(|line| {
             line.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         })
@@ -49,7 +50,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
             let above = at.checked_sub(1).map(|above| lines[above]);
             if let Some(rest) = rest.strip_prefix(" ...") {
                 statuses.push(ending(rest, &lines[at + 1..]));
-                // If the id is a docstring, the line above it is the method.
+                // If the id is a docstring, the line above it names the method.
                 names.extend(above.filter(|above| METHOD.is_match(above)));
             } else if rest.is_empty()
                 && METHOD.is_match(line)
@@ -59,7 +60,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
                 statuses.push(ending(rest, &lines[at + 2..]));
             }
         }
-        let of_id = failures.iter().filter(|one| names.iter().any(|name| one.is_of(name)));
+        let of_id = failures.iter().filter(|one| names.iter().any(|name| one.belongs_to(name)));
         statuses.extend(of_id.map(|failure| failure.status));
         reading.tests.insert(id.clone(), worst(&statuses));
     }
@@ -69,7 +70,7 @@ pub(super) fn read(log: &str, wanted: &[String], exit: Option<i64>) -> LogReadin
     for (number, start) in ends.iter().enumerate() {
         let end = ends.get(number + 1).copied().unwrap_or(lines.len());
         let results = || lines[start + 1..end].iter().filter_map(|line| RESULT.captures(line));
-        // Of two results in one place, the worse counts.
+        // If there are two results, the worse one counts.
         let result = results().find(|found| &found[1] == "FAILED").or_else(|| results().next());
         reading.ended = result.is_some();
         let Some(result) = result else {
@@ -116,8 +117,8 @@ fn is_rule(line: &str, of: u8) -> bool {
     line.len() >= 4 && line.bytes().all(|byte| byte == of)
 }
 
-/// The result at the end of a test's line, or at the end of what it printed before the next test's
-/// line. The last one counts: a test may print `ok` before the runner prints its result.
+/// Returns the result at the end of a test's line, or at the end of the output before the next
+/// test's line. The last one counts: a test may print `ok` before the runner prints its result.
 fn ending(rest: &str, below: &[&str]) -> TestStatus {
     let lines =
         std::iter::once(rest).chain(below.iter().copied().take_while(|line| !is_next(line)));
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_found_behind_what_a_test_prints() {
+    fn read_finds_results_after_test_output() {
         let log = "test_a (m.C) ... noise\nSystem check identified no issues.\nok\n\
                    test_b (m.C) ... skipped 'x ... ok'\ntest_c (m.C) ... FAIL\n\
                    A sentence. ... ok\n=====\nFAIL: test_c (m.C)\nRan 4 tests in 0.1s\n\nFAILED (failures=1)\n";
@@ -168,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_prints_ok_before_it_fails_has_failed() {
-        // The id is a docstring; the list of failures only names the method.
+    fn test_that_prints_ok_and_then_fails_is_failed() {
+        // The id is a docstring, but the list of failures names only the method.
         for heading in ["test_a (m.C)\nDoc a.", "test_a (m.C)", "test_a (m.C) (i=1)\nDoc a."] {
             for shown in ["noise\nok\nFAIL", "ok\nFAIL", "ok"] {
                 let log = format!(
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_with_a_docstring_has_its_result_on_the_next_line() {
+    fn result_may_follow_a_docstring_on_the_next_line() {
         let log = "test_a (m.C)\nDoc a. ... ok\n\nRan 1 test in 0.1s\n\nOK\n";
         let reading = read(log, &wanted(&["test_a (m.C)"]), Some(0));
         assert_eq!(reading.tests["test_a (m.C)"], TestStatus::Passed);
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_whose_witnesses_disagree_is_doubted() {
+    fn read_doubts_inconsistent_runs() {
         let run = |listed: &str, ran: usize, result: &str, exit: i64| {
             let log = format!(
                 "test_a (m.C) ... ok\ntest_b (m.C) ... ok\n{listed}\nRan {ran} tests in 0.1s\n\n{result}\n"
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_in_one_log_are_added_up() {
+    fn read_adds_up_two_runs_in_one_log() {
         let run = |id: &str| format!("{id} ... ok\n\nRan 1 test in 0.1s\n\nOK\n");
         let ids = wanted(&["test_a (m.C)", "test_b (n.C)"]);
         let both = format!("{}{}", run(&ids[0]), run(&ids[1]));

@@ -14,24 +14,24 @@ use proctor_official::{
 use proctor_types::{Task, TestGroup};
 use serde::Deserialize;
 
-/// A line of `official.py`.
+/// A line from `official.py`.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Found {
+enum OfficialResult {
     Statuses {
         log: String,
         parser: ParserName,
         edition: Edition,
-        /// Absent if the parser raised.
+        /// Absent if the parser raised an exception.
         statuses: Option<Vec<(String, String)>>,
-        /// What the parser knew of the row.
+        /// The facts about the row that the parser received.
         row: Option<Row>,
     },
     Verdict {
         log: String,
         task: Box<Task>,
         resolved: bool,
-        /// F2P passed and failed, P2P passed and failed; absent if the harness did not grade.
+        /// F2P passed and failed, P2P passed and failed. Absent if the harness did not grade.
         groups: Option<[Vec<String>; 4]>,
     },
     Files {
@@ -51,16 +51,16 @@ struct Row {
     version: Option<String>,
 }
 
-/// How often they agree.
+/// Counts how often the graders agree.
 #[derive(Default)]
 pub struct Tally {
     logs: BTreeSet<String>,
-    /// Logs of runners in other languages than Python, and the parsers that read them.
+    /// Logs of runners for languages other than Python, and the parsers that read them.
     language_logs: BTreeSet<String>,
     parsers: BTreeSet<&'static str>,
     maps: usize,
     entries: usize,
-    /// Benchmark and version: verdicts, and resolved ones.
+    /// By benchmark and version: the number of verdicts, and of resolved ones.
     verdicts: BTreeMap<String, (usize, usize)>,
     differences: Vec<String>,
     texts: BTreeMap<String, Vec<u8>>,
@@ -70,10 +70,10 @@ impl Tally {
     pub fn compare(&mut self, logs: &Path, results: &Path) {
         for line in BufReader::new(fs::File::open(results).unwrap()).lines() {
             let line = line.unwrap();
-            let found: Found = serde_json::from_str(&line).unwrap();
-            let (Found::Statuses { log, .. }
-            | Found::Verdict { log, .. }
-            | Found::Files { log, .. }) = &found;
+            let found: OfficialResult = serde_json::from_str(&line).unwrap();
+            let (OfficialResult::Statuses { log, .. }
+            | OfficialResult::Verdict { log, .. }
+            | OfficialResult::Files { log, .. }) = &found;
             let stem = log.rsplit_once('.').map_or(log.as_str(), |(stem, _)| stem);
             self.logs.insert(stem.to_owned());
             let bytes = self
@@ -81,15 +81,15 @@ impl Tally {
                 .entry(log.clone())
                 .or_insert_with(|| fs::read(logs.join(log)).unwrap())
                 .clone();
-            if let Err(what) = self.one(found, &bytes) {
+            if let Err(what) = self.compare_one(found, &bytes) {
                 self.differences.push(what);
             }
         }
     }
 
-    fn one(&mut self, found: Found, bytes: &[u8]) -> Result<(), String> {
+    fn compare_one(&mut self, found: OfficialResult, bytes: &[u8]) -> Result<(), String> {
         match found {
-            Found::Statuses { log, parser, edition, statuses, row } => {
+            OfficialResult::Statuses { log, parser, edition, statuses, row } => {
                 let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
                 let facts = row.as_ref().map_or_else(RowFacts::default, |row| RowFacts {
                     id: &row.id,
@@ -105,18 +105,18 @@ impl Tally {
                 self.maps += 1;
                 self.entries += statuses.as_ref().map_or(0, Vec::len);
                 let place = format!("{log}: {parser:?} of {edition:?}, row {row:?}");
-                same(&place, &ours, &statuses)
+                expect_equal(&place, &ours, &statuses)
             }
-            Found::Verdict { log, task, resolved, groups } => {
+            OfficialResult::Verdict { log, task, resolved, groups } => {
                 let policy = OfficialPolicy::of(&task).unwrap().unwrap();
                 let ours = policy.grade_log(&task, bytes).unwrap();
                 self.count(&ours);
                 let place =
                     format!("{log}: {} {} of {:?}", ours.benchmark, ours.version, task.repo);
-                same(&place, &ours.resolved, &resolved)?;
-                same(&place, &groups_of(&ours), &groups)
+                expect_equal(&place, &ours.resolved, &resolved)?;
+                expect_equal(&place, &groups_of(&ours), &groups)
             }
-            Found::Files { log, task, exit, p2p_exit, resolved, pass_rate, groups } => {
+            OfficialResult::Files { log, task, exit, p2p_exit, resolved, pass_rate, groups } => {
                 let policy = OfficialPolicy::of(&task).unwrap().unwrap();
                 let run = |file: &str, exit| FileRun {
                     file: file.to_owned(),
@@ -128,9 +128,9 @@ impl Tally {
                     policy.grade_files(&task, &run(&task.fail_to_pass[0], exit), &p2p).unwrap();
                 self.count(&ours);
                 let place = format!("{log}: {} of {:?}", ours.benchmark, task.repo);
-                same(&place, &ours.resolved, &resolved)?;
-                same(&place, &ours.passed_rate, &pass_rate)?;
-                same(&place, &groups_of(&ours), &groups)
+                expect_equal(&place, &ours.resolved, &resolved)?;
+                expect_equal(&place, &ours.passed_rate, &pass_rate)?;
+                expect_equal(&place, &groups_of(&ours), &groups)
             }
         }
     }
@@ -146,7 +146,7 @@ impl Tally {
         self.logs.len()
     }
 
-    /// Logs of other languages' runners, and the parsers that read each of them.
+    /// Number of logs from runners for other languages, and of parsers that read them.
     pub fn languages(&self) -> (usize, usize) {
         (self.language_logs.len(), self.parsers.len())
     }
@@ -166,13 +166,13 @@ impl Tally {
         )
     }
 
-    /// Agreement only counts if both kinds of verdicts occurred: two graders that always say no
+    /// Agreement counts only if both kinds of verdicts occurred: two graders that always reject
     /// agree trivially.
     pub fn assert_agreement(&self) {
         let shown: Vec<&str> = self.differences.iter().take(10).map(String::as_str).collect();
         assert!(
             self.differences.is_empty(),
-            "{} differences, among them:\n{}",
+            "{} differences, including:\n{}",
             self.differences.len(),
             shown.join("\n")
         );
@@ -183,7 +183,11 @@ impl Tally {
     }
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(place: &str, ours: &T, theirs: &T) -> Result<(), String> {
+fn expect_equal<T: PartialEq + std::fmt::Debug>(
+    place: &str,
+    ours: &T,
+    theirs: &T,
+) -> Result<(), String> {
     if ours == theirs {
         return Ok(());
     }

@@ -7,14 +7,14 @@ use std::{
 
 use crate::not_run::not_run;
 
-/// A directory for the duration of the test: wheels, pytest in three generations, logs, results.
+/// A directory for the duration of the test: wheels, three versions of pytest, logs, results.
 pub struct Graders {
     dir: PathBuf,
-    /// Removed at the end, unless the directory is to be kept.
+    /// Deletes the directory when dropped. `None` if the directory is to be kept.
     _temporary: Option<tempfile::TempDir>,
 }
 
-/// A directory in which everything is kept and reused, for work on the parsers.
+/// Environment variable with a directory in which everything is kept and reused, for work on the parsers.
 const KEEP: &str = "PROCTOR_OFFICIAL_KEEP";
 
 const PYTESTS: [&str; 3] = ["pytest8", "pytest9", "pytest6"];
@@ -27,7 +27,7 @@ const GRADERS: [&str; 6] = [
     "swesmith-0.0.9",
 ];
 
-/// The exit status of `fetch.py` if there is no package index.
+/// The exit status of `fetch.py` if no package index can be reached.
 const UNREACHABLE: i32 = 77;
 
 fn scripts() -> PathBuf {
@@ -47,8 +47,8 @@ fn python(script: &str) -> Command {
 }
 
 impl Graders {
-    /// `None`, with a message that names the test, if PyPI cannot be reached; a failure if
-    /// `PROCTOR_REQUIRE_OFFICIAL` is set.
+    /// Returns `None`, and prints a message with the test's name, if PyPI cannot be reached. Panics
+    /// instead if `PROCTOR_REQUIRE_OFFICIAL` is set.
     pub fn fetch(test: &str) -> Option<Self> {
         if let Some(dir) = std::env::var_os(KEEP).map(PathBuf::from)
             && dir.join("graders").exists()
@@ -63,8 +63,8 @@ impl Graders {
                 return Some(Self { dir, _temporary: Some(temporary) });
             }
             Ok(output) if output.status.code() == Some(UNREACHABLE) => "PyPI cannot be reached",
-            Ok(output) => panic!("fetch.py: {}", said(&output)),
-            Err(_) => "there is no python3",
+            Ok(output) => panic!("fetch.py: {}", output_text(&output)),
+            Err(_) => "python3 is not installed",
         };
         not_run(test, "OFFICIAL", why);
         None
@@ -74,7 +74,7 @@ impl Graders {
         self.dir.join("logs")
     }
 
-    /// Runs the suites. Returns the number of logs, in words.
+    /// Runs the suites. Returns a text with the number of logs.
     pub fn make_logs(&self) -> String {
         std::fs::create_dir_all(self.logs()).unwrap();
         let sets =
@@ -85,11 +85,11 @@ impl Graders {
             command
         }));
         let output = python("wrap.py").arg(self.logs()).output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// The results of every grader: files of JSON lines.
+    /// Runs every grader. Returns the files with their results as JSON lines.
     pub fn grade(&self) -> Vec<PathBuf> {
         let results = GRADERS.map(|name| self.dir.join(format!("{name}.jsonl")));
         let missing = GRADERS.iter().zip(&results).filter(|(_, out)| !out.exists());
@@ -109,7 +109,7 @@ fn two_at_once(commands: impl IntoIterator<Item = Command>) {
             let next = commands.lock().unwrap().next();
             let Some(mut command) = next else { return };
             let output = command.output().unwrap();
-            assert!(output.status.success(), "{command:?}: {}", said(&output));
+            assert!(output.status.success(), "{command:?}: {}", output_text(&output));
         }
     };
     std::thread::scope(|scope| {
@@ -118,7 +118,7 @@ fn two_at_once(commands: impl IntoIterator<Item = Command>) {
     });
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),

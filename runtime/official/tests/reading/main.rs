@@ -1,4 +1,4 @@
-//! Logs and reports are written where graded code runs, so they may be any bytes.
+//! Fuzzes logs and reports. They are written where graded code runs, so they may contain any bytes.
 
 use fuzz::fuzz;
 use proctor_official::{
@@ -8,9 +8,9 @@ use proctor_official::{
 };
 use proctor_types::TestFormat;
 
-/// Every seed is a whole report of a real run, whose format is detected.
+/// Every seed is a complete report of a real run, so its format must be detected.
 #[test]
-fn any_bytes_are_a_report_or_none() {
+fn read_accepts_arbitrary_bytes() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reports");
     let wanted =
         ["calc adds", "top level", "example.com/calc::TestGood", "adds"].map(str::to_owned);
@@ -28,7 +28,7 @@ fn any_bytes_are_a_report_or_none() {
 }
 
 #[test]
-fn no_log_stops_a_parser_of_swe_bench() {
+fn swe_bench_parsers_accept_arbitrary_logs() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/official/languages");
     let policies = OfficialPolicy::all().unwrap();
     let newest = policies.iter().find(|policy| policy.version == "5.0.2").unwrap();
@@ -41,7 +41,7 @@ fn no_log_stops_a_parser_of_swe_bench() {
         let log = String::from_utf8_lossy(bytes);
         for parser in newest.parser.names.values() {
             for row in rows {
-                // If the official parser raises, so does ours.
+                // If the official parser raises an exception, Proctor's returns an error.
                 let _ = parse_row(*parser, newest.parser.edition, &log, row);
             }
         }

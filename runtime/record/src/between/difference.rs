@@ -8,14 +8,14 @@ use proctor_patch::{
 use proctor_wire::{EntryKind, RawPath, SnapEntry};
 use serde::{Deserialize, Serialize};
 
-use super::{PatchPolicy, ignored::Ignored, policy::Excluded};
+use super::{PatchPolicy, ignored::IgnoreRules, policy::ExcludeGlobs};
 use crate::{Blobs, Difference, RecordError, Tree};
 
 /// The result of `between`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collected {
     pub bytes: Vec<u8>,
-    /// Number of paths that it changes.
+    /// Number of changed paths.
     pub files: u64,
     /// Sorted by path. If a whole directory is left out, only the directory is listed.
     pub left_out: Vec<LeftOut>,
@@ -28,30 +28,31 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// The patch from `base` to `end`, for real `git apply` and for [`proctor_patch::Patch::resolve`].
+/// Returns the patch from `base` to `end`, for use with `git apply` and
+/// [`proctor_patch::Patch::resolve`].
 ///
-/// The rules of `end`'s ignore files apply to paths that `base` does not have; a tracked file stays
-/// tracked. Empty directories, and mode bits other than the owner's executable bit, are not part of
-/// a patch. The policy's limits apply to the whole patch: memory and time do not grow with the
-/// tree.
+/// `end`'s ignore files apply only to paths that `base` does not have; a tracked file stays
+/// tracked. A patch does not include empty directories, or mode bits other than the owner's
+/// executable bit. The policy's limits apply to the whole patch, so memory and time do not grow
+/// with the tree.
 ///
 /// # Errors
-/// A blob that either tree names, or a glob of the policy, cannot be read.
+/// A blob that either tree refers to cannot be read, or a glob in the policy is invalid.
 pub fn between(
     base: &Tree,
     end: &Tree,
     blobs: &Blobs,
     policy: &PatchPolicy,
 ) -> Result<Collected, RecordError> {
-    let ignored = Ignored::of(end, blobs, policy.ignore_limit_bytes)?;
-    let excluded = Excluded::of(policy)?;
+    let ignored = IgnoreRules::of(end, blobs, policy.ignore_limit_bytes)?;
+    let excluded = ExcludeGlobs::of(policy)?;
     let mut left_out =
         LeftOutPaths { paths: BTreeMap::new(), more: 0, limit: policy.left_out_limit };
     let mut wanted = Vec::new();
     for change in base.diff(end) {
         let sides = [change.base, change.end];
         if sides.iter().flatten().all(|entry| entry.kind == EntryKind::Dir)
-            || sides[0].map(essence) == sides[1].map(essence)
+            || sides[0].map(patchable_state) == sides[1].map(patchable_state)
         {
             continue;
         }
@@ -66,15 +67,15 @@ pub fn between(
         } else if check_path(path).is_err() {
             leave(whole, "patches must not touch this path");
         } else if whole > policy.path_limit_bytes {
-            // List its directory instead: the paths of a deep tree would fill the outcome.
+            // List the directory instead: the paths of a deep tree would bloat the outcome.
             let why = format!("path longer than {} bytes", policy.path_limit_bytes);
             leave(path.as_bytes().iter().position(|byte| *byte == b'/').unwrap_or(whole), &why);
         } else {
             wanted.push(change);
         }
     }
-    in_order(&mut wanted);
-    let mut used = Used { files: 0, bytes: 0, content: 0, too_large: u64::MAX };
+    sort_by_priority(&mut wanted);
+    let mut used = UsedLimits { files: 0, bytes: 0, content: 0, too_large: u64::MAX };
     let mut pieces = BTreeMap::new();
     for change in wanted {
         let path = change.path;
@@ -100,9 +101,10 @@ pub fn between(
     Ok(Collected { bytes, files, left_out: left_out.list() })
 }
 
-/// The priority if not everything fits: existing files, then new files in directories with few of
-/// them, the smallest first. A mass of files, large or empty, comes last wherever it is.
-fn in_order(wanted: &mut [Difference<'_>]) {
+/// Sorts the changes by priority, in case not everything fits: existing files first, then new files
+/// in directories with few new files, smallest first. Large numbers of new files in one directory
+/// come last, even if they are empty.
+fn sort_by_priority(wanted: &mut [Difference<'_>]) {
     let folder = |path: &RawPath| {
         let bytes = path.as_bytes();
         bytes[..bytes.iter().rposition(|byte| *byte == b'/').unwrap_or(0)].to_vec()
@@ -150,17 +152,17 @@ impl LeftOutPaths {
     }
 }
 
-/// The part of the policy's limits that is used up.
-struct Used {
+/// The part of the policy's limits that has been used.
+struct UsedLimits {
     files: u64,
     bytes: u64,
     content: u64,
-    /// Files of this size did not fit; don't try another one of at least this size.
+    /// A file of this size did not fit, so files of at least this size are not tried.
     too_large: u64,
 }
 
-impl Used {
-    /// One path's part of the patch, or why it is left out.
+impl UsedLimits {
+    /// Returns one path's part of the patch, or why it is left out.
     fn piece(
         &mut self,
         path: &RawPath,
@@ -197,7 +199,7 @@ impl Used {
         };
         self.content += read;
         let mut piece = Vec::new();
-        if let Some(why) = one(path, old, new, policy, &mut piece) {
+        if let Some(why) = append_change(path, old, new, policy, &mut piece) {
             return Ok(Err(why.to_owned()));
         }
         if self.bytes + piece.len() as u64 > policy.bytes_limit {
@@ -211,7 +213,7 @@ impl Used {
 }
 
 /// The part of an entry that a patch can express.
-fn essence(entry: &SnapEntry) -> (EntryKind, bool, Option<&String>, Option<&RawPath>, u64) {
+fn patchable_state(entry: &SnapEntry) -> (EntryKind, bool, Option<&String>, Option<&RawPath>, u64) {
     let executable = entry.kind == EntryKind::File && entry.mode & 0o100 != 0;
     let size = if entry.kind == EntryKind::File { entry.size } else { 0 };
     (entry.kind, executable, entry.hash.as_ref(), entry.link.as_ref(), size)
@@ -252,8 +254,8 @@ fn sides_of(
     Ok(Ok((old, new)))
 }
 
-/// Appends one path's change, or returns why the policy leaves it out.
-fn one(
+/// Appends one path's change, or returns why the policy excludes it.
+fn append_change(
     path: &RawPath,
     old: SideContent,
     new: SideContent,
@@ -266,7 +268,7 @@ fn one(
     if is_binary && !policy.binary {
         return Some("binary, excluded by policy");
     }
-    // A file that becomes a link, or the reverse, is a deletion and an addition.
+    // A change between file and symlink is written as a deletion and an addition.
     if old.is_some() && new.is_some() && is_link(&old) != is_link(&new) {
         FilePatch::between(path, old, None).write(out);
         FilePatch::between(path, None, new).write(out);

@@ -1,4 +1,4 @@
-//! The final tree's own ignore rules.
+//! The ignore rules of the final tree.
 
 use std::{
     collections::BTreeMap,
@@ -16,15 +16,15 @@ use proctor_wire::{EntryKind, RawPath};
 
 use crate::{Blobs, RecordError, Tree};
 
-/// Every `.gitignore` of a tree, by directory. Only files of the tree itself count: the user's
-/// global rules and `.git/info/exclude` belong to a machine, not to a trial.
-pub(super) struct Ignored {
+/// Every `.gitignore` file in a tree, by directory. The user's global rules and `.git/info/exclude`
+/// are not used: they belong to the machine, not to the trial.
+pub(super) struct IgnoreRules {
     by_folder: BTreeMap<Vec<u8>, Gitignore>,
 }
 
-impl Ignored {
-    /// Reads at most `limit` bytes of rules, because the agent controls the tree and the rules are
-    /// held in memory.
+impl IgnoreRules {
+    /// Reads at most `limit` bytes of rules: the agent controls the tree, and the rules are kept in
+    /// memory.
     pub(super) fn of(tree: &Tree, blobs: &Blobs, limit: u64) -> Result<Self, RecordError> {
         let mut by_folder = BTreeMap::new();
         let mut read: u64 = 0;
@@ -34,16 +34,16 @@ impl Ignored {
                 Some([folder @ .., b'/']) => folder.to_vec(),
                 _ => continue,
             };
-            // Like Git, do not follow a link here.
+            // Like Git, do not follow symlinks here.
             let (EntryKind::File, Some(hash)) = (entry.kind, &entry.hash) else { continue };
             read = read.saturating_add(entry.size);
             if read > limit {
                 break;
             }
             let text = blobs.get(hash)?;
-            let mut builder = GitignoreBuilder::new(rooted(&folder));
+            let mut builder = GitignoreBuilder::new(absolute(&folder));
             for line in String::from_utf8_lossy(&text).lines() {
-                // A line that is not a pattern matches nothing, as in Git.
+                // As in Git, an invalid pattern matches nothing.
                 let _ = builder.add_line(None, line);
             }
             if let Ok(rules) = builder.build() {
@@ -53,8 +53,8 @@ impl Ignored {
         Ok(Self { by_folder })
     }
 
-    /// The length of the ignored prefix of a path. A later rule cannot re-include a file below an
-    /// ignored directory, as in Git.
+    /// Returns the length of the ignored prefix of a path. As in Git, a later rule cannot
+    /// re-include a file below an ignored directory.
     pub(super) fn find(&self, path: &RawPath) -> Option<usize> {
         if self.by_folder.is_empty() {
             return None;
@@ -66,7 +66,7 @@ impl Ignored {
             .map(|(head, _)| head.as_bytes().len())
     }
 
-    /// The rules of the deepest directory that match decide.
+    /// The matching rules in the deepest directory decide.
     fn ignores(&self, path: &[u8], is_folder: bool) -> bool {
         let mut folder = path;
         loop {
@@ -75,7 +75,7 @@ impl Ignored {
                 None => b"",
             };
             if let Some(rules) = self.by_folder.get(folder) {
-                match rules.matched(rooted(path), is_folder) {
+                match rules.matched(absolute(path), is_folder) {
                     Match::None => {}
                     Match::Ignore(_) => return true,
                     Match::Whitelist(_) => return false,
@@ -88,7 +88,8 @@ impl Ignored {
     }
 }
 
-/// The matcher strips its own root from a path; a separate root keeps names apart.
-fn rooted(path: &[u8]) -> PathBuf {
+/// Makes a path absolute. The matcher strips its root from every path, and this root cannot be part
+/// of a name.
+fn absolute(path: &[u8]) -> PathBuf {
     Path::new("/").join(OsStr::from_bytes(path))
 }

@@ -1,4 +1,4 @@
-//! What a patch leaves out: `configs/patch-policy.toml`.
+//! The rules for what a patch leaves out: `configs/patch-policy.toml`.
 
 use std::{path::Path, sync::LazyLock};
 
@@ -10,34 +10,34 @@ use crate::RecordError;
 
 /// The text of the built-in policy.
 const SHIPPED: &str = include_str!("../../../../configs/patch-policy.toml");
-/// Its path in the repository.
-const PLACE: &str = "configs/patch-policy.toml";
+/// The policy's path in the repository.
+const POLICY_PATH: &str = "configs/patch-policy.toml";
 
-static READ: LazyLock<Result<PatchPolicy, String>> =
+static POLICY: LazyLock<Result<PatchPolicy, String>> =
     LazyLock::new(|| PatchPolicy::from_toml(SHIPPED));
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PatchPolicy {
-    /// Keep binary files.
+    /// Whether to keep binary files.
     pub binary: bool,
-    /// Larger files (on either side) are left out. In bytes.
+    /// Maximum size of a file in bytes, before or after the change. Larger files are left out.
     pub file_limit_bytes: u64,
     /// Maximum number of changed paths.
     pub files_limit: u64,
-    /// Maximum bytes of a whole patch.
+    /// Maximum size of the whole patch in bytes.
     pub bytes_limit: u64,
-    /// Maximum bytes of both sides of all compared files.
+    /// Maximum total size of all compared files in bytes, counting both sides.
     pub content_limit_bytes: u64,
-    /// Maximum bytes of one path.
+    /// Maximum length of a path in bytes.
     pub path_limit_bytes: usize,
-    /// Maximum bytes of all ignore files that are read.
+    /// Maximum total size of all ignore files in bytes.
     pub ignore_limit_bytes: u64,
     /// Maximum number of left-out paths that are listed.
     pub left_out_limit: usize,
-    /// Globs for one path component: never part of a patch.
+    /// Globs for one path component. Matching paths are never part of a patch.
     pub never: Vec<String>,
-    /// Globs for one path component: left out if the path is new.
+    /// Globs for one path component. Matching paths are left out if they are new.
     pub new: Vec<String>,
 }
 
@@ -45,13 +45,13 @@ impl PatchPolicy {
     /// The built-in policy.
     ///
     /// # Errors
-    /// It cannot be read. Falling back to leaving nothing out would put caches and bytecode into
-    /// patches, and into their grading.
+    /// The policy cannot be read. An empty policy is no fallback: caches and bytecode would get
+    /// into patches and their grading.
     pub fn shipped() -> Result<&'static Self, RecordError> {
-        READ.as_ref().map_err(|why| unreadable(why.clone()))
+        POLICY.as_ref().map_err(|why| unreadable(why.clone()))
     }
 
-    /// Reads a policy; the error names the key or the glob.
+    /// Reads a policy. The error names the invalid key or glob.
     pub fn from_toml(text: &str) -> Result<Self, String> {
         let policy: Self = from_toml(text)?;
         for glob in policy.never.iter().chain(&policy.new) {
@@ -62,19 +62,19 @@ impl PatchPolicy {
 }
 
 fn unreadable(why: String) -> RecordError {
-    RecordError::Misuse { path: Path::new(PLACE).to_owned(), why }
+    RecordError::Misuse { path: Path::new(POLICY_PATH).to_owned(), why }
 }
 
 /// The compiled globs of a policy.
-pub(super) struct Excluded {
+pub(super) struct ExcludeGlobs {
     never: GlobSet,
     new: GlobSet,
 }
 
-impl Excluded {
+impl ExcludeGlobs {
     /// # Errors
-    /// A glob is invalid. If it silently matched nothing, the patch would contain what it should
-    /// exclude.
+    /// A glob is invalid. If it silently matched nothing, the patch would contain files that should
+    /// be excluded.
     pub(super) fn of(policy: &PatchPolicy) -> Result<Self, RecordError> {
         let set = |globs: &[String]| {
             let mut builder = GlobSetBuilder::new();
@@ -87,7 +87,7 @@ impl Excluded {
         Ok(Self { never: set(&policy.never)?, new: set(&policy.new)? })
     }
 
-    /// The length of a path's prefix that a glob excludes, and why.
+    /// Returns the length of the prefix that a glob excludes, and why.
     pub(super) fn find(&self, path: &[u8], is_new: bool) -> Option<(usize, &'static str)> {
         use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
         let mut start = 0;
@@ -114,7 +114,7 @@ mod tests {
     fn shipped_patch_policy_is_valid() {
         let policy = PatchPolicy::from_toml(SHIPPED).unwrap();
         assert_eq!(&policy, PatchPolicy::shipped().unwrap());
-        let excluded = Excluded::of(&policy).unwrap();
+        let excluded = ExcludeGlobs::of(&policy).unwrap();
         let cut = |path: &str, is_new| excluded.find(path.as_bytes(), is_new).map(|(end, _)| end);
         assert_eq!(cut("a/__pycache__/x.py", false), Some(13));
         assert_eq!(cut("a/x.pyc", false), Some(7));
@@ -130,13 +130,12 @@ mod tests {
         assert!(PatchPolicy::from_toml(&text).unwrap_err().contains('['));
     }
 
-    /// A policy does not always come from a checked file: its globs can be invalid when they are
-    /// used.
+    /// A policy does not always come from a validated file, so its globs can still be invalid here.
     #[test]
     fn invalid_globs_are_errors() {
         for (never, new) in [(vec!["[".to_owned()], vec![]), (vec![], vec!["a{b".to_owned()])] {
             let policy = PatchPolicy { never, new, ..PatchPolicy::shipped().unwrap().clone() };
-            let error = Excluded::of(&policy).err().unwrap().to_string();
+            let error = ExcludeGlobs::of(&policy).err().unwrap().to_string();
             assert!(error.starts_with("configs/patch-policy.toml: "), "{error}");
         }
     }

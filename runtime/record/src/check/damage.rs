@@ -1,10 +1,10 @@
-//! Damage by place, and how to fix it.
+//! Damaged files, and how to fix them.
 
 use std::{fmt, path::PathBuf};
 
 use crate::lease::readable;
 
-/// A file that differs from the record. Displays as a sentence with file and line; [`Remedy`] has
+/// A file that differs from the record. Displays as a sentence with file and line. [`Remedy`] has
 /// the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
@@ -15,14 +15,14 @@ pub struct Damage {
     pub remedy: Remedy,
 }
 
-/// How to fix a damage.
+/// How to fix a damaged file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
-    /// The record has the same content elsewhere: the place.
+    /// The record has another copy of the content.
     Restore(Source),
-    /// Everything it depends on is intact, so grading again recreates it.
+    /// Everything that grading depends on is intact, so grading again recreates the file.
     Grade,
-    /// Nothing of the trial is left: it would run, and be paid for, again.
+    /// Nothing of the trial is left: it would run again, and be paid for again.
     Drive,
     /// The record has no other copy, and the score depends on it.
     Copy,
@@ -43,18 +43,18 @@ pub enum Source {
 
 impl Damage {
     pub(crate) fn new(path: PathBuf, why: impl Into<String>, remedy: Remedy) -> Self {
-        // A worker accesses its trials through descriptors.
+        // A worker accesses its trials through file descriptors.
         Self { path: readable(&path), line: None, why: why.into(), remedy }
     }
 
-    /// The trial has no verdict until this is fixed.
+    /// Whether the trial has no verdict until this is fixed.
     pub fn withholds_the_verdict(&self) -> bool {
         self.remedy == Remedy::Copy
     }
 }
 
 impl Remedy {
-    /// What the user can do. Reading a run repairs nothing.
+    /// Returns what the user can do. Reading a run never repairs anything.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Restore(Source::Blob(_)) => "`proctor resume` restores it from the blobs",

@@ -1,4 +1,4 @@
-//! What a trial's two journals say about its other files.
+//! The facts in a trial's two journals about its other files.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     damage::{Damage, Remedy},
-    recorded::Recorded,
+    recorded::RecordedJson,
 };
-use crate::reading::{self, Taken};
+use crate::reading::{self, LineFact};
 
 /// A patch by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,21 +19,21 @@ pub struct PatchFacts {
     pub bytes: u64,
 }
 
-/// The trial that a journal names.
+/// The trial that a journal belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Named {
+pub(crate) struct TrialName {
     task: TaskId,
     arm: String,
     attempt: u32,
 }
 
-impl Named {
+impl TrialName {
     pub(crate) fn is(&self, id: &TrialId) -> bool {
         self.task == id.task && self.arm == id.arm.as_str() && self.attempt == id.attempt
     }
 }
 
-impl std::fmt::Display for Named {
+impl std::fmt::Display for TrialName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}/{}", self.task, self.arm.get(..12).unwrap_or(&self.arm), self.attempt)
     }
@@ -42,24 +42,24 @@ impl std::fmt::Display for Named {
 /// Facts from `trajectory.jsonl`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Facts {
-    pub(crate) named: Option<Named>,
+    pub(crate) named: Option<TrialName>,
     pub(crate) patch: Option<PatchFacts>,
-    /// From the last event, if the trial ended.
-    pub(crate) outcome: Option<Recorded>,
-    /// Bytes of the trial's pack when it ended, if the last event says so.
+    /// From the last event, if the trial has ended.
+    pub(crate) outcome: Option<RecordedJson>,
+    /// Size of the trial's pack in bytes when it ended, if the last event has it.
     #[serde(default)]
     pub(crate) packed: Option<u64>,
-    /// The latest try of any event; 0 if there is none.
+    /// The latest try of any event; 0 if there are no events.
     #[serde(default)]
     pub(crate) try_number: u32,
-    /// Its last bytes are not a line, because of a kill or the disk.
+    /// The last line is incomplete, because of a kill or a disk error.
     #[serde(skip)]
     pub(crate) torn: bool,
 }
 
 impl Facts {
-    /// Reads a whole journal and adds its damage to `damage`. Checksums and order are always
-    /// checked. With `every_field`, each event is fully parsed, which takes most of the time.
+    /// Reads a whole journal and adds damaged lines to `damage`. Checksums and order are always
+    /// checked. With `every_field`, each event is also fully parsed, which takes most of the time.
     pub(crate) fn of(
         path: &Path,
         bytes: &[u8],
@@ -73,38 +73,38 @@ impl Facts {
         }
         #[derive(Deserialize)]
         struct Ended {
-            outcome: Recorded,
+            outcome: RecordedJson,
             #[serde(default)]
             packed: Option<u64>,
         }
         let (scan, taken) = reading::scan(path, bytes, |kind, line| {
             Ok(match kind {
-                "trial_started" => Taken::Named(serde_json::from_slice(line)?),
+                "trial_started" => LineFact::TrialName(serde_json::from_slice(line)?),
                 "patch_collected" => {
                     let Collected { hash, bytes } = serde_json::from_slice(line)?;
-                    Taken::Patch(PatchFacts { hash, bytes })
+                    LineFact::Patch(PatchFacts { hash, bytes })
                 }
                 "trial_ended" => {
                     let Ended { outcome, packed } = serde_json::from_slice(line)?;
-                    Taken::Outcome { outcome, packed }
+                    LineFact::Outcome { outcome, packed }
                 }
                 _ => {
                     if every_field {
-                        // An event that no reader could parse counts as damage, too.
+                        // An event that no reader can parse counts as damage, too.
                         serde_json::from_slice::<Envelope>(line)?;
                     }
-                    Taken::Other
+                    LineFact::Other
                 }
             })
         });
-        scan.tell(path, &Remedy::Copy, damage);
+        scan.add_damage(path, &Remedy::Copy, damage);
         let mut facts = Self { try_number: scan.try_number, torn: scan.torn, ..Self::default() };
         for one in taken {
             (facts.outcome, facts.packed) = (None, None);
             match one {
-                Taken::Named(named) => facts.named = Some(named),
-                Taken::Patch(patch) => facts.patch = Some(patch),
-                Taken::Outcome { outcome, packed } => {
+                LineFact::TrialName(named) => facts.named = Some(named),
+                LineFact::Patch(patch) => facts.patch = Some(patch),
+                LineFact::Outcome { outcome, packed } => {
                     (facts.outcome, facts.packed) = (Some(outcome), packed);
                 }
                 _ => {}
@@ -117,15 +117,15 @@ impl Facts {
 /// One line of `grade/journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "GradedLine")]
-pub(crate) struct Graded {
-    pub(crate) named: Named,
+pub(crate) struct GradingEntry {
+    pub(crate) named: TrialName,
     pub(crate) patch: String,
     pub(crate) log: String,
     pub(crate) results: String,
-    pub(crate) verdict: Recorded,
+    pub(crate) verdict: RecordedJson,
 }
 
-/// As written. Without `flatten`, which would parse the verdict twice.
+/// A line as written, without `flatten`, which would parse the verdict twice.
 #[derive(Deserialize)]
 struct GradedLine {
     task: TaskId,
@@ -134,22 +134,22 @@ struct GradedLine {
     patch: String,
     log: String,
     results: String,
-    verdict: Recorded,
+    verdict: RecordedJson,
 }
 
-impl From<GradedLine> for Graded {
+impl From<GradedLine> for GradingEntry {
     fn from(line: GradedLine) -> Self {
         let GradedLine { task, arm, attempt, patch, log, results, verdict } = line;
-        Self { named: Named { task, arm, attempt }, patch, log, results, verdict }
+        Self { named: TrialName { task, arm, attempt }, patch, log, results, verdict }
     }
 }
 
 /// Facts from `grade/journal.jsonl`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Gradings {
-    /// The last event, unless it withdrew the verdict.
-    pub(crate) last: Option<Graded>,
-    /// There is no event at all.
+    /// The last event, unless it withdraws the verdict.
+    pub(crate) last: Option<GradingEntry>,
+    /// The journal has no events.
     pub(crate) empty: bool,
     pub(crate) torn: bool,
 }
@@ -158,16 +158,16 @@ impl Gradings {
     pub(crate) fn of(path: &Path, bytes: &[u8], damage: &mut Vec<Damage>) -> Self {
         let (scan, taken) = reading::scan(path, bytes, |kind, line| {
             Ok(match kind {
-                "trial_graded" => Taken::Graded(serde_json::from_slice(line)?),
-                "verdict_withdrawn" => Taken::Withdrawn,
-                _ => Taken::Other,
+                "trial_graded" => LineFact::GradingEntry(serde_json::from_slice(line)?),
+                "verdict_withdrawn" => LineFact::Withdrawn,
+                _ => LineFact::Other,
             })
         });
-        scan.tell(path, &Remedy::Grade, damage);
+        scan.add_damage(path, &Remedy::Grade, damage);
         let empty = taken.is_empty();
         let last = taken.into_iter().last().filter(|_| scan.lost().is_none());
         let last = match last {
-            Some(Taken::Graded(graded)) => Some(*graded),
+            Some(LineFact::GradingEntry(graded)) => Some(*graded),
             _ => None,
         };
         Self { last, empty, torn: scan.torn }

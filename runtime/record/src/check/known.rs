@@ -1,4 +1,4 @@
-//! Results of earlier checks, so that a report need not read every journal again.
+//! A cache of earlier checks, so that a report does not have to read every journal again.
 
 use std::{
     collections::HashMap,
@@ -16,11 +16,11 @@ use crate::{
     reading::{with_sum, without_sum},
 };
 
-/// `RUN/checked.jsonl`: a line for each check of a trial that found its journal intact; the last
-/// one counts. The file can be removed at any time. If it cannot be read or written, trials are
-/// checked again.
+/// `RUN/checked.jsonl`: one line for each check that found a trial's journal intact. The last line
+/// for a trial counts. The file can be deleted at any time. If it cannot be read or written, trials
+/// are checked again.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct CheckCache {
     path: PathBuf,
     trials: OnceLock<Mutex<HashMap<String, Entry>>>,
 }
@@ -29,12 +29,12 @@ pub(crate) struct Known {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) trajectory: Stamp,
-    /// The patch that was found to match the journal.
+    /// The patch that matched the journal.
     pub(crate) patch: Option<Stamp>,
     pub(crate) facts: Facts,
 }
 
-/// Without `flatten`, which would parse each line twice: there may be ten thousand lines.
+/// A line without `flatten`, which would parse it twice: there may be ten thousand lines.
 #[derive(Serialize, Deserialize)]
 struct Line {
     trial: String,
@@ -43,7 +43,7 @@ struct Line {
     facts: Facts,
 }
 
-impl Known {
+impl CheckCache {
     pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), trials: OnceLock::new() }
     }
@@ -53,7 +53,7 @@ impl Known {
         self.trials.get_or_init(read).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The entry of a trial whose journal has not changed.
+    /// Returns the entry of a trial if its journal has not changed since.
     pub(crate) fn find(&self, trial: &str, trajectory: Stamp) -> Option<Entry> {
         self.trials().get(trial).filter(|entry| entry.trajectory == trajectory).cloned()
     }
@@ -69,7 +69,7 @@ impl Known {
         if let Ok(line) = serde_json::to_string(&line) {
             let mut options = OpenOptions::new();
             let file = disk::open_with(options.append(true).create(true), &self.path);
-            // One write per line, so that lines of concurrent processes do not mix.
+            // One write per line, so that lines from concurrent processes do not interleave.
             let _ = file.and_then(|mut file| file.write_all(with_sum(&line).as_bytes()));
         }
     }

@@ -1,4 +1,4 @@
-//! Blobs that a journal names and that are missing.
+//! Missing blobs that a journal refers to.
 
 use std::{collections::HashSet, path::Path};
 
@@ -8,21 +8,22 @@ use proctor_wire::SnapEntry;
 use super::damage::{Damage, Remedy};
 use crate::{Blobs, Tree};
 
-/// Reports one damage for the trial's pack and one for the run's directory, however much each has
-/// lost: a removed directory would fill pages. Each is as severe as its most severe part.
+/// Collects missing blobs and reports at most two problems: one for the trial's pack and one for
+/// the run's directory. Listing every blob of a removed directory would fill pages. Each is as
+/// severe as its most severe part.
 #[derive(Debug, Default)]
-pub(super) struct Lost {
-    /// Blobs that were stored in the run's directory rather than the pack: the initial files, and
-    /// long content.
+pub(super) struct LostBlobs {
+    /// Blobs that were stored in the run's directory, not the pack: the initial files and large
+    /// content.
     shared: HashSet<String>,
     of_pack: Option<(usize, Remedy)>,
-    /// With the first hash.
+    /// With the first missing hash.
     of_folder: Option<(String, usize, Remedy)>,
 }
 
-impl Lost {
-    /// Notes the initial files that an event names.
-    pub(super) fn begins_with(&mut self, event: &Event, blobs: &Blobs) {
+impl LostBlobs {
+    /// Notes the initial files that an event refers to.
+    pub(super) fn add_initial_files(&mut self, event: &Event, blobs: &Blobs) {
         let (Event::SetupFinished { base_snapshot: hash, .. }
         | Event::TrialForked { snapshot: hash, .. }) = event
         else {
@@ -30,11 +31,11 @@ impl Lost {
         };
         self.shared.insert(hash.clone());
         if let Ok(tree) = Tree::load(blobs, hash) {
-            self.are_shared(tree.entries.values());
+            self.add_shared(tree.entries.values());
         }
     }
 
-    pub(super) fn are_shared<'a>(&mut self, entries: impl Iterator<Item = &'a SnapEntry>) {
+    pub(super) fn add_shared<'a>(&mut self, entries: impl Iterator<Item = &'a SnapEntry>) {
         self.shared.extend(entries.filter_map(|entry| entry.hash.clone()));
     }
 
@@ -56,20 +57,20 @@ impl Lost {
         }
     }
 
-    pub(super) fn told(self, pack: &Path, shared: &Blobs) -> impl Iterator<Item = Damage> {
+    pub(super) fn into_damage(self, pack: &Path, shared: &Blobs) -> impl Iterator<Item = Damage> {
         let of_folder = self.of_folder.map(|(hash, count, remedy)| {
             let path = shared.shared_path(&hash).unwrap_or_else(|_| shared.root().to_owned());
             let why = match count - 1 {
                 0 => "missing, but the journal refers to it".to_owned(),
                 more => format!(
-                    "missing, with {} that the journal refers to",
+                    "missing, along with {} that the journal refers to",
                     plural(more, "other blob")
                 ),
             };
             Damage::new(path, why, remedy)
         });
         let of_pack = self.of_pack.map(|(count, remedy)| {
-            let how = if pack.exists() { "lacks" } else { "missing, with" };
+            let how = if pack.exists() { "lacks" } else { "missing, along with" };
             let why = format!("{how} {} that the journal refers to", plural(count, "blob"));
             Damage::new(pack.to_owned(), why, remedy)
         });

@@ -1,10 +1,11 @@
 //! Checks that the files on disk match the record.
 //!
-//! A trial's journal says how it ended and has the hash of its patch. The journal of its gradings
-//! has their results. Each line of both has a checksum. The other files of a trial repeat this for
-//! people and tools. Differences from the journals are reported, and repaired if the journals or
-//! the blobs have the content. This protects against disks, editors and scripts, not against a
-//! person who rewrites a journal with its checksums.
+//! A trial's journal records how the trial ended, and the hash of its patch. The journal of its
+//! gradings records their results. Each line of both journals has a checksum. The trial's other
+//! files repeat these facts for people and tools. If they differ from the journals, the difference
+//! is reported, and the file is restored if the journals or the blobs have its content. This
+//! protects against disk errors, editors and scripts, but not against someone who rewrites a
+//! journal and its checksums.
 
 mod damage;
 mod facts;
@@ -18,8 +19,8 @@ mod verify;
 
 pub use damage::{Damage, Remedy};
 pub use facts::PatchFacts;
-pub(crate) use facts::{Graded, Gradings, Named};
-pub(crate) use known::Known;
-pub(crate) use recorded::Recorded;
+pub(crate) use facts::{GradingEntry, Gradings, TrialName};
+pub(crate) use known::CheckCache;
+pub(crate) use recorded::RecordedJson;
 pub use trial::Checked;
-pub(crate) use trial::{Check, cannot_be_read};
+pub(crate) use trial::{Check, describe_read_error};

@@ -1,28 +1,28 @@
-//! JSON that a journal holds and a file repeats.
+//! JSON that is stored both in a journal and in a file.
 
 use memchr::memchr2;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
-/// As in the journal. Kept as text: of ten thousand trials, nearly every file matches its journal,
-/// and comparing text needs no parsing.
+/// JSON as in the journal. Kept as text: in a run of ten thousand trials, nearly every file matches
+/// its journal, and comparing text needs no parsing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Recorded(Box<RawValue>);
+pub(crate) struct RecordedJson(Box<RawValue>);
 
-impl PartialEq for Recorded {
+impl PartialEq for RecordedJson {
     fn eq(&self, other: &Self) -> bool {
         self.0.get() == other.0.get()
     }
 }
 
-impl Recorded {
+impl RecordedJson {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0.get())
     }
 
-    /// Whether a file has the same content in any layout.
-    pub(crate) fn is_said_by(&self, file: &[u8]) -> bool {
+    /// Whether a file has the same content, ignoring layout and key order.
+    pub(crate) fn matches_file(&self, file: &[u8]) -> bool {
         let value = |text| serde_json::from_slice::<Value>(text).ok();
         let recorded = self.0.get().as_bytes();
         Tokens(recorded).eq(Tokens(file))
@@ -30,7 +30,7 @@ impl Recorded {
     }
 }
 
-/// The tokens of a JSON text: strings, words (numbers and literals) and signs.
+/// The tokens of JSON text: strings, words (numbers and literals) and punctuation.
 struct Tokens<'a>(&'a [u8]);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -40,8 +40,8 @@ impl<'a> Iterator for Tokens<'a> {
         let text = self.0.trim_ascii_start();
         let length = match text.first()? {
             b'"' => string_length(text),
-            byte if is_of_word(byte) => {
-                text.iter().position(|byte| !is_of_word(byte)).unwrap_or(text.len())
+            byte if is_word_byte(byte) => {
+                text.iter().position(|byte| !is_word_byte(byte)).unwrap_or(text.len())
             }
             _ => 1,
         };
@@ -51,11 +51,12 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-fn is_of_word(byte: &u8) -> bool {
+fn is_word_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-.".contains(byte)
 }
 
-/// With both quotes; without the second, the rest of the text.
+/// Length of a string with both quotes. If the closing quote is missing, returns the length of the
+/// rest.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(found) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -73,8 +74,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_ignores_layout_and_key_order() {
-        let recorded: Recorded =
+    fn matches_file_ignores_layout_and_key_order() {
+        let recorded: RecordedJson =
             serde_json::from_str(r#"{"a":"x \" y","b":[1, 2],"c":1.0}"#).unwrap();
         for same in [
             r#"{"a":"x \" y","b":[1,2],"c":1.0}"#,
@@ -82,7 +83,7 @@ mod tests {
             r#"{"c":1.0,"b":[1,2],"a":"x \" y"}"#,
             r#"{"a":"x \u0022 y","b":[1,2],"c":1.0}"#,
         ] {
-            assert!(recorded.is_said_by(same.as_bytes()), "{same}");
+            assert!(recorded.matches_file(same.as_bytes()), "{same}");
         }
         for other in [
             r#"{"a":"x \"  y","b":[1,2],"c":1.0}"#,
@@ -91,9 +92,9 @@ mod tests {
             r#"{"a":"x \" y","b":[1,2],"c":1"#,
             "",
         ] {
-            assert!(!recorded.is_said_by(other.as_bytes()), "{other}");
+            assert!(!recorded.matches_file(other.as_bytes()), "{other}");
         }
-        let two: Recorded = serde_json::from_str("12").unwrap();
-        assert!(!two.is_said_by(b"1 2"), "a text that is no JSON is none for want of space");
+        let two: RecordedJson = serde_json::from_str("12").unwrap();
+        assert!(!two.matches_file(b"1 2"), "invalid JSON must not match by dropping spaces");
     }
 }

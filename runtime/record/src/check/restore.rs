@@ -1,4 +1,4 @@
-//! Rewrites files whose content the record has elsewhere.
+//! Restores files whose content the record has elsewhere.
 
 use super::{
     damage::{Damage, Remedy, Source},
@@ -7,11 +7,10 @@ use super::{
 use crate::{Blobs, RecordError, TrialDir, disk, reading};
 
 impl TrialDir {
-    /// Restores what it can and keeps each damaged file as `NAME.damaged`. Returns what was
-    /// restored, which is no longer damaged.
+    /// Restores what it can and keeps each damaged file as `NAME.damaged`. Returns the restored files.
     ///
     /// # Errors
-    /// The source of a file was damaged meanwhile, or writing fails.
+    /// The source of a file has been damaged since the check, or writing fails.
     pub fn restore(
         &self,
         blobs: &Blobs,

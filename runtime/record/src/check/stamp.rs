@@ -1,11 +1,11 @@
-//! Detects changes of a file since it was checked.
+//! Detects whether a file has changed since it was checked.
 
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-/// Size, inode and both times: an edit with a restored modification time still has a later change
-/// time.
+/// Size, inode, modification time and change time. If an edit restores the modification time, the
+/// change time still differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     size: u64,
@@ -16,8 +16,8 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// `None` if there is no such file. Taken before the content is read, so that a change in
-    /// between is detected the next time.
+    /// `None` if there is no such file. Take the stamp before reading the content, so that a change
+    /// in between is detected the next time.
     pub(crate) fn of(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(found) => Ok(Some(Self {

@@ -8,30 +8,30 @@ use serde::de::DeserializeOwned;
 use super::{
     damage::{Damage, Remedy, Source},
     facts::{Facts, Gradings, PatchFacts},
-    known::{Entry, Known},
-    recorded::Recorded,
+    known::{CheckCache, Entry},
+    recorded::RecordedJson,
     stamp::Stamp,
-    verify::Seen,
+    verify::BlobHashes,
 };
 use crate::{Blobs, TrialDir, disk};
 
-/// The trustworthy part of a trial, and its damage.
+/// The trustworthy part of a trial, and its damaged files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Checked {
-    /// How it ended; `None` if it has not. For display only if the journal is damaged.
+    /// How the trial ended; `None` if it has not. If the journal is damaged, use this only for display.
     pub outcome: Option<Outcome>,
-    /// `None` if it was not graded, or if the verdict cannot be trusted.
+    /// `None` if the trial was not graded, or if the verdict cannot be trusted.
     pub verdict: Option<Verdict>,
-    /// The patch that the journal names.
+    /// The patch that the journal refers to.
     pub patch: Option<PatchFacts>,
-    /// The trial ended, and not by a fault or a shared limit: running it again would discard
-    /// finished work.
+    /// Whether the trial ended other than by a fault or a shared limit. Running it again would
+    /// discard finished work.
     pub finished: bool,
     pub damage: Vec<Damage>,
 }
 
 impl Checked {
-    /// A file that the score depends on is damaged, and the record has no other copy.
+    /// Whether a file that the score depends on is damaged and the record has no other copy.
     pub fn is_lost(&self) -> bool {
         self.damage.iter().any(Damage::withholds_the_verdict)
     }
@@ -42,58 +42,60 @@ pub(crate) struct Check<'a> {
     pub(crate) dir: &'a TrialDir,
     pub(crate) id: &'a TrialId,
     pub(crate) blobs: &'a Blobs,
-    pub(crate) known: &'a Known,
+    pub(crate) known: &'a CheckCache,
     /// The trial's name in `known`.
     pub(crate) name: &'a str,
-    /// Whether files that an earlier check found intact, and that have not changed, are trusted.
+    /// Whether to trust files that an earlier check found intact and that have not changed.
     pub(crate) trusting: bool,
 }
 
 /// One of the JSON files, as stored on disk.
-enum Written {
+enum StoredFile {
     Missing,
     Unreadable(String),
     Bytes(Vec<u8>),
 }
 
 /// One of the JSON files, compared with the journal.
-enum Found<T> {
+enum ComparedFile<T> {
     Missing,
     Unreadable(String),
     /// It matches the journal.
     AsRecorded,
-    /// It differs from the journal, or the journal has nothing.
+    /// It differs from the journal, or the journal does not have it.
     Read(T),
 }
 
-impl Written {
+impl StoredFile {
     fn at(path: &Path) -> Self {
         match disk::read_present(path) {
             Ok(Some(bytes)) => Self::Bytes(bytes),
             Ok(None) => Self::Missing,
-            Err(error) => Self::Unreadable(cannot_be_read(&error)),
+            Err(error) => Self::Unreadable(describe_read_error(&error)),
         }
     }
 
-    fn beside<T: DeserializeOwned>(self, recorded: Option<&Recorded>) -> Found<T> {
+    fn compare_with<T: DeserializeOwned>(self, recorded: Option<&RecordedJson>) -> ComparedFile<T> {
         let bytes = match self {
-            Self::Missing => return Found::Missing,
-            Self::Unreadable(why) => return Found::Unreadable(why),
+            Self::Missing => return ComparedFile::Missing,
+            Self::Unreadable(why) => return ComparedFile::Unreadable(why),
             Self::Bytes(bytes) => bytes,
         };
-        if recorded.is_some_and(|recorded| recorded.is_said_by(&bytes)) {
-            return Found::AsRecorded;
+        if recorded.is_some_and(|recorded| recorded.matches_file(&bytes)) {
+            return ComparedFile::AsRecorded;
         }
         match serde_json::from_slice(&bytes) {
-            Ok(read) => Found::Read(read),
-            Err(_) if bytes.is_empty() => Found::Unreadable("empty".into()),
-            Err(error) => Found::Unreadable(format!("cannot be parsed: {}", with_causes(&error))),
+            Ok(read) => ComparedFile::Read(read),
+            Err(_) if bytes.is_empty() => ComparedFile::Unreadable("empty".into()),
+            Err(error) => {
+                ComparedFile::Unreadable(format!("cannot be parsed: {}", with_causes(&error)))
+            }
         }
     }
 }
 
-impl<T> Found<T> {
-    /// How it differs from the journal.
+impl<T> ComparedFile<T> {
+    /// Returns how it differs from the journal.
     fn differs(&self, what: &str) -> Option<String> {
         match self {
             Self::Missing => Some("missing".into()),
@@ -107,32 +109,32 @@ impl<T> Found<T> {
 impl Check<'_> {
     pub(crate) fn run(&self) -> Checked {
         let mut found = Checked::default();
-        // Before the journal: a trial that ends meanwhile writes its outcome last.
-        let written = Written::at(&self.dir.outcome());
+        // Read this before the journal: a trial that ends meanwhile writes its outcome last.
+        let written = StoredFile::at(&self.dir.outcome());
         let graded = self.dir.gradings().exists() || self.dir.verdict().exists();
         let (facts, stamp, known) = match self.facts(&mut found.damage) {
             Ok(Some(read)) => read,
             Ok(None) => {
-                self.without_journal(&written.beside(None), graded, "missing", &mut found);
+                self.without_journal(&written.compare_with(None), graded, "missing", &mut found);
                 self.earlier_tries(0, &mut found);
                 return found;
             }
-            // Something is there that is not a file or cannot be read: don't overwrite it.
+            // Something that is not a file or cannot be read: don't overwrite it.
             Err(why) => {
                 found.finished = true;
                 self.lost(&mut found, &why);
-                if let Found::Read(outcome) = written.beside(None) {
+                if let ComparedFile::Read(outcome) = written.compare_with(None) {
                     found.outcome = Some(outcome);
                 }
                 return found;
             }
         };
-        let ended = facts.outcome.as_ref().map(Recorded::read::<Outcome>);
-        let written = written.beside::<Outcome>(facts.outcome.as_ref());
+        let ended = facts.outcome.as_ref().map(RecordedJson::read::<Outcome>);
+        let written = written.compare_with::<Outcome>(facts.outcome.as_ref());
         let claimed = match &written {
-            Found::Missing => false,
-            Found::Unreadable(_) | Found::AsRecorded => true,
-            Found::Read(outcome) => !outcome.ending.is_unfinished(),
+            ComparedFile::Missing => false,
+            ComparedFile::Unreadable(_) | ComparedFile::AsRecorded => true,
+            ComparedFile::Read(outcome) => !outcome.ending.is_unfinished(),
         };
         found.finished = match &ended {
             Some(Ok(outcome)) => !outcome.ending.is_unfinished(),
@@ -151,10 +153,10 @@ impl Check<'_> {
             (None, _) if found.finished => {
                 Some("ends before the trial's end, but there is an outcome".to_owned())
             }
-            // A trial without any started try ends in a fault, which 0.1.0 wrote without a
-            // beginning.
+            // A trial that never started a try ends in a fault. Proctor 0.1.0 wrote such a journal
+            // without a start event.
             (Some(Ok(outcome)), _) if facts.named.is_none() && !outcome.ending.is_unfinished() => {
-                Some("does not begin with the start of a trial".to_owned())
+                Some("does not begin with a trial start event".to_owned())
             }
             _ => None,
         };
@@ -166,15 +168,15 @@ impl Check<'_> {
         self.outcome(ended, written, &mut found);
         let try_number = facts.try_number.max(found.outcome.as_ref().map_or(0, |it| it.try_number));
         if !found.finished {
-            // The trial is tried again, so what this try lost decides nothing.
+            // The trial will run again, so anything this try lost cannot affect the score.
             for damage in found.damage.iter_mut().filter(|one| one.remedy == Remedy::Copy) {
                 damage.remedy = Remedy::Evidence;
             }
             self.earlier_tries(try_number, &mut found);
             return found;
         }
-        // The journal of a running try may be cut anywhere; that of an ended try is no longer
-        // written.
+        // The journal of a running try may end in the middle of a line. After the try ends, nothing
+        // may follow.
         if facts.torn && !found.is_lost() {
             let why = "the last event is followed by other data";
             found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Evidence));
@@ -195,9 +197,9 @@ impl Check<'_> {
         found
     }
 
-    /// A pack that is shorter than when the trial ended has lost blobs. Only reading it tells
-    /// which. This happens only for a damaged trial, and makes a report agree with one that reads
-    /// everything.
+    /// A pack that is shorter than when the trial ended has lost blobs. Only reading the pack tells
+    /// which ones. That happens only for damaged trials, and it makes this check agree with one
+    /// that reads everything.
     fn pack(&self, recorded: u64, found: &mut Checked) {
         let path = self.dir.pack();
         let why = match std::fs::metadata(&path) {
@@ -205,35 +207,36 @@ impl Check<'_> {
             Ok(is) if is.len() >= recorded => return,
             Ok(is) => format!("only {} of {recorded} bytes are left", is.len()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "missing".into(),
-            Err(error) => cannot_be_read(&error),
+            Err(error) => describe_read_error(&error),
         };
         let before = found.damage.len();
-        self.dir.verify_blobs(self.blobs, &mut Seen::new(), found);
+        self.dir.verify_blobs(self.blobs, &mut BlobHashes::new(), found);
         if !found.damage[before..].iter().any(|one| one.path == path) {
             found.damage.push(Damage::new(path, why, Remedy::Evidence));
         }
     }
 
-    /// Every try before the latest left a journal, which has its costs.
+    /// Reports earlier tries whose journal is missing. Every try before the latest left a journal
+    /// with its costs.
     fn earlier_tries(&self, latest: u32, found: &mut Checked) {
         found.damage.extend(self.dir.lost_tries(latest));
     }
 
     fn lost(&self, found: &mut Checked, why: &str) {
-        // Don't report what a damaged line says twice.
+        // Don't report a damaged line twice.
         if !found.is_lost() {
             found.damage.push(Damage::new(self.dir.trajectory(), why, Remedy::Copy));
         }
     }
 
-    /// The journal's content, its stamp, and that of the patch if an earlier check found both
-    /// intact. `None` if there is no journal. The error says why it cannot be read.
+    /// Returns the journal's facts, its stamp, and the patch's stamp if an earlier check found both
+    /// intact. `None` if there is no journal. The error says why the journal cannot be read.
     fn facts(
         &self,
         damage: &mut Vec<Damage>,
     ) -> Result<Option<(Facts, Stamp, Option<Stamp>)>, String> {
         let path = self.dir.trajectory();
-        let failed = |error| cannot_be_read(&error);
+        let failed = |error| describe_read_error(&error);
         let Some(stamp) = Stamp::of(&path).map_err(failed)? else { return Ok(None) };
         if self.trusting
             && let Some(entry) = self.known.find(self.name, stamp)
@@ -244,30 +247,31 @@ impl Check<'_> {
         Ok(Some((Facts::of(&path, &bytes, !self.trusting, damage), stamp, None)))
     }
 
-    /// Files of a trial without a journal. While a try is being set aside, its files may be here
-    /// without it. Then none of them says that the trial was finished.
+    /// Checks the files of a trial without a journal. While a try is being set aside, its other
+    /// files may still be here without the journal. In that case, none of them means that the trial
+    /// was finished.
     fn without_journal(
         &self,
-        written: &Found<Outcome>,
+        written: &ComparedFile<Outcome>,
         graded: bool,
         why: &str,
         found: &mut Checked,
     ) {
         let finished = match written {
-            Found::Missing => graded,
-            Found::Unreadable(_) | Found::AsRecorded => true,
-            Found::Read(outcome) => graded || !outcome.ending.is_unfinished(),
+            ComparedFile::Missing => graded,
+            ComparedFile::Unreadable(_) | ComparedFile::AsRecorded => true,
+            ComparedFile::Read(outcome) => graded || !outcome.ending.is_unfinished(),
         };
         if finished {
             found.finished = true;
             self.lost(found, &format!("{why}, but other files of the trial exist"));
-            if let Found::Read(outcome) = written {
+            if let ComparedFile::Read(outcome) = written {
                 found.outcome = Some(outcome.clone());
             }
         }
     }
 
-    fn outcome(&self, ended: Option<Outcome>, written: Found<Outcome>, found: &mut Checked) {
+    fn outcome(&self, ended: Option<Outcome>, written: ComparedFile<Outcome>, found: &mut Checked) {
         if ended.is_some()
             && let Some(why) = written.differs("differs from the outcome in the journal")
         {
@@ -275,12 +279,12 @@ impl Check<'_> {
             found.damage.push(Damage::new(self.dir.outcome(), why, remedy));
         }
         found.outcome = match (ended, written) {
-            (Some(outcome), _) | (None, Found::Read(outcome)) => Some(outcome),
+            (Some(outcome), _) | (None, ComparedFile::Read(outcome)) => Some(outcome),
             (None, _) => None,
         };
     }
 
-    /// The stamp of a patch that matches the journal.
+    /// Checks the patch and returns its stamp if it matches the journal.
     fn patch(&self, facts: &Facts, known: Option<Stamp>, found: &mut Checked) -> Option<Stamp> {
         let Some(recorded) = &facts.patch else {
             self.lost(found, "has no patch event");
@@ -296,7 +300,7 @@ impl Check<'_> {
             Ok(Some(bytes)) if Blobs::hash(&bytes) == recorded.hash => return stamp,
             Ok(Some(_)) => "differs from the patch in the journal".to_owned(),
             Ok(None) => "missing".to_owned(),
-            Err(error) => cannot_be_read(&error),
+            Err(error) => describe_read_error(&error),
         };
         let remedy = match self.blobs.get(&recorded.hash) {
             Ok(_) => Remedy::Restore(Source::Blob(recorded.hash.clone())),
@@ -322,20 +326,20 @@ impl Check<'_> {
                 return;
             }
             Err(error) => {
-                found.damage.push(again(&journal, &cannot_be_read(&error)));
+                found.damage.push(again(&journal, &describe_read_error(&error)));
                 return;
             }
         };
         let before = found.damage.len();
         let gradings = Gradings::of(&journal, &bytes, &mut found.damage);
         let damaged = found.damage.len() > before;
-        let written = Written::at(&path);
-        let there = !matches!(written, Written::Missing);
+        let written = StoredFile::at(&path);
+        let there = !matches!(written, StoredFile::Missing);
         let Some(graded) = gradings.last else {
             match () {
                 () if damaged => {}
-                // A verdict is written after its line, so a kill cannot tear the line and leave the
-                // verdict.
+                // The verdict is written after its journal line, so a kill cannot leave a verdict
+                // with an incomplete line.
                 () if gradings.torn && there => {
                     found.damage.push(again(&journal, "the last line is incomplete"));
                 }
@@ -354,7 +358,7 @@ impl Check<'_> {
         } else if found.patch.as_ref().is_some_and(|recorded| recorded.hash != graded.patch) {
             found.damage.push(again(&journal, "the graded patch is not the trial's patch"));
         } else {
-            let written = written.beside::<Verdict>(Some(&graded.verdict));
+            let written = written.compare_with::<Verdict>(Some(&graded.verdict));
             if let Some(why) =
                 written.differs("differs from the verdict in the journal of gradings")
             {
@@ -373,8 +377,9 @@ impl Check<'_> {
     }
 }
 
-/// A directory in place of a file, another user's file, or a disk error.
-pub(crate) fn cannot_be_read(error: &std::io::Error) -> String {
+/// Describes a read error, such as a directory in place of a file, another user's file, or a disk
+/// error.
+pub(crate) fn describe_read_error(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::IsADirectory => "expected a file, found a directory".to_owned(),
         _ => format!("cannot be read: {}", of_io(error)),

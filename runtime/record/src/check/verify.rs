@@ -10,8 +10,8 @@ use proctor_types::{Event, OutsideState};
 
 use super::{
     damage::{Damage, Remedy},
-    lost::Lost,
-    trial::{Checked, cannot_be_read},
+    lost::LostBlobs,
+    trial::{Checked, describe_read_error},
 };
 use crate::{
     Blobs, Tree, TrialDir, disk,
@@ -20,22 +20,21 @@ use crate::{
     trial_dir::{GRADING_LOG, GRADING_RESULTS, PACK, TRAJECTORY},
 };
 
-/// Blobs of a run that were read and found intact: many trials name the same ones.
-pub(crate) type Seen = HashSet<String>;
+/// Blobs of a run that were read and found intact. Many trials refer to the same ones.
+pub(crate) type BlobHashes = HashSet<String>;
 
-/// Maximum number of tries of one trial that are checked.
-const MOST_TRIES: usize = 1000;
+/// Maximum number of tries that are checked per trial.
+const MAX_TRIES: usize = 1000;
 
 impl TrialDir {
-    /// Adds what only reading everything shows: blobs, packs, the files of gradings and discarded
-    /// tries.
-    pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
+    /// Adds damage that only a full read can find: in blobs, packs, grading files and discarded tries.
+    pub(crate) fn verify(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut Checked) {
         self.verify_blobs(blobs, seen, checked);
         let mut damage = Vec::new();
         self.grading_files(&mut damage);
         for (_, folder) in self.discarded().unwrap_or_default() {
             let journal = folder.join(TRAJECTORY);
-            // `lost_tries` reports one that is missing or unreadable.
+            // `lost_tries` reports a journal that is missing or unreadable.
             if let Ok(reading) = read_journal(&journal) {
                 damage.extend(reading.bad_lines.into_iter().map(|bad| Damage {
                     path: bad.path,
@@ -49,23 +48,23 @@ impl TrialDir {
         add(damage, checked);
     }
 
-    /// The part of it that covers the blobs named by the journal.
-    pub(crate) fn verify_blobs(&self, blobs: &Blobs, seen: &mut Seen, checked: &mut Checked) {
+    /// The part of [`TrialDir::verify`] that checks the blobs in the journal.
+    pub(crate) fn verify_blobs(&self, blobs: &Blobs, seen: &mut BlobHashes, checked: &mut Checked) {
         let mut damage = Vec::new();
         blobs_of(&self.trajectory(), &self.pack(), blobs, Remedy::Copy, seen, &mut damage);
         add(damage, checked);
     }
 
     fn grading_files(&self, damage: &mut Vec<Damage>) {
-        // The trial's check reports an unreadable journal.
+        // An unreadable journal is reported by the trial's check.
         let Ok(Some(graded)) = self.last_grading() else { return };
         for (name, hash) in [(GRADING_LOG, graded.log), (GRADING_RESULTS, graded.results)] {
             let path = self.grade().join(name);
             let why = match disk::read_present(&path) {
                 Ok(Some(bytes)) if Blobs::hash(&bytes) == hash => continue,
-                Ok(Some(_)) => "differs from what grading wrote".to_owned(),
+                Ok(Some(_)) => "differs from the file that grading wrote".to_owned(),
                 Ok(None) => "missing".to_owned(),
-                Err(error) => cannot_be_read(&error),
+                Err(error) => describe_read_error(&error),
             };
             damage.push(Damage::new(path, why, Remedy::Evidence));
         }
@@ -81,7 +80,7 @@ impl TrialDir {
         let mut folders = BTreeMap::new();
         for entry in found {
             let entry = entry?;
-            // Other entries are not tries.
+            // Entries with other names are not tries.
             if let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
                 folders.insert(number, entry.path());
             }
@@ -89,35 +88,37 @@ impl TrialDir {
         Ok(folders)
     }
 
-    /// Tries before the latest whose journal is missing, empty or not a file. Each try starts with
-    /// its journal, so there is one for every number.
+    /// Returns the tries before the latest whose journal is missing, empty or not a file. Each try
+    /// starts by writing its journal, so every number must have one.
     pub(crate) fn lost_tries(&self, latest: u32) -> Vec<Damage> {
         let evidence = |path, why: &str| Damage::new(path, why, Remedy::Evidence);
         let folders = match self.discarded() {
             Ok(folders) => folders,
-            Err(error) => return vec![evidence(self.tries(), &cannot_be_read(&error))],
+            Err(error) => return vec![evidence(self.tries(), &describe_read_error(&error))],
         };
         let last = folders.keys().next_back().copied().unwrap_or(0);
         let mut lost = Vec::new();
-        // Limit the search: a directory may have a number that no trial reached.
-        for number in (1..=last.max(latest.saturating_sub(1))).take(MOST_TRIES) {
+        // Limit the search: a directory may be named after a number that no trial reached.
+        for number in (1..=last.max(latest.saturating_sub(1))).take(MAX_TRIES) {
             let journal = self.tries().join(number.to_string()).join(TRAJECTORY);
             let why = match fs::metadata(&journal) {
                 Ok(found) if !found.is_file() => "not a file".to_owned(),
-                Ok(found) if found.len() == 0 && self.left_more(number) => "empty".to_owned(),
+                Ok(found) if found.len() == 0 && self.left_other_files(number) => {
+                    "empty".to_owned()
+                }
                 Ok(_) => continue,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "missing".to_owned(),
-                Err(error) => cannot_be_read(&error),
+                Err(error) => describe_read_error(&error),
             };
-            let billed = format!("{why}: the report lacks the cost of try {number}");
+            let billed = format!("{why}: the report does not include the cost of try {number}");
             lost.push(evidence(journal, &billed));
         }
         lost
     }
 
-    /// Whether a try left anything besides its journal. One that was killed at its start has left
-    /// only that.
-    fn left_more(&self, number: u32) -> bool {
+    /// Whether a try left anything besides its journal. A try that was killed at its start leaves
+    /// only the journal.
+    fn left_other_files(&self, number: u32) -> bool {
         let folder = self.tries().join(number.to_string());
         fs::read_dir(folder).is_ok_and(|found| found.count() > 1)
     }
@@ -134,14 +135,14 @@ fn add(damage: Vec<Damage>, checked: &mut Checked) {
     }
 }
 
-/// The blobs that a journal's events name. Grading uses the snapshots of the try that counts; the
-/// rest is evidence.
+/// Checks the blobs that a journal's events refer to. Grading uses the snapshots of the try that
+/// counts; the rest is evidence.
 fn blobs_of(
     journal: &Path,
     pack: &Path,
     shared: &Blobs,
     snapshots: Remedy,
-    seen: &mut Seen,
+    seen: &mut BlobHashes,
     damage: &mut Vec<Damage>,
 ) {
     let Ok(reading) = read_journal(journal) else { return };
@@ -154,16 +155,20 @@ fn blobs_of(
             }));
         }
         Err(error) => {
-            damage.push(Damage::new(pack.to_owned(), cannot_be_read(&error), Remedy::Evidence));
+            damage.push(Damage::new(
+                pack.to_owned(),
+                describe_read_error(&error),
+                Remedy::Evidence,
+            ));
         }
     }
-    // A pack belongs to its trial; only shared blobs can be skipped for the next trial.
-    let (mut own, mut told) = (Seen::new(), Seen::new());
-    let mut lost = Lost::default();
+    // A pack belongs to its trial, so only shared blobs can be skipped for the next trial.
+    let (mut own, mut told) = (BlobHashes::new(), BlobHashes::new());
+    let mut lost = LostBlobs::default();
     for envelope in &reading.events {
-        lost.begins_with(&envelope.event, &blobs);
+        lost.add_initial_files(&envelope.event, &blobs);
         let mut missing =
-            |lost: &mut Lost, hash: &str, what: &str, remedy: &Remedy, error: String| {
+            |lost: &mut LostBlobs, hash: &str, what: &str, remedy: &Remedy, error: String| {
                 if !told.insert(hash.to_owned()) {
                     return;
                 }
@@ -174,7 +179,7 @@ fn blobs_of(
                     format!("event {} refers to {what} that cannot be read: {error}", envelope.seq);
                 damage.push(Damage::new(journal.to_owned(), why, remedy.clone()));
             };
-        for (hash, what) in named_by(&envelope.event) {
+        for (hash, what) in blobs_in_event(&envelope.event) {
             if let Err(error) = blobs.get(hash) {
                 missing(&mut lost, hash, what, &Remedy::Evidence, error.what());
             }
@@ -182,7 +187,7 @@ fn blobs_of(
         let Some(hash) = snapshot_of(&envelope.event) else { continue };
         match Tree::load(&blobs, hash) {
             Ok(tree) => {
-                lost.are_shared(tree.entries.values().filter(|entry| Blobs::is_long(entry.size)));
+                lost.add_shared(tree.entries.values().filter(|entry| Blobs::is_long(entry.size)));
                 for hash in tree.entries.values().filter_map(content) {
                     if seen.contains(hash) || own.contains(hash) {
                         continue;
@@ -199,7 +204,7 @@ fn blobs_of(
             Err(error) => missing(&mut lost, hash, "a snapshot", &snapshots, error.what()),
         }
     }
-    damage.extend(lost.told(pack, shared));
+    damage.extend(lost.into_damage(pack, shared));
 }
 
 /// The stored content of a regular file.
@@ -216,7 +221,7 @@ fn snapshot_of(event: &Event) -> Option<&str> {
     }
 }
 
-fn named_by(event: &Event) -> Vec<(&str, &'static str)> {
+fn blobs_in_event(event: &Event) -> Vec<(&str, &'static str)> {
     let (request, response) = ("a request body", "a response body");
     match event {
         Event::ModelAttempted { request: sent, body, .. } => {

@@ -1,9 +1,9 @@
 //! One entry of a pack, as bytes.
 //!
-//! `marker kind hash stored plain payload check`: a four-byte marker by which a reader
-//! resynchronizes after damage, the encoding of the payload, the BLAKE3 of the content, the
-//! payload's stored and unpacked length (little endian), the payload, and the first eight bytes of
-//! the BLAKE3 of all of this.
+//! The layout is `marker kind hash stored plain payload check`. The four-byte marker lets a reader
+//! resynchronize after damage. `kind` is the encoding of the payload, and `hash` is the BLAKE3 of
+//! the content. `stored` and `plain` are the payload's stored and unpacked lengths (little endian).
+//! `check` is the first eight bytes of the BLAKE3 of everything before it.
 
 use std::io::{Read as _, Write as _};
 
@@ -15,23 +15,23 @@ pub(super) const MARKER: [u8; 4] = [0xf5, b'P', b'K', 0x1a];
 pub(super) const HEAD: usize = 4 + 1 + 32 + 4 + 4;
 pub(super) const CHECK: usize = 8;
 
-/// A pack stores nothing larger, so a longer length is damage.
-pub(super) const LONGEST: u32 = 1 << 30;
+/// Maximum payload length. A pack stores nothing larger, so a longer length means damage.
+pub(super) const MAX_PAYLOAD: u32 = 1 << 30;
 
-/// Flag in the kind of a compressed payload.
+/// Flag in the kind byte: the payload is compressed.
 const DEFLATED: u8 = 0x80;
-/// Smaller content is not worth a header.
+/// Content smaller than this is not worth a header.
 const WORTH_PACKING: usize = 64;
 
-/// How a payload represents the content.
+/// How a payload encodes the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The content itself.
     Whole,
-    /// Another entry's content with its middle replaced: its hash, the number of bytes kept from
-    /// its start and from its end (eight bytes each), and the new middle.
+    /// Another entry's content with its middle replaced: the other entry's hash, the number of
+    /// bytes kept from its start and from its end (eight bytes each), and the new middle.
     Splice,
-    /// A manifest: the hash of the previous one, and the changes as JSON.
+    /// A manifest: the hash of the previous manifest, and the changes as JSON.
     Changes,
 }
 
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// The position of an entry in its file, and its header.
+/// The header of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub(super) kind: Kind,
@@ -56,7 +56,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// `None`: these bytes are not the header of an entry.
+    /// Returns `None` if these bytes are not the header of an entry.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = (bytes.get(..HEAD)?, MARKER.len());
         let kind = *head.get(rest)?;
@@ -75,16 +75,17 @@ impl Head {
             stored: length(37)?,
             plain: length(41)?,
         };
-        let right = head.starts_with(&MARKER) && read.stored <= LONGEST && read.plain <= LONGEST;
+        let right =
+            head.starts_with(&MARKER) && read.stored <= MAX_PAYLOAD && read.plain <= MAX_PAYLOAD;
         right.then_some(read)
     }
 
-    /// Bytes of the whole entry.
+    /// Size of the whole entry in bytes.
     pub(super) fn length(&self) -> usize {
         HEAD + self.stored as usize + CHECK
     }
 
-    /// The payload of a complete entry, or its error.
+    /// Returns the payload of a complete entry.
     pub(super) fn payload(&self, entry: &[u8]) -> Result<Vec<u8>, &'static str> {
         const CHANGED: &str = "an entry does not match its checksum";
         let (signed, check) = entry.split_at_checked(entry.len() - CHECK).ok_or(CHANGED)?;
@@ -96,13 +97,13 @@ impl Head {
             return Ok(stored.to_vec());
         }
         let mut plain = Vec::with_capacity(self.plain as usize);
-        let read = DeflateDecoder::new(stored).take(u64::from(LONGEST)).read_to_end(&mut plain);
+        let read = DeflateDecoder::new(stored).take(u64::from(MAX_PAYLOAD)).read_to_end(&mut plain);
         read.map_err(|_| "an entry cannot be unpacked")?;
         Ok(plain)
     }
 }
 
-/// The bytes of an entry, compressed if that makes it smaller.
+/// Returns the bytes of an entry. The payload is compressed if that makes it smaller.
 pub(super) fn write(kind: Kind, hash: &Hash, payload: &[u8]) -> std::io::Result<Vec<u8>> {
     let packed = deflate(payload)?;
     let (mark, stored) = match packed.as_deref() {
@@ -114,7 +115,7 @@ pub(super) fn write(kind: Kind, hash: &Hash, payload: &[u8]) -> std::io::Result<
     entry.push(mark);
     entry.extend_from_slice(hash);
     for length in [stored.len(), payload.len()] {
-        let length = u32::try_from(length).ok().filter(|length| *length <= LONGEST);
+        let length = u32::try_from(length).ok().filter(|length| *length <= MAX_PAYLOAD);
         let length = length.ok_or(std::io::ErrorKind::FileTooLarge)?;
         entry.extend_from_slice(&length.to_le_bytes());
     }
@@ -148,7 +149,7 @@ pub(super) struct Splice<'a> {
 }
 
 impl<'a> Splice<'a> {
-    /// What `new` adds to `old`.
+    /// Returns the difference from `old` to `new`.
     pub(super) fn between(base: Hash, old: &[u8], new: &'a [u8]) -> Self {
         let head = common(old, new);
         let most = old.len().min(new.len()) - head;
@@ -157,7 +158,7 @@ impl<'a> Splice<'a> {
         Self { base, head, tail, between: &new[head..new.len() - tail] }
     }
 
-    /// Bytes that the other entry already has.
+    /// Number of bytes that the base entry already has.
     pub(super) fn saved(&self) -> usize {
         self.head + self.tail
     }
@@ -183,7 +184,7 @@ impl<'a> Splice<'a> {
         })
     }
 
-    /// The content, given that of its base entry.
+    /// Returns the content, given the content of the base entry.
     pub(super) fn apply(&self, old: &[u8]) -> Option<Vec<u8>> {
         let tail = old.len().checked_sub(self.tail)?;
         let (head, tail) = (old.get(..self.head)?, old.get(tail..)?);

@@ -1,4 +1,4 @@
-//! The file of a pack: one trial appends, anyone reads.
+//! The pack file. One trial appends to it, and anyone may read it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,13 +16,14 @@ use serde::{Deserialize, Serialize};
 use super::entry::{self, CHECK, HEAD, Hash, Head, Kind, MARKER, Splice};
 use crate::{RecordError, Tree, disk};
 
-/// Conversations of one trial whose last body is kept in memory for comparison with the next.
+/// Number of conversations per trial whose last body is kept in memory for comparison with the next
+/// one.
 const CONVERSATIONS: usize = 4;
 
-/// `blobs.pack` of a trial. The first entry creates it.
+/// A trial's `blobs.pack`. The first entry creates it.
 ///
-/// Entries are only appended. A reader skips an incomplete end and any damage, and finds the next
-/// entry by its marker. Lost content is then reported as missing by name.
+/// Entries are only appended. A reader skips damaged data and an incomplete end, and finds the next
+/// entry by its marker. Lost content is reported as missing by hash.
 #[derive(Debug)]
 pub(crate) struct Pack {
     path: PathBuf,
@@ -31,16 +32,17 @@ pub(crate) struct Pack {
 
 #[derive(Debug, Default)]
 struct PackIndex {
-    /// This process writes the file, so its index is complete. The file is opened for each write: a
-    /// run has hundreds of concurrent trials and often only a thousand descriptors.
+    /// Whether this process writes the file, so that its index is complete. The file is opened for
+    /// each write: a run has hundreds of concurrent trials and often only a thousand file
+    /// descriptors.
     writes: bool,
-    /// Bytes that are indexed.
+    /// Number of bytes that are indexed.
     length: u64,
     entries: HashMap<Hash, (u64, Head)>,
-    /// The last body of each conversation, the latest first.
+    /// The last body of each conversation, most recent first.
     bodies: VecDeque<Body>,
-    /// The last content read: bodies and manifests are read in order, each based on the previous
-    /// one.
+    /// The last body that was read. Bodies and manifests are read in order, each based on the
+    /// previous one.
     body: Option<(Hash, Arc<Vec<u8>>)>,
     tree: Option<(Hash, Arc<Tree>)>,
     /// A failed write left data that could not be truncated.
@@ -52,13 +54,13 @@ struct PackIndex {
 struct Body {
     hash: Hash,
     bytes: Vec<u8>,
-    /// The hash of its prefix so far, which the next body's hash continues.
+    /// The hasher's state after the shared prefix, from which the next body's hash continues.
     head: Hasher,
 }
 
-/// The hash of `bytes`, and that of the prefix they share with an earlier body: the known part of a
-/// long conversation is not hashed again for each step.
-fn hashed(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
+/// Returns the hash of `bytes`, and the hasher's state after the prefix shared with an earlier
+/// body. This way, the known part of a long conversation is not hashed again for each step.
+fn hash_body(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
     let (mut head, same) = match before {
         Some((old, same)) if old.head.count() <= same as u64 => (old.head.clone(), same),
         Some((_, same)) => (Hasher::new(), same),
@@ -70,7 +72,7 @@ fn hashed(bytes: &[u8], before: Option<(&Body, usize)>) -> (Hash, Hasher) {
     (*whole.finalize().as_bytes(), head)
 }
 
-/// The payload of [`Kind::Changes`] after the hash.
+/// The payload of [`Kind::Changes`] after the base hash.
 #[derive(Serialize, Deserialize)]
 struct Changes {
     changed: Vec<proctor_wire::SnapEntry>,
@@ -92,14 +94,14 @@ impl Pack {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores content, unless it is already there.
+    /// Stores content, unless the pack already has it.
     pub(crate) fn put(&self, hash: &Hash, bytes: &[u8]) -> Result<(), RecordError> {
         let mut state = self.indexed()?;
         self.append(&mut state, Kind::Whole, hash, bytes)
     }
 
-    /// Stores the body of a request and returns its hash. Prefixes and suffixes that an earlier
-    /// body of the trial has are stored only as lengths.
+    /// Stores the body of a request and returns its hash. A prefix or suffix shared with an earlier
+    /// body of the trial is stored only as a length.
     pub(crate) fn put_body(&self, bytes: &[u8]) -> Result<Hash, RecordError> {
         let mut state = self.indexed()?;
         let splices = state
@@ -108,10 +110,10 @@ impl Pack {
             .enumerate()
             .map(|(index, old)| (index, Splice::between(old.hash, &old.bytes, bytes)));
         let best = splices.max_by_key(|(_, splice)| splice.saved());
-        // At least half must match, or this is another conversation.
+        // At least half must match; otherwise this is another conversation.
         let best = best.filter(|(_, splice)| splice.saved() > bytes.len() / 2);
         let before = best.as_ref().map(|(index, splice)| (&state.bodies[*index], splice.head));
-        let (hash, head) = hashed(bytes, before);
+        let (hash, head) = hash_body(bytes, before);
         if state.entries.contains_key(&hash) {
             return Ok(hash);
         }
@@ -119,7 +121,7 @@ impl Pack {
             Some((index, splice)) => {
                 let (same, payload) = (splice.head, splice.write());
                 self.append(&mut state, Kind::Splice, &hash, &payload)?;
-                // A long conversation is not copied for each step.
+                // Don't copy a long conversation for each step.
                 let mut body = state.bodies.remove(index).map(|old| old.bytes).unwrap_or_default();
                 body.truncate(same);
                 body.extend_from_slice(&bytes[body.len()..]);
@@ -134,8 +136,8 @@ impl Pack {
         Ok(hash)
     }
 
-    /// Stores a manifest as its changes since the one with hash `before`, which this pack or the
-    /// shared blobs hold.
+    /// Stores a manifest as its difference from the manifest with hash `before`, which must be in
+    /// this pack or among the shared blobs.
     pub(crate) fn put_tree(
         &self,
         hash: &Hash,
@@ -177,7 +179,7 @@ impl Pack {
         if state.broken {
             return Err(RecordError::Misuse {
                 path: self.path.clone(),
-                why: "an earlier entry was only partly written".into(),
+                why: "an earlier entry was only partially written".into(),
             });
         }
         let failed = || RecordError::io(&self.path, "cannot be written");
@@ -207,7 +209,7 @@ impl Pack {
         disk::open_with(&options, &self.path)
     }
 
-    /// The state, after indexing every complete entry in the file.
+    /// Returns the index, after indexing every complete entry in the file.
     fn indexed(&self) -> Result<MutexGuard<'_, PackIndex>, RecordError> {
         let mut state = self.state();
         let failed = || RecordError::io(&self.path, "cannot be read");
@@ -232,7 +234,7 @@ impl Pack {
             let read = Head::read(&head[..there]);
             let whole = read.filter(|read| at + read.length() as u64 <= end);
             if let Some(read) = whole
-                && leads_on(file, at, read, end)?
+                && is_followed_by_entry(file, at, read, end)?
             {
                 state.entries.insert(read.hash, (at, read));
                 at += read.length() as u64;
@@ -242,7 +244,7 @@ impl Pack {
             let Some(next) = next_entry(file, at + 1, end)? else { break };
             at = next;
         }
-        // Don't skip an incomplete end: the entry may still be in writing.
+        // Don't skip an incomplete end: the entry may still be being written.
         state.length = at;
         Ok(damage)
     }
@@ -268,8 +270,8 @@ impl Pack {
         }
     }
 
-    /// The content of a hash, or `None` if the pack does not have it. The caller verifies the hash.
-    /// `shared` returns base content that the pack does not hold.
+    /// Returns the content for a hash, or `None` if the pack does not have it. The caller verifies
+    /// the hash. `shared` returns base content that is not in the pack.
     pub(crate) fn get(
         &self,
         hash: &Hash,
@@ -286,7 +288,8 @@ impl Pack {
         }
     }
 
-    /// The manifest of a hash as a tree, if the pack has it; not verified, as in [`Pack::get`].
+    /// Returns the manifest for a hash as a tree, if the pack has it. Like [`Pack::get`], does not
+    /// verify the hash.
     pub(crate) fn tree(
         &self,
         hash: &Hash,
@@ -332,7 +335,7 @@ impl Pack {
             body =
                 Arc::new(next.ok_or_else(|| self.damaged(0, "an entry does not match its base"))?);
         }
-        // Cache only content that others are based on.
+        // Cache only content that other entries are based on.
         if !splices.is_empty() {
             state.body = Some((*hash, Arc::clone(&body)));
         }
@@ -387,7 +390,7 @@ impl Pack {
     }
 }
 
-/// Reads every entry of a pack. Returns the damaged offsets with the error.
+/// Reads every entry of a pack. Returns the offset and error of each damaged one.
 pub(crate) fn examine(bytes: &[u8]) -> Vec<(u64, &'static str)> {
     let (mut at, mut damage) = (0, Vec::new());
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -409,9 +412,9 @@ pub(crate) fn examine(bytes: &[u8]) -> Vec<(u64, &'static str)> {
     damage
 }
 
-/// Whether an entry ends where the next one starts. If not, its length may be damaged, and trusting
-/// it would lose the entries after it.
-fn leads_on(file: &File, at: u64, head: Head, end: u64) -> io::Result<bool> {
+/// Whether this entry is followed by another entry or the end of the file. If not, its length may
+/// be damaged, and trusting it would lose the entries after it.
+fn is_followed_by_entry(file: &File, at: u64, head: Head, end: u64) -> io::Result<bool> {
     let next = at + head.length() as u64;
     let mut four = MARKER;
     if next + (MARKER.len() as u64) <= end {
@@ -425,7 +428,7 @@ fn leads_on(file: &File, at: u64, head: Head, end: u64) -> io::Result<bool> {
     Ok(head.payload(&entry).is_ok())
 }
 
-/// The offset of the next complete entry with a valid checksum.
+/// Returns the offset of the next complete entry with a valid checksum.
 fn next_entry(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
     let mut rest = vec![0; usize::try_from(end - from).unwrap_or(0)];
     file.read_exact_at(&mut rest, from)?;

@@ -1,4 +1,4 @@
-//! A trial's own content in one file: small blobs, request bodies and manifests, each once.
+//! A trial's own content in one file: small blobs, request bodies and manifests, each stored once.
 
 mod entry;
 mod file;

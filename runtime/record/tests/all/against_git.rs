@@ -1,5 +1,5 @@
-//! Patches against real Git: Git applies what Proctor writes, Proctor applies what Git writes, and
-//! both reject the same patches.
+//! Tests patches against real Git. Git applies Proctor's patches, Proctor applies Git's patches,
+//! and both reject the same patches.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use crate::common::{Node, Nodes, file, git, resolved, tree_of};
 
-/// A name with everything that needs quoting.
-const ODD: &[u8] = b"d/o\"d\\d \xc3\xa9\xff\t.txt";
+/// A name that contains every character that needs quoting.
+const ODD_NAME: &[u8] = b"d/o\"d\\d \xc3\xa9\xff\t.txt";
 
 fn nodes(list: &[(&[u8], Node)]) -> Nodes {
     list.iter().map(|(path, node)| (path.to_vec(), node.clone())).collect()
@@ -20,8 +20,8 @@ fn link(target: &str) -> Node {
     Node::Link(target.as_bytes().to_vec())
 }
 
-/// base -> end by our patch through Git, by our patch through us, by Git's patch through us, and
-/// back by the reversed patch, through both.
+/// Goes from base to end with our patch through Git, our patch through Proctor, and Git's patch
+/// through Proctor. Then goes back with the reversed patch through both.
 fn round_trip(base: &Nodes, end: &Nodes) {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::at(folder.path().join("blobs"));
@@ -74,7 +74,7 @@ fn between_and_git_apply_round_trip_every_change() {
         (b"file becomes link", file("words\n")),
         (b"file becomes folder", file("words\n")),
         (b"folder becomes file/x", file("words\n")),
-        (ODD, file("odd\n")),
+        (ODD_NAME, file("odd\n")),
     ]);
     let end = nodes(&[
         (b"same", file("same\n")),
@@ -92,7 +92,7 @@ fn between_and_git_apply_round_trip_every_change() {
         (b"folder becomes file", file("words\n")),
         (b"new empty", file("")),
         (b"new executable", Node::File(vec![], true)),
-        (ODD, file("odder\n")),
+        (ODD_NAME, file("odder\n")),
         (b"\xe6\xbc\xa2", file("new\n")),
     ]);
     round_trip(&base, &end);
@@ -120,12 +120,14 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 fn node() -> impl Strategy<Value = Node> {
     prop_oneof![
         6 => (content(), any::<bool>()).prop_map(|(bytes, run)| Node::File(bytes, run)),
-        // Never to itself: if a directory becomes such a link, Git fails on its own loop.
+        // The target is never the link itself: if a directory becomes such a link, Git fails on the
+        // loop.
         1 => "[x-z]{1,3}".prop_map(|target| Node::Link(target.into_bytes())),
     ]
 }
 
-/// Few names, so that files often stay and change, and files and directories alternate.
+/// Uses few names, so that files often persist and change, and files and directories replace each
+/// other.
 fn some_nodes() -> impl Strategy<Value = Nodes> {
     let name = prop_oneof![
         Just(b"a".to_vec()),
@@ -155,7 +157,7 @@ proptest! {
         round_trip(&base, &end);
     }
 
-    /// A hunk moves with its context to the place that Git finds, or is rejected with it.
+    /// A hunk whose context has moved is applied where Git applies it, or rejected if Git rejects it.
     #[test]
     fn drifted_patch_applies_where_git_applies_it(
         old in content(), new in content(), head in content(), tail in content()

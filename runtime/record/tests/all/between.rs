@@ -1,4 +1,4 @@
-//! What the policy leaves out of the patch between two trees.
+//! Tests what the policy leaves out of the patch between two trees.
 
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, Collected, PatchPolicy, between};
@@ -67,8 +67,8 @@ fn between_lists_paths_excluded_by_policy() {
     assert_eq!(none, Collected::default());
 }
 
-/// The limit of a whole patch: the work comes first, whatever surrounds it, and what does not fit
-/// is listed.
+/// If the whole patch is limited, the agent's changes come first, whatever other files exist, and
+/// everything that does not fit is listed.
 #[test]
 fn between_prefers_source_changes_over_many_new_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn between_prefers_source_changes_over_many_new_files() {
     let base = nodes(&[("src/work.py", file("a\n"))]);
     let mut end = nodes(&[("src/work.py", file("b\n")), ("src/new.py", file("new\n"))]);
     for number in 0..40 {
-        // Sorted before the work, each with different content.
+        // These sort before the source changes and have different contents.
         let text = format!("{number}\n").repeat(300);
         end.extend(nodes(&[(&format!("a{number:02}"), file(&text))]));
     }

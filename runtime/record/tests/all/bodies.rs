@@ -1,4 +1,4 @@
-//! Bodies and manifests are stored once and returned unchanged.
+//! Tests that bodies and manifests are stored once and returned unchanged.
 
 use std::{fs, time::Instant};
 
@@ -6,7 +6,7 @@ use proctor_record::{Blobs, Tree};
 use proctor_wire::{EntryKind, RawPath, SnapEntry, SnapshotReply};
 use proptest::prelude::*;
 
-/// Text that does not compress well.
+/// Returns text that does not compress well.
 fn words(seed: u64, bytes: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut text = String::new();
@@ -32,7 +32,7 @@ fn pack_returns_all_bodies_and_stores_none_twice() {
     for step in 0..200 {
         messages.push(format!("\"{}\"", words(step, 2000)));
         sent.push(body(&messages));
-        // A client's own side requests alternate with those of the conversation.
+        // A client's side requests alternate with requests of the conversation.
         if step % 7 == 0 {
             sent.push(body(&[format!("\"title? {}\"", words(step, 300))]));
         }
@@ -45,8 +45,8 @@ fn pack_returns_all_bodies_and_stores_none_twice() {
     let size = fs::metadata(&pack).unwrap().len();
     let all: usize = sent.iter().map(Vec::len).sum();
     assert!(size < 450_000 && all > 40_000_000, "{size} of {all}");
-    assert!(!folder.path().join("blobs").exists(), "no file of its own");
-    // As another process reads them: in order, backwards, and one alone.
+    assert!(!folder.path().join("blobs").exists(), "bodies must not be stored as separate files");
+    // Read them as another process would: in order, in reverse order, and one alone.
     let fresh = || Blobs::at(folder.path().join("blobs")).with_pack(&pack);
     let reader = fresh();
     assert!(sent.iter().all(|body| reader.get(&Blobs::hash(body)).unwrap() == *body));
@@ -70,7 +70,7 @@ fn pack_kill_during_write_loses_only_the_last_entry() {
             assert_eq!(blobs.get(hash).unwrap(), *content);
         }
         assert!(blobs.get(&hashes[4]).is_err() && !blobs.has(&hashes[4]));
-        // Another entry replaces the incomplete one.
+        // The next entry replaces the incomplete one.
         blobs.put(b"more").unwrap();
         assert_eq!(blobs.get(&Blobs::hash(b"more")).unwrap(), b"more");
     }
@@ -91,7 +91,7 @@ fn pack_damage_loses_only_the_damaged_entry() {
         let blobs = Blobs::at(folder.path()).with_pack(&pack);
         let lost = hashes.iter().zip(&contents).filter(|(hash, content)| {
             let got = blobs.get(hash);
-            assert!(got.as_ref().map_or(true, |got| got == *content), "never other bytes");
+            assert!(got.as_ref().map_or(true, |got| got == *content), "wrong content");
             got.is_err()
         });
         assert_eq!(lost.count(), 1, "byte {at}");
@@ -133,7 +133,7 @@ fn pack_stores_changed_manifests_as_differences() {
                 vec!["src/module_9/file.py".into()],
             ),
             2 => changed(vec![], vec![]),
-            // Back to the trial's initial state, and away from it again.
+            // Go back to the trial's initial state, and away from it again.
             _ => {
                 let back = trees[0].1.diff(&tree).map(|one| one.path.clone()).collect::<Vec<_>>();
                 let (there, gone): (Vec<_>, Vec<_>) =

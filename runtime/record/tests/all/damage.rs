@@ -1,4 +1,4 @@
-//! What a check finds for every kind of damage to every file of a trial.
+//! Tests that a check detects every kind of damage to every file of a trial.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -18,7 +18,7 @@ use proctor_types::{
 };
 use serde_json::{Map, Value, json};
 
-struct Made {
+struct TestRun {
     folder: tempfile::TempDir,
     arm: ArmId,
 }
@@ -55,9 +55,9 @@ fn outcome(seconds: f64) -> Outcome {
     }
 }
 
-impl Made {
-    /// A run of one task, one arm and two attempts, both graded: the first resolved, the second
-    /// not.
+impl TestRun {
+    /// Creates a run of one task, one arm and two attempts. Both are graded: the first as resolved,
+    /// the second as unresolved.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let run = RunDir::create(folder.path().join("run")).unwrap();
@@ -139,7 +139,7 @@ impl Made {
         let collected = Event::PatchCollected { bytes: patch.len() as u64, files: 1, hash };
         journal.append(5, collected).unwrap();
         dir.write_patch(patch).unwrap();
-        // A number whose shortest decimal form is easily misread in the last digit.
+        // A number whose shortest decimal form is easily parsed with a wrong last digit.
         let outcome = outcome(f64::from(attempt) * 1.000_000_000_000_000_2e-3);
         let ended =
             Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: blobs.packed() };
@@ -159,7 +159,7 @@ impl Made {
         run.trial_path(&self.id(attempt)).path().join(name)
     }
 
-    /// As a new process finds it.
+    /// Checks the trial as a new process would.
     fn check(&self, attempt: u32) -> Checked {
         RunDir::view(self.path()).unwrap().check(&self.id(attempt))
     }
@@ -177,7 +177,7 @@ impl Made {
     }
 }
 
-/// Damages one file; `other` is the same file of the other trial.
+/// Damages one file. `other` is the same file of the other trial.
 type Harm = fn(path: &Path, other: &Path);
 
 fn flip(path: &Path) {
@@ -187,16 +187,16 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Non-files that may be in a file's place: the name, and how to create it.
-type NoFile = (&'static str, fn(&Path));
+/// Things other than a file that may be at a file's path: a name, and a function that creates it.
+type NonFile = (&'static str, fn(&Path));
 
-const NO_FILES: [NoFile; 4] = [
-    ("a folder in its place", |path| fs::create_dir(path).unwrap()),
-    ("a pipe in its place", |path| {
+const NON_FILES: [NonFile; 4] = [
+    ("a folder at its path", |path| fs::create_dir(path).unwrap()),
+    ("a pipe at its path", |path| {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
-    ("a device in its place", |path| symlink("/dev/zero", path).unwrap()),
-    ("a link to nothing in its place", |path| symlink(nowhere(path), path).unwrap()),
+    ("a device at its path", |path| symlink("/dev/zero", path).unwrap()),
+    ("a dangling link at its path", |path| symlink(nowhere(path), path).unwrap()),
 ];
 
 fn nowhere(path: &Path) -> PathBuf {
@@ -205,7 +205,7 @@ fn nowhere(path: &Path) -> PathBuf {
 
 fn replace(path: &Path, index: usize) {
     fs::remove_file(path).unwrap();
-    NO_FILES[index].1(path);
+    NON_FILES[index].1(path);
 }
 
 const HARMS: [(&str, Harm); 12] = [
@@ -226,10 +226,10 @@ const HARMS: [(&str, Harm); 12] = [
         fs::write(other, mine).unwrap();
     }),
     ("emptied", |path, _| fs::write(path, "").unwrap()),
-    (NO_FILES[0].0, |path, _| replace(path, 0)),
-    (NO_FILES[1].0, |path, _| replace(path, 1)),
-    (NO_FILES[2].0, |path, _| replace(path, 2)),
-    (NO_FILES[3].0, |path, _| replace(path, 3)),
+    (NON_FILES[0].0, |path, _| replace(path, 0)),
+    (NON_FILES[1].0, |path, _| replace(path, 1)),
+    (NON_FILES[2].0, |path, _| replace(path, 2)),
+    (NON_FILES[3].0, |path, _| replace(path, 3)),
     ("filled with zeros", |path, _| {
         let length = fs::metadata(path).unwrap().len() as usize;
         fs::write(path, vec![0; length]).unwrap();
@@ -246,7 +246,7 @@ const HARMS: [(&str, Harm); 12] = [
 
 #[test]
 fn check_accepts_an_intact_trial() {
-    let made = Made::new();
+    let made = TestRun::new();
     for _ in 0..2 {
         let checked = made.check(1);
         assert_eq!(checked.damage, vec![]);
@@ -256,12 +256,12 @@ fn check_accepts_an_intact_trial() {
     }
 }
 
-/// The journal is authoritative; the file is restored byte for byte.
+/// The journal is authoritative: files are restored from it byte for byte.
 #[test]
 fn check_restores_files_from_the_journal() {
     for name in ["patch.diff", "outcome.json", "verdict.json"] {
         for (what, harm) in HARMS {
-            let made = Made::new();
+            let made = TestRun::new();
             let before = made.check(1);
             harm(&made.file(1, name), &made.file(2, name));
             let checked = made.check(1);
@@ -280,16 +280,16 @@ fn check_restores_files_from_the_journal() {
             assert_eq!(fs::read(made.file(1, "patch.diff")).unwrap(), PATCHES[0]);
             let aside = made.file(1, &format!("{name}.damaged"));
             let kept = fs::symlink_metadata(&aside).is_ok();
-            assert_eq!(kept, what != "lost file", "{what}: what was found is kept");
+            assert_eq!(kept, what != "lost file", "{what}: the damaged file was not kept");
         }
     }
 }
 
-/// The journal is the reference for everything else: no other file has its content.
+/// The journal is the reference for all other files, so it cannot be restored from them.
 #[test]
 fn check_damaged_journal_withholds_the_verdict() {
     for (what, harm) in HARMS {
-        let made = Made::new();
+        let made = TestRun::new();
         made.check(1);
         harm(&made.file(1, "trajectory.jsonl"), &made.file(2, "trajectory.jsonl"));
         let checked = made.check(1);
@@ -307,11 +307,11 @@ fn check_damaged_journal_withholds_the_verdict() {
     }
 }
 
-/// Grading again is enough, and it depends only on the patch.
+/// Grading again fixes this, because grading depends only on the patch.
 #[test]
 fn check_damaged_gradings_require_grading_again() {
     for (what, harm) in HARMS {
-        let made = Made::new();
+        let made = TestRun::new();
         made.check(1);
         harm(&made.file(1, "grade/journal.jsonl"), &made.file(2, "grade/journal.jsonl"));
         let checked = made.check(1);
@@ -329,12 +329,12 @@ fn check_damaged_gradings_require_grading_again() {
     }
 }
 
-/// A grading replaces anything that is not a file, and leaves no partial files.
+/// Grading replaces anything that is not a file, and leaves no partial files behind.
 #[test]
 fn grading_moves_non_files_aside() {
     for name in ["grade/log.txt", "grade/results.jsonl", "grade/journal.jsonl", "verdict.json"] {
-        for (what, put) in NO_FILES {
-            let made = Made::new();
+        for (what, put) in NON_FILES {
+            let made = TestRun::new();
             let path = made.file(1, name);
             fs::remove_file(&path).unwrap();
             put(&path);
@@ -349,8 +349,8 @@ fn grading_moves_non_files_aside() {
             assert_eq!(made.verify(1).damage, vec![], "{name}, {what}");
             assert!(!fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}, {what}");
             let aside = made.file(1, &format!("{name}.damaged"));
-            assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {what}: what was found is kept");
-            assert!(!nowhere(&path).exists(), "{name}, {what}: something was made elsewhere");
+            assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {what}: it was not kept");
+            assert!(!nowhere(&path).exists(), "{name}, {what}: a file was created elsewhere");
             assert!(!made.file(1, "grade/.tmp-killed").exists());
         }
     }
@@ -358,8 +358,8 @@ fn grading_moves_non_files_aside() {
 
 #[test]
 fn grading_moves_non_directories_aside() {
-    for (what, put) in NO_FILES.into_iter().skip(1) {
-        let made = Made::new();
+    for (what, put) in NON_FILES.into_iter().skip(1) {
+        let made = TestRun::new();
         let (run, id) = (RunDir::open(made.path()).unwrap(), made.id(1));
         let dir = run.trial_path(&id);
         fs::remove_dir_all(dir.grade()).unwrap();
@@ -373,24 +373,24 @@ fn grading_moves_non_directories_aside() {
     }
 }
 
-/// Earlier checks only save time: without their file every check reads everything.
+/// The cache of earlier checks only saves time: without it, every check reads everything.
 #[test]
 fn check_ignores_non_files_in_place_of_its_cache() {
-    for (what, put) in NO_FILES {
-        let made = Made::new();
+    for (what, put) in NON_FILES {
+        let made = TestRun::new();
         let before = made.check(1);
         let path = made.path().join("checked.jsonl");
         fs::remove_file(&path).unwrap();
         put(&path);
         assert_eq!(made.check(1), before, "{what}");
-        assert!(!nowhere(&path).exists(), "{what}: something was made elsewhere");
+        assert!(!nowhere(&path).exists(), "{what}: a file was created elsewhere");
     }
 }
 
 #[test]
 fn writers_reject_non_files() {
-    for (what, put) in NO_FILES {
-        let made = Made::new();
+    for (what, put) in NON_FILES {
+        let made = TestRun::new();
         let lock = made.path().join("lock");
         fs::remove_file(&lock).unwrap();
         put(&lock);
@@ -425,16 +425,16 @@ fn writers_reject_non_files() {
         put(&dir.pack());
         assert!(run.blobs_of(&dir).put(b"a blob").is_err(), "{what}");
         for path in [lock, journal, dir.pack(), made.path().join("labels.jsonl")] {
-            assert!(!nowhere(&path).exists(), "{what}: something was made elsewhere");
+            assert!(!nowhere(&path).exists(), "{what}: a file was created elsewhere");
         }
     }
 }
 
-/// A new try finds its paths free, whatever the previous one left there.
+/// Whatever the previous try left behind, the paths of the next try are free.
 #[test]
 fn next_try_moves_non_files_aside() {
-    for (what, put) in NO_FILES {
-        let made = Made::new();
+    for (what, put) in NON_FILES {
+        let made = TestRun::new();
         let run = RunDir::open(made.path()).unwrap();
         let dir = run.trial(&made.id(3)).unwrap();
         put(&dir.trajectory());
@@ -448,10 +448,10 @@ fn next_try_moves_non_files_aside() {
     }
 }
 
-/// An unfinished try is tried again; another trial's journal is not such a try.
+/// A trial with an unfinished try runs again, but a journal of another trial is not an unfinished try.
 #[test]
 fn check_rejects_the_journal_of_another_trial() {
-    let made = Made::new();
+    let made = TestRun::new();
     let id = made.id(3);
     let run = RunDir::open(made.path()).unwrap();
     let dir = run.trial(&id).unwrap();
@@ -464,7 +464,7 @@ fn check_rejects_the_journal_of_another_trial() {
     flip(&dir.trajectory());
     let checked = made.check(3);
     assert!(!checked.finished && !checked.is_lost() && checked.damage.len() == 1);
-    // Replaces the journal of a finished trial.
+    // Replace the journal of a finished trial.
     fs::copy(dir.trajectory(), made.file(1, "trajectory.jsonl")).unwrap();
     assert!(made.check(1).finished && made.check(1).is_lost());
     flip(&dir.trajectory());
@@ -476,7 +476,7 @@ fn check_rejects_the_journal_of_another_trial() {
 
 #[test]
 fn check_ignores_a_repeated_line() {
-    let made = Made::new();
+    let made = TestRun::new();
     let path = made.file(1, "trajectory.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     for line in [0, 3, text.lines().count() - 1] {
@@ -488,7 +488,7 @@ fn check_ignores_a_repeated_line() {
         assert_eq!((damage.line, &damage.remedy), (Some(line + 2), &Remedy::Evidence));
         assert!(checked.verdict.unwrap().resolved);
     }
-    // The same line elsewhere is out of order.
+    // The same line in another position is out of order.
     let mut lines: Vec<_> = text.lines().collect();
     lines.push(lines[2]);
     fs::write(&path, lines.join("\n") + "\n").unwrap();
@@ -497,14 +497,14 @@ fn check_ignores_a_repeated_line() {
 
 #[test]
 fn check_rejects_a_verdict_without_a_grading() {
-    let made = Made::new();
+    let made = TestRun::new();
     let path = made.file(2, "verdict.json");
     let forged = fs::read_to_string(&path).unwrap().replace("false", "true");
     fs::write(&path, &forged).unwrap();
     let checked = made.check(2);
     assert!(!checked.verdict.unwrap().resolved);
     assert_eq!(checked.damage.len(), 1);
-    // Nor if nothing was ever graded.
+    // The verdict is also rejected if nothing was ever graded.
     fs::remove_dir_all(made.file(2, "grade")).unwrap();
     let checked = made.check(2);
     assert_eq!((checked.verdict, &checked.damage[0].remedy), (None, &Remedy::Grade));
@@ -512,13 +512,13 @@ fn check_rejects_a_verdict_without_a_grading() {
 
 #[test]
 fn check_lost_patch_withholds_the_verdict() {
-    let made = Made::new();
+    let made = TestRun::new();
     flip(&made.file(1, "patch.diff"));
     fs::remove_file(made.file(1, "blobs.pack")).unwrap();
     let checked = made.check(1);
     assert!(checked.is_lost() && checked.verdict.is_none());
     assert_eq!(checked.damage[0].path, made.file(1, "patch.diff"));
-    // Restored from a copy, it is intact again.
+    // After it is restored from a copy, the trial is intact again.
     fs::write(made.file(1, "patch.diff"), PATCHES[0]).unwrap();
     assert!(made.check(1).verdict.unwrap().resolved);
 }
@@ -530,7 +530,7 @@ fn verify_finds_damaged_blobs_and_logs() {
         ("grade/log.txt", Remedy::Evidence),
         ("grade/results.jsonl", Remedy::Evidence),
     ] {
-        let made = Made::new();
+        let made = TestRun::new();
         flip(&made.file(1, name));
         assert_eq!(made.check(1).damage, vec![], "{name}");
         let verified = made.verify(1);
@@ -541,7 +541,7 @@ fn verify_finds_damaged_blobs_and_logs() {
 
 #[test]
 fn verify_reports_a_lost_pack_once() {
-    let made = Made::new();
+    let made = TestRun::new();
     let pack = made.file(1, "blobs.pack");
     fs::remove_file(&pack).unwrap();
     let damage = made.verify(1).damage;
@@ -562,7 +562,7 @@ fn verify_reports_a_lost_pack_once() {
     assert!(matches!(&damage[..], [one] if one.path == pack), "{damage:?}");
 }
 
-/// A report that trusts earlier checks and one that reads everything agree.
+/// A check that trusts earlier checks must agree with one that reads everything.
 #[test]
 fn check_notices_a_truncated_pack() {
     let harms: [fn(&Path); 4] = [
@@ -578,7 +578,7 @@ fn check_notices_a_truncated_pack() {
         },
     ];
     for harm in harms {
-        let made = Made::new();
+        let made = TestRun::new();
         assert_eq!(made.check(1).damage, vec![]);
         let pack = made.file(1, "blobs.pack");
         harm(&pack);
@@ -590,7 +590,7 @@ fn check_notices_a_truncated_pack() {
     }
 }
 
-/// Only its journal has what a discarded try was billed.
+/// Only a discarded try's journal records what the try was billed.
 #[test]
 fn check_reports_missing_discarded_tries() {
     /// Damages a directory of tries.
@@ -610,7 +610,7 @@ fn check_reports_missing_discarded_tries() {
         }),
     ];
     for (named, harm) in harms {
-        let made = Made::new();
+        let made = TestRun::new();
         let (id, run) = (made.id(3), RunDir::open(made.path()).unwrap());
         let dir = run.trial(&id).unwrap();
         for try_number in 1..=3 {
@@ -630,10 +630,10 @@ fn check_reports_missing_discarded_tries() {
     }
 }
 
-/// The checksum shows where a line ends, too.
+/// The checksum also shows that a line without a newline is complete.
 #[test]
 fn check_accepts_a_journal_without_its_last_newline() {
-    let made = Made::new();
+    let made = TestRun::new();
     let whole = made.check(1);
     for name in ["trajectory.jsonl", "grade/journal.jsonl"] {
         let path = made.file(1, name);
@@ -644,7 +644,7 @@ fn check_accepts_a_journal_without_its_last_newline() {
             proctor_record::Events::of(&path).unwrap().count(),
             bytes.split(|b| *b == b'\n').count() - 1
         );
-        // A writer completes the line first.
+        // A writer first completes the line.
         let mut journal = Journal::open(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
         let note = Map::from_iter([("after".to_owned(), json!(1))]);
@@ -655,11 +655,11 @@ fn check_accepts_a_journal_without_its_last_newline() {
     }
 }
 
-/// Without the verdict and its journal, a trial looks as if it was never graded. The report knows
-/// that it was.
+/// Without its verdict and grading journal, a trial looks as if it was never graded. The report
+/// shows that it was.
 #[test]
 fn verify_reports_missing_gradings_from_the_report() {
-    let made = Made::new();
+    let made = TestRun::new();
     let run = RunDir::view(made.path()).unwrap();
     let id = |attempt: u32| json!({"task": "t", "arm": made.arm, "attempt": attempt, "resolved": attempt == 1});
     run.write_report(&json!({"tasks": [id(1), id(2)]})).unwrap();
@@ -676,18 +676,18 @@ fn verify_reports_missing_gradings_from_the_report() {
         assert!(matches!(damage, [one] if one.remedy == Remedy::Grade), "{damage:?}");
         assert!(damage[0].path.ends_with("grade/journal.jsonl"), "{}", damage[0]);
     }
-    // Nor does a trial whose directory is gone count as never started.
+    // A trial whose directory is gone must not count as never started.
     fs::remove_dir_all(made.file(2, "")).unwrap();
     let damage = made.verify(2).damage;
     assert!(matches!(&damage[..], [one] if one.remedy == Remedy::Drive), "{damage:?}");
-    // A trial without a verdict in the report was not graded.
+    // A trial without a verdict in the report was never graded.
     run.write_report(&json!({"tasks": [{"task": "t", "arm": made.arm, "attempt": 1}]})).unwrap();
     assert_eq!(made.verify(1).damage, vec![]);
 }
 
 #[test]
-fn run_without_plan_is_an_error_and_not_replaced() {
-    let made = Made::new();
+fn run_without_plan_is_rejected_and_not_overwritten() {
+    let made = TestRun::new();
     for name in ["run.json", "run.json.gz"] {
         fs::remove_file(made.path().join(name)).unwrap();
     }
@@ -707,7 +707,7 @@ fn run_json_is_restored_from_its_copy() {
         if what.starts_with("swapped") {
             continue;
         }
-        let made = Made::new();
+        let made = TestRun::new();
         let (path, copy) = (made.path().join("run.json"), made.path().join("run.json.gz"));
         let whole = fs::read(&path).unwrap();
         let plan = RunDir::view(made.path()).unwrap().read_run().unwrap();
@@ -719,7 +719,7 @@ fn run_json_is_restored_from_its_copy() {
         assert!(damage.starts_with(&path.display().to_string()), "{damage}");
         run.restore_run().unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole, "{what}");
-        // With both damaged nothing is read, and no repair loses anything.
+        // If both are damaged, reading fails, and the hint must not suggest a repair that loses data.
         harm(&path, &path);
         flip(&copy);
         let error = run.read_run().unwrap_err().to_string();
@@ -733,14 +733,14 @@ fn run_json_rejects_arms_and_tasks_with_wrong_ids() {
     for (from, to) in
         [("\"steps\": 50", "\"steps\": 51"), ("\"statement\": \"s\"", "\"statement\": \"z\"")]
     {
-        let made = Made::new();
+        let made = TestRun::new();
         let path = made.path().join("run.json");
         let run = RunDir::open(made.path()).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(from), "{text}");
         let mut changed: Value = serde_json::from_str(&text.replacen(from, to, 1)).unwrap();
         changed.as_object_mut().unwrap().remove("sum");
-        // As if Proctor had written it, with a valid checksum.
+        // Write it with a valid checksum, as Proctor would.
         run.write_run(&serde_json::from_value(changed).unwrap()).unwrap();
         let error = run.read_run().unwrap_err().to_string();
         assert!(error.contains("does not match its"), "{error}");

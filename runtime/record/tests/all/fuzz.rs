@@ -1,4 +1,5 @@
-//! Journals come from disks: arbitrary bytes, with valid and invalid checksums.
+//! Fuzzes journals: they come from disks, so they may contain arbitrary bytes, with valid or
+//! invalid checksums.
 
 use std::fs;
 
@@ -15,7 +16,7 @@ fn read_journal_survives_random_damage() {
     let path = dir.path().join("trajectory.jsonl");
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/journals");
     fuzz(seeds, |bytes| {
-        // An edited line hardly ever has a valid checksum: every other input gets valid ones.
+        // A mutated line hardly ever has a valid checksum, so every other input gets valid ones.
         let bytes = if bytes.len().is_multiple_of(2) { summed(bytes) } else { bytes.to_vec() };
         fs::write(&path, &bytes).unwrap();
         let reading = read_journal(&path).unwrap();
@@ -23,14 +24,14 @@ fn read_journal_survives_random_damage() {
         for bad in &reading.bad_lines {
             told(&bad.to_string(), &format!("trajectory.jsonl:{}: ", bad.line));
         }
-        // A kind of a later version is kept unchanged and may repeat a key.
+        // An event kind of a later version is kept unchanged and may have duplicate keys.
         let known = |one: &&Envelope| !matches!(one.event, Event::Unknown(_));
         for event in reading.events.iter().filter(known) {
             let text = serde_json::to_string(event).unwrap();
             assert_eq!(&serde_json::from_str::<Envelope>(&text).unwrap(), event, "{text}");
         }
         match Journal::open(&path) {
-            // Appending loses nothing that was read.
+            // Appending must not lose anything that was read.
             Ok(mut journal) => {
                 assert_eq!(reading.bad_lines, []);
                 journal.append(0, Event::Noted { note: Default::default() }).unwrap();
@@ -50,7 +51,7 @@ fn read_journal_survives_random_damage() {
     });
 }
 
-/// Gives every complete line its valid checksum.
+/// Gives every complete line a valid checksum.
 fn summed(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {

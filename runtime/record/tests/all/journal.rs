@@ -1,4 +1,4 @@
-//! The guarantees of a journal, whatever is cut off or flipped.
+//! Tests the guarantees of a journal after truncation and bit flips.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panic")]
 
@@ -52,7 +52,7 @@ fn journal_round_trips_events() {
     assert!(reading.events.windows(2).all(|pair| pair[0].t_mono <= pair[1].t_mono));
 }
 
-/// Every byte offset, not a sample.
+/// Tests every byte offset, not a sample.
 #[test]
 fn journal_truncated_anywhere_keeps_complete_lines() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! A lost blob is reported for the place that held it: the run's directory, or the trial's pack.
+//! Tests that a lost blob is reported for the location that stored it: the run's directory, or the
+//! trial's pack.
 
 use std::fs;
 
@@ -78,7 +79,7 @@ fn verify_assigns_lost_blobs_to_folder_or_pack() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].ends_with("with 1 other blob that the journal refers to"), "{told:?}");
 
-    // The pack as well: a separate damage that counts its own blobs.
+    // The pack is a separate problem that counts its own blobs.
     fs::write(dir.pack(), "").unwrap();
     let told = verify();
     let of_pack = |line: &&String| line.starts_with(&dir.pack().display().to_string());

@@ -1,4 +1,4 @@
-//! The tests of the run directory. They form one binary, because linking is slow.
+//! The tests of the run directory. They are built as one binary, because linking is slow.
 
 mod against_git;
 mod between;

@@ -1,8 +1,8 @@
-//! Completes a row that has only ids from a local clone of its repository.
+//! Completes a row that has only ids, using a local clone of its repository.
 //!
-//! For license reasons the hub's rows contain neither text nor patch; upstream downloads them from
-//! the forge one by one, with a token. A clone has the same patch, and the request as far as commit
-//! messages contain it.
+//! For license reasons, the hub's rows contain neither text nor patch. The benchmark's own tool
+//! downloads them from the forge one by one, with a token. A clone has the same patch, and the pull
+//! request's text as far as commit messages contain it.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::bad::Complaint;
 
-/// Path parts that make a file a test when the benchmark splits patches.
+/// Path components that make a file a test when the benchmark splits patches.
 const TEST_WORDS: [&str; 3] = ["test", "e2e", "testing"];
 
-pub(super) struct Completed {
+pub(super) struct Completion {
     pub patch: String,
     pub test_patch: String,
     pub non_py_patch: String,
@@ -29,7 +29,7 @@ pub(super) struct Completed {
     pub source: &'static str,
 }
 
-/// The changes of a pull request: from one commit to another, and its text.
+/// The changes between two commits of a pull request, and its text.
 struct Change {
     from: String,
     to: String,
@@ -42,7 +42,7 @@ pub(super) fn complete(
     repo: &str,
     base: &str,
     number: &str,
-) -> Result<Completed, Complaint> {
+) -> Result<Completion, Complaint> {
     let folder = folder_of(repos, repo)?;
     let fault = |what: String| Complaint::whole(format!("{}: {what}", folder.display()));
     let clone = Repository::open(&folder).map_err(fault)?;
@@ -73,8 +73,8 @@ pub(super) fn complete(
     if patch.is_empty() {
         return Err(Complaint::at("pull_number", format!("{number} changes only tests")));
     }
-    let (title, body) = said(&change.message, number);
-    Ok(Completed {
+    let (title, body) = title_and_body(&change.message, number);
+    Ok(Completion {
         patch,
         test_patch,
         non_py_patch,
@@ -86,7 +86,7 @@ pub(super) fn complete(
     })
 }
 
-/// A change, split as the benchmark does.
+/// A change, split the way the benchmark splits it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parts {
     /// Everything except the tests.
@@ -98,7 +98,7 @@ pub struct Parts {
     pub python: Vec<String>,
 }
 
-/// Splits a diff.
+/// Splits a diff into tests and everything else.
 pub fn split(whole: &str, is_test: impl Fn(&str) -> bool) -> Parts {
     let mut out = Parts::default();
     for file in Patch::read(whole.as_bytes()).files {
@@ -117,7 +117,7 @@ pub fn split(whole: &str, is_test: impl Fn(&str) -> bool) -> Parts {
     out
 }
 
-/// `owner__name`, or just `name`, below the directory; or the directory itself.
+/// Returns the clone: `owner__name` or just `name` below the directory, or the directory itself.
 fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, Complaint> {
     let name = repo.rsplit('/').next().unwrap_or(repo);
     let wanted = repo.replace('/', "__");
@@ -127,7 +127,7 @@ fn folder_of(repos: &Path, repo: &str) -> Result<std::path::PathBuf, Complaint> 
     })
 }
 
-/// The pull request by its ref, by its merge, or by its squashed commit.
+/// Finds the pull request by its ref, by its merge commit, or by its squashed commit.
 fn find(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, String> {
     let merge = clone.find(&format!("^Merge pull request #{number} "))?;
     let merge = merge.into_iter().find(|commit| commit.parents.len() == 2);
@@ -147,7 +147,7 @@ fn find(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, 
         let source = "pull_request";
         return Ok(message.map(|message| Change { from, to: head, message, source }));
     }
-    // Only at the end of the first line; elsewhere the number is just a mention.
+    // The number must be at the end of the first line; elsewhere it is only a mention.
     let squashed = clone.find(&format!("\\(#{number}\\)$"))?;
     let squashed = squashed.into_iter().find(|commit| {
         commit.parents.len() == 1
@@ -163,8 +163,8 @@ fn find(clone: &Repository, base: &str, number: &str) -> Result<Option<Change>, 
     }))
 }
 
-/// Title and body: a merge has the pull request's title below its own line.
-fn said(message: &Commit, number: &str) -> (String, String) {
+/// Returns title and body. A merge commit has the pull request's title below its own first line.
+fn title_and_body(message: &Commit, number: &str) -> (String, String) {
     let text = match message.message.starts_with("Merge pull request #") {
         true => message.message.split_once('\n').map_or("", |(_, rest)| rest).trim(),
         false => message.message.as_str(),

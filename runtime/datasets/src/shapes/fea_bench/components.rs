@@ -1,4 +1,4 @@
-//! New components: the functions and classes that a patch adds.
+//! Finds new components: the functions and classes that a patch adds.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use crate::bad::Complaint;
 
 pub(super) use proctor_types::NewComponent as Component;
 
-/// Components in a row: an object by file, or a list of `{file, components}`. They are used as
-/// given, because the benchmark's own derivation misses some and a row's prompt was made from its
-/// result.
+/// Reads the components in a row: an object by file, or a list of `{file, components}`. They are
+/// used as given. The benchmark's own script misses some components, and the row's prompt was made
+/// from the script's result.
 pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
     let wrong = |what: &str| Complaint::at("new_components", what);
     let files: Vec<(String, Value)> = match value {
@@ -52,7 +52,7 @@ pub(super) fn of_row(value: Value) -> Result<Vec<Component>, Complaint> {
     Ok(out)
 }
 
-/// A new component with its lines, including decorators, counted from 1.
+/// A new component with its line numbers, including decorators, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Added {
     pub component: Component,
@@ -60,8 +60,8 @@ pub struct Added {
     pub last: usize,
 }
 
-/// The names that `after` defines and `before` does not. `None` if either is not Python that the
-/// parser supports.
+/// Returns the components that `after` defines and `before` does not. `None` if the parser does not
+/// support the Python code of either.
 pub fn added(file: &str, before: &str, after: &str) -> Option<Vec<Added>> {
     let name = |added: Added| added.component.name;
     let known: BTreeSet<String> = definitions(file, before)?.into_iter().map(name).collect();
@@ -73,8 +73,8 @@ pub fn added(file: &str, before: &str, after: &str) -> Option<Vec<Added>> {
     Some(new)
 }
 
-/// All functions and classes of a text, in order. `None` if it is not Python that the parser
-/// supports.
+/// Returns all functions and classes in the text, in order. `None` if the parser does not support
+/// the Python code.
 pub(crate) fn definitions(file: &str, text: &str) -> Option<Vec<Added>> {
     let parsed = ruff_python_parser::parse_module(text).ok()?;
     let mut out = Vec::new();
@@ -84,7 +84,7 @@ pub(crate) fn definitions(file: &str, text: &str) -> Option<Vec<Added>> {
     let spans = out.into_iter().map(|(component, first, end)| Added {
         component,
         first: line(first),
-        // The end is after the last character.
+        // The end is the offset after the last character.
         last: line(end.saturating_sub(1)),
     });
     Some(spans.collect())
@@ -113,7 +113,7 @@ fn walk(
                     def.arguments.as_ref().map_or(def.name.end(), |arguments| arguments.end());
                 ("class", &def.name, (def.name.start(), end), &def.body)
             }
-            // Definitions under a condition count like others.
+            // Definitions inside a condition count like all others.
             Stmt::If(stmt) => {
                 walk(file, text, &stmt.body, outer, out);
                 for clause in &stmt.elif_else_clauses {
@@ -166,18 +166,18 @@ fn walk(
     }
 }
 
-/// From `def` or `class` to the colon, on one line, without comments.
+/// Returns the header from `def` or `class` to the colon, on one line and without comments.
 fn signature(text: &str, name: usize, end: usize) -> String {
     let begin = text[..name].rfind('\n').map_or(0, |at| at + 1);
     let colon = text[end..].find(':').map_or(text.len(), |at| end + at + 1);
     let lines = text[begin..colon].lines().map(|line| {
-        // A `#` inside a string is rare in a header; the text is then cut as upstream does.
+        // A `#` inside a string is rare in a header. It cuts the text, as in the benchmark's script.
         line.split('#').next().unwrap_or(line).trim()
     });
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The docstring as formatted by Python's `inspect.cleandoc`.
+/// Returns the docstring as formatted by Python's `inspect.cleandoc`.
 fn docstring(body: &[Stmt]) -> String {
     let Some(Stmt::Expr(first)) = body.first() else { return String::new() };
     let Expr::StringLiteral(literal) = first.value.as_ref() else { return String::new() };
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_have_full_signatures_and_docstrings() {
+    fn added_returns_full_signatures_and_docstrings() {
         let before = "def kept():\n    pass\n";
         let after = "def kept():\n    pass\n\n@cache\nasync def f(\n    a,  # first\n    *, b: int = 1,\n) -> dict:\n    '''One.\n\n      Two.\n    '''\n    def inner(): return 1\n\nclass C(Base):\n    def m(self): ...\nif X:\n    def g(): pass\ntry:\n    import x\nexcept ImportError:\n    def h(): pass\n";
         let new = added("p/a.py", before, after).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_a_row_are_read() {
+    fn of_row_reads_both_forms() {
         let entry = json!([{"type": "class", "name": "C", "lines": [1, 2], "signature": "class C:", "doc": ""}]);
         let map = of_row(json!({"a.py": entry})).unwrap();
         let list = of_row(json!([{"file": "a.py", "components": entry}])).unwrap();

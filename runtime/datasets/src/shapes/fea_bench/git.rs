@@ -1,11 +1,11 @@
-//! Reads a local clone with the git program, without any user's configuration.
+//! Reads a local clone with the `git` program, ignoring the user's configuration.
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-/// A clone. It is not changed, and nothing in it runs: no hooks, no filters, no external diffs.
+/// A clone. It is not changed, and no code in it runs: no hooks, no filters, no external diffs.
 pub struct Repository {
     folder: PathBuf,
 }
@@ -15,17 +15,17 @@ pub struct Repository {
 pub struct Commit {
     pub id: String,
     pub parents: Vec<String>,
-    /// When it was written, in seconds since 1970.
+    /// The author date, in seconds since the Unix epoch.
     pub written: u64,
-    /// When it was committed: `2024-05-01T12:00:00Z`.
+    /// The committer date, such as `2024-05-01T12:00:00Z`.
     pub date: String,
     pub message: String,
 }
 
-/// Git's output format for a commit. Its terminator occurs in no message; with two null characters,
-/// an empty field would end the commit too early.
-const PRINTED: &str = "--format=%H%x00%P%x00%at%x00%cd%x00%B%x00%x01";
-const DATES: &str = "--date=format-local:%Y-%m-%dT%H:%M:%SZ";
+/// Git's output format for a commit. Its terminator cannot occur in a message. Two null characters
+/// would not work as terminator, because an empty field would end the commit too early.
+const COMMIT_FORMAT: &str = "--format=%H%x00%P%x00%at%x00%cd%x00%B%x00%x01";
+const DATE_FORMAT: &str = "--date=format-local:%Y-%m-%dT%H:%M:%SZ";
 const END: &str = "\0\u{1}";
 
 impl Repository {
@@ -37,64 +37,66 @@ impl Repository {
         Ok(repository)
     }
 
-    /// The full id of a commit, if the clone has it.
+    /// Returns the full id of a commit, if the clone has it.
     pub fn commit(&self, name: &str) -> Option<String> {
         let wanted = format!("{name}^{{commit}}");
         let found = self.git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]);
         found.ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 
-    /// Commits with a message line that matches the (extended) pattern, newest first.
+    /// Returns the commits with a message line that matches the extended regular expression, newest
+    /// first.
     pub(super) fn find(&self, pattern: &str) -> Result<Vec<Commit>, String> {
         let grep = format!("--grep={pattern}");
-        let said = self.output(&["log", "--all", "-E", &grep, PRINTED, DATES])?;
+        let said = self.output(&["log", "--all", "-E", &grep, COMMIT_FORMAT, DATE_FORMAT])?;
         Ok(commits(&said))
     }
 
-    /// The history of the checked-out commit, newest first.
+    /// Returns the history of the checked-out commit, newest first.
     ///
     /// # Errors
-    /// Git's error.
+    /// Git fails.
     pub fn history(&self) -> Result<Vec<Commit>, String> {
-        self.output(&["log", "--topo-order", PRINTED, DATES, "HEAD"]).map(|said| commits(&said))
+        self.output(&["log", "--topo-order", COMMIT_FORMAT, DATE_FORMAT, "HEAD"])
+            .map(|said| commits(&said))
     }
 
-    /// When the first commit after `from`, up to `to`, was written.
+    /// Returns the earliest author date of the commits after `from`, up to `to`.
     pub fn first_written(&self, from: &str, to: &str) -> Option<u64> {
         let said = self.git(&["log", "--format=%at", &format!("{from}..{to}")]).ok()?;
         said.lines().filter_map(|line| line.trim().parse().ok()).min()
     }
 
-    /// The names at the top of a commit's tree.
+    /// Returns the names at the top level of a commit's tree.
     ///
     /// # Errors
-    /// Git's error.
+    /// Git fails.
     pub fn top(&self, commit: &str) -> Result<Vec<String>, String> {
         let said = self.git(&["ls-tree", "--name-only", "-z", commit])?;
         Ok(said.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
-    /// The URL that it was cloned from.
+    /// Returns the URL from which the clone was made.
     pub fn origin(&self) -> Option<String> {
         let said = self.git(&["config", "--local", "--get", "remote.origin.url"]).ok()?;
         Some(said.trim().to_owned()).filter(|url| !url.is_empty())
     }
 
     pub(super) fn read_commit(&self, id: &str) -> Result<Option<Commit>, String> {
-        let said = self.output(&["log", "-1", PRINTED, DATES, id])?;
+        let said = self.output(&["log", "-1", COMMIT_FORMAT, DATE_FORMAT, id])?;
         Ok(commits(&said).pop())
     }
 
     /// # Errors
-    /// Git's error; the two have no common ancestor.
+    /// Git fails, or the two commits have no common ancestor.
     pub fn merge_base(&self, one: &str, two: &str) -> Result<String, String> {
         self.git(&["merge-base", one, two]).map(|id| id.trim().to_owned())
     }
 
-    /// The diff between two commits, with a rename as a deletion and an addition.
+    /// Returns the diff between two commits. A rename is shown as a deletion and an addition.
     ///
     /// # Errors
-    /// Git's error, or text that is not UTF-8.
+    /// Git fails, or the diff is not UTF-8.
     pub fn diff(&self, from: &str, to: &str) -> Result<String, String> {
         let plain = ["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames"];
         self.git(
@@ -102,7 +104,7 @@ impl Repository {
         )
     }
 
-    /// A file at a commit, if it exists and is text.
+    /// Returns a file at a commit, if it exists and is text.
     pub fn file(&self, commit: &str, path: &str) -> Option<String> {
         self.git(&["cat-file", "blob", &format!("{commit}:{path}")]).ok()
     }
@@ -116,7 +118,7 @@ impl Repository {
         let output = Command::new("git")
             .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
             .args(["-c", "core.quotePath=true", "-c", "diff.noprefix=false"])
-            // The clone may belong to another user; it is only read.
+            // The clone may belong to another user. That is safe, because it is only read.
             .args(["-c", "safe.directory=*", "--no-pager"])
             .args(args)
             .current_dir(&self.folder)
@@ -142,7 +144,7 @@ impl Repository {
     }
 }
 
-/// Messages may have any encoding: invalid UTF-8 in one must not discard the others.
+/// Parses commits. Messages may have any encoding, so invalid UTF-8 in one must not discard the others.
 fn commits(printed: &[u8]) -> Vec<Commit> {
     String::from_utf8_lossy(printed).split(END).filter_map(commit).collect()
 }
@@ -154,7 +156,7 @@ fn commit(text: &str) -> Option<Commit> {
     Some(Commit {
         id: id.to_owned(),
         parents: parents.split(' ').filter(|id| !id.is_empty()).map(str::to_owned).collect(),
-        // Some commits have a date before 1970.
+        // Some commits have a date before the Unix epoch.
         written: written.parse().unwrap_or(0),
         date: date.to_owned(),
         message: message.trim().to_owned(),

@@ -1,4 +1,4 @@
-//! FEA-Bench: four forms of one instance. Missing parts of a row are completed from the pull
+//! FEA-Bench has four forms of an instance. Missing parts of a row are completed from the pull
 //! request in the row, or from a local clone of the repository.
 
 mod clone;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::{build::Draft, fields::Fields};
 use crate::{address::Options, bad::Complaint};
 
-/// What the Standard and the Oracle dataset contain for a medium row.
+/// The texts that the Standard and Oracle datasets contain for a medium row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// `pull_request_text`.
@@ -31,17 +31,17 @@ pub struct Said {
     pub statement: String,
 }
 
-/// Builds the texts of a medium row's `problem_info` as the benchmark does.
+/// Builds the texts from a medium row's `problem_info`, as the benchmark does.
 ///
 /// # Errors
-/// Names what `problem_info` lacks.
+/// `problem_info` lacks a field. The error names it.
 pub fn said(info: &Value, components: &[NewComponent]) -> Result<Said, String> {
     let request = request::of_pull(info).map_err(|complaint| complaint.what)?;
     let statement = request::statement(request.clone(), components).map_err(|it| it.what)?;
     Ok(Said { request, discussion: request::discussion(info), statement })
 }
 
-/// Completes a row: statement, patch, test patch. Returns the clone that completed it.
+/// Completes a row's statement, patch and test patch. Returns the clone if one was used.
 pub(super) fn complete(
     fields: &mut Fields<'_>,
     details: &mut Details,
@@ -54,7 +54,7 @@ pub(super) fn complete(
         None => Vec::new(),
     };
     let mut source = "row";
-    if !fields.holds("patch") {
+    if !fields.has_value("patch") {
         let Some(repos) = &options.repos else {
             let what = "is missing: the published rows only have ids; complete them with \
                         `#repos=FOLDER`, a folder of clones named `owner__name`";
@@ -68,19 +68,22 @@ pub(super) fn complete(
         fields.put("test_patch", found.test_patch);
         details.non_py_patch = found.non_py_patch.into();
         clone = Some(found.folder);
-        if !fields.holds("problem_info") && !fields.holds("pull_request_text") {
+        if !fields.has_value("problem_info") && !fields.has_value("pull_request_text") {
             fields.put("pull_request_text", request::of_commit(&found.title, &found.body)?);
         }
         if components.is_empty() {
             components = found.components;
         }
     }
-    if !fields.holds("problem_statement") {
+    if !fields.has_value("problem_statement") {
         let request = match fields.named("pull_request_text") {
             Some(Value::String(text)) => text,
             _ => {
                 let info = fields.named("problem_info").ok_or_else(|| {
-                    Complaint::at("problem_statement", "is missing, and there is no pull request")
+                    Complaint::at(
+                        "problem_statement",
+                        "is missing, and the row has no pull request",
+                    )
                 })?;
                 if let Some(hints) = request::discussion(&info) {
                     fields.put("hints_text", hints);
@@ -105,7 +108,7 @@ pub(super) fn complete(
     Ok(clone)
 }
 
-/// A task that runs on the host's own programs brings its source along.
+/// Adds the source to a task that runs without an image, on the host's programs.
 pub(super) fn finish(draft: &mut Draft<'_>) -> Result<(), Complaint> {
     let clone = draft.clone.take();
     if draft.task.environment.base.is_none() {

@@ -1,4 +1,4 @@
-//! The request and the statement in the Standard dataset's form.
+//! Builds the request and the statement in the form of the Standard dataset.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -23,19 +23,19 @@ impl Request<'_> {
     }
 }
 
-/// The pull request of a medium row. Comments count up to the first commit: later ones may discuss
-/// the solution.
+/// Builds the request from the pull request of a medium row. Only comments up to the first commit
+/// are used: later ones may discuss the solution.
 pub(super) fn of_pull(info: &Value) -> Result<String, Complaint> {
     let text = |name: &str| info.get(name).and_then(Value::as_str);
     let title =
         text("pr_title").ok_or_else(|| Complaint::at("problem_info.pr_title", "is missing"))?;
-    // The benchmark prints a null body as Python does.
+    // The benchmark prints a null body the way Python does.
     let body = text("pr_body").unwrap_or("None");
     let comments = before_first_commit(info, info.get("pr_timeline"));
     Request { title, body, comments }.text()
 }
 
-/// The request from a commit's message.
+/// Builds the request from a commit's message.
 pub(super) fn of_commit(title: &str, body: &str) -> Result<String, Complaint> {
     Request { title, body, comments: Vec::new() }.text()
 }
@@ -53,7 +53,7 @@ fn before_first_commit<'a>(info: &'a Value, timeline: Option<&'a Value>) -> Vec<
     all.filter(is_before).filter_map(|comment| comment.get("comment")?.as_str()).collect()
 }
 
-/// The issues of a medium row, which Standard rows have as hints.
+/// Returns the issues of a medium row. Standard rows have them as hints.
 pub(super) fn discussion(info: &Value) -> Option<String> {
     let issues = info.get("issues")?.as_object()?;
     let mut out = String::new();
@@ -85,7 +85,7 @@ struct File<'a> {
     components: Vec<&'a Component>,
 }
 
-/// The complete statement: the request, and every definition that is to be written.
+/// Builds the complete statement: the request, and the definitions to implement.
 pub(super) fn statement(request: String, components: &[Component]) -> Result<String, Complaint> {
     let mut files: Vec<File<'_>> = Vec::new();
     for component in components {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_is_the_benchmarks_own_to_the_letter() {
+    fn statement_matches_the_benchmarks_text_exactly() {
         let info = json!({
             "pr_title": "Add f", "pr_body": "It adds f.", "first_commit_time": 10.0,
             "pr_timeline": [{"time": 5.0, "comment": "early"}, {"time": 11.0, "comment": "the answer"}],

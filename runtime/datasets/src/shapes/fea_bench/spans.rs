@@ -1,4 +1,4 @@
-//! The lines of new components, measured like FEA-Bench's own script.
+//! The line spans of new components, measured like FEA-Bench's own script.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,29 +8,30 @@ use ruff_python_ast::{
 };
 use ruff_text_size::Ranged;
 
-/// A function or a class and its lines, counted from 1.
+/// A function or class and its lines, counted from 1.
 ///
-/// The benchmark's script does not handle `async def`, and an async function adds no part to the
-/// names inside it.
+/// As in the benchmark's script, `async def` is not counted, and an async function is not part of
+/// the dotted names inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     pub is_class: bool,
-    /// Dotted.
+    /// Dotted name.
     pub name: String,
     /// The line of `def` or `class`, without decorators.
     pub first: usize,
-    /// The last line on which one of its nodes starts. A string or a bracket that continues below
-    /// it is outside.
+    /// The last line on which one of its nodes starts. The rest of a multi-line string or bracket
+    /// is not included.
     pub last: usize,
 }
 
-/// The functions and classes that `after` defines and `before` does not; all of them if the file is
-/// new. Returns `None` if one of the texts is not Python that the parser supports.
+/// Returns the functions and classes that `after` defines and `before` does not. If the file is
+/// new, returns all of them. Returns `None` if the parser does not support the Python code of one
+/// of the texts.
 pub fn new_spans(before: Option<&str>, after: &str) -> Option<Vec<Span>> {
     let after = spans(after)?;
     let Some(before) = before else { return Some(after) };
     let known: BTreeSet<String> = spans(before)?.into_iter().map(|span| span.name).collect();
-    // The script keys definitions by name, so the last one of a name counts.
+    // The benchmark's script keys definitions by name, so the last one of each name counts.
     let by_name: BTreeMap<String, Span> =
         after.into_iter().map(|span| (span.name.clone(), span)).collect();
     Some(by_name.into_values().filter(|span| !known.contains(&span.name)).collect())
@@ -45,11 +46,11 @@ fn spans(text: &str) -> Option<Vec<Span>> {
 }
 
 struct Walk {
-    /// Where lines start, without the first.
+    /// Offsets of all lines except the first.
     starts: Vec<usize>,
-    /// The names around the current node.
+    /// The names that enclose the current node.
     scope: Vec<String>,
-    /// The indices in `found` of what contains the current node.
+    /// The indices in `found` of the definitions that enclose the current node.
     open: Vec<usize>,
     found: Vec<Span>,
 }
@@ -95,8 +96,8 @@ fn definition(node: AnyNodeRef<'_>) -> Option<(bool, &str)> {
     }
 }
 
-/// Where a node starts according to Python's own syntax tree. `None` for nodes without a line
-/// there, and for nodes that it does not have, such as the parts of a concatenated string.
+/// Returns the start of a node according to Python's own syntax tree. `None` for nodes that have no
+/// line there, and for nodes that do not exist there, such as the parts of a concatenated string.
 fn begin(node: AnyNodeRef<'_>) -> Option<usize> {
     let at = match node {
         AnyNodeRef::StmtFunctionDef(def) => def.name.start(),
@@ -119,10 +120,9 @@ fn begin(node: AnyNodeRef<'_>) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// The expected lines are those that the benchmark's own `compare_namespaces` returns for these
-    /// texts.
+    /// The expected lines are the results of the benchmark's own `compare_namespaces` for these texts.
     #[test]
-    fn spans_are_those_of_the_benchmarks_script() {
+    fn new_spans_matches_the_benchmarks_script() {
         let before = "def kept():\n    return 1\n";
         let after = r#"import os
 
@@ -186,7 +186,7 @@ def f():
             lines(Some(before)),
             [of("C", 27, 44), of("C.h", 33, 44), of("C.inner", 29, 30), of("f", 48, 49)]
         );
-        // Both definitions of a name count if the file is new.
+        // If the file is new, both definitions of a name count.
         assert_eq!(
             lines(None),
             [

@@ -1,6 +1,6 @@
-//! Small rows in the form that the benchmarks publish.
+//! Small rows in the forms that the benchmarks publish.
 
-#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "a test helper fails by panic")]
 
 pub mod generate;
 
@@ -15,7 +15,7 @@ pub const TEST_PATCH: &str = "diff --git a/tests/test_a.py b/tests/test_a.py\n--
     +++ b/tests/test_a.py\n@@ -1 +1 @@\n-1\n+2\ndiff --git a/tests/data.json b/tests/data.json\n\
     --- a/tests/data.json\n+++ b/tests/data.json\n@@ -1 +1 @@\n-1\n+2\n";
 
-/// SWE-bench's classic twelve.
+/// A row with the twelve fields of SWE-bench's classic form.
 pub fn classic() -> Value {
     json!({
         "repo": "astropy/astropy", "instance_id": "astropy__astropy-12907", "base_commit": "d16b",
@@ -51,7 +51,7 @@ pub fn featurebench(level: u32) -> Value {
     row
 }
 
-/// A row with some fields set and some removed (null).
+/// Returns the row with some fields set and others removed (null).
 pub fn with(mut row: Value, changes: &[(&str, Value)]) -> Value {
     for (name, value) in changes {
         match value {
@@ -64,7 +64,7 @@ pub fn with(mut row: Value, changes: &[(&str, Value)]) -> Value {
     row
 }
 
-/// Loads rows as lines of one file.
+/// Loads the rows from a file of JSON lines.
 pub fn load_rows(rows: &[Value], options: &str) -> Loaded {
     let dir = TempDir::new().unwrap();
     let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
@@ -72,14 +72,14 @@ pub fn load_rows(rows: &[Value], options: &str) -> Loaded {
     load(&[format!("rows.jsonl{options}")], dir.path()).unwrap()
 }
 
-/// The only task of a single row.
+/// Returns the task of a single row.
 pub fn task(row: Value, options: &str) -> proctor_types::Task {
     let mut loaded = load_rows(&[row], options);
     assert_eq!(loaded.bad, []);
     loaded.tasks.remove(0)
 }
 
-/// The error of the only bad row, as `field: what`.
+/// Returns the error of the only bad row, as `field: what`.
 pub fn complaint(row: Value, options: &str) -> String {
     let loaded = load_rows(&[row], options);
     assert_eq!(loaded.tasks, []);

@@ -1,4 +1,4 @@
-//! Common Test Report Format: <https://ctrf.io>.
+//! Reads the Common Test Report Format: <https://ctrf.io>.
 
 use proctor_types::TestStatus;
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn find(log: &str) -> Option<Value> {
     object(log, &|value| results(value).is_some())
 }
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     find(log).is_some()
 }
 
@@ -41,7 +41,7 @@ pub(super) fn read(log: &str) -> Report {
                 Some("passed") => TestStatus::Passed,
                 Some("failed") => TestStatus::Failed,
                 Some("skipped" | "pending") => TestStatus::Skipped,
-                // `other`: not a pass.
+                // `other` is not a pass.
                 _ => TestStatus::Error,
             },
         );
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_named_by_suite_and_name() {
+    fn read_names_ctrf_tests_by_suite_and_name() {
         let log = r#"{"results": {"tool": {"name": "pytest"},
             "summary": {"tests": 6, "passed": 3, "failed": 1, "pending": 0, "skipped": 1, "other": 1},
             "tests": [

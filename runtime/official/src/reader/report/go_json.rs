@@ -1,4 +1,4 @@
-//! `go test -json`: one event on each line.
+//! Reads the output of `go test -json`: one event per line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ fn is_event(value: &Value) -> bool {
         && ["Package", "ImportPath"].iter().any(|key| value.get(key).is_some())
 }
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     lines(log).take(100).any(|value| is_event(&value))
 }
 
@@ -30,7 +30,7 @@ fn ending(action: &str) -> Option<TestStatus> {
 
 pub(super) fn read(log: &str) -> Report {
     let mut report = Report::default();
-    // How each package ended, if it did.
+    // The result of each package; `None` if it has not ended.
     let mut packages: BTreeMap<String, Option<TestStatus>> = BTreeMap::new();
     let mut started: BTreeSet<String> = BTreeSet::new();
     let mut results: Vec<(String, TestStatus)> = Vec::new();
@@ -54,13 +54,13 @@ pub(super) fn read(log: &str) -> Report {
     }
     let is_traced = !started.is_empty();
     for (id, status) in results {
-        // Go takes a line that a test prints (`--- PASS: TestX`) for the result of a test that
+        // If a test prints a line such as `--- PASS: TestX`, Go reports a result for a test that
         // never ran.
         if status != TestStatus::Passed || !is_traced || started.contains(&id) {
             report.add(id, status);
         }
     }
-    // A test that did not end in a failed package: the test panicked, or the process died.
+    // A test without a result in a failed package panicked, or its process died.
     for id in &started {
         let package = id.rsplit_once("::").map_or("", |(package, _)| package);
         let failed = packages.get(package) == Some(&Some(TestStatus::Failed));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_a_real_run_give_each_test_its_status() {
+    fn read_assigns_statuses_from_a_real_go_run() {
         let report = read(include_str!("../../../tests/reports/go.json"));
         use TestStatus::{Failed, Passed, Skipped};
         for (id, status) in [
@@ -101,7 +101,7 @@ mod tests {
             ("example.com/calc::TestSkip", Some(Skipped)),
             ("example.com/calc::TestGood", Some(Passed)),
             ("example.com/calc/sub::TestPanic", Some(Failed)),
-            // A test printed its result; it does not exist.
+            // A test printed this result; the test itself does not exist.
             ("example.com/calc::TestFake", None),
         ] {
             assert_eq!(report.tests.get(id).copied(), status, "{id}");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_without_an_end_leaves_the_report_open() {
+    fn unfinished_package_means_an_incomplete_report() {
         let open = [event("run", "p", "T"), event("pass", "p", "T")].concat();
         assert!(!read(&open).ended);
         let closed = format!("{open}{}", event("pass", "p", ""));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_without_its_start_counts_where_no_start_is_told() {
+    fn results_count_without_start_events() {
         assert_eq!(read(&event("pass", "p", "T")).tests["p::T"], TestStatus::Passed);
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON of jest, of vitest (in the same format), and of mocha.
+//! Reads the JSON reports of jest, vitest (which uses the same format) and mocha.
 
 use proctor_types::TestStatus;
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn find(log: &str) -> Option<Value> {
     object(log, &|value| is_jest(value) || is_mocha(value))
 }
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     find(log).is_some()
 }
 
@@ -33,7 +33,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
     }
 }
 
-/// `file::outer > inner > name`. Without a file, `outer > inner > name`.
+/// Returns `file::outer > inner > name`, or without a file, `outer > inner > name`.
 fn id(file: Option<&str>, suites: &[&str], name: &str, root: &Root) -> String {
     let path: Vec<&str> = suites.iter().copied().chain([name]).collect();
     let path = path.join(" > ");
@@ -72,7 +72,7 @@ fn jest(value: &Value, root: &Root) -> Report {
             report.other_failures += 1;
         }
     }
-    // jest reports that a run was interrupted; vitest does not have the key.
+    // jest reports whether a run was interrupted. vitest does not have this key.
     report.ended = value.get("wasInterrupted").and_then(Value::as_bool) != Some(true);
     report.compare(&Account {
         counted: number(value, "numFailedTests"),
@@ -96,7 +96,7 @@ fn mocha(value: &Value, root: &Root) -> Report {
         for test in list(value, key) {
             let Some(name) = text(test, "title") else { continue };
             let full = text(test, "fullTitle").unwrap_or(name);
-            // The titles of suites are joined by spaces, so nested suites cannot be distinguished.
+            // Suite titles are joined with spaces, so nested suites cannot be distinguished.
             let above = full.strip_suffix(name).map(str::trim_end);
             let suites: Vec<&str> = above.into_iter().filter(|above| !above.is_empty()).collect();
             let again = number(test, "currentRetry").is_some_and(|retries| retries > 0);
@@ -147,8 +147,7 @@ mod tests {
             }
             assert_eq!(report.tests.len(), 4);
             assert!(report.ended && report.doubts.is_empty(), "{:?}", report.doubts);
-            // Below another root the path stays whole, and the ids of the task are still a suffix
-            // of it.
+            // With another root, the path stays absolute, and the task's ids are still a suffix of it.
             let elsewhere = of(log, "/other");
             let id = format!("{file}::top level");
             assert_eq!(elsewhere.statuses(std::slice::from_ref(&id))[&id], Passed);
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn mocha_names_tests_by_file_and_the_titles_above_them() {
+    fn mocha_names_tests_by_file_and_suite_titles() {
         let report = of(include_str!("../../../tests/reports/mocha.json"), "/testbed/");
         use TestStatus::{Failed, Passed, Skipped};
         for (name, status) in [
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_does_not_load_is_a_failure_and_a_second_try_is_flaky() {
+    fn jest_counts_load_errors_as_failures_and_retries_as_flaky() {
         let log = r#"{"testResults": [
             {"name": "/r/a.js", "status": "failed", "message": "Cannot find module", "assertionResults": []},
             {"name": "/r/b.js", "status": "passed", "assertionResults": [

@@ -1,14 +1,14 @@
-//! Finds JSON among other output.
+//! Finds JSON in mixed output.
 
 use serde_json::{Deserializer, Value};
 
-/// The first object that satisfies `fits` and starts at the beginning of a line. Runners print it
-/// on standard output, where package managers and tests print as well.
+/// Returns the first object that satisfies `fits` and starts at the beginning of a line. Runners
+/// print it on standard output, where package managers and tests print as well.
 pub(super) fn object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let mut from = 0;
     for start in starts {
-        // A line inside an object that was parsed does not start another one.
+        // A line inside an object that was already parsed does not start another one.
         if start < from || !text[start..].trim_start_matches([' ', '\t']).starts_with('{') {
             continue;
         }
@@ -22,7 +22,7 @@ pub(super) fn object(text: &str, fits: &dyn Fn(&Value) -> bool) -> Option<Value>
     None
 }
 
-/// The objects of a text that has one on each line. Other lines are skipped.
+/// Yields the objects in text with one object per line. Other lines are skipped.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Value> {
     text.lines()
         .map(str::trim)
@@ -30,17 +30,17 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Value> {
         .filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// The text under a key.
+/// Returns the text at a key.
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key)?.as_str()
 }
 
-/// The count under a key.
+/// Returns the count at a key.
 pub(super) fn number(value: &Value, key: &str) -> Option<usize> {
     usize::try_from(value.get(key)?.as_u64()?).ok()
 }
 
-/// The list under a key.
+/// Returns the list at a key.
 pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn object_is_found_behind_noise_and_not_inside_another_one() {
+    fn object_skips_noise_and_nested_objects() {
         let fits = |value: &Value| value.get("wanted").is_some();
         let found = |text: &str| object(text, &fits).map(|value| value["wanted"].clone());
         assert_eq!(

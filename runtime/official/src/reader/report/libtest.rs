@@ -1,4 +1,4 @@
-//! Rust: libtest as text and as JSON, and the output of cargo-nextest.
+//! Reads Rust test output: libtest as text and as JSON, and cargo-nextest.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::parsers::text::pattern;
 
-/// cargo names the binary whose tests follow; it prints that on standard error.
+/// cargo prints the name of the binary whose tests follow, on standard error.
 static BINARY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^\s*(?:Running (?:unittests )?(?:\S+ )?\(?(?:\S*/)?([^\s/()`]+?)(?:-[0-9a-f]{16})?(?:\.exe)?\)?|Doc-tests (\S+))$",
@@ -36,7 +36,7 @@ static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
 static FAILED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(\d+) (?:failed|timed out|exec failed)"));
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     let has = |pattern: &Regex| log.lines().any(|line| pattern.is_match(line));
     has(&RUNNING) && (has(&RESULT) || has(&TEST))
         || has(&SUMMARY)
@@ -58,7 +58,7 @@ pub(super) fn read(log: &str) -> Report {
     reader.report()
 }
 
-/// One binary's tests, as far as they have been read.
+/// The tests of one binary, as far as they have been read.
 #[derive(Default)]
 struct Suite {
     announced: usize,
@@ -70,12 +70,13 @@ struct Suite {
 #[derive(Default)]
 struct Reader {
     report: Report,
-    /// The binary whose tests follow, if cargo named it.
+    /// The binary whose tests follow, if cargo printed its name.
     binary: Option<String>,
     suite: Option<Suite>,
-    /// A test whose status comes on a later line: without captured output, it prints in between.
+    /// A test whose status is on a later line. If output is not captured, the test's output comes
+    /// in between.
     pending: Option<String>,
-    /// Inside the list of failures, which quotes what failed tests printed.
+    /// Whether the current line is in the list of failures, which quotes the output of failed tests.
     in_failures: bool,
     /// The last attempt of each test that nextest reran.
     tries: BTreeMap<String, TestStatus>,
@@ -95,7 +96,7 @@ impl Reader {
         if let Some(found) = RESULT.captures(line).filter(|found| is_last(&found[1])) {
             self.result(&found);
         } else if self.in_failures {
-            // This section quotes what failed tests printed, and names them again.
+            // This section quotes the output of failed tests and repeats their names.
         } else if let Some(found) = RUNNING.captures(line) {
             self.close();
             let announced = found[1].parse().unwrap_or(usize::MAX);
@@ -142,7 +143,7 @@ impl Reader {
         self.report.add(id, status);
     }
 
-    /// `test result: ...`: the end of a binary's tests.
+    /// Reads `test result: ...`, which ends a binary's tests.
     fn result(&mut self, found: &regex::Captures<'_>) {
         self.in_failures = false;
         self.pending = None;
@@ -160,7 +161,7 @@ impl Reader {
         });
     }
 
-    /// Ends a binary's tests: one without a result was cut off.
+    /// Ends a binary's tests. If there was no result, the run was cut off.
     fn close(&mut self) {
         self.pending = None;
         if let Some(suite) = self.suite.take() {
@@ -216,7 +217,7 @@ impl Reader {
                     return;
                 };
                 let name = name.strip_suffix(" - should panic").unwrap_or(name);
-                // nextest: `crate::binary$path::to::test`, and `#2` for a second attempt.
+                // nextest writes `crate::binary$path::to::test`, and appends `#2` for a second attempt.
                 match name.split_once('$') {
                     Some((binary, test)) => {
                         let outer = self.binary.replace(binary.to_owned());
@@ -251,7 +252,7 @@ fn without_try(test: &str) -> &str {
 }
 
 fn status(word: &str) -> Option<TestStatus> {
-    // `ok <0.003s>` if times are reported.
+    // With times, the status looks like `ok <0.003s>`.
     let word = word.trim();
     let word = word.split_once(" <").map_or(word, |(word, _)| word);
     match word {
@@ -269,12 +270,12 @@ fn event_status(event: &str) -> Option<TestStatus> {
         "failed" => Some(TestStatus::Failed),
         "ignored" => Some(TestStatus::Skipped),
         "allowed_failure" => Some(TestStatus::Xfailed),
-        // `started`, and `timeout`, which is only a warning.
+        // `started`, or `timeout`, which is only a warning.
         _ => None,
     }
 }
 
-/// The information on one test in a line of nextest.
+/// One test in a line of nextest.
 struct Line {
     id: String,
     status: TestStatus,
@@ -319,7 +320,7 @@ mod tests {
         test result: FAILED. 3 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
 
     #[test]
-    fn text_is_read_without_what_failed_tests_printed() {
+    fn read_ignores_the_output_of_failed_tests() {
         let report = read(TEXT);
         assert_tests(
             &report,
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_binary_is_a_part_of_the_id_where_cargo_names_it() {
+    fn id_includes_the_binary_if_cargo_names_it() {
         let run = |test: &str| {
             format!(
                 "running 1 test\ntest {test} ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n\n"
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_may_come_after_what_a_test_printed() {
+    fn status_may_follow_test_output() {
         let log = "running 2 tests\ntest a ... hello\nok\ntest b ... \nmore\nFAILED\n\nfailures:\n    b\n\n\
                    test result: FAILED. 1 passed; 1 failed; 0 ignored\n";
         let report = read(log);
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_cut_off_has_no_end() {
+    fn truncated_run_is_not_ended() {
         let whole =
             "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n";
         let torn = "running 2 tests\ntest b ... ok\n";
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn json_of_libtest_and_of_nextest_is_read() {
+    fn read_parses_libtest_and_nextest_json() {
         let log = r#"{ "type": "suite", "event": "started", "test_count": 3 }
             { "type": "test", "event": "started", "name": "tests::a" }
             { "type": "test", "name": "tests::a", "event": "ok" }
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_nextest_is_read() {
+    fn read_parses_nextest_text() {
         let log = "    Starting 6 tests across 2 binaries\n        \
             PASS [   0.004s] calc tests::a\n        \
             FAIL [   0.004s] (2/5) calc::whole b\n  \

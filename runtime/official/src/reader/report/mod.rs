@@ -1,7 +1,7 @@
-//! Reports of test runners: every test of a run, whatever a task expects of it.
+//! Reports of test runners: every test of a run, whether or not the task expects it.
 //!
-//! Each reader returns the tests by the ids that `docs/tasks.md` promises for its format. A test
-//! that is reported twice has its worst status.
+//! Each reader returns the tests with the ids that `docs/tasks.md` specifies for its format. If a
+//! test is reported twice, its worst status counts.
 
 mod ctrf;
 mod go_json;
@@ -16,21 +16,22 @@ use proctor_types::{TestFormat, TestStatus};
 
 use crate::reader::{LogReading, agreement::Account, junit, plain, worst};
 
-/// What a report says.
+/// The content of a report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Every test by its id.
     pub tests: BTreeMap<String, TestStatus>,
-    /// The report ends like that of a complete run.
+    /// Whether the report ends like that of a complete run.
     pub ended: bool,
     /// Reasons to doubt the report itself.
     pub doubts: Vec<String>,
-    /// Failures that belong to no test: a file that does not load, a package that does not build.
+    /// Failures that do not belong to a test, such as a file that does not load or a package that
+    /// does not build.
     pub other_failures: usize,
 }
 
 impl Report {
-    /// Reads the files of one run. Paths below `root` are shown relative to it. Without files the
+    /// Reads the files of one run. Paths below `root` are made relative to it. Without files, the
     /// report is empty.
     pub fn read(format: TestFormat, files: &[Vec<u8>], root: &str) -> Self {
         let mut report = Self::default();
@@ -60,7 +61,7 @@ impl Report {
         }
     }
 
-    /// The statuses of the expected tests.
+    /// Returns the statuses of the expected tests.
     pub fn statuses(&self, wanted: &[String]) -> BTreeMap<String, TestStatus> {
         let status = |id: &String| {
             self.resolve(id)
@@ -71,10 +72,11 @@ impl Report {
         wanted.iter().map(|id| (id.clone(), status(id))).collect()
     }
 
-    /// The id that an expected one refers to: itself, or the only one that ends with it.
+    /// Returns the reported id that an expected id refers to: the same id, or the only one that
+    /// ends with it.
     ///
-    /// A suffix of whole components is preferred: `adds` refers to `Calc::adds` although a test
-    /// `Calc::never adds` exists.
+    /// A suffix of whole components is preferred: `adds` refers to `Calc::adds` even if there is a
+    /// test `Calc::never adds`.
     pub fn resolve(&self, wanted: &str) -> Option<&str> {
         if let Some((id, _)) = self.tests.get_key_value(wanted) {
             return Some(id.as_str());
@@ -85,15 +87,15 @@ impl Report {
         let is_part = |head: &str| head.ends_with("::") || head.ends_with(" > ");
         let is_word = |head: &str| !head.ends_with(|c: char| c.is_alphanumeric() || c == '_');
         let found = self.only(wanted, &is_part).or_else(|| self.only(wanted, &is_word));
-        // pytest's JUnit report writes a node id as a class and a name.
+        // pytest's JUnit report splits a node id into a class and a name.
         found.flatten().or_else(|| {
             let (class, name) = junit::node_id(wanted);
             self.tests.get_key_value(&format!("{class}::{name}")).map(|(id, _)| id.as_str())
         })
     }
 
-    /// The only id that ends with `wanted` and whose beginning satisfies `fits`. `None` if there is
-    /// none, and `Some(None)` if there are several.
+    /// Returns the only id that ends with `wanted` and whose beginning satisfies `fits`. Returns
+    /// `None` if there is no such id, and `Some(None)` if there are several.
     fn only(&self, wanted: &str, fits: &dyn Fn(&str) -> bool) -> Option<Option<&str>> {
         let ends = |id: &&String| id.strip_suffix(wanted).is_some_and(fits);
         let mut found = self.tests.keys().filter(ends);
@@ -111,7 +113,7 @@ impl Report {
         self.tests.values().filter(|status| statuses.contains(status)).count()
     }
 
-    /// Failed tests, and failures that belong to no test.
+    /// Number of failed tests, plus failures that do not belong to a test.
     pub fn failures(&self) -> usize {
         self.count(&[TestStatus::Failed, TestStatus::Error]) + self.other_failures
     }
@@ -126,25 +128,25 @@ impl Report {
     }
 }
 
-/// The format of a report, if the text is one.
+/// Detects the format of a report. Returns `None` if the text is not a report.
 pub fn detect(text: &str) -> Option<TestFormat> {
-    if junit::is_one(text) {
+    if junit::matches_format(text) {
         return Some(TestFormat::Junit);
     }
-    type Recognises = fn(&str) -> bool;
-    let formats: [(TestFormat, Recognises); 6] = [
-        (TestFormat::Ctrf, ctrf::is_one),
-        (TestFormat::Jest, javascript::is_one),
-        (TestFormat::GoJson, go_json::is_one),
-        (TestFormat::Libtest, libtest::is_one),
-        (TestFormat::Tap, tap::is_one),
-        // After output of a package manager.
-        (TestFormat::Junit, junit::has_one),
+    type FormatTest = fn(&str) -> bool;
+    let formats: [(TestFormat, FormatTest); 6] = [
+        (TestFormat::Ctrf, ctrf::matches_format),
+        (TestFormat::Jest, javascript::matches_format),
+        (TestFormat::GoJson, go_json::matches_format),
+        (TestFormat::Libtest, libtest::matches_format),
+        (TestFormat::Tap, tap::matches_format),
+        // The report may follow the output of a package manager.
+        (TestFormat::Junit, junit::contains_report),
     ];
-    formats.into_iter().find(|(_, is_one)| is_one(text)).map(|(format, _)| format)
+    formats.into_iter().find(|(_, matches_format)| matches_format(text)).map(|(format, _)| format)
 }
 
-/// The directory that paths in a report are relative to.
+/// The directory to which paths in a report are made relative.
 struct Root(String);
 
 impl Root {
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn resolve_takes_a_bare_name_that_only_one_id_ends_with() {
+    fn resolve_finds_a_unique_id_by_its_suffix() {
         use TestStatus::Passed;
         let report = of(&[
             ("com.A::adds", Passed),
@@ -191,7 +193,7 @@ mod tests {
             ("src/a.test.js::outer > inner", Some("/x/src/a.test.js::outer > inner")),
             ("inner", Some("/x/src/a.test.js::outer > inner")),
             ("two_ones", Some("pkg::TestSum/two_ones")),
-            // The end of a word is not a name.
+            // A suffix that starts inside a word does not match.
             ("dds", None),
             ("ones", None),
             ("", None),
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_of_two_results_counts() {
+    fn add_keeps_the_worst_result() {
         use TestStatus::{Error, Failed, Passed, Skipped};
         for (first, second, worst) in
             [(Passed, Failed, Failed), (Error, Passed, Error), (Skipped, Passed, Skipped)]
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_a_report_without_tests_or_end() {
+    fn missing_files_give_an_empty_unfinished_report() {
         let wanted = ["a".to_owned()];
         for format in [
             TestFormat::Junit,
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn several_files_are_one_report_that_ends_where_all_end() {
+    fn read_combines_files_and_requires_all_to_end() {
         let suite = |class: &str| {
             format!("<testsuite><testcase classname='{class}' name='t'/></testsuite>").into_bytes()
         };
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn detect_tells_formats_apart() {
+    fn detect_distinguishes_formats() {
         for (text, format) in [
             ("<testsuites/>", Some(TestFormat::Junit)),
             ("TAP version 14\n1..1\nok 1 - a\n", Some(TestFormat::Tap)),

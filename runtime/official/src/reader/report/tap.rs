@@ -1,4 +1,5 @@
-//! The Test Anything Protocol, versions 12 to 14, as `prove -v`, `node --test` and node-tap print it.
+//! Reads the Test Anything Protocol, versions 12 to 14, as printed by `prove -v`, `node --test` and
+//! node-tap.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -13,12 +14,12 @@ static POINT: LazyLock<Regex> =
 static PLAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^1\.\.(\d+)[ \t]*(?:#.*)?$"));
 static DIRECTIVE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)(?:^|[ \t])#[ \t]*(skip|todo)\w*(?:\W.*)?$"));
-/// Added by node-tap; not part of the description.
+/// node-tap appends this to a description.
 static DURATION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[ \t])#[ \t]*time=\S+[ \t]*$"));
-/// Number of columns by which a subtest is indented.
+/// Number of columns by which subtests are indented.
 const INDENT: usize = 4;
 
-pub(super) fn is_one(log: &str) -> bool {
+pub(super) fn matches_format(log: &str) -> bool {
     let (mut version, mut plan, mut point) = (false, false, false);
     for line in log.lines() {
         version |= line.starts_with("TAP version 1");
@@ -28,26 +29,27 @@ pub(super) fn is_one(log: &str) -> bool {
     point && (version || plan)
 }
 
-/// Results of one level that wait for their parent test.
-type Waiting = Vec<(String, TestStatus)>;
+/// Results of one level that still need their parent test.
+type PendingResults = Vec<(String, TestStatus)>;
 
 #[derive(Default)]
 struct Reading {
-    levels: BTreeMap<usize, Waiting>,
+    levels: BTreeMap<usize, PendingResults>,
     /// Tests whose subtests follow in braces.
     open: BTreeMap<usize, String>,
-    /// `# Subtest: name`, by the column of the comment.
+    /// Names from `# Subtest: name`, by the level of the comment.
     announced: BTreeMap<usize, String>,
     planned: usize,
     has_plan: bool,
-    /// Points at the outermost level.
+    /// Number of test points at the outermost level.
     points: usize,
-    /// `ok` alone: a point without a number, or what `prove` prints when a file ends.
+    /// Number of lines with only `ok`: a point without a number, or printed by `prove` when a file
+    /// ends.
     bare: usize,
 }
 
 impl Reading {
-    /// Moves the results below a test to the test's own level.
+    /// Moves the results below a test to the level of the test.
     fn adopt(&mut self, level: usize, name: &str) {
         let below = self.levels.remove(&(level + 1)).unwrap_or_default();
         let named = below.into_iter().map(|(id, status)| (format!("{name} > {id}"), status));
@@ -103,8 +105,8 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
             continue;
         }
         let level = column / INDENT;
-        // A block belongs to the point directly above it; otherwise a test may have printed the
-        // marker.
+        // A YAML block belongs to the point directly above it. Otherwise, a test may have printed
+        // the marker.
         let is_yaml = std::mem::take(&mut after_point) && text == "---" && column > 0;
         if is_yaml {
             in_yaml = true;
@@ -115,7 +117,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
         {
             reading.adopt(level, &name);
         } else if text.starts_with("Bail out!") {
-            report.doubts.push(format!("the run gave up: {text}"));
+            report.doubts.push(format!("the run was aborted: {text}"));
         } else if !column.is_multiple_of(INDENT) {
             // Output of a test, or a diagnostic.
         } else if let Some(found) = PLAN.captures(text) {
@@ -131,7 +133,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
             after_point = true;
         }
     }
-    // Subtests whose parent never ended.
+    // Subtests whose parent has no result.
     while let Some(deepest) = reading.levels.keys().next_back().copied().filter(|level| *level > 0)
     {
         let announced = reading.announced.get(&(deepest - 1)).or(reading.announced.get(&deepest));
@@ -151,7 +153,7 @@ pub(super) fn read(log: &str, root: &Root) -> Report {
     report
 }
 
-/// A description without the backslashes before `#` and `\`.
+/// Returns a description without the backslashes before `#` and `\`.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -183,7 +185,7 @@ mod tests {
     use TestStatus::{Failed, Passed, Skipped, Xfailed, Xpassed};
 
     #[test]
-    fn node_nests_subtests_before_the_test_that_they_are_parts_of() {
+    fn read_nests_node_subtests() {
         let report = of(include_str!("../../../tests/reports/node.tap"));
         assert_tests(
             &report,
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn prove_and_mocha_print_several_kinds_of_points() {
+    fn read_parses_prove_and_mocha_output() {
         let report = of(include_str!("../../../tests/reports/prove.tap"));
         assert_tests(
             &report,
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn subtests_may_follow_in_braces_with_durations() {
+    fn read_parses_subtests_in_braces() {
         let log = "TAP version 14\nok 1 - outer # time=5.1ms {\n    ok 1 - inner # time=1ms\n    1..1\n}\n\
                    not ok 2 - later # TODO soon\nok 3 - skips # SKIP\n1..3\n";
         let report = of(log);
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_has_no_end() {
+    fn truncated_tap_is_not_ended() {
         assert!(!of("ok 1 - a\n").ended);
         assert!(!of("1..2\nok 1 - a\n").ended);
         assert!(!of("1..1\nok 1 - a\nBail out! no disk\n").ended);
@@ -247,11 +249,11 @@ mod tests {
     }
 
     #[test]
-    fn points_of_diagnostics_and_of_other_words_are_none() {
+    fn read_ignores_points_in_diagnostics() {
         let log = "1..2\nok 1 - a\n  ---\n  at: |\n    not ok 1 - a\n  ...\nokay 7 - no\n    ---\n  ok 9 - odd\n# ok 3 - c\nok 2 - a \\# b\n";
         assert_tests(&of(log), &[("a", Passed), ("a # b", Passed)]);
         assert!(of(log).ended);
-        // A description that begins with a number or a dash.
+        // Descriptions that begin with a number or a dash.
         assert_tests(
             &of("1..2\nok 1 2 apples\nok - -x\n"),
             &[("-x", Passed), ("2 apples", Passed)],

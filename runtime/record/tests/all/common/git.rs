@@ -1,4 +1,4 @@
-//! Real Git, on trees in a temporary directory.
+//! Runs real Git on trees in a temporary directory.
 
 #![expect(clippy::unwrap_used, reason = "a test helper fails by panic")]
 
@@ -29,7 +29,7 @@ fn git(at: &Path, arguments: &[&str], stdin: &[u8]) -> Result<Vec<u8>, String> {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // If Git exits early, it closes its end; the exit status shows that.
+    // If Git exits early, it closes its end of the pipe. The exit status shows that.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     let done = child.wait_with_output().unwrap();
     if done.status.success() {
@@ -39,7 +39,7 @@ fn git(at: &Path, arguments: &[&str], stdin: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// `git apply` of the patch on the tree.
+/// Applies the patch to the tree with `git apply`.
 pub fn apply(base: &Nodes, patch: &[u8]) -> Result<Nodes, String> {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), base);
@@ -51,7 +51,7 @@ pub fn apply(base: &Nodes, patch: &[u8]) -> Result<Nodes, String> {
     Ok(nodes)
 }
 
-/// `git diff` between the trees, as committed.
+/// Returns the `git diff` between the two trees, after committing both.
 pub fn diff(base: &Nodes, end: &Nodes, arguments: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

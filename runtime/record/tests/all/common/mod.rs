@@ -1,4 +1,4 @@
-//! Small trees in memory, and as manifests.
+//! Converts small trees in memory to manifests.
 
 #![expect(clippy::unwrap_used, reason = "a test helper fails by panic")]
 
@@ -10,7 +10,7 @@ pub use nodes::{Node, Nodes, file, resolved};
 use proctor_record::{Blobs, Tree};
 use proctor_wire::{EntryKind, RawPath, SnapEntry};
 
-/// The manifest, with the contents in the blobs.
+/// Returns the manifest, and stores the contents in the blobs.
 pub fn tree_of(nodes: &Nodes, blobs: &Blobs) -> Tree {
     let mut tree = Tree::default();
     for (path, node) in nodes {
