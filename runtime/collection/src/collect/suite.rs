@@ -1,4 +1,4 @@
-//! A project's tests, run and traced: the basis of all its tasks.
+//! Runs and traces a project's tests. All tasks of the project are based on the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub struct Unused {
     pub why: String,
 }
 
-/// Tests that always pass, and their call graph.
+/// The results of a project's tests: the tests that always pass, and the calls they make.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Suite {
     /// Number of collected tests.
@@ -29,11 +29,11 @@ pub(super) struct Suite {
     pub(super) steady: BTreeMap<String, Vec<String>>,
     pub(super) unused: Vec<Unused>,
     pub(super) calls: Calls,
-    /// Duration of the tests in a plain run.
+    /// Duration of the tests in a plain run, in seconds.
     pub(super) seconds: f64,
 }
 
-/// Runs the suite twice unchanged, the second time in random order, and once traced.
+/// Runs the unchanged project's tests three times: plain, in random order and traced.
 ///
 /// # Errors
 /// A fault of the environment or of the sandbox.
@@ -75,7 +75,7 @@ pub(super) async fn run_suite(
     Ok(suite)
 }
 
-/// A file, or everything, in which pytest found no tests.
+/// Converts an error during collection to an unused file. An empty id means that pytest failed to start.
 fn not_collected(record: &Record) -> Option<Unused> {
     let Record::Error { id, why, .. } = record else { return None };
     let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
@@ -93,7 +93,7 @@ fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&Ran]) -> Suite {
         out.unused.push(Unused { id: (*file).clone(), why: (*why).clone() });
     }
     for (file, ids) in items {
-        // A killed process says nothing about tests that it did not reach.
+        // If a process was killed, the results of the tests after that point are unknown.
         if broken.contains_key(file) {
             continue;
         }
@@ -124,7 +124,7 @@ fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
         true => format!("it does not pass: {first}"),
         false => format!("its results vary: {}", outcomes.join(", ")),
     };
-    // A message that differs between runs would also differ between collections.
+    // Leave out a message that differs between runs: it would also differ between collections.
     let reasons: BTreeSet<&str> = runs
         .iter()
         .filter_map(|run| run.tests.get(id))
@@ -141,7 +141,7 @@ fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
 mod tests {
     use super::{super::observe::Ended, *};
 
-    /// `failed: why`
+    /// Parses `failed: why`.
     fn ended(text: &str) -> Ended {
         let (outcome, why) = text.split_once(": ").unwrap_or((text, ""));
         Ended { outcome: outcome.to_owned(), why: why.to_owned() }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_steady_tests_are_used_and_others_have_reasons() {
+    fn sort_keeps_steady_tests_and_gives_reasons_for_the_others() {
         let items = BTreeMap::from([
             (
                 "a.py".to_owned(),

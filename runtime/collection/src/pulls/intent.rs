@@ -1,4 +1,4 @@
-//! Decides whether a pull request adds a feature: by rules, or by asking a model.
+//! Decides whether a pull request adds a feature, by rules or by asking a model.
 
 use proctor_datasets::fill;
 use proctor_types::{Fault, Layer};
@@ -9,7 +9,7 @@ use crate::collect::answers::{Answers, last_json};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/intent.md.j2");
 
-/// The decision and its reason.
+/// Whether a pull request adds a feature, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Intent {
     pub(super) feature: bool,
@@ -33,7 +33,7 @@ pub(super) fn intent(
             return decided(false, said());
         }
     }
-    // A label against it counts first, because `enhancement` is used for many things.
+    // Non-feature labels take precedence, because `enhancement` is used for many things.
     for (list, feature) in [(&settings.other_labels, false), (&settings.feature_labels, true)] {
         if let Some(label) = labels.iter().find(|label| has(list, label)) {
             return decided(feature, format!("it has the label {label:?}"));
@@ -69,7 +69,7 @@ struct Answered {
     reasoning: String,
 }
 
-/// A model's answer for a candidate.
+/// Asks a model whether a candidate adds a feature.
 ///
 /// # Errors
 /// The endpoint did not respond, or no response can be parsed.
@@ -92,14 +92,14 @@ pub(super) async fn asked(
         Fault::new(Layer::Environment, format!("prompts/collection/intent.md.j2: {error}"))
     })?;
     let of = format!("pull request {}", candidate.number);
-    let what = "saying whether it is a new feature";
+    let what = "a decision whether it is a new feature";
     let answered: Answered =
         answers.ask("intent", &question, last_json, (of.as_str(), what)).await?;
     let why = format!("{} decided: {}", answers.model().name(), answered.reasoning);
     Ok(Intent { feature: answered.new_feature, why })
 }
 
-/// The type in `fix: x`, `fix(core): x`, `fix!: x`.
+/// Returns the type of a conventional commit title: `fix` for `fix: x`, `fix(core): x` and `fix!: x`.
 fn conventional(title: &str) -> Option<&str> {
     let (head, _) = title.split_once(':')?;
     let head = head.trim_end_matches('!');

@@ -1,4 +1,4 @@
-//! A collection from pull requests, from end to end.
+//! The pipeline of `proctor collect-pulls`.
 
 use std::{
     collections::HashMap,
@@ -30,36 +30,36 @@ use crate::collect::{
     settings::Settings,
 };
 
-/// What to search, and for what.
+/// The clone to search, and filters for its pull requests.
 #[derive(Debug, Clone, Default)]
 pub struct Pulls {
-    /// A clone with its history. It is only read.
+    /// A clone with its full history. It is not modified.
     pub clone: PathBuf,
     /// `owner/name`; by default from the clone's origin, else the directory name.
     pub repo: Option<String>,
-    /// `2024-05-01`: pull requests that were merged earlier are skipped.
+    /// Skip pull requests that were merged before this date (`2024-05-01`).
     pub since: Option<String>,
-    /// Rows of the forge's API, one per line.
+    /// A file with pull requests from the forge's API, one JSON object per line.
     pub dump: Option<PathBuf>,
-    /// Skip the repository if none of its first candidates yields a task. `configs/pulls.toml` sets
-    /// the number.
+    /// Skip the repository if none of its first candidates becomes a task. `configs/pulls.toml` sets
+    /// how many are tried.
     pub fast_validation: bool,
 }
 
-/// How far a collection goes.
+/// Whether a collection stops at candidates or runs them to create tasks.
 #[derive(Clone, Copy)]
 pub enum Extent<'a> {
-    /// Nothing runs: candidates instead of tasks.
+    /// Report candidates without running any code.
     Candidates,
-    /// Runs the given number of candidates, newest first; all of them by default.
+    /// Run this many candidates, newest first; all by default.
     Tasks(&'a CollectionContext<'a>, Option<usize>),
 }
 
-/// Creates a dataset directory `out` from a clone's merged pull requests. If there is a model, it
-/// decides which of them add a feature, instead of the rules.
+/// Creates the dataset directory `out` from a clone's merged pull requests. With `answers`, a model instead
+/// of the built-in rules decides which pull requests add a feature.
 ///
 /// # Errors
-/// [`CollectError`]. A pull request without a task is not an error: it is in the report.
+/// [`CollectError`]. A pull request that yields no task is not an error; the report lists it.
 pub async fn collect_pulls(
     search: &Pulls,
     out: &Path,
@@ -148,7 +148,7 @@ pub async fn collect_pulls(
     Ok(report)
 }
 
-/// A candidate with the benchmark's texts.
+/// A candidate with its FEA-Bench rows.
 struct Ready {
     id: String,
     candidate: Candidate,
@@ -178,7 +178,7 @@ impl Ready {
     }
 }
 
-/// The results of the candidates.
+/// The results of all candidates.
 #[derive(Default)]
 struct Made {
     tasks: Vec<Task>,
@@ -217,7 +217,7 @@ impl Made {
     }
 }
 
-/// The solution fields of FEA-Bench's rows, for a task in Proctor's own format.
+/// Returns FEA-Bench's solution fields for a task in Proctor's own format.
 fn details(candidate: &Candidate, forms: &Forms) -> Details {
     Details {
         base_commit: candidate.base.clone().into(),
@@ -231,7 +231,7 @@ fn details(candidate: &Candidate, forms: &Forms) -> Details {
     }
 }
 
-/// A text as a detail; an empty one is absent.
+/// Converts a text to a detail. A blank text is treated as absent.
 fn detail(text: &str) -> proctor_types::Kept<String> {
     match text.trim().is_empty() {
         true => proctor_types::Kept::Absent,
@@ -239,7 +239,7 @@ fn detail(text: &str) -> proctor_types::Kept<String> {
     }
 }
 
-/// Every candidate, several at a time; the results are in order.
+/// Runs the candidates concurrently and returns their results in order.
 async fn tried<'a>(
     bench: &Bench<'_>,
     ready: &'a [Ready],
@@ -270,14 +270,14 @@ async fn tried<'a>(
     outcomes.buffered(bench.context.jobs.max(1)).collect().await
 }
 
-const CLONE_HINT: &str = "give the folder of a git clone with its full history";
+const CLONE_HINT: &str = "pass the directory of a git clone with its full history";
 const DUMP_HINT: &str = "write one pull request per line, as returned by the forge's API: {\"number\": 7, \"title\": \"...\"}";
 
 fn nothing(what: String, hint: &'static str) -> CollectError {
     CollectError::Nothing { what, hint: hint.to_owned() }
 }
 
-/// The candidates that the model considers features; the others are rejected.
+/// Keeps the candidates that the model considers features and rejects the others.
 async fn judged(
     answers: &Answers<'_>,
     repo: &str,
@@ -302,7 +302,7 @@ async fn judged(
     Ok((features, rejects))
 }
 
-/// What a history yields without running anything.
+/// The candidates and rejects of a history, found without running any code.
 struct Mined {
     commit: String,
     candidates: Vec<Candidate>,
@@ -327,10 +327,10 @@ fn mine(
     }
     if found.is_empty() {
         let what = match all {
-            0 => format!("none of {} commits is a merged pull request", history.len()),
-            all => format!("all of {all} pull requests were merged earlier"),
+            0 => format!("none of the {} commits is a merged pull request", history.len()),
+            all => format!("all {all} pull requests were merged before that date"),
         };
-        let hint = "a merge commit starts with `Merge pull request #7 from ...`, the first line of \
+        let hint = "a merge commit starts with `Merge pull request #7 from ...`; the first line of \
                     a squashed commit ends with `(#7)`";
         return Err(nothing(what, hint));
     }
@@ -354,8 +354,7 @@ fn mine(
     Ok(Mined { commit, candidates, rejects, last_pull })
 }
 
-/// `owner/name` from the URL that it was cloned from, if that is a forge's; else from the
-/// directory.
+/// Returns `owner/name` from the clone's origin URL, or the directory name if the origin is not a remote URL.
 fn repo_of(clone: &Repository, folder: &Path) -> String {
     let origin = clone.origin().unwrap_or_default();
     let below = origin.split_once("://").map(|(_, rest)| rest).and_then(|it| it.split_once('/'));

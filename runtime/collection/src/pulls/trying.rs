@@ -1,4 +1,4 @@
-//! Runs a candidate's tests before and after it, which decides whether it is a task.
+//! Decides whether a candidate becomes a task by running its tests without and with its changes.
 
 use std::{path::Path, time::Duration};
 
@@ -27,20 +27,20 @@ use crate::{
     freeze::{RUNS, Statuses, ended, run, sort},
 };
 
-/// Files that determine how a project is installed, besides its own metadata.
+/// Files that affect how a project is installed. They are part of the environment's cache key.
 const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 
-/// What all candidates of a collection share.
+/// Shared state for all candidates of a collection.
 pub(super) struct Bench<'a> {
     pub(super) context: &'a CollectionContext<'a>,
     pub(super) kept: &'a Kept,
     pub(super) settings: &'a Settings,
-    /// The clone's directory, absolute.
+    /// Absolute path of the clone.
     pub(super) clone: String,
     pub(super) repo: String,
 }
 
-/// The result of a candidate. Faults are not cached.
+/// A candidate's result, as cached. Faults are not cached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Tried {
@@ -52,7 +52,7 @@ impl Bench<'_> {
     /// Runs a candidate, or returns its cached result.
     ///
     /// # Errors
-    /// A fault that says nothing about the candidate: a retry may help.
+    /// A fault that is unrelated to the candidate. A retry may help.
     pub(super) async fn outcome(
         &self,
         candidate: &Candidate,
@@ -72,7 +72,7 @@ impl Bench<'_> {
         Ok(tried)
     }
 
-    /// Whether its result is cached.
+    /// Whether the candidate's result is cached.
     pub(super) fn is_kept(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
         self.kept.has("pull", &self.made_of(candidate, id, statement))
     }
@@ -85,7 +85,7 @@ impl Bench<'_> {
         let rejected = |why: &str| Stop::Reject(Stage::Run, why.to_owned());
         let files = candidate.test_files();
         if files.is_empty() {
-            return Err(rejected("it changes no test file of pytest"));
+            return Err(rejected("it does not change a pytest test file"));
         }
         let source = Source::Git { git: self.clone.clone(), commit: candidate.base.clone() };
         let tree = self.context.sources.fetch(&source, Path::new(".")).await?;
@@ -96,14 +96,14 @@ impl Bench<'_> {
         }
         if project.modules.is_empty() {
             return Err(rejected(
-                "its base has no Python package at the top level, in src or in lib",
+                "its base commit has no Python package at the top level, in src or in lib",
             ));
         }
         let environment = self.environment(&tree, &project).await?;
         let mut task = self.task(candidate, id, statement, &project, &environment, source);
         let judge = Judge { backend: self.context.backend, sources: self.context.sources };
-        // Before the runs: if an agent could read the solution, there is no task, whatever its
-        // tests do.
+        // Check for leaks before running tests: an environment that contains the solution rules the task
+        // out anyway.
         let (prepared, findings) = verify::find(judge, &task).await?;
         verify::look_through(judge, &task, &prepared, &findings).await.map_err(judged)?;
         let plan = TestPlan {
@@ -122,21 +122,21 @@ impl Bench<'_> {
             let ran = run(place, &task, &plan, &[patch, tests]).await?;
             if let Some((file, why)) = ran.collect_errors.iter().next() {
                 let why = why.lines().last().unwrap_or_default();
-                return Err(rejected(&format!("after it, pytest cannot collect {file}: {why}")));
+                return Err(rejected(&format!("with its changes, pytest cannot collect {file}: {why}")));
             }
             let ran = ended(ran, "gold")?;
             fails_nowhere(&ran)?;
             after.push(ran);
             let ran = run(place, &task, &plan, &[tests]).await?;
-            // A run that breaks off passes nothing: the tests' own helpers may need code that does
-            // not exist yet.
+            // If the run aborts, count every test as failed: test helpers may need code that does not exist
+            // yet.
             before.push(ended(ran, "plain").unwrap_or_default());
         }
         let sorted = sort(&before, &after, &[]);
         if sorted.fail_to_pass.is_empty() {
             let kept = sorted.pass_to_pass.len();
             return Err(rejected(&format!(
-                "no test fails before and passes after; {kept} pass on both sides"
+                "no test fails without its changes and passes with them; {kept} pass both times"
             )));
         }
         task.fail_to_pass = sorted.fail_to_pass;
@@ -149,8 +149,7 @@ impl Bench<'_> {
         Ok(task)
     }
 
-    /// The environment of a state of the project, built once for all states with the same
-    /// requirements.
+    /// Returns the environment for a commit of the project. Commits with the same requirements share it.
     async fn environment(
         &self,
         tree: &proctor_sandbox_api::SourceTree,
@@ -160,7 +159,7 @@ impl Bench<'_> {
             .iter()
             .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
             .collect();
-        // Added and removed code files do not matter here.
+        // Exclude code files from the key: adding or removing one does not change the environment.
         let project_of = Project { modules: Vec::new(), ..project.clone() };
         let of = serde_json::to_string(&(asked, project_of)).unwrap_or_default();
         if let Some(environment) = self.kept.get::<Environment>("environment", &of) {
@@ -226,7 +225,7 @@ impl Bench<'_> {
     }
 }
 
-/// The benchmark's rule: if one test fails with gold, the whole task is rejected.
+/// Rejects the task if any test fails with gold. This is FEA-Bench's rule.
 fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
     let bad = [TestStatus::Failed, TestStatus::Error];
     let failed: Vec<&str> = after
@@ -239,7 +238,7 @@ fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
         [first, more @ ..] => {
             let more =
                 if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-            Err(Stop::Reject(Stage::Run, format!("after it, {first} fails{more}")))
+            Err(Stop::Reject(Stage::Run, format!("{first} fails with its changes{more}")))
         }
     }
 }

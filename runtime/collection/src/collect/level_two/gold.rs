@@ -1,4 +1,5 @@
-//! Solutions of level 2: one that re-exports the library's own objects, and one with its own copy.
+//! Creates packages for level 2: the gold solution, which contains a copy of the library, and variants for
+//! checks, such as one that re-exports the library's own objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +20,7 @@ use crate::{
     collect::project::Project,
 };
 
-/// As the benchmark's statements prescribe.
+/// The `setup.py` that FeatureBench's statements prescribe.
 const SETUP: &str = "\
 from setuptools import setup, find_packages
 setup(
@@ -29,13 +30,13 @@ setup(
 )
 ";
 
-/// Calls that take a module's name.
+/// Calls that import a module by its name in a string.
 const BY_NAME: [&str; 2] = ["import_module(", "__import__("];
 
 /// Files of a package, by path.
 pub(in crate::collect) type Files = BTreeMap<String, String>;
 
-/// The empty package.
+/// Returns the package without any code.
 pub(super) fn empty() -> Files {
     Files::from([
         ("setup.py".to_owned(), SETUP.to_owned()),
@@ -43,7 +44,7 @@ pub(super) fn empty() -> Files {
     ])
 }
 
-/// A copy in which the requested functions only return a given value.
+/// Returns a copy in which the requested functions do nothing but return a given value.
 pub(super) fn hollowed(
     copy: &Files,
     project: &Project,
@@ -63,16 +64,16 @@ pub(super) fn hollowed(
     out
 }
 
-/// The package that re-exports the library's own objects.
+/// Returns the package that re-exports the library's own objects.
 pub(super) fn shim(asked: &BTreeSet<Owner>) -> Files {
     with_exports(asked, "")
 }
 
-/// The package with a copy of the library modules that the objects need; imports of the library in
-/// the copy refer to the copy.
+/// Returns the package with a copy of the library modules that the objects need. The copied modules import each
+/// other instead of the library.
 ///
 /// # Errors
-/// A sentence: a module cannot be copied.
+/// The reason why a module cannot be copied, as a sentence.
 pub(super) fn copy(
     tree: &Path,
     project: &Project,
@@ -83,7 +84,7 @@ pub(super) fn copy(
     let mut open: Vec<String> = asked.iter().map(|owner| owner.module.clone()).collect();
     let (mut seen, mut out) = (BTreeSet::new(), with_exports(asked, "."));
     while let Some(module) = open.pop() {
-        // An imported name may be a module: then the module is what is needed.
+        // `module` may be a name in a module, so try its parent as well.
         if let Some((package, _)) = module.rsplit_once('.') {
             open.push(package.to_owned());
         }
@@ -102,7 +103,7 @@ pub(super) fn copy(
     Ok(out)
 }
 
-/// The patch that adds files to an empty tree.
+/// Returns the patch that adds files to an empty tree.
 pub(super) fn patch(files: &Files) -> String {
     patch_of(files.iter().map(|(path, text)| (path.as_str(), None, Some(text.as_str()))))
 }
@@ -112,14 +113,14 @@ fn copied_to(file: &str, root: &str) -> String {
     format!("{PACKAGE}/{below}")
 }
 
-/// `package.module` of `src/package/module.py`.
+/// Returns the dotted module name of a file: `package.module` for `src/package/module.py`.
 pub(in crate::collect) fn module_of(file: &str, root: &str) -> String {
     let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
     let stem = below.strip_suffix(".py").unwrap_or(below);
     stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
 }
 
-/// The dotted name of what a statement of `module` imports from.
+/// Returns the dotted name of the module that an import statement in `module` imports from.
 pub(in crate::collect) fn imported_from(
     import: &StmtImportFrom,
     module: &str,
@@ -129,7 +130,7 @@ pub(in crate::collect) fn imported_from(
     if import.level == 0 {
         return named.unwrap_or_default().to_owned();
     }
-    // One dot is the module's package; a package is its own.
+    // One dot refers to the module's package. In a package's `__init__.py`, it refers to the package itself.
     let up = import.level as usize - usize::from(is_package);
     let mut parts: Vec<&str> = module.split('.').collect();
     parts.truncate(parts.len().saturating_sub(up));
@@ -146,7 +147,7 @@ fn with_exports(asked: &BTreeSet<Owner>, dot: &str) -> Files {
 
 struct Copied {
     text: String,
-    /// Modules, or names in them.
+    /// Dotted names of modules, or of objects in modules.
     needs: BTreeSet<String>,
 }
 
@@ -185,7 +186,7 @@ struct Imports<'a> {
     is_package: bool,
     text: &'a str,
     modules: &'a BTreeMap<String, &'a String>,
-    /// Whether modules are imported by names in strings: plug-ins, lazy imports.
+    /// Whether the file imports modules by names in strings, as plug-ins and lazy imports do.
     by_name: bool,
     needs: BTreeSet<String>,
     edits: Vec<(std::ops::Range<usize>, String)>,
@@ -216,7 +217,8 @@ impl Imports<'_> {
         self.roots.contains(module.split('.').next().unwrap_or(module))
     }
 
-    /// `package.module`, or a name in one. A package's name alone may mean anything.
+    /// Redirects a string that names a module of the library, or an object in one, to the copy. A name without a
+    /// dot is left alone, because it may be an ordinary word.
     fn named(&mut self, literal: &ExprStringLiteral) {
         if !self.by_name {
             return;
@@ -238,7 +240,7 @@ impl Imports<'_> {
         self.edits.push((at..at, format!("{PACKAGE}.")));
     }
 
-    /// An import statement in a string: code that is generated to be run, such as a template's.
+    /// Redirects import statements in a string to the copy. Code generators and templates contain them.
     fn generated(&mut self, literal: &ExprStringLiteral) {
         let start = literal.start().to_usize();
         let source = &self.text[start..literal.end().to_usize()];
@@ -291,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copied_package_imports_itself_and_is_complete() {
+    fn copy_includes_all_needed_modules_and_redirects_their_imports() {
         let tree = tempfile::tempdir().unwrap();
         let files = [
             ("src/pkg/__init__.py", "from .a import f\n"),
@@ -349,7 +351,7 @@ mod tests {
              from agent_code.pkg.deep import c as d\n\ndef f():\n    return 1\n"
         );
         assert!(made["agent_code/pkg/deep/b.py"].contains("import agent_code.pkg.deep.c as c"));
-        // Module names in strings that a loader uses; other strings are unchanged.
+        // Only strings that name a module of the library change.
         let named = &made["agent_code/pkg/deep/c.py"];
         assert!(named.contains("\"agent_code.pkg.deep.e.made\", \"p\": \"pkg\""), "{named}");
         assert!(named.contains("'see pkg.deep.e', 'pkg.none'"), "{named}");

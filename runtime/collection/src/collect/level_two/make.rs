@@ -1,4 +1,4 @@
-//! Processes one test file, from its tops to a verified task of level 2 or a reason for rejection.
+//! Turns one test file into a verified level-2 task, or rejects it with a reason.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,18 +27,20 @@ use crate::{
     freeze::{RUNS, Statuses, ended, run},
 };
 
-/// The file that an agent finds, as in the benchmark.
+/// The README in the agent's initial work directory, as in FeatureBench.
 const README: &str = include_str!("../../../../../prompts/featurebench/readme.md");
 
-/// The side whose functions return None.
+/// The variant whose functions return `None`.
 const IDLE: &str = "idle";
 
-/// Maximum number of tests that a reason names.
+/// Maximum number of tests listed in a reason.
 const NAMED: usize = 3;
 
 impl Shared<'_> {
+    /// Creates a level-2 task from a test file, or returns the reason for rejecting it.
+    ///
     /// # Errors
-    /// A fault that says nothing about the test file: a retry may help.
+    /// A fault that is unrelated to the test file. A retry may help.
     pub(in crate::collect) async fn level_two(&self, file: &str) -> Result<Outcome, Fault> {
         match self.made_anew(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
@@ -141,7 +143,7 @@ impl Shared<'_> {
             );
             return Err(Stop::Reject("oracle", why));
         }
-        // A test that compares with the library's own classes requires what no rewrite can provide.
+        // No rewrite can pass a test that checks for the library's own classes.
         let whole = steady.iter().all(|id| passes("gold", id));
         task.fail_to_pass =
             steady.iter().filter(|id| passes("gold", id) && fails("empty", id)).cloned().collect();
@@ -215,7 +217,7 @@ impl Shared<'_> {
         Ok(Made { task, row, facts, solvability })
     }
 
-    /// What tests can import of the tops: their functions, and the classes of their methods.
+    /// Returns the top-level names of the tops, which tests can import: functions, and the classes of methods.
     fn owners(&self, tops: &BTreeSet<usize>) -> BTreeSet<Owner> {
         let objects = tops.iter().filter_map(|&number| self.objects.list.get(number));
         let owner = |object: &crate::collect::objects::Object| Owner {
@@ -225,13 +227,14 @@ impl Shared<'_> {
         objects.map(owner).collect()
     }
 
-    /// Whether it is not shown: its callers raise what it raises.
+    /// Whether an object is private, so the statement does not show it. Exceptions that it raises are
+    /// attributed to its callers.
     fn is_private(&self, number: usize) -> bool {
         let object = self.objects.list.get(number);
         object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
     }
 
-    /// The rewritten tests, beside the library and a package.
+    /// Runs the rewritten tests with the library and a package side by side.
     async fn beside(
         &self,
         task: &Task,
@@ -245,14 +248,15 @@ impl Shared<'_> {
         let laid = gold::patch(&package).into_bytes();
         let test_patch = task.test_patch.clone().unwrap_or_default().into_bytes();
         let ran = run(place, task, plan, &[&test_patch, &laid]).await?;
-        // Functions that do nothing may loop forever; tests that did not run did not pass.
+        // Functions that do nothing may make a test loop forever. Accept an incomplete run: tests without a
+        // result count as not passed.
         if side == IDLE {
             return Ok(ran.tests);
         }
         Ok(ended(ran, side)?)
     }
 
-    /// Runs copies whose functions return one constant.
+    /// Rejects the task if a copy whose functions all return the same constant resolves it.
     async fn no_constant_does(
         &self,
         task: &Task,
@@ -272,7 +276,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Re-exporting the library's objects must not resolve the task.
+    /// Rejects the task if re-exporting the library's own objects resolves it.
     async fn shim_is_refused(
         &self,
         task: &Task,

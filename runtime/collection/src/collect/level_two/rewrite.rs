@@ -1,7 +1,7 @@
 //! Rewrites a test file to import from `agent_code`, as in FeatureBench's level 2.
 //!
-//! Only imported names are changed: names in import statements, and attributes of imported modules.
-//! The number of lines stays the same.
+//! It changes only names in import statements and attributes of imported modules. The number of lines stays
+//! the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,22 +21,23 @@ pub(super) const PACKAGE: &str = "agent_code";
 /// A top-level name of a module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::collect) struct Owner {
-    /// Dotted, as its package imports it.
+    /// Dotted module name.
     pub(in crate::collect) module: String,
     pub(in crate::collect) name: String,
 }
 
-/// A rewritten test file, and what it imports from the package.
+/// A rewritten test file, and the names that it imports from `agent_code`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rewritten {
     pub(super) text: String,
     pub(super) asked: BTreeSet<Owner>,
 }
 
-/// `own` is the test file's own dotted module name: relative imports are resolved against it.
+/// Rewrites a test file to import `owners` from `agent_code`. Relative imports are resolved against `own`, the
+/// test file's dotted module name.
 ///
 /// # Errors
-/// A sentence: why the file cannot be rewritten.
+/// The reason why the file cannot be rewritten, as a sentence.
 pub(super) fn rewrite(
     text: &str,
     own: &str,
@@ -46,14 +47,14 @@ pub(super) fn rewrite(
     for owner in owners {
         if let Some(other) = by_name.insert(&owner.name, owner) {
             return Err(format!(
-                "{} and {} both have a {}, but {PACKAGE} can have only one",
+                "{} and {} both have a {}, but {PACKAGE} can only have one",
                 other.module, owner.module, owner.name
             ));
         }
     }
     let parsed = parse_module(text).map_err(|error| format!("cannot parse it: {error}"))?;
     let mut found = Found { own, by_name, ..Found::default() };
-    // Imports may follow their uses in the text.
+    // Collect imports first: an import may come after its use in the text.
     let mut imports = Imports(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
     for stmt in &imports.0 {
@@ -80,7 +81,7 @@ pub(super) fn rewrite(
     Ok(Rewritten { text: out, asked: found.asked.into_iter().cloned().collect() })
 }
 
-/// All import statements, including those inside functions.
+/// Collects all import statements, including those inside functions.
 struct Imports<'a>(Vec<&'a Stmt>);
 
 impl<'a> Visitor<'a> for Imports<'a> {
@@ -98,9 +99,9 @@ type Span = std::ops::Range<usize>;
 struct Found<'a> {
     own: &'a str,
     by_name: BTreeMap<&'a str, &'a Owner>,
-    /// The module of each local name; the name is dotted if the import binds it so.
+    /// The module behind each local name. `import a.b` is recorded under the name `a.b`.
     bound: BTreeMap<String, String>,
-    /// The end of the statement that bound each.
+    /// The end offset of the statement that binds each local name.
     modules: BTreeMap<String, usize>,
     /// Local names of modules whose attributes are used.
     used: BTreeSet<String>,
@@ -161,12 +162,12 @@ impl<'a> Found<'a> {
             true => asked,
             false => format!("from {} import {}; {asked}", source(import), stay.join(", ")),
         };
-        // Text inserted at the end of a replaced statement is replaced with it.
+        // Append newlines to keep the number of lines.
         self.edits.push((span, new + &lines));
     }
 }
 
-/// The source of an import, as written.
+/// Returns an import's module as written, with leading dots.
 fn source(import: &StmtImportFrom) -> String {
     let module = import.module.as_deref().unwrap_or_default();
     format!("{}{module}", ".".repeat(import.level as usize))
@@ -200,12 +201,12 @@ impl<'a> Visitor<'a> for Found<'_> {
 }
 
 impl Found<'_> {
-    /// The module that a dotted name refers to, given the imports.
+    /// Returns the module that a dotted name refers to, given the imports.
     fn module(&self, local: &str) -> Option<String> {
         if let Some(module) = self.bound.get(local) {
             return Some(module.clone());
         }
-        // `import a.b` binds `a`, and `a.b` is looked up by its path.
+        // `import a.b` binds `a`, but is recorded under `a.b`.
         let first = local.split('.').next().unwrap_or(local);
         if let Some(module) = self.bound.get(first) {
             return Some(local.replacen(first, module, 1));
@@ -214,7 +215,7 @@ impl Found<'_> {
         self.bound.keys().any(is_bound).then(|| local.to_owned())
     }
 
-    /// The import that binds a name: `a` is bound by `import a.b`.
+    /// Returns the key of the import that binds a name: `import a.b` binds `a`.
     fn binder(&self, name: String) -> String {
         if self.modules.contains_key(&name) {
             return name;
@@ -225,8 +226,8 @@ impl Found<'_> {
     }
 }
 
-/// Whether a module's object is available from what is imported: the module, or a package that
-/// re-exports it.
+/// Whether an object of `module` can be imported from `imported`: from the module itself or from a parent package,
+/// which may re-export it.
 fn is_of(module: &str, imported: &str) -> bool {
     module == imported || module.strip_prefix(imported).is_some_and(|rest| rest.starts_with('.'))
 }
@@ -294,7 +295,7 @@ class Sub(agent_code.Tree):
     }
 
     #[test]
-    fn relative_imports_start_at_the_tests_package() {
+    fn rewrite_resolves_relative_imports_against_the_test_package() {
         let text = "\
 from . import m, test_help
 from .m import idle, parse
@@ -321,7 +322,7 @@ assert agent_code.parse, agent_code.walk
     }
 
     #[test]
-    fn rewrite_says_why_it_fails() {
+    fn rewrite_returns_the_reason_for_a_failure() {
         let one = owners(&[("pkg.m", "parse")]);
         let two = owners(&[("pkg.m", "parse"), ("pkg.n", "parse")]);
         let told = |text: &str, owners| rewrite(text, "tests.test_m", owners).unwrap_err();

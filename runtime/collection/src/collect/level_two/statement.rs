@@ -1,4 +1,4 @@
-//! The statement for an agent that starts from nothing.
+//! Renders the statement of a level-2 task.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -26,7 +26,7 @@ const FEATUREBENCH: &str = include_str!("../../../../../prompts/featurebench/lev
 struct Told<'a> {
     title: String,
     overview: Option<&'a str>,
-    /// What the tests require besides: a sentence each.
+    /// Further requirements of the tests, one sentence each.
     required: &'a [String],
     package: &'a str,
     version: &'a str,
@@ -35,23 +35,25 @@ struct Told<'a> {
     workdir: &'a str,
     black_links: String,
     interfaces: &'a [String],
-    /// Code of the library that the interfaces mention.
+    /// Library code that the interfaces refer to.
     named: &'a str,
 }
 
-/// What is asked for: the stub of each, and the code of all.
+/// The requested objects.
 #[derive(Clone)]
 pub(super) struct Interface<'a> {
+    /// Each object with its stub.
     pub(super) shown_of: Vec<(&'a Owner, String)>,
+    /// The concatenated code of all objects.
     pub(super) hidden: String,
-    /// Attribute names that the tests use on any object.
+    /// Attribute names that the tests access on any object.
     used: BTreeSet<String>,
-    /// Module and name of what the tests still take from the library.
+    /// Module and name of each object that the tests still import from the library.
     pub(super) wanted: BTreeSet<(String, String)>,
 }
 
 impl<'a> Interface<'a> {
-    /// `notes` are for the function at a dotted path of a file.
+    /// `notes` returns the notes for the function at a dotted path in a file.
     pub(super) fn of(
         tree: &Path,
         project: &Project,
@@ -79,6 +81,8 @@ impl<'a> Interface<'a> {
     }
 }
 
+/// Renders the statement in Proctor's and in FeatureBench's format.
+///
 /// # Errors
 /// A template cannot be rendered.
 pub(super) fn write(
@@ -109,7 +113,7 @@ pub(super) fn write(
         named: &named,
     };
     let own = filled(OWN, &filling)?;
-    // The benchmark's template has no place for it except before an interface.
+    // FeatureBench's template has no variable for `named`, so put it before the first interface.
     let mut with_named = interfaces.clone();
     if let Some(first) = with_named.first_mut().filter(|_| !named.is_empty()) {
         *first = format!(
@@ -117,7 +121,7 @@ pub(super) fn write(
         );
     }
     filling.interfaces = &with_named;
-    // Nor for what the tests require.
+    // It has no variable for requirements either, so append them to the overview.
     let overview =
         format!("{}{}", overview.unwrap_or_default(), listed(required)).trim().to_owned();
     filling.overview = (!overview.is_empty()).then_some(&*overview);
