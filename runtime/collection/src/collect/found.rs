@@ -1,4 +1,4 @@
-//! What each test file is about: `tops.jsonl`.
+//! The objects that each test file tests, as written to `tops.jsonl`.
 
 use std::{collections::BTreeSet, fs};
 
@@ -6,15 +6,15 @@ use serde::Serialize;
 
 use super::{candidate::Shared, graph::FileGraph, suite::Suite, test_file::TestFile, tops};
 
-/// The functions that a test file reaches: those that were scored, and the others, below the chosen
-/// ones.
+/// The functions that a test file reaches. Functions called only by the chosen tops are not scored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Found {
     file: String,
     candidates: Vec<tops::Candidate>,
-    /// If none of them is a top: the tests' direct calls, which are used instead.
+    /// The functions that the tests call directly. They serve as tops if no candidate is one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instead: Vec<String>,
+    /// The functions that were not scored.
     below: Vec<String>,
 }
 
@@ -23,13 +23,13 @@ impl Found {
         &self.file
     }
 
-    /// Every function that the file reaches, and whether it is a top.
+    /// Returns every function that the file reaches, and whether it is a top.
     pub(super) fn chosen(&self) -> impl Iterator<Item = (&str, bool)> {
         let candidates = self.candidates.iter().map(|it| (it.object.as_str(), it.top));
         candidates.chain(self.below.iter().map(|it| (it.as_str(), false)))
     }
 
-    /// Whether a task could be made of it, as far as this tells.
+    /// Whether the file has tops and tests that always pass, so that it may yield a task.
     pub(super) fn is_about_something(&self, suite: &Suite) -> bool {
         let has_top = self.candidates.iter().any(|one| one.top);
         suite.steady.contains_key(&self.file) && (has_top || !self.instead.is_empty())
@@ -46,7 +46,7 @@ impl Shared<'_> {
         tops::find(file, graph, &test, &self.objects, &self.graphs, &self.settings.tops)
     }
 
-    /// What a test file is about, with all evidence for and against it.
+    /// Returns the functions that a test file reaches, with the evidence for and against each.
     pub(super) fn found(&self, file: &str) -> Found {
         let graph = self.graphs.get(file);
         let candidates = graph.map(|graph| self.scored(file, graph)).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Shared<'_> {
         Found { file: file.to_owned(), candidates, instead, below }
     }
 
-    /// The functions that a test file is about.
+    /// Returns the functions that a test file tests.
     pub(super) fn tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
         let found = self.scored(file, graph);
         in_their_place(&found, graph)
@@ -66,7 +66,7 @@ impl Shared<'_> {
     }
 }
 
-/// If nothing shows what a file is about, use what its tests call directly. `None`: something does.
+/// Returns the functions that the tests call directly, if no candidate is a top.
 fn in_their_place(found: &[tops::Candidate], graph: &FileGraph) -> Option<BTreeSet<usize>> {
     let none = !found.iter().any(|it| it.top);
     none.then(|| graph.called_by_tests())
@@ -79,7 +79,7 @@ mod tests {
     use super::{super::objects::Node, *};
 
     #[test]
-    fn what_tests_call_is_taken_only_where_nothing_scores() {
+    fn direct_calls_replace_tops_only_if_no_candidate_is_a_top() {
         let graph =
             FileGraph { roots: [Node::Object(1), Node::Object(2)].into(), ..FileGraph::default() };
         let candidate = |number, top| tops::Candidate {

@@ -1,4 +1,4 @@
-//! The other test files, which must still pass.
+//! Chooses other test files of the project, which must still pass after the removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{
     settings::{PassSettings, Policy},
 };
 
-/// The files that must still pass, and what may be removed.
+/// The files that must still pass, and the tops that may be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Others {
     pub(super) policy: Policy,
@@ -20,10 +20,10 @@ pub(super) struct Others {
     pub(super) tops: BTreeSet<usize>,
 }
 
-/// Chooses by a policy.
+/// Chooses files according to a policy.
 ///
 /// # Errors
-/// A sentence: what is missing, if the policy leaves no file or no top.
+/// The reason as a sentence, if there are too few files or no top is left.
 pub(super) fn choose(
     policy: Policy,
     file: &str,
@@ -50,7 +50,8 @@ pub(super) fn choose(
             Ok(Others { policy, files, tops: tops.clone() })
         }
         Policy::Least => {
-            // The number of other files that need each top; the most needed one is given up first.
+            // Count the other files that reach each top. Drop the top that most files reach until enough
+            // files reach none.
             let wanted = |top: &usize| {
                 others.iter().filter(|(_, graph)| graph.reached.contains(top)).count()
             };
@@ -73,7 +74,7 @@ pub(super) fn choose(
                 let most = most.map(|(top, _)| *top);
                 left.retain(|top, _| Some(*top) != most);
             }
-            // Tops were given up one by one: fewer tops leave more files unaffected.
+            // No tops are left, so `most_free` is the largest number of unaffected files.
             Err(format!(
                 "of {}, at most {} independent of its tops, but {} needed",
                 of_others(others.len()),
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn tops_shared_by_too_many_files_are_dropped_one_by_one() {
+    fn least_policy_drops_tops_that_most_files_reach() {
         let all: BTreeMap<String, FileGraph> = [
             ("a", graph(&[1, 2, 3])),
             ("b", graph(&[1])),
@@ -116,7 +117,7 @@ mod tests {
             |policy| choose(policy, "a", &tops, &all, &settings, &mut Seeded::of(&["x"])).unwrap();
         let least = of(Policy::Least);
         assert_eq!(least.files, ["b", "d"]);
-        assert_eq!(least.tops, [2, 3].into(), "only the most wanted is given up");
+        assert_eq!(least.tops, [2, 3].into(), "only the top that most files reach is dropped");
         assert_eq!(of(Policy::All).files, ["b", "c", "d"]);
         let drawn = of(Policy::Random);
         assert_eq!((drawn.files.len(), &drawn.tops), (2, &tops));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_test_files_of_a_policy_are_counted() {
+    fn choose_error_counts_missing_test_files() {
         let all: BTreeMap<String, FileGraph> =
             [("a", graph(&[1, 2])), ("b", graph(&[1, 2])), ("c", graph(&[2])), ("d", graph(&[]))]
                 .map(|(name, graph)| (name.to_owned(), graph))

@@ -1,4 +1,4 @@
-//! A collection from end to end.
+//! The pipeline of `proctor collect`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,23 +37,23 @@ use super::{
     verify,
 };
 
-/// The context of a collection.
+/// The dependencies and options of a collection.
 #[derive(Clone)]
 pub struct CollectionContext<'a> {
     pub backend: &'a dyn Backend,
     pub sources: &'a Sources,
-    /// Stages cache their results below it.
+    /// The directory below which stages cache their results.
     pub cache: PathBuf,
-    /// Concurrent candidates.
+    /// Maximum number of concurrent candidates.
     pub jobs: usize,
     pub seed: String,
-    /// Nothing is removed: only the tops are reported.
+    /// Only report the tops, without creating tasks.
     pub dry_run: bool,
-    /// The tasks whose grading is attacked.
+    /// Which tasks to attack.
     pub attacks: Attacks,
-    /// The test files to create tasks from. `None`: all.
+    /// The test files to create tasks from; `None` for all.
     pub only: Option<BTreeSet<String>>,
-    /// Decides what each test file is about, instead of the weights.
+    /// A model that decides which objects each test file tests. By default, scores decide.
     pub model: Option<&'a dyn Model>,
     /// Receives progress messages.
     pub tell: &'a (dyn Fn(&str) + Send + Sync),
@@ -64,18 +64,18 @@ pub struct CollectionContext<'a> {
 pub enum CollectError {
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The named source has nothing to collect.
+    /// The source cannot be found or has nothing to collect.
     #[error("{what}")]
     Nothing { what: String, hint: String },
     #[error("{}: {error}", place.display())]
     Io { place: PathBuf, error: io::Error },
 }
 
-/// Makes a dataset folder `out` of a repository: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`,
-/// `solvability.jsonl`, `tops.jsonl`, `report.json`, `summary.md`.
+/// Creates the dataset directory `out` from a repository: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`,
+/// `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`, `report.json` and `summary.md`.
 ///
 /// # Errors
-/// [`CollectError`]. A candidate without a task is not an error: it is in the report.
+/// [`CollectError`]. A candidate that yields no task is not an error; the report lists it.
 pub async fn collect(
     origin: &Origin,
     name: &str,
@@ -126,13 +126,13 @@ pub async fn collect(
     if let Some(unused) = suite.unused.iter().find(|it| suite.found == 0 && it.id == "pytest") {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no tests in {name}; {}", unused.why),
-            hint: "a plug-in may be missing in the project's metadata, or the project needs more than Python packages".into(),
+            hint: "the project's metadata may omit a pytest plug-in, or the project may need more than Python packages".into(),
         });
     }
     if suite.found == 0 {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no tests in {name}"),
-            hint: "many PyPI releases do not include their tests: try git+URL@COMMIT of the same version".into(),
+            hint: "many PyPI releases do not include their tests; try git+URL@COMMIT of the same version".into(),
         });
     }
     let objects = Objects::scan(&tree.folder, &project.modules);
@@ -218,7 +218,7 @@ pub async fn collect(
     Ok(report)
 }
 
-/// The index does not have the name that the user gave: a usage error, not a fault of this machine.
+/// Converts a fault. A release that does not exist on the index is a usage error, not a fault of this machine.
 fn named_nothing(fault: Fault) -> CollectError {
     match fault {
         Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
@@ -228,7 +228,7 @@ fn named_nothing(fault: Fault) -> CollectError {
     }
 }
 
-/// Every test file, several at a time; the results are in file order.
+/// Processes the test files concurrently. Returns the level-1 and level-2 outcome of each, in file order.
 async fn candidates<'a>(
     shared: &'a Shared<'_>,
     kept: &Kept,
@@ -237,7 +237,8 @@ async fn candidates<'a>(
     let wanted = |file: &&String| context.only.as_ref().is_none_or(|only| only.contains(*file));
     let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
-    // Its tasks name it: a directory with the same content may be elsewhere.
+    // Include the source in the cache key, because tasks contain it: the same content may be at
+    // another path.
     let source = serde_json::to_string(&shared.source).unwrap_or_default();
     let of_all = &format!("{suite}\0{source}");
     let of = |file: &String| {
@@ -246,7 +247,7 @@ async fn candidates<'a>(
             let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
         }
-        // The model writes part of the statement, too.
+        // Include the model, because it writes part of the statement.
         of.extend(shared.answers.iter().map(|answers| answers.model().key()));
         of
     };
@@ -275,7 +276,7 @@ async fn candidates<'a>(
     stream::iter(files).map(one).buffered(context.jobs.max(1)).collect().await
 }
 
-/// A stage's result, cached unless it is a fault.
+/// Converts a stage's result to an outcome, and caches it unless it is a fault.
 fn settled(
     kept: &Kept,
     stage: &str,
@@ -320,7 +321,7 @@ fn sorted(outcomes: Vec<Outcome>) -> (Vec<Made>, Vec<Reject>) {
     (made, rejects)
 }
 
-/// Everything that all stages depend on.
+/// Returns the cache key of everything that all stages depend on.
 pub(crate) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> String {
     let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| *text).collect();
     let templates = [
@@ -344,7 +345,7 @@ pub(crate) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> 
     .join("\0")
 }
 
-/// Write errors are ignored: the result is computed again the next time.
+/// Caches a result. A write error is only logged; the result is then computed again next time.
 pub(crate) fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
     if let Err(error) = kept.put(stage, of, made) {
         tracing::warn!(%error, stage, "cannot cache a stage's result");
@@ -368,7 +369,7 @@ fn no_package(name: &str, in_namespaces: &[String]) -> CollectError {
     let what = match in_namespaces {
         [] => format!("{name} has no Python package at its top level, in src or in lib"),
         all => format!(
-            "{name} has {} in a namespace (a folder without __init__.py), which is not supported",
+            "{name} has {} in a namespace package (a folder without __init__.py), which is not supported",
             all.join(", ")
         ),
     };
@@ -376,7 +377,7 @@ fn no_package(name: &str, in_namespaces: &[String]) -> CollectError {
     CollectError::Nothing { what, hint: hint.into() }
 }
 
-/// Python files in test directories that contain no tests.
+/// Returns the Python files in test directories that contain no tests.
 fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
     let known: BTreeSet<&str> = suite
         .steady
@@ -396,7 +397,7 @@ fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
         for entry in fs::read_dir(tree.join(folder)).into_iter().flatten().flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            // The top level also contains the project's own scripts.
+            // At the top level, only `conftest.py` counts: other files may be the project's own scripts.
             let is_helper = name.ends_with(".py") && (!folder.is_empty() || name == "conftest.py");
             if is_helper && !known.contains(path.as_str()) {
                 out.push(path);
@@ -416,7 +417,7 @@ fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
     let lite: Vec<&Task> =
         made.iter().filter(|made| made.facts.lite).map(|made| &made.task).collect();
-    // A row contains whole test files, so skip tasks with a test that cannot be solved.
+    // FeatureBench's rows contain whole test files, so skip tasks with an excluded test.
     let is_row = |made: &&&Made| made.facts.meets_minima && made.solvability.left_out.is_empty();
     let rows: Vec<&serde_json::Value> = made.iter().filter(is_row).map(|made| &made.row).collect();
     let solvability: Vec<&Solvability> = made.iter().map(|made| &made.solvability).collect();

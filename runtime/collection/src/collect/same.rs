@@ -1,11 +1,10 @@
-//! Test files that require the same work from scratch yield one task.
+//! Removes level-2 tasks that request the same objects.
 
 use std::collections::BTreeMap;
 
 use super::candidate::{Outcome, Reject};
 
-/// Of tasks that require the same objects, keeps the one with the most tests and rejects the
-/// others.
+/// Among tasks that request the same objects, keeps the one with the most tests and rejects the others.
 pub(super) fn keep_one(outcomes: &mut [Outcome]) {
     let mut best: BTreeMap<Vec<String>, (usize, String)> = BTreeMap::new();
     for outcome in outcomes.iter() {
@@ -23,7 +22,7 @@ pub(super) fn keep_one(outcomes: &mut [Outcome]) {
         let Some((_, kept)) = best.get(&made.facts.tops).filter(|(_, kept)| *kept != file) else {
             continue;
         };
-        let reason = format!("it has the same request as {kept}, which has at least as many tests");
+        let reason = format!("it requests the same objects as {kept}, which has at least as many tests");
         *outcome = Outcome::Reject(Reject { file, stage: "level_2: same".to_owned(), reason });
     }
 }
@@ -34,7 +33,7 @@ mod tests {
     use crate::collect::candidate::{Facts, Made};
 
     #[test]
-    fn of_equal_requests_the_task_with_most_tests_is_kept() {
+    fn keep_one_keeps_the_task_with_the_most_tests() {
         let task = |file: &str, top: &str, fail_to_pass| {
             let tops = vec![top.to_owned()];
             let facts = Facts { file: file.into(), tops, fail_to_pass, ..Facts::default() };
@@ -64,6 +63,6 @@ mod tests {
             .collect();
         assert_eq!(left, ["b.py", "c.py"]);
         let Outcome::Reject(reject) = &outcomes[0] else { panic!("{outcomes:?}") };
-        assert!(reject.reason.contains("the same request as b.py"), "{reject:?}");
+        assert!(reject.reason.contains("the same objects as b.py"), "{reject:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The agent's statement in Proctor's form and in FeatureBench's.
+//! Renders a level-1 task's statement in Proctor's format and in FeatureBench's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use crate::{Carving, Object, carve::lost_names, statement::Shown};
 const OWN: &str = include_str!("../../../../prompts/collection/statement.md.j2");
 const FEATUREBENCH: &str = include_str!("../../../../prompts/featurebench/level-1.md.j2");
 
-/// Both statements, and the share of gold lines that they reveal beyond signatures and
-/// documentation.
+/// A task's statement in both formats.
 pub(super) struct Statements {
     pub(super) own: String,
     pub(super) featurebench: String,
+    /// The share of gold lines that the statements reveal beyond signatures and documentation, in [0, 1].
     pub(super) leak_score: f64,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Statements {
 struct Own<'a> {
     title: String,
     overview: Option<&'a str>,
-    /// What the tests require besides: a sentence each.
+    /// Further requirements of the tests, one sentence each.
     required: &'a [String],
     package: &'a str,
     version: &'a str,
@@ -64,8 +64,8 @@ struct Interface {
     code: String,
 }
 
-/// Writes the statements of one task. An overview is what a model says of it; the sentences after it say what its tests
-/// require besides.
+/// Renders the statements of one task. `overview` is a model's description. `required` are sentences about further
+/// requirements of the tests.
 ///
 /// # Errors
 /// A template cannot be rendered.
@@ -144,7 +144,7 @@ pub(super) fn filled(template: &str, filling: impl Serialize) -> Result<String, 
         .map_err(|error| Fault::new(Layer::Environment, format!("statement template: {error:#}")))
 }
 
-/// What tests require, for templates that have no place for it.
+/// Formats the requirements of tests as a list, for templates without a variable for them.
 pub(super) fn listed(required: &[String]) -> String {
     match required.is_empty() {
         true => String::new(),
@@ -152,14 +152,14 @@ pub(super) fn listed(required: &[String]) -> String {
     }
 }
 
-/// The files that import or export what went, with the names that they lost.
+/// Returns the files that import or export removed objects, with the names that were removed from each.
 fn exports(carving: &Carving) -> Vec<String> {
     let touched: BTreeSet<&str> =
         carving.objects.iter().map(|object| object.file.as_str()).collect();
     let others = carving.files.iter().filter(|(path, _)| !touched.contains(path.as_str()));
     let told = others.map(|(path, (before, after))| {
         let mut names = lost_names(before, after);
-        // An entry of `__all__` may come from a star import.
+        // A name may be listed in `__all__` but bound only by a star import, so also compare quoted names.
         let listed = |name: &&str| {
             let quoted = [format!("\"{name}\""), format!("'{name}'")];
             quoted.iter().any(|it| before.contains(it) && !after.contains(it))
@@ -177,7 +177,7 @@ fn exports(carving: &Carving) -> Vec<String> {
     told.collect()
 }
 
-/// A method's stub inside its class, as FeatureBench shows it.
+/// Returns an object's stub. A method's stub is wrapped in its class, as in FeatureBench.
 fn interface(object: &Object) -> String {
     let Some((class, _)) = object.path.rsplit_once('.') else { return object.stub.clone() };
     let inner: String = object
@@ -198,11 +198,11 @@ fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
     format!("Implement {shown}{more} in {}", project.name)
 }
 
-/// A shorter line reveals nothing. In bytes.
+/// Minimum length in bytes of a line that can reveal something.
 const TELLING: usize = 20;
 
-/// The share of gold lines that are in a statement but in no stub. Lines that are too short to
-/// reveal anything are not counted.
+/// Returns the share of gold lines that are in a statement but in no stub. Lines that are too short to reveal
+/// anything are not counted.
 fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     let shown: BTreeSet<String> =
         carving.objects.iter().flat_map(|object| plain(&object.stub)).collect();
@@ -214,7 +214,7 @@ fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     share_told(hidden, &shown, statements)
 }
 
-/// The same for code that an agent does not have at all, and its stubs.
+/// Like [`leak_score`], for code that the agent's sandbox does not contain at all.
 pub(super) fn told(code: &str, stubs: &str, statements: &[&str]) -> f64 {
     share_told(plain(code), &plain(stubs), statements)
 }
@@ -239,7 +239,7 @@ mod tests {
     use crate::Kind;
 
     #[test]
-    fn statement_lists_files_with_their_removed_names() {
+    fn exports_lists_files_with_their_removed_names() {
         let object = |path: &str| Object {
             file: "p/a.py".into(),
             path: path.into(),

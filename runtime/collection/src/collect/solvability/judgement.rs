@@ -1,4 +1,4 @@
-//! Where each requirement of some tests can be learned.
+//! Decides where an agent can find each requirement of the tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,26 +9,27 @@ use super::{
 };
 use crate::collect::settings::SolvabilitySettings;
 
-/// What a task shows and hides.
+/// The texts that a task shows to the agent or hides from it.
 pub(super) struct Shown<'a> {
-    /// The code that stays. Empty where an agent starts from nothing.
+    /// The remaining code. Empty in a level-2 task.
     pub(super) tree: &'a Visible,
     pub(super) statement: &'a Visible,
     pub(super) hidden: &'a Words,
     pub(super) limits: &'a SolvabilitySettings,
 }
 
-/// A test function, what it requires, and the hidden functions that it called: by name, with whether the statement shows them.
+/// A test function and its requirements.
 pub(super) struct TestFunction {
     pub(super) name: String,
     pub(super) needs: Needs,
+    /// The hidden functions that the test called, by name, and whether the statement shows each.
     pub(super) calls: BTreeMap<String, bool>,
-}
+    }
 
 type Found = BTreeMap<(RequirementKind, String), Requirement>;
 
-/// The requirements of some tests, in the order of their kinds. Whoever requires something [`Coverage::Uncovered`] has to
-/// leave the task.
+/// Returns the requirements of the tests, sorted by kind. Tests with an [`Coverage::Uncovered`] requirement must be
+/// removed from the task.
 pub(super) fn judge(tests: &[TestFunction], shown: &Shown<'_>) -> Vec<Requirement> {
     let mut found = Found::new();
     for test in tests {
@@ -41,7 +42,7 @@ pub(super) fn judge(tests: &[TestFunction], shown: &Shown<'_>) -> Vec<Requiremen
         attributes(&mut found, test, shown);
     }
     texts(&mut found, tests, shown);
-    // Nobody has to be told what only tests need that left.
+    // Don't add requirements to the statement that only removed tests have.
     let left = uncovered(&found);
     for requirement in found.values_mut() {
         if requirement.coverage == Coverage::Added && requirement.tests.is_subset(&left) {
@@ -73,14 +74,15 @@ fn add(
     });
     let is_attribute =
         matches!(kind, RequirementKind::Attribute | RequirementKind::PrivateAttribute);
-    // One place where it is used is enough.
+    // For an attribute, one example of its use is enough.
     if !is_attribute || requirement.by.is_empty() {
         requirement.by.extend(by.iter().cloned());
     }
     requirement.tests.insert(test.name.clone());
 }
 
-/// A name that nothing shows says nothing by itself, so it is not added.
+/// Adds the required names. A name alone would not help a solver, so unknown names are not added to the
+/// statement.
 fn names(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
     for (module, name) in &test.needs.names {
         let is_constant =
@@ -98,7 +100,7 @@ fn expectations(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
         [(RequirementKind::Raised, &needs.raised), (RequirementKind::Warning, &needs.warned)]
     {
         for (name, by) in types {
-            // Code that stays may name it for another reason.
+            // Ignore the remaining code, which may mention the type for another reason.
             let is_said = shown.statement.has_word(name);
             let coverage = if is_said { Coverage::Statement } else { Coverage::Added };
             add(found, test, kind, name, by, coverage);
@@ -144,13 +146,13 @@ fn attributes(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
     }
 }
 
-/// Texts of the hidden code in the strings of tests. A test that needs too many has to leave; those that need the fewest
-/// come first, since a text that is added for one test is known to the others.
+/// Adds the texts of the hidden code that occur in the tests' strings. A test that needs too many unknown texts must
+/// be removed. Tests that need the fewest come first, because a text added for one test is known to the others.
 fn texts(found: &mut Found, tests: &[TestFunction], shown: &Shown<'_>) {
     let limits = shown.limits;
     let is_long = |text: &&String| text.chars().count() >= limits.shortest && is_word(text);
     let long: Vec<&String> = shown.hidden.texts.iter().filter(is_long).collect();
-    // What was added so far, and in the end the texts that were.
+    // Everything added so far. Texts added below are included.
     let mut said: BTreeSet<String> = found
         .values()
         .filter(|it| it.coverage == Coverage::Added)
@@ -185,7 +187,7 @@ fn texts(found: &mut Found, tests: &[TestFunction], shown: &Shown<'_>) {
     }
 }
 
-/// Rows of dashes and the like are no text.
+/// Whether at least half of a text is letters, which excludes rows of dashes and the like.
 fn is_word(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphabetic()).count() * 2 >= text.chars().count()
 }
@@ -205,7 +207,7 @@ impl Shown<'_> {
         self.tree.has_text(text).then_some(Coverage::Tree)
     }
 
-    /// Whether a text can be added.
+    /// Returns [`Coverage::Added`] if a text can be added to the statement.
     fn entering(&self, text: &str) -> Coverage {
         let enters =
             text.chars().count() <= self.limits.longest && !text.contains(char::is_control);
@@ -268,7 +270,7 @@ def parse(text, **options):
     }
 
     #[test]
-    fn each_requirement_is_found_where_it_can_be_learned() {
+    fn judge_finds_the_coverage_of_each_requirement() {
         let told: Vec<String> = judged()
             .iter()
             .map(|it| {
@@ -299,7 +301,7 @@ def parse(text, **options):
     }
 
     #[test]
-    fn a_text_that_is_added_for_one_test_is_known_to_the_next() {
+    fn text_added_for_one_test_counts_as_known_to_the_others() {
         let test = |name: &str, strings: &[&str]| TestFunction {
             name: name.to_owned(),
             needs: Needs {
