@@ -22,26 +22,25 @@ use super::{
     verify,
 };
 
-/// The tasks on which the pack runs.
+/// Selects the tasks to attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attacks {
     All,
-    /// This many of each level, drawn with the seed.
+    /// A random sample of this many tasks of each level.
     Sample(usize),
 }
 
-/// The attacks that ran, for the report. It counts no random outcomes.
+/// The attacks that ran, for the report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attacked {
     /// The pack's digest.
     pub pack: String,
     pub tasks: Vec<String>,
-    /// Attacks that could be made on these tasks. On the remaining tasks, none was resolved without
-    /// being detected.
+    /// Number of attacks on these tasks. None of them resolved its task undetected.
     pub attacks: usize,
 }
 
-/// The result of the pack on one task: the number of attacks made, or the one that resolved it.
+/// The result of the pack on one task: the number of failed attacks, or the name of the successful one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Tried {
     Withstood(usize),
@@ -49,11 +48,10 @@ enum Tried {
 }
 
 impl Shared<'_> {
-    /// Runs the pack on some of the tasks in `outcomes`; those that do not withstand it are
-    /// rejected.
+    /// Runs the pack on the selected tasks in `outcomes` and rejects the tasks that an attack resolves.
     ///
     /// # Errors
-    /// A fault of the pack. A sandbox fault rejects its task as `fault`.
+    /// A fault of the cache or the pack. A fault while attacking a task rejects it with the stage `fault`.
     pub(super) async fn attacked(
         &self,
         outcomes: &mut [Outcome],
@@ -106,8 +104,8 @@ impl Shared<'_> {
     async fn try_pack(&self, made: &Made) -> Result<Tried, Fault> {
         let task = &made.task;
         let (environment, findings) = verify::find(self.judge(), task).await?;
-        // Other tests that an attack breaks would stop it, too. Run it only on the tests that it
-        // must make pass.
+        // Grade only the fail-to-pass tests. Otherwise an attack that also breaks other tests would
+        // look harmless.
         let alone = Task { pass_to_pass: Vec::new(), ..task.clone() };
         let mut count = 0;
         for (name, patch) in attempts(task, &self.tree.folder)? {
@@ -125,7 +123,7 @@ impl Shared<'_> {
     }
 }
 
-/// The attacks of the pack that can be made on a task, and the task's own.
+/// Returns the pack's attacks that apply to a task, followed by the task's own cheats.
 fn attempts(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fault> {
     let broken = |why: String| Fault::new(Layer::Grade, why);
     let start = Start::of(task, tree)?;
@@ -142,7 +140,7 @@ fn attempts(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fault> {
     Ok(out)
 }
 
-/// The work directory as an agent finds it.
+/// The agent's initial work directory.
 struct Start<'a> {
     task: &'a Task,
     tree: &'a Path,
@@ -158,7 +156,7 @@ impl<'a> Start<'a> {
         let mask = Patch::read(task.mask.as_deref().unwrap_or_default().as_bytes());
         let changes = mask
             .resolve(&current)
-            .map_err(|error| Fault::new(Layer::Setup, format!("{}: the mask: {error}", task.id)))?;
+            .map_err(|error| Fault::new(Layer::Setup, format!("{}: applying the mask: {error}", task.id)))?;
         let masked = changes.into_iter().filter_map(|change| match change {
             Change::Write { path, bytes, mode } => {
                 Some((path, Some((mode.unwrap_or(MODE_FILE), bytes))))

@@ -1,4 +1,4 @@
-//! Processes one test file, from its tops to a verified task or a reason for rejection.
+//! Turns one test file into a verified level-1 task, or rejects it with a reason.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,7 +38,7 @@ use crate::{
     freeze::{freeze_in, run_once},
 };
 
-/// What all candidates of a collection share.
+/// Shared state for all candidates of a collection.
 pub(super) struct Shared<'a> {
     pub(super) backend: &'a dyn Backend,
     pub(super) sources: &'a Sources,
@@ -50,24 +50,24 @@ pub(super) struct Shared<'a> {
     pub(super) suite: Suite,
     pub(super) objects: Objects,
     pub(super) graphs: BTreeMap<String, FileGraph>,
-    /// Python files beside the tests that are not tests: they, and what they import, are kept.
+    /// Python files in test directories that are not tests. They and everything they import are kept.
     pub(super) helpers: Vec<String>,
     pub(super) settings: &'a Settings,
     pub(super) seed: String,
-    /// What runs showed about functions.
+    /// Notes on functions, from traced runs.
     pub(super) notes: Notes,
-    /// The model to ask, if any.
+    /// The model that chooses tops and writes descriptions, if any.
     pub(super) answers: Option<Answers<'a>>,
-    /// The model's answer for each test file; empty if there is no model.
+    /// The candidates that the model chose for each test file. Empty if there is no model.
     pub(super) said: BTreeMap<String, Vec<tops::Candidate>>,
 }
 
-/// A test file without a task.
+/// A test file that yields no task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
     pub file: String,
-    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check`, `fault`; of level 2 `level_2: ` and `tops`,
-    /// `rewrite`, `oracle`, `gold`, `verify`, `solvability`, `leak_check`, `same`, `attacks`.
+    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check` or `fault`. For level 2, `level_2: `
+    /// followed by `tops`, `rewrite`, `oracle`, `gold`, `verify`, `solvability`, `leak_check`, `same` or `attacks`.
     pub stage: String,
     pub reason: String,
 }
@@ -76,45 +76,45 @@ pub struct Reject {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Made {
     pub(super) task: Task,
-    /// With FeatureBench's fields.
+    /// The row in FeatureBench's format.
     pub(super) row: serde_json::Value,
     pub(super) facts: Facts,
     #[serde(default)]
     pub(super) solvability: Solvability,
 }
 
-/// The values for the complexity table.
+/// The values of a task for the complexity table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     pub task: String,
-    /// Its test file.
+    /// The task's test file.
     pub file: String,
     pub policy: String,
-    /// Words of the statement.
+    /// Number of words in the statement.
     pub words: usize,
-    /// Lines and files of the gold patch, and functions in it.
+    /// Number of lines, files and functions in the gold patch.
     pub lines: usize,
     pub files: usize,
     pub functions: usize,
     pub tops: Vec<String>,
     pub fail_to_pass: usize,
     pub pass_to_pass: usize,
-    /// Other files whose tests must still pass.
+    /// Number of other files whose tests must still pass.
     pub pass_to_pass_files: usize,
-    /// The share of tests in its own file that pass without the feature.
+    /// The share of the test file's tests that pass without the feature.
     pub pass_rate: f64,
-    /// The share that passes without it or with functions that do nothing.
+    /// The share of the test file's tests that pass without the feature or with functions that do nothing.
     #[serde(default)]
     pub idle_rate: f64,
-    /// The share of gold lines that the statement reveals, beyond signatures and documentation.
+    /// The share of gold lines that the statement reveals beyond signatures and documentation.
     pub leak_score: f64,
     pub meets_minima: bool,
-    /// Whether it is in the smaller set.
+    /// Whether the task is in the lite set.
     pub lite: bool,
-    /// What its tests require, and where that can be learned.
+    /// Counts of the requirements of the task's tests.
     #[serde(default)]
     pub solvability: SolvabilityCounts,
-    /// Of the verdict of the gold.
+    /// The integrity of the gold patch's verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold_integrity: Option<Integrity>,
 }
@@ -126,7 +126,7 @@ pub(super) enum Outcome {
     Reject(Reject),
 }
 
-/// What a policy allows to be removed.
+/// The code that is removed for a task, and the tests that must still pass.
 #[derive(Clone)]
 pub(super) struct Removal {
     pub(super) others: Others,
@@ -137,8 +137,10 @@ pub(super) struct Removal {
 }
 
 impl Shared<'_> {
+    /// Creates a level-1 task from a test file, or returns the reason for rejecting it.
+    ///
     /// # Errors
-    /// A fault that says nothing about the candidate: a retry may help.
+    /// A fault that is unrelated to the test file. A retry may help.
     pub(super) async fn candidate(&self, file: &str) -> Result<Outcome, Fault> {
         match self.make(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
@@ -183,8 +185,8 @@ impl Shared<'_> {
         Judge { backend: self.backend, sources: self.sources }
     }
 
-    /// The first policy that yields a task of FeatureBench's size, else the one that yields the
-    /// largest.
+    /// Returns the removal of the first policy that yields a task of FeatureBench's size. If none does, returns the
+    /// largest removal.
     fn choose(
         &self,
         file: &str,
@@ -276,13 +278,14 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Files whose tests pass reliably.
+    /// Returns the graphs of files with tests that always pass.
     fn steady_graphs(&self) -> BTreeMap<String, FileGraph> {
         let steady = self.graphs.iter().filter(|(file, _)| self.suite.steady.contains_key(*file));
         steady.map(|(file, graph)| (file.clone(), graph.clone())).collect()
     }
 
-    /// One run with the mask applied. The inner value: the other files' failures, and the output.
+    /// Runs the other files' tests once with the mask applied. The inner error contains the failed tests and the
+    /// output.
     pub(super) async fn try_out(
         &self,
         file: &str,
@@ -324,8 +327,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Restores code that an agent could read elsewhere in the work directory, as long as something
-    /// remains removed.
+    /// Restores code that an agent could read elsewhere in the work directory. Rejects the task if this would restore
+    /// everything.
     async fn without_twins(
         &self,
         file: &str,
@@ -350,7 +353,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Freezes the ids, writes the statement, and grades gold and noop.
+    /// Renders the statement, freezes the test ids, and grades gold and noop.
     async fn verified(&self, file: &str, mut removal: Removal) -> Result<Made, Stop> {
         let (environment, mut findings) = self.without_twins(file, &mut removal).await?;
         let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
@@ -373,8 +376,8 @@ impl Shared<'_> {
             ids: Some(ids),
             feature: Some(file.to_owned()),
         };
-        // Before the runs: if an agent could read the solution, there is no task, whatever its
-        // tests do.
+        // Check for leaks before running tests: an environment that contains the solution rules the task out
+        // anyway.
         verify::look_through(self.judge(), &draft.task, &environment, &findings).await?;
         let hidden = draft.task.hidden.clone();
         let place = (self.backend, &environment, &findings);
@@ -393,7 +396,7 @@ impl Shared<'_> {
         solvability.leave(&mut task)?;
         let steady = self.suite.steady.get(file).map_or(0, Vec::len);
         let fail_to_pass = task.fail_to_pass.len();
-        // Tests that left fail without the feature, too.
+        // Removed tests also fail without the feature.
         let failing = fail_to_pass + solvability.left_out.len();
         let other_files: BTreeSet<&str> =
             task.pass_to_pass.iter().map(|id| file_of(id)).filter(|other| *other != file).collect();
@@ -444,7 +447,7 @@ impl Shared<'_> {
         Ok(Made { task, row, facts, solvability })
     }
 
-    /// The model's description of the feature, if there is a model.
+    /// Returns the model's description of the removed code, if there is a model.
     async fn overview(
         &self,
         file: &str,
@@ -467,7 +470,7 @@ impl Shared<'_> {
         Ok(self.prose(file, &code, &stubs).await?)
     }
 
-    /// The model's description of some code, if there is a model.
+    /// Asks the model to describe some code, if there is a model.
     pub(super) async fn prose(
         &self,
         file: &str,
@@ -479,7 +482,7 @@ impl Shared<'_> {
         prose(answers, file, Feature { package, summary, code, stubs }).await.map(Some)
     }
 
-    /// What is removed, with notes from runs and from its text.
+    /// Returns the carving with notes in the stubs.
     fn noted(&self, file: &str, removal: &Removal) -> Carving {
         let mut carving = removal.carving.clone();
         let Some(graph) = self.graphs.get(file) else { return carving };
@@ -508,7 +511,7 @@ impl Shared<'_> {
     }
 }
 
-/// What each policy lacks; once if all lack the same.
+/// Joins the reasons of all policies, or returns a single one if they are all the same.
 fn told(refused: &[(String, String)]) -> String {
     if let [(_, first), rest @ ..] = refused
         && rest.iter().all(|(_, why)| why == first)
@@ -524,7 +527,7 @@ pub(super) fn rounded(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }
 
-/// Why there is no task.
+/// Why a candidate was abandoned.
 pub(crate) enum Stop {
     Reject(&'static str, String),
     Fault(Fault),

@@ -1,14 +1,14 @@
-//! The smaller set: a sample of the tasks, drawn with the seed.
+//! The lite set: a random sample of the tasks.
 
 use std::collections::BTreeSet;
 
 use super::{candidate::Made, seeded::Seeded, settings::LiteSettings};
 
-/// The value in its tasks' `categories`.
+/// The category that marks a lite task.
 pub(super) const CATEGORY: &str = "lite";
 
-/// Marks a sample of the tasks of both levels. Each level contributes proportionally; within a
-/// level, tasks of FeatureBench's size come first.
+/// Marks a random sample of the tasks of both levels as lite. Each level contributes proportionally. Within a level,
+/// tasks of FeatureBench's size are preferred.
 pub(super) fn mark(levels: [&mut [Made]; 2], seed: &str, settings: &LiteSettings) {
     let of_each = shares([levels[0].len(), levels[1].len()], settings);
     for (index, (level, count)) in levels.into_iter().zip(of_each).enumerate() {
@@ -26,7 +26,8 @@ pub(super) fn mark(levels: [&mut [Made]; 2], seed: &str, settings: &LiteSettings
     }
 }
 
-/// The number of each level: proportional, and at least one of a level that has tasks.
+/// Returns the sample size of each level. It is proportional to the number of tasks, and at least one if the level
+/// has tasks.
 fn shares(counts: [usize; 2], settings: &LiteSettings) -> [usize; 2] {
     let all = counts[0] + counts[1];
     let wanted = (settings.share * all as f64).ceil() as usize;
@@ -58,9 +59,9 @@ mod tests {
     }
 
     #[test]
-    fn each_level_has_its_share() {
+    fn shares_are_proportional_to_levels() {
         let of = |counts| shares(counts, &SETTINGS);
-        // Like FeatureBench's own: 30 of 200.
+        // Same as FeatureBench's lite set: 30 of 200 tasks.
         assert_eq!(of([170, 30]), [26, 4]);
         assert_eq!(of([1000, 1000]), [15, 15]);
         assert_eq!(of([40, 1]), [6, 1]);
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_tasks_and_the_larger_ones_first() {
+    fn mark_is_reproducible_and_prefers_larger_tasks() {
         let draw = |seed: &str| {
             let mut first: Vec<Made> = (0..20).map(|id| made(id, id % 8 == 0)).collect();
             let mut second: Vec<Made> = (20..30).map(|id| made(id, true)).collect();

@@ -15,30 +15,32 @@ use super::{
     pipeline::{CollectError, CollectionContext, collect, lines},
 };
 
-/// A newer task of the same test file must remove at least this share of the old task's functions;
-/// otherwise it is a different task.
+/// A newer task of the same test file must remove at least this share of the old task's functions.
+/// Otherwise it counts as a different task.
 const SAME: f64 = 0.5;
 
-/// The result for one task.
+/// The result of renewing one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Renewed {
     pub task: String,
-    /// Its test file.
+    /// The task's test file.
     pub file: String,
+    /// The release that the task was collected from.
     pub from: String,
     /// The newest release.
     pub to: Option<String>,
-    /// The task that replaces it.
+    /// The id of the new task.
     pub renewed: Option<String>,
-    /// Why there is none.
+    /// Why there is no new task.
     pub why: Option<String>,
 }
 
-/// Collects the test files of `tasks` again, from the newest release of each package. `out` gets a
-/// directory per release, `tasks.jsonl` with the tasks that are still valid, and `renewed.jsonl`.
+/// Collects the test files of `tasks` again from the newest release of each package. Writes to `out` one
+/// directory per release, `tasks.jsonl` with the new tasks, and `renewed.jsonl`.
 ///
 /// # Errors
-/// [`CollectError`]: the index is unavailable. Test files without a task any more are reported.
+/// [`CollectError`], for example if the index is unavailable. A test file that no longer yields a task is not an
+/// error; the results list it.
 pub async fn renew(
     tasks: &[Task],
     out: &Path,
@@ -136,18 +138,18 @@ impl Renewed {
     }
 }
 
-/// The test file of a task.
+/// Returns the test file of a task.
 fn about(task: &Task) -> String {
     task.fail_to_pass.first().map_or("", |id| file_of(id)).to_owned()
 }
 
-/// Whether a newer task removes enough of the same functions.
+/// Whether a newer task removes enough of the old task's functions.
 fn same(old: &Task, new: &Task) -> bool {
     let (old, new) = (gone(old), gone(new));
     old.intersection(&new).count() as f64 >= SAME * old.len() as f64
 }
 
-/// The functions whose first lines a mask removes, by file and name.
+/// Returns file and name of each function whose `def` line the mask removes.
 fn gone(task: &Task) -> BTreeSet<(String, String)> {
     let mask = task.mask.clone().unwrap_or_default();
     let mut out = BTreeSet::new();
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn renewed_task_matches_if_half_of_its_functions_match() {
+    fn same_accepts_task_with_half_of_the_functions() {
         let old = task(&["f", "g"]);
         assert!(same(&old, &task(&["f", "h", "i"])));
         assert!(!same(&old, &task(&["h"])));
