@@ -106,7 +106,9 @@ fn main() {
             println!("{file} {}", wrong.join(" "));
         }
     }
-    println!("\n{files} test files; + means chosen but not labelled, - means labelled but not chosen");
+    println!(
+        "\n{files} test files; + means chosen but not labelled, - means labelled but not chosen"
+    );
     for label in unreached {
         println!("labelled but not reached: {label}");
     }

@@ -154,9 +154,9 @@ impl<'a> Start<'a> {
             of_tree(tree, &name).map(|(mode, bytes)| Current::File { bytes, mode })
         };
         let mask = Patch::read(task.mask.as_deref().unwrap_or_default().as_bytes());
-        let changes = mask
-            .resolve(&current)
-            .map_err(|error| Fault::new(Layer::Setup, format!("{}: applying the mask: {error}", task.id)))?;
+        let changes = mask.resolve(&current).map_err(|error| {
+            Fault::new(Layer::Setup, format!("{}: applying the mask: {error}", task.id))
+        })?;
         let masked = changes.into_iter().filter_map(|change| match change {
             Change::Write { path, bytes, mode } => {
                 Some((path, Some((mode.unwrap_or(MODE_FILE), bytes))))

@@ -397,11 +397,7 @@ fn extract_keeps_needed_objects_and_removes_cycles_as_a_whole() {
     assert_eq!(take(&["nested"], &["helper"], 100), (owned(&["nested"]), owned(&[])));
     // The traversal continues through kept objects.
     let (shown, helpers) = take(&["use_b"], &["B.x", "nested"], 100);
-    assert_eq!(
-        shown,
-        ["B.run", "fact", "helper", "use_b"],
-        "constructors are never removed"
-    );
+    assert_eq!(shown, ["B.run", "fact", "helper", "use_b"], "constructors are never removed");
     assert_eq!(helpers, owned(&[]));
     // The limit is in lines: the helper has one and the function above it has three.
     assert_eq!(take(&["nested"], &[], 3), (owned(&["nested"]), owned(&[])));

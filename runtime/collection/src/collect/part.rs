@@ -37,7 +37,9 @@ impl Shared<'_> {
         }
         let is_about_it = |part: &Removal| !part.extracted.all().is_disjoint(&removal.others.tops);
         best.filter(is_about_it).ok_or_else(|| {
-            let why = format!("other tests fail without the feature, and no smaller part can be removed: {failed}");
+            let why = format!(
+                "other tests fail without the feature, and no smaller part can be removed: {failed}"
+            );
             Stop::Reject("verify", why)
         })
     }

@@ -122,7 +122,9 @@ impl Bench<'_> {
             let ran = run(place, &task, &plan, &[patch, tests]).await?;
             if let Some((file, why)) = ran.collect_errors.iter().next() {
                 let why = why.lines().last().unwrap_or_default();
-                return Err(rejected(&format!("with its changes, pytest cannot collect {file}: {why}")));
+                return Err(rejected(&format!(
+                    "with its changes, pytest cannot collect {file}: {why}"
+                )));
             }
             let ran = ended(ran, "gold")?;
             fails_nowhere(&ran)?;

@@ -1,4 +1,4 @@
-//! Walks a file and records where it breaks a rule.
+//! Walks the syntax tree of a file and records rule violations.
 
 use ruff_python_ast::{
     BoolOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement, Parameters,
@@ -23,20 +23,20 @@ mod classes;
 mod imports;
 mod managers;
 
-/// A longer string, in bytes, is not taken for a name.
+/// Maximum length in bytes of a string that is checked as a name.
 const LONGEST_NAME: usize = 4096;
 
-/// Maximum number of steps from an attribute to the base of a class.
+/// Maximum length of an attribute chain that is searched for the bases of a class.
 const CLIMB: usize = 8;
 
 pub(super) struct Walker<'a> {
     rules: &'static Rules,
     text: &'a str,
     names: Names<'a>,
-    /// The line of the call that runs this text, if it is part of another one.
+    /// The line in the file, if this text is a string in it that is run as code.
     line: Option<usize>,
     depth: usize,
-    /// A name that is only inspected where it occurs.
+    /// The range of a name that is only inspected, not passed on.
     looked_at: Option<TextRange>,
     pub too_deep: bool,
     pub hits: Vec<Hit>,
@@ -77,7 +77,7 @@ impl<'a> Walker<'a> {
         self.line.unwrap_or_else(|| 1 + before.bytes().filter(|byte| *byte == b'\n').count())
     }
 
-    /// Records a hit that is compared by a separate expression.
+    /// Records a hit with the given expression for comparison.
     fn hit_as(&mut self, rule: usize, range: TextRange, expression: String) {
         let start = range.start().to_usize();
         let before = self.text.get(..start).unwrap_or_default();
@@ -89,7 +89,7 @@ impl<'a> Walker<'a> {
         self.hits.push(Hit { rule, line, expression, snippet });
     }
 
-    /// Records a hit that is compared by its text.
+    /// Records a hit with its source text as the expression.
     fn hit(&mut self, rule: usize, range: TextRange) {
         let written = self.written(range);
         self.hit_as(rule, range, written);
@@ -101,14 +101,14 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A dotted name, and the part of it that is checked separately.
+    /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked separately.
     fn reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
         for (rule, reference) in self.rules.broken(path, shorter) {
             self.hit_as(rule, range, reference.to_owned());
         }
     }
 
-    /// [`Walker::hit_each`], compared by a separate expression.
+    /// Like [`Walker::hit_each`], with the given expression for comparison.
     fn hit_each_as(&mut self, range: TextRange, expression: &str, holds: impl Fn(&Rule) -> bool) {
         for rule in self.rules.which(holds) {
             self.hit_as(rule, range, expression.to_owned());
@@ -135,7 +135,7 @@ impl<'a> Walker<'a> {
         self.hit_each(range, |rule| rule.attributes.iter().any(|it| it == name));
     }
 
-    /// A name that is written in letters other than those it is read as.
+    /// Checks for a name with non-ASCII letters that Python normalizes to ASCII.
     fn look_alike(&mut self, range: TextRange, name: &str) {
         let slice = self.text.get(range.start().to_usize()..range.end().to_usize());
         if name.is_ascii() && slice.is_some_and(|slice| !slice.is_ascii()) {
@@ -160,7 +160,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A string of which only some parts are written, such as the path of a process.
+    /// Checks a string with parts that are not constant, such as a path in `/proc`.
     fn outlined(&mut self, range: TextRange, text: &str) {
         if text.len() <= LONGEST_NAME && text.contains("{}") {
             for rule in self.rules.broken_by_text(text) {
@@ -169,14 +169,14 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Whether syntax is still followed at this depth.
+    /// Whether the walk continues at the current depth. Records if it does not.
     fn descends(&mut self) -> bool {
         let follows = self.depth <= self.most();
         self.too_deep |= !follows;
         follows
     }
 
-    /// Visits an expression that is compared, tested or asked for an attribute, but not passed on.
+    /// Visits an expression that is only inspected: it is compared, tested or has an attribute read.
     fn looks(&mut self, expr: &Expr) {
         self.mark(expr);
         self.visit_expr(expr);
@@ -188,7 +188,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A module that is passed to code which may know it by another name.
+    /// Checks for a module of another package that is passed on as a value, since code may then change it under another
+    /// name.
     fn passed(&mut self, range: TextRange, name: &str, path: &str) {
         let is_passed = self.looked_at != Some(range);
         if is_passed && self.names.is_module(name) && self.names.is_foreign(path) {
@@ -204,7 +205,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A table that is gone through, or handed on whole.
+    /// Checks for a table that is iterated over or passed as a whole.
     fn lists(&mut self, expr: &Expr) {
         let whole = match expr {
             Expr::Starred(starred) => &*starred.value,
@@ -261,7 +262,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 self.visit_body(&class.body);
                 self.names.leave();
             }
-            // Documentation.
+            // Skip docstrings.
             Stmt::Expr(alone) if is_literal(&alone.value) => {}
             Stmt::Import(import) => self.import(import, stmt.range()),
             Stmt::ImportFrom(import) => self.import_from(import, stmt.range()),
@@ -269,7 +270,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 match stmt {
                     Stmt::Assign(assign) => {
                         assign.targets.iter().for_each(|target| self.target(target));
-                        // Another name in the same scope is tracked.
+                        // Assigning to a plain name only creates an alias, which `Names` tracks.
                         if assign.targets.iter().all(|target| matches!(target, Expr::Name(_))) {
                             self.mark(&assign.value);
                         }
@@ -348,7 +349,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 compare.comparators.iter().for_each(|value| self.looks(value));
             }
             Expr::BoolOp(several) => {
-                // `a and b` is `b` or a false value; `a or b` may be either.
+                // The value of `a and b` is `b` or falsy; the value of `a or b` may be either operand.
                 let tested = match several.op {
                     BoolOp::And => several.values.len().saturating_sub(1),
                     BoolOp::Or => 0,
@@ -427,7 +428,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
     }
 }
 
-/// Whether an expression goes up to the bases of a class, such as `().__class__.__base__`.
+/// Whether an expression reaches the bases of a class, as in `().__class__.__base__`.
 fn climbs(expr: &Expr) -> bool {
     let mut at = expr;
     for _ in 0..CLIMB {
@@ -444,7 +445,7 @@ fn climbs(expr: &Expr) -> bool {
     false
 }
 
-/// A slice with a negative step.
+/// Whether this is a slice with a negative step.
 fn is_reversed(slice: &Expr) -> bool {
     let Expr::Slice(slice) = slice else { return false };
     let step = slice.step.as_deref();

@@ -24,7 +24,7 @@ pub(super) struct TestFunction {
     pub(super) needs: Needs,
     /// The hidden functions that the test called, by name, and whether the statement shows each.
     pub(super) calls: BTreeMap<String, bool>,
-    }
+}
 
 type Found = BTreeMap<(RequirementKind, String), Requirement>;
 

@@ -1,4 +1,4 @@
-//! What is assigned, deleted or bound.
+//! Checks assignments and deletions.
 
 use ruff_python_ast::{Expr, InterpolatedStringElement};
 use ruff_text_size::{Ranged, TextRange};
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Walker<'_> {
-    /// Something that is assigned, deleted or bound.
+    /// Checks a target that is assigned, deleted or bound.
     pub(super) fn target(&mut self, target: &Expr) {
         match target {
             Expr::Tuple(tuple) => tuple.elts.iter().for_each(|target| self.target(target)),
@@ -43,7 +43,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A table whose entries are assigned.
+    /// Checks a table with entries that are assigned.
     pub(super) fn filled(&mut self, range: TextRange, table: &Expr) {
         if let Expr::Attribute(table) = table {
             let name = table.attr.as_str();
@@ -51,7 +51,7 @@ impl Walker<'_> {
         }
     }
 
-    /// An attribute that is assigned or deleted.
+    /// Checks an attribute that is assigned or deleted.
     pub(super) fn assigned(&mut self, range: TextRange, base: &Expr, name: &str) {
         let path = self.names.path(base);
         if let Some(path) = path.filter(|path| self.names.is_foreign(path)) {
@@ -67,7 +67,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A change of `sys.modules`. A package may add itself there.
+    /// Checks a change to `sys.modules`. A package may add its own modules.
     pub(super) fn module_table(&mut self, range: TextRange, key: Option<&Expr>) {
         if let Some(key) = key {
             if is_own_name(key) {
@@ -84,12 +84,12 @@ impl Walker<'_> {
     }
 }
 
-/// The object or the class that a method belongs to, by its usual name.
+/// Whether an expression is `self` or `cls`.
 pub(super) fn is_self(expr: &Expr) -> bool {
     matches!(expr, Expr::Name(it) if matches!(it.id.as_str(), "self" | "cls"))
 }
 
-/// `__name__`, or a string that begins with it.
+/// Whether an expression is `__name__` or an f-string that starts with it.
 fn is_own_name(key: &Expr) -> bool {
     match key {
         Expr::Name(name) => name.id.as_str() == "__name__",

@@ -1,4 +1,4 @@
-//! Calls, and strings that are run as code.
+//! Checks calls, and strings that are run as code.
 
 use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
 use ruff_text_size::TextRange;
@@ -9,7 +9,7 @@ use crate::python::{
     nests_too_deeply, parse,
 };
 
-/// Functions that take parts of paths.
+/// Functions with paths, or parts of paths, as arguments.
 const OF_PATHS: [&str; 11] = [
     "join",
     "joinpath",
@@ -105,8 +105,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A string that is run as code. If it is written in the source, it is checked like the rest of
-    /// the file.
+    /// Checks a string that is run as code. A constant string is checked like the rest of the file.
     pub(super) fn dynamic(
         &mut self,
         rule: usize,
@@ -128,7 +127,7 @@ impl Walker<'_> {
         self.read_within(range, text, &parsed.syntax().body);
     }
 
-    /// Reads code that stands in a text as the rest of the file is read.
+    /// Checks code inside a string like the rest of the file.
     pub(super) fn read_within(&mut self, range: TextRange, text: &str, body: &[Stmt]) {
         let mut inner = Walker {
             line: Some(self.line_of(range)),

@@ -1,4 +1,4 @@
-//! Classes, their names and their methods.
+//! Checks classes, the names they assign and their methods.
 
 use ruff_python_ast::{Expr, ExprLambda, Stmt, StmtClassDef, StmtFunctionDef};
 use ruff_text_size::{Ranged, TextRange};
@@ -11,7 +11,7 @@ use crate::python::{
 };
 
 impl Walker<'_> {
-    /// The namespace of a class made by `type`.
+    /// Checks the namespace of a class created by `type`.
     pub(super) fn namespace(&mut self, namespace: &Expr) {
         let Expr::Dict(dict) = namespace else { return };
         for item in &dict.items {
@@ -24,7 +24,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The module that a class claims to belong to.
+    /// Checks the module that a class claims to belong to.
     pub(super) fn module_name(&mut self, value: &Expr) {
         let Some(module) = fold(value) else { return };
         if !self.names.owns(top(&module)) && module != "__main__" {

@@ -1,4 +1,4 @@
-//! Imports, by the names that they bind.
+//! Checks imports.
 
 use ruff_python_ast::{Expr, StmtImport, StmtImportFrom};
 use ruff_text_size::{Ranged, TextRange};
@@ -29,23 +29,23 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether an expression is the name of a module of tests, or begins like one.
+    /// Whether an expression evaluates to the name of a test module, or to a string that starts like one.
     pub(super) fn names_test(&self, name: &Expr) -> bool {
         match fold(name) {
             Some(name) => self.is_test_import(&name),
-            // Any letter stands for the rest.
+            // `x` stands for the rest of the name.
             None => leading(name).is_some_and(|begun| self.is_test_import(&format!("{begun}x"))),
         }
     }
 
-    /// Whether an import by this name gives a module of tests. A colon separates the module from a name in it.
+    /// Whether importing this name imports a test module. A colon separates the module from a name in it.
     pub(super) fn is_test_import(&self, module: &str) -> bool {
         let mut parts = module.split(['.', ':']);
         let first = parts.next().unwrap_or(module);
         if first.is_empty() || self.names.owns(first) {
             return parts.any(|part| self.rules.is_test_module(part));
         }
-        // The standard library has a package of that name.
+        // `test` is a package of the standard library.
         first != "test" && self.rules.is_test_module(first)
     }
 

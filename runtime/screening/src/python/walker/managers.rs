@@ -1,4 +1,4 @@
-//! Context managers that suppress exceptions of a `with` statement.
+//! Checks for context managers that suppress exceptions of a `with` statement.
 
 use ruff_python_ast::{ExceptHandler, Expr, Parameters, Stmt, StmtFunctionDef};
 use ruff_text_size::Ranged;
@@ -10,8 +10,7 @@ use crate::{
 };
 
 impl Walker<'_> {
-    /// Whether the exit method of a context manager suppresses any exception, a failed assertion
-    /// included.
+    /// Whether the exit method of a context manager suppresses all exceptions, including failed assertions.
     pub(super) fn swallows(
         &self,
         rule: &Rule,
@@ -40,7 +39,7 @@ impl Walker<'_> {
         })
     }
 
-    /// `isinstance(error, Exception)` and the like.
+    /// Whether an expression checks for a broad exception class, as in `isinstance(error, Exception)`.
     pub(super) fn asks_for_any(&self, rule: &Rule, expr: &Expr) -> bool {
         let Expr::Call(call) = expr else { return false };
         let Expr::Name(name) = &*call.func else { return false };
@@ -48,7 +47,7 @@ impl Walker<'_> {
         is_asked && call.arguments.args.get(1).is_some_and(|of| self.is_broad(rule, Some(of)))
     }
 
-    /// Whether a clause catches a failed assertion.
+    /// Whether an `except` clause catches failed assertions.
     pub(super) fn is_broad(&self, rule: &Rule, caught: Option<&Expr>) -> bool {
         match caught {
             None => true,
@@ -62,7 +61,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A generator that is a context manager and suppresses the exception of its `with` statement.
+    /// Checks for a generator-based context manager that suppresses the exception of its `with` statement.
     pub(super) fn manager(&mut self, def: &StmtFunctionDef) {
         let decorators: Vec<String> = def
             .decorator_list
