@@ -100,11 +100,12 @@ fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut S
         out.push_str(&format!("{inner}{}\n", &text[docstring]));
         shown = true;
     }
-    let aliased = aliased(&def.body);
-    let shows = |name: &str| view.shows(name) || (view.named.is_some() && aliased.contains(name));
-    let instances = instances(&def.body, &shows);
-    if view.named.is_some() && !instances.is_empty() {
-        let names: Vec<String> = instances.into_iter().collect();
+    let alias_targets = alias_targets(&def.body);
+    let shows =
+        |name: &str| view.shows(name) || (view.named.is_some() && alias_targets.contains(name));
+    let instance_attributes = instance_attributes(&def.body, &shows);
+    if view.named.is_some() && !instance_attributes.is_empty() {
+        let names: Vec<String> = instance_attributes.into_iter().collect();
         out.push_str(&format!("{inner}# Instances have: {}.\n", names.join(", ")));
         shown = true;
     }
@@ -153,7 +154,7 @@ fn attribute(text: &str, assign: &StmtAssign, shows: &dyn Fn(&str) -> bool) -> O
 }
 
 /// Returns the names that a class body assigns to other names: `_refuse` for `__ior__ = _refuse`.
-fn aliased(body: &[Stmt]) -> BTreeSet<String> {
+fn alias_targets(body: &[Stmt]) -> BTreeSet<String> {
     let value = |stmt: &Stmt| match stmt {
         Stmt::Assign(assign) => match &*assign.value {
             Expr::Name(name) => Some(name.id.to_string()),
@@ -165,14 +166,16 @@ fn aliased(body: &[Stmt]) -> BTreeSet<String> {
 }
 
 /// Attributes that every object has.
-const EVERY: [&str; 4] = ["__class__", "__dict__", "__module__", "__weakref__"];
+const UNIVERSAL_ATTRIBUTES: [&str; 4] = ["__class__", "__dict__", "__module__", "__weakref__"];
 
 /// Returns the attributes that methods set on `self`, without those that the class body defines.
-fn instances(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+fn instance_attributes(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     let mut found = Instances::default();
     body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| found.visit_stmt(it));
     let own = bound(body);
-    found.0.retain(|name| shows(name) && !own.contains(name) && !EVERY.contains(&name.as_str()));
+    found.0.retain(|name| {
+        shows(name) && !own.contains(name) && !UNIVERSAL_ATTRIBUTES.contains(&name.as_str())
+    });
     found.0
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Removed paths by dotted module name.
-pub(super) type Gone = BTreeMap<String, BTreeSet<String>>;
+pub(super) type RemovedPaths = BTreeMap<String, BTreeSet<String>>;
 
 /// A module of the package.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Module {
 }
 
 /// An import of a removed name that runs at import time.
-pub(super) struct Lost {
+pub(super) struct LostImport {
     pub(super) offset: usize,
     pub(super) name: String,
     /// The local name in the importing module.
@@ -50,7 +50,7 @@ pub(super) struct Lost {
 /// The effects of removed names on a module's imports.
 #[derive(Default)]
 pub(super) struct Findings {
-    pub(super) lost: Vec<Lost>,
+    pub(super) lost: Vec<LostImport>,
     /// The edits that remove the lost names from import statements.
     pub(super) edits: Vec<Edit>,
     /// Names that `import *` no longer provides.
@@ -61,7 +61,7 @@ pub(super) struct Findings {
 
 /// Reads a module's import statements. Keeps three kinds unchanged: those inside functions, which run later, those
 /// in a `try` with handlers, which may fail, and those under `TYPE_CHECKING`, which never run.
-pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &Gone) -> Findings {
+pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &RemovedPaths) -> Findings {
     let mut findings = Findings::default();
     // Ranges of code whose imports are kept.
     let mut sheltered: Vec<(usize, usize)> = Vec::new();
@@ -104,7 +104,7 @@ fn from_import(
     text: &str,
     stmt: &StmtImportFrom,
     module: &Module,
-    gone: &Gone,
+    gone: &RemovedPaths,
     findings: &mut Findings,
 ) -> Treatment {
     let target = module.target(stmt);
@@ -120,7 +120,7 @@ fn from_import(
             findings.starred.extend(public.cloned());
         } else if goes(alias) {
             let name = alias.name.to_string();
-            findings.lost.push(Lost { offset: start, name, bound: local });
+            findings.lost.push(LostImport { offset: start, name, bound: local });
         } else if let Some(inner) = gone.get(&format!("{target}.{}", alias.name)) {
             findings.modules.insert(local, inner.clone());
         }

@@ -12,7 +12,7 @@ use super::{
     CarveError, Object,
     edits::{apply, line_number},
     file::{checked, cut, gone, parse, without_exports},
-    imports::{self, Gone, Module},
+    imports::{self, Module, RemovedPaths},
     references,
 };
 
@@ -91,7 +91,7 @@ pub fn carve_with(
             texts.entry(file.clone()).and_modify(|text| text.watched = true);
         }
     }
-    let mut all_gone = Gone::new();
+    let mut all_gone = RemovedPaths::new();
     let mut objects = Vec::new();
     for (file, paths) in wanted {
         let Some(text) = texts.get_mut(file) else {
@@ -129,34 +129,42 @@ pub fn carve_with(
     Ok(Carving { objects, files })
 }
 
-fn count(gone: &Gone) -> usize {
+fn count(gone: &RemovedPaths) -> usize {
     gone.values().map(BTreeSet::len).sum()
 }
 
-fn drop_reexports(file: &str, text: &mut Text, all_gone: &mut Gone) -> Result<(), CarveError> {
+fn drop_reexports(
+    file: &str,
+    text: &mut Text,
+    all_gone: &mut RemovedPaths,
+) -> Result<(), CarveError> {
     let parsed = parse(file, &text.now)?;
     let found = imports::find(&text.now, &parsed.syntax().body, &text.module, all_gone);
     if found.edits.is_empty() {
         return Ok(());
     }
     text.now = checked(file, apply(&text.now, found.edits))?;
-    lose(file, text, found.lost.into_iter().map(|lost| lost.bound).collect(), all_gone)
+    record_lost(file, text, found.lost.into_iter().map(|lost| lost.bound).collect(), all_gone)
 }
 
-fn inherit_stars(file: &str, text: &mut Text, all_gone: &mut Gone) -> Result<(), CarveError> {
+fn inherit_stars(
+    file: &str,
+    text: &mut Text,
+    all_gone: &mut RemovedPaths,
+) -> Result<(), CarveError> {
     let parsed = parse(file, &text.now)?;
     let found = imports::find(&text.now, &parsed.syntax().body, &text.module, all_gone);
     let known = all_gone.get(&text.module.name).cloned().unwrap_or_default();
     let fresh: Vec<String> = found.starred.difference(&known).cloned().collect();
-    if fresh.is_empty() { Ok(()) } else { lose(file, text, fresh, all_gone) }
+    if fresh.is_empty() { Ok(()) } else { record_lost(file, text, fresh, all_gone) }
 }
 
 /// Records names that a module no longer binds, and removes them from `__all__`.
-fn lose(
+fn record_lost(
     file: &str,
     text: &mut Text,
     names: Vec<String>,
-    all_gone: &mut Gone,
+    all_gone: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
     let lost = gone(file, &text.now, names.iter())?;
     text.now = without_exports(file, &text.now, &lost)?;
@@ -165,7 +173,7 @@ fn lose(
 }
 
 /// Returns an error if a module needs removed code at import time.
-fn check(file: &str, text: &Text, all_gone: &Gone) -> Result<(), CarveError> {
+fn check(file: &str, text: &Text, all_gone: &RemovedPaths) -> Result<(), CarveError> {
     let needed = |offset: usize, name: &str| {
         // Report the line number in the original file.
         let line = text.now[offset..].lines().next().unwrap_or_default();

@@ -88,14 +88,14 @@ pub(crate) async fn freeze_in(
             "running the tests without and with the gold patch, round {round} of {RUNS}"
         ));
         let without = run(place, &task, &plan, &[&mask]).await?;
-        masked.push(ended(without, "masked")?);
+        masked.push(statuses_of(without, "masked")?);
         let with = run(place, &task, &plan, &[&mask, &gold]).await?;
-        restored.push(ended(with, "gold")?);
+        restored.push(statuses_of(with, "gold")?);
     }
     let mut sorted = sort(&masked, &restored, &leave_out);
     // Drop failing tests in other files: the statement does not cover them. Their files are still hidden, because
     // they show how the feature is used.
-    let broken = sorted.keep_to(feature.as_deref());
+    let broken = sorted.retain_feature(feature.as_deref());
     if sorted.fail_to_pass.is_empty() {
         let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
         let seen = format!(
@@ -167,7 +167,7 @@ pub(crate) async fn run(
 }
 
 /// Returns the statuses by test id, or an error if the run is incomplete.
-pub(crate) fn ended(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
+pub(crate) fn statuses_of(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
     if run.complete {
         return Ok(run.tests);
     }
@@ -181,16 +181,16 @@ pub(crate) fn ended(run: TestRun, which: &'static str) -> Result<Statuses, Recip
 pub(crate) type Statuses = BTreeMap<String, TestStatus>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sorted {
+pub(crate) struct SortedTests {
     pub(crate) fail_to_pass: Vec<String>,
     pub(crate) pass_to_pass: Vec<String>,
     pub(crate) flaky: Vec<String>,
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-impl Sorted {
+impl SortedTests {
     /// Removes and returns the fail-to-pass ids that are not in the feature's own file.
-    fn keep_to(&mut self, feature: Option<&str>) -> Vec<String> {
+    fn retain_feature(&mut self, feature: Option<&str>) -> Vec<String> {
         let Some(feature) = feature else { return Vec::new() };
         let ids = std::mem::take(&mut self.fail_to_pass);
         let (own, other): (Vec<String>, Vec<String>) =
@@ -202,8 +202,12 @@ impl Sorted {
     }
 }
 
-pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[String]) -> Sorted {
-    let mut out = Sorted::default();
+pub(crate) fn sort(
+    masked: &[Statuses],
+    restored: &[Statuses],
+    leave_out: &[String],
+) -> SortedTests {
+    let mut out = SortedTests::default();
     let ids: BTreeSet<&String> = masked.iter().chain(restored).flat_map(BTreeMap::keys).collect();
     for id in ids {
         let skip = |why| LeftOut { id: id.clone(), why };
@@ -216,7 +220,7 @@ pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[Stri
             out.left_out.push(skip("it cannot be selected by its id"));
             continue;
         }
-        match (side(id, masked), side(id, restored)) {
+        match (consistent_result(id, masked), consistent_result(id, restored)) {
             (Some(false), Some(true)) => out.fail_to_pass.push(id.clone()),
             (Some(true), Some(true)) => out.pass_to_pass.push(id.clone()),
             (None, _) | (_, None) => out.flaky.push(id.clone()),
@@ -228,7 +232,7 @@ pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[Stri
 
 /// Whether a test passes in all runs of one side; `None` if the runs disagree. Failures, errors and missing
 /// ids all count as not passing, because a masked import may turn one into another.
-fn side(id: &str, runs: &[Statuses]) -> Option<bool> {
+fn consistent_result(id: &str, runs: &[Statuses]) -> Option<bool> {
     let mut passes = runs.iter().map(|run| run.get(id) == Some(&TestStatus::Passed));
     let first = passes.next()?;
     passes.all(|pass| pass == first).then_some(first)

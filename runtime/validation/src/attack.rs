@@ -18,14 +18,14 @@ use serde_json::json;
 use crate::ValidationError;
 
 /// The results of creating attacks: by task, the arm and the attack, in arm order.
-type AllMade = BTreeMap<usize, Vec<(usize, Made)>>;
+type AttackPatches = BTreeMap<usize, Vec<(usize, Made)>>;
 
 /// The attacks on the tasks of a validation, with an arm for each attack and a patch for each task.
 pub struct AttackRun<'a> {
     tasks: &'a [PlannedTask],
     names: Vec<CertifiedAttack>,
     arms: Vec<Arm>,
-    made: AllMade,
+    made: AttackPatches,
     pack: String,
 }
 
@@ -48,7 +48,7 @@ impl<'a> AttackRun<'a> {
             Arm::of_patches(&one.name, sandbox, settings)
         };
         let arms = names.iter().map(arm).collect();
-        let made = all_made(pack, validated, tasks, &names)?;
+        let made = make_all(pack, validated, tasks, &names)?;
         Ok(Self { tasks, names, arms, made, pack: digest })
     }
 
@@ -150,19 +150,19 @@ fn names(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
 }
 
 /// Creates all patches from the initial work directory of the noop trials.
-fn all_made(
+fn make_all(
     pack: &[&'static Attack],
     validated: &Path,
     tasks: &[PlannedTask],
     names: &[CertifiedAttack],
-) -> Result<AllMade, ValidationError> {
+) -> Result<AttackPatches, ValidationError> {
     let run = RunDir::view(validated)?;
     let record = run.read_run()?;
     let arm = |name: &str| record.arms.iter().find(|arm| arm.name == name).map(|arm| &arm.id);
     let (Some(gold), Some(noop)) = (arm("gold"), arm("noop")) else {
         return Err(ValidationError::NoControls);
     };
-    let mut all = AllMade::new();
+    let mut all = AttackPatches::new();
     for (index, planned) in tasks.iter().enumerate() {
         let task = &planned.task;
         let id = |arm: &ArmId| TrialId { task: task.id.clone(), arm: arm.clone(), attempt: 1 };

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use proctor_types::{Fault, Layer};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{kept::Kept, pipeline::keep, settings::Settings};
+use super::{kept::StageCache, pipeline::keep, settings::Settings};
 
 /// A model that answers single prompts. The implementation tracks the cost.
 #[async_trait]
@@ -27,7 +27,7 @@ pub trait Model: Send + Sync {
 /// A model and its cached responses.
 pub struct Answers<'a> {
     model: &'a dyn Model,
-    kept: Kept,
+    kept: StageCache,
     attempts: usize,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Answers<'a> {
     /// # Errors
     /// The built-in settings are invalid.
     pub fn new(model: &'a dyn Model, cache: &Path) -> Result<Self, Fault> {
-        let kept = Kept::new(&cache.join("collections"), "answers");
+        let kept = StageCache::new(&cache.join("collections"), "answers");
         Ok(Self { model, kept, attempts: Settings::get()?.tops.model.attempts.max(1) })
     }
 

@@ -22,7 +22,7 @@ use super::{
 const PROMPT: &str = include_str!("../../../../prompts/collection/tops.md.j2");
 
 /// Shared inputs of the prompts about a project's test files.
-pub(super) struct Asking<'a> {
+pub(super) struct TopsPrompts<'a> {
     pub(super) answers: &'a Answers<'a>,
     pub(super) package: &'a str,
     pub(super) tree: &'a Path,
@@ -44,7 +44,7 @@ struct Shown {
     code: String,
 }
 
-impl Asking<'_> {
+impl TopsPrompts<'_> {
     /// Asks about every test file and returns the candidates of each.
     ///
     /// # Errors
@@ -110,14 +110,14 @@ impl Asking<'_> {
 }
 
 #[derive(Deserialize)]
-struct Answered {
+struct TopsResponse {
     tested_object_ids: BTreeSet<String>,
 }
 
 /// Returns the list in the last JSON object that contains one. A response with a name that is not in the
 /// prompt is invalid: a model that makes up names is not reliable.
 fn read(answer: &str, known: &BTreeSet<String>) -> Option<BTreeSet<String>> {
-    let last = last_json::<Answered>(answer)?.tested_object_ids;
+    let last = last_json::<TopsResponse>(answer)?.tested_object_ids;
     last.is_subset(known).then_some(last)
 }
 

@@ -15,8 +15,8 @@ use proctor_types::{AttackOutcome, Fault, Layer, Task};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    candidate::{Made, Outcome, Reject, Shared},
-    kept::Kept,
+    candidate::{Outcome, Reject, Shared, VerifiedTask},
+    kept::StageCache,
     pipeline::keep,
     seeded::Seeded,
     verify,
@@ -42,7 +42,7 @@ pub struct Attacked {
 
 /// The result of the pack on one task: the number of failed attacks, or the name of the successful one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum Tried {
+enum PackResult {
     Withstood(usize),
     Resolved(String),
 }
@@ -52,11 +52,11 @@ impl Shared<'_> {
     ///
     /// # Errors
     /// A fault of the cache or the pack. A fault while attacking a task rejects it with the stage `fault`.
-    pub(super) async fn attacked(
+    pub(super) async fn run_attacks(
         &self,
         outcomes: &mut [Outcome],
         (attacks, level): (Attacks, u8),
-        kept: &Kept,
+        kept: &StageCache,
         tell: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<Attacked, Fault> {
         let digest = digest();
@@ -83,12 +83,14 @@ impl Shared<'_> {
                 }
             };
             let reason = match tried {
-                Ok(Tried::Withstood(count)) => {
+                Ok(PackResult::Withstood(count)) => {
                     out.tasks.push(made.task.id.to_string());
                     out.attacks += count;
                     continue;
                 }
-                Ok(Tried::Resolved(name)) => ("attacks", format!("the attack {name} resolves it")),
+                Ok(PackResult::Resolved(name)) => {
+                    ("attacks", format!("the attack {name} resolves it"))
+                }
                 Err(fault) => ("fault", fault.to_string()),
             };
             let stage = if level == 2 { format!("level_2: {}", reason.0) } else { reason.0.into() };
@@ -101,7 +103,7 @@ impl Shared<'_> {
         Ok(out)
     }
 
-    async fn try_pack(&self, made: &Made) -> Result<Tried, Fault> {
+    async fn try_pack(&self, made: &VerifiedTask) -> Result<PackResult, Fault> {
         let task = &made.task;
         let (environment, findings) = verify::find(self.judge(), task).await?;
         // Grade only the fail-to-pass tests. Otherwise an attack that also breaks other tests would
@@ -111,15 +113,15 @@ impl Shared<'_> {
         for (name, patch) in attempts(task, &self.tree.folder)? {
             let options = GradeOptions::default();
             let graded =
-                verify::graded(self.judge(), &alone, &environment, &findings, &patch, options);
+                verify::grade_patch(self.judge(), &alone, &environment, &findings, &patch, options);
             let verdict = graded.await?.verdict;
             let strict = verdict.policies.get("strict").is_some_and(|it| it.resolved);
             if AttackOutcome::of(strict, verdict.integrity).succeeded() {
-                return Ok(Tried::Resolved(name));
+                return Ok(PackResult::Resolved(name));
             }
             count += 1;
         }
-        Ok(Tried::Withstood(count))
+        Ok(PackResult::Withstood(count))
     }
 }
 
@@ -151,7 +153,7 @@ impl<'a> Start<'a> {
     fn of(task: &'a Task, tree: &'a Path) -> Result<Self, Fault> {
         let current = |path: &RawPath| {
             let name = String::from_utf8_lossy(path.as_bytes()).into_owned();
-            of_tree(tree, &name).map(|(mode, bytes)| Current::File { bytes, mode })
+            read_from_tree(tree, &name).map(|(mode, bytes)| Current::File { bytes, mode })
         };
         let mask = Patch::read(task.mask.as_deref().unwrap_or_default().as_bytes());
         let changes = mask.resolve(&current).map_err(|error| {
@@ -176,12 +178,12 @@ impl<'a> Start<'a> {
         }
         match self.masked.get(&RawPath::from(path)) {
             Some(masked) => masked.clone(),
-            None => of_tree(self.tree, path),
+            None => read_from_tree(self.tree, path),
         }
     }
 }
 
-fn of_tree(tree: &Path, path: &str) -> SideContent {
+fn read_from_tree(tree: &Path, path: &str) -> SideContent {
     let path = tree.join(path);
     let bytes = fs::read(&path).ok()?;
     let mode = fs::metadata(&path).map_or(0, |it| it.permissions().mode());

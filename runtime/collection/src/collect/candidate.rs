@@ -74,7 +74,7 @@ pub struct Reject {
 
 /// A verified task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Made {
+pub(super) struct VerifiedTask {
     pub(super) task: Task,
     /// The row in FeatureBench's format.
     pub(super) row: serde_json::Value,
@@ -122,7 +122,7 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
-    Task(Box<Made>),
+    Task(Box<VerifiedTask>),
     Reject(Reject),
 }
 
@@ -153,7 +153,7 @@ impl Shared<'_> {
         }
     }
 
-    async fn make(&self, file: &str) -> Result<Made, Stop> {
+    async fn make(&self, file: &str) -> Result<VerifiedTask, Stop> {
         let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
             return Err(Stop::Reject("tops", "none of its tests passes every time".into()));
@@ -178,7 +178,7 @@ impl Shared<'_> {
                 }
             }
         }
-        self.verified(file, removal).await
+        self.verify_task(file, removal).await
     }
 
     pub(super) fn judge(&self) -> Judge<'_> {
@@ -259,7 +259,7 @@ impl Shared<'_> {
                 break;
             }
         }
-        best.ok_or_else(|| Stop::Reject("pass_to_pass", told(&refused)))
+        best.ok_or_else(|| Stop::Reject("pass_to_pass", join_reasons(&refused)))
     }
 
     pub(super) fn carve(&self, file: &str, removal: &mut Removal) -> Result<(), String> {
@@ -354,12 +354,12 @@ impl Shared<'_> {
     }
 
     /// Renders the statement, freezes the test ids, and grades gold and noop.
-    async fn verified(&self, file: &str, mut removal: Removal) -> Result<Made, Stop> {
+    async fn verify_task(&self, file: &str, mut removal: Removal) -> Result<VerifiedTask, Stop> {
         let (environment, mut findings) = self.without_twins(file, &mut removal).await?;
         let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
         let mut task = self.task(file, &removal, String::new());
         let test_command = task.test_command.join(" ");
-        let carving = self.noted(file, &removal);
+        let carving = self.with_notes(file, &removal);
         let overview = self.overview(file, &removal, &carving).await?;
         let write = |required: &[String]| {
             let about = (&self.project, overview.as_deref(), required);
@@ -378,7 +378,7 @@ impl Shared<'_> {
         };
         // Check for leaks before running tests: an environment that contains the solution rules the task out
         // anyway.
-        verify::look_through(self.judge(), &draft.task, &environment, &findings).await?;
+        verify::check_no_copies(self.judge(), &draft.task, &environment, &findings).await?;
         let hidden = draft.task.hidden.clone();
         let place = (self.backend, &environment, &findings);
         let frozen = freeze_in(place, draft, &|_| {}).await;
@@ -393,7 +393,7 @@ impl Shared<'_> {
             statements = write(&required)?;
             task.statement.clone_from(&statements.own);
         }
-        solvability.leave(&mut task)?;
+        solvability.remove_left_out(&mut task)?;
         let steady = self.suite.steady.get(file).map_or(0, Vec::len);
         let fail_to_pass = task.fail_to_pass.len();
         // Removed tests also fail without the feature.
@@ -404,7 +404,7 @@ impl Shared<'_> {
         task.cheats = vec![stubs::cheat(stubs::patch(&removal.carving))];
         let idle = (&task.cheats[0], &task.fail_to_pass[..]);
         let idle = self.pass_idle(&task, &environment, &findings, idle).await?;
-        self.constants_do_not(&task, &environment, &findings, &removal.carving).await?;
+        self.reject_constant_stubs(&task, &environment, &findings, &removal.carving).await?;
         let idle_rate = 1.0 - (failing - idle) as f64 / steady.max(1) as f64;
         let lines = lines_gone(&removal.mask);
         let minima = &self.settings.minima;
@@ -439,12 +439,12 @@ impl Shared<'_> {
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {
             (_, findings) = verify::find(self.judge(), &task).await?;
-            verify::look_through(self.judge(), &task, &environment, &findings).await?;
+            verify::check_no_copies(self.judge(), &task, &environment, &findings).await?;
         }
         let integrity = verify::grade_both(self.judge(), &task, &environment, &findings).await?;
         facts.gold_integrity = Some(integrity);
         let row = self.row(&task, file, &removal, &facts, statements.featurebench);
-        Ok(Made { task, row, facts, solvability })
+        Ok(VerifiedTask { task, row, facts, solvability })
     }
 
     /// Returns the model's description of the removed code, if there is a model.
@@ -483,7 +483,7 @@ impl Shared<'_> {
     }
 
     /// Returns the carving with notes in the stubs.
-    fn noted(&self, file: &str, removal: &Removal) -> Carving {
+    fn with_notes(&self, file: &str, removal: &Removal) -> Carving {
         let mut carving = removal.carving.clone();
         let Some(graph) = self.graphs.get(file) else { return carving };
         let is_helper = |number| removal.extracted.helpers.contains(&number);
@@ -512,7 +512,7 @@ impl Shared<'_> {
 }
 
 /// Joins the reasons of all policies, or returns a single one if they are all the same.
-fn told(refused: &[(String, String)]) -> String {
+fn join_reasons(refused: &[(String, String)]) -> String {
     if let [(_, first), rest @ ..] = refused
         && rest.iter().all(|(_, why)| why == first)
     {

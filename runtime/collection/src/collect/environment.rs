@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     observe::{Bench, Mode, Order, Record},
-    project::{Project, bare, python_condition},
+    project::{Project, python_condition, requirement_name},
     settings::Settings,
 };
 
@@ -133,7 +133,7 @@ pub(crate) async fn find(
         if fresh.is_empty() || round > settings.environment.rounds {
             let installed = bench.freeze().await?;
             return Ok(Environment {
-                setup: pinned(project, settings, &installed),
+                setup: pinned_setup(project, settings, &installed),
                 missing: missing.into_iter().collect(),
                 python: installed.python,
                 test_command: test_command(settings, &installed.pins),
@@ -144,7 +144,7 @@ pub(crate) async fn find(
 }
 
 fn is_pytest(requirement: &str) -> bool {
-    proctor_types::package_name(bare(requirement)) == "pytest"
+    proctor_types::package_name(requirement_name(requirement)) == "pytest"
 }
 
 /// Whether a module belongs to the project. A package of that name on the index would be a different project.
@@ -182,9 +182,10 @@ fn plugins(settings: &Settings, record: &Record) -> Vec<String> {
 /// processes or measure coverage.
 fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
     let names: BTreeSet<String> =
-        pins.iter().map(|pin| proctor_types::package_name(bare(pin))).collect();
+        pins.iter().map(|pin| proctor_types::package_name(requirement_name(pin))).collect();
     let has = |module: &str| {
-        names.contains(&proctor_types::package_name(bare(&package_of(settings, module))))
+        names
+            .contains(&proctor_types::package_name(requirement_name(&package_of(settings, module))))
     };
     let more = settings.runs.plugin_arguments.iter().filter(|(module, _)| has(module));
     let more = more.flat_map(|(_, arguments)| arguments).map(String::as_str);
@@ -225,7 +226,7 @@ pub(crate) fn built_with() -> String {
     )
 }
 
-fn pinned(project: &Project, settings: &Settings, installed: &Installed) -> Vec<String> {
+fn pinned_setup(project: &Project, settings: &Settings, installed: &Installed) -> Vec<String> {
     let mut out = vec![interpreter(project, settings)];
     out.push(format!("{PIP} --no-deps {}", quoted(&installed.pins)));
     if installed.editable {
@@ -274,7 +275,7 @@ pub(crate) fn pins(frozen: &str, project: &Project) -> Vec<String> {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with(['#', '-']))
         .filter(|line| {
-            let name = proctor_types::package_name(bare(line));
+            let name = proctor_types::package_name(requirement_name(line));
             name != own && name != "pip"
         })
         .map(str::to_owned)
@@ -287,7 +288,7 @@ pub(crate) fn pins(frozen: &str, project: &Project) -> Vec<String> {
 /// Returns the pins of the packages that a project was built with. A package with two versions cannot be pinned.
 pub(crate) fn build_pins(frozen: &str, project: &Project) -> Vec<String> {
     let all = pins(frozen, project);
-    let name = |pin: &String| proctor_types::package_name(bare(pin));
+    let name = |pin: &String| proctor_types::package_name(requirement_name(pin));
     let once = |pin: &&String| all.iter().filter(|other| name(other) == name(pin)).count() == 1;
     // Skip files and URLs, which not every pip version accepts as constraints.
     all.iter().filter(once).filter(|pin| pin.contains("==")).cloned().collect()
@@ -317,7 +318,7 @@ mod tests {
             built_with,
             ..Installed::default()
         };
-        let lines = pinned(&project, settings, &installed);
+        let lines = pinned_setup(&project, settings, &installed);
         for part in [
             "printf '%s\\n' 'editables==0.6' 'hatchling==1.33.0' >/venv/build-pins.txt && ",
             " PIP_BUILD_CONSTRAINT=/venv/build-pins.txt /venv/bin/pip install ",
@@ -326,7 +327,7 @@ mod tests {
             assert!(lines[2].contains(part), "{part}: {lines:?}");
         }
         installed.built_with.clear();
-        let lines = pinned(&project, settings, &installed);
+        let lines = pinned_setup(&project, settings, &installed);
         assert_eq!(lines[2], format!("{PIP} --no-deps --editable ."));
     }
 

@@ -8,7 +8,7 @@ use super::{candidate::Shared, graph::FileGraph, suite::Suite, test_file::TestFi
 
 /// The functions that a test file reaches. Functions called only by the chosen tops are not scored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Found {
+pub(super) struct FoundTops {
     file: String,
     candidates: Vec<tops::Candidate>,
     /// The functions that the tests call directly. They serve as tops if no candidate is one.
@@ -18,7 +18,7 @@ pub(super) struct Found {
     below: Vec<String>,
 }
 
-impl Found {
+impl FoundTops {
     pub(super) fn file(&self) -> &str {
         &self.file
     }
@@ -37,7 +37,7 @@ impl Found {
 }
 
 impl Shared<'_> {
-    fn scored(&self, file: &str, graph: &FileGraph) -> Vec<tops::Candidate> {
+    fn score_candidates(&self, file: &str, graph: &FileGraph) -> Vec<tops::Candidate> {
         if let Some(said) = self.said.get(file) {
             return said.clone();
         }
@@ -47,27 +47,27 @@ impl Shared<'_> {
     }
 
     /// Returns the functions that a test file reaches, with the evidence for and against each.
-    pub(super) fn found(&self, file: &str) -> Found {
+    pub(super) fn found(&self, file: &str) -> FoundTops {
         let graph = self.graphs.get(file);
-        let candidates = graph.map(|graph| self.scored(file, graph)).unwrap_or_default();
+        let candidates = graph.map(|graph| self.score_candidates(file, graph)).unwrap_or_default();
         let scored: BTreeSet<usize> = candidates.iter().map(|it| it.number).collect();
         let reached = graph.map(|graph| graph.reached.clone()).unwrap_or_default();
         let below = self.ids_of(&reached.difference(&scored).copied().collect());
-        let instead = graph.and_then(|graph| in_their_place(&candidates, graph));
+        let instead = graph.and_then(|graph| fallback_tops(&candidates, graph));
         let instead = self.ids_of(&instead.unwrap_or_default());
-        Found { file: file.to_owned(), candidates, instead, below }
+        FoundTops { file: file.to_owned(), candidates, instead, below }
     }
 
     /// Returns the functions that a test file tests.
     pub(super) fn tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
-        let found = self.scored(file, graph);
-        in_their_place(&found, graph)
+        let found = self.score_candidates(file, graph);
+        fallback_tops(&found, graph)
             .unwrap_or_else(|| found.iter().filter(|it| it.top).map(|it| it.number).collect())
     }
 }
 
 /// Returns the functions that the tests call directly, if no candidate is a top.
-fn in_their_place(found: &[tops::Candidate], graph: &FileGraph) -> Option<BTreeSet<usize>> {
+fn fallback_tops(found: &[tops::Candidate], graph: &FileGraph) -> Option<BTreeSet<usize>> {
     let none = !found.iter().any(|it| it.top);
     none.then(|| graph.called_by_tests())
 }
@@ -90,10 +90,10 @@ mod tests {
             because: BTreeMap::new(),
         };
         let none = [candidate(1, false), candidate(2, false)];
-        assert_eq!(in_their_place(&none, &graph), Some([1, 2].into()));
-        assert_eq!(in_their_place(&[candidate(1, false), candidate(2, true)], &graph), None);
+        assert_eq!(fallback_tops(&none, &graph), Some([1, 2].into()));
+        assert_eq!(fallback_tops(&[candidate(1, false), candidate(2, true)], &graph), None);
         let suite = Suite { steady: [("t.py".to_owned(), Vec::new())].into(), ..Suite::default() };
-        let mut found = Found {
+        let mut found = FoundTops {
             file: "t.py".into(),
             candidates: none.to_vec(),
             instead: vec!["m.py::f1".into()],

@@ -10,13 +10,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// A directory of cached results. An interrupted collection continues from them.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct StageCache {
     folder: PathBuf,
     /// Identifies everything that all stages depend on.
     base: String,
 }
 
-impl Kept {
+impl StageCache {
     pub(crate) fn new(folder: &Path, base: &str) -> Self {
         Self { folder: folder.to_owned(), base: sha256_hex(base.as_bytes()) }
     }
@@ -53,11 +53,11 @@ mod tests {
     #[test]
     fn get_ignores_results_for_other_inputs() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::new(folder.path(), "tree");
+        let kept = StageCache::new(folder.path(), "tree");
         kept.put("runs", "a", &vec![1, 2]).unwrap();
         assert_eq!(kept.get::<Vec<u32>>("runs", "a"), Some(vec![1, 2]));
         assert_eq!(kept.get::<Vec<u32>>("runs", "b"), None);
         assert!(kept.has("runs", "a") && !kept.has("runs", "b"));
-        assert_eq!(Kept::new(folder.path(), "other").get::<Vec<u32>>("runs", "a"), None);
+        assert_eq!(StageCache::new(folder.path(), "other").get::<Vec<u32>>("runs", "a"), None);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
-use super::{candidate::rounded, found::Found};
+use super::{candidate::rounded, found::FoundTops};
 
 const TEXT: &str = include_str!("../../tests/tops.toml");
 
@@ -28,7 +28,7 @@ pub struct TopsScore {
 ///
 /// # Errors
 /// The built-in file of labels is invalid.
-pub(super) fn score(origin: &str, found: &[Found]) -> Result<Option<TopsScore>, Fault> {
+pub(super) fn score(origin: &str, found: &[FoundTops]) -> Result<Option<TopsScore>, Fault> {
     static READ: ShippedTable<Labels> = ShippedTable::new("tops.toml", TEXT);
     let labels = READ.get().map_err(|error| Fault::new(Layer::Environment, error))?;
     let Some(labels) = labels.get(origin) else { return Ok(None) };

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{candidate::Made, seeded::Seeded, settings::LiteSettings};
+use super::{candidate::VerifiedTask, seeded::Seeded, settings::LiteSettings};
 
 /// The category that marks a lite task.
 pub(super) const CATEGORY: &str = "lite";
 
 /// Marks a random sample of the tasks of both levels as lite. Each level contributes proportionally. Within a level,
 /// tasks of FeatureBench's size are preferred.
-pub(super) fn mark(levels: [&mut [Made]; 2], seed: &str, settings: &LiteSettings) {
+pub(super) fn mark(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &LiteSettings) {
     let of_each = shares([levels[0].len(), levels[1].len()], settings);
     for (index, (level, count)) in levels.into_iter().zip(of_each).enumerate() {
         let mut seeded = Seeded::of(&[seed, CATEGORY, &(index + 1).to_string()]);
@@ -44,13 +44,13 @@ mod tests {
 
     const SETTINGS: LiteSettings = LiteSettings { share: 0.15, fewest: 5, most: 30 };
 
-    fn made(id: usize, meets_minima: bool) -> Made {
+    fn made(id: usize, meets_minima: bool) -> VerifiedTask {
         let task = serde_json::json!({"schema_version": 1, "id": format!("t{id:02}"), "statement": "",
             "environment": {"base": "host"}, "fail_to_pass": [], "test_command": ["pytest"]});
         let facts = serde_json::json!({"task": format!("t{id:02}"), "file": "", "policy": "", "words": 0, "lines": 0,
             "files": 0, "functions": 0, "tops": [], "fail_to_pass": 0, "pass_to_pass": 0, "pass_to_pass_files": 0,
             "pass_rate": 0.0, "leak_score": 0.0, "meets_minima": meets_minima, "lite": false});
-        Made {
+        VerifiedTask {
             task: serde_json::from_value(task).unwrap(),
             row: serde_json::Value::Null,
             facts: serde_json::from_value(facts).unwrap(),
@@ -74,11 +74,11 @@ mod tests {
     #[test]
     fn mark_is_reproducible_and_prefers_larger_tasks() {
         let draw = |seed: &str| {
-            let mut first: Vec<Made> = (0..20).map(|id| made(id, id % 8 == 0)).collect();
-            let mut second: Vec<Made> = (20..30).map(|id| made(id, true)).collect();
+            let mut first: Vec<VerifiedTask> = (0..20).map(|id| made(id, id % 8 == 0)).collect();
+            let mut second: Vec<VerifiedTask> = (20..30).map(|id| made(id, true)).collect();
             mark([&mut first, &mut second], seed, &SETTINGS);
-            let lite = |made: &&Made| made.facts.lite && made.task.categories == [CATEGORY];
-            let names = |level: &[Made]| {
+            let lite = |made: &&VerifiedTask| made.facts.lite && made.task.categories == [CATEGORY];
+            let names = |level: &[VerifiedTask]| {
                 level.iter().filter(lite).map(|made| made.facts.task.clone()).collect::<Vec<_>>()
             };
             (names(&first), names(&second))

@@ -132,7 +132,7 @@ pub(super) enum Record {
 
 /// A test's outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Ended {
+pub(super) struct TestOutcome {
     pub(super) outcome: String,
     /// The error message, without details that differ between runs.
     pub(super) why: String,
@@ -140,9 +140,9 @@ pub(super) struct Ended {
 
 /// The result of one run of the suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Ran {
+pub(super) struct RunResult {
     /// Outcomes by test id.
-    pub(super) tests: BTreeMap<String, Ended>,
+    pub(super) tests: BTreeMap<String, TestOutcome>,
     /// Tests that were running when their file's process was killed.
     pub(super) hung: BTreeSet<String>,
     /// Files without results, and why.
@@ -247,11 +247,11 @@ impl<'a> Bench<'a> {
         selection: &Selection,
         seed: Option<u64>,
         what: &str,
-    ) -> Result<(Ran, Calls), Fault> {
+    ) -> Result<(RunResult, Calls), Fault> {
         let mut order = Order::new(mode, self.settings, selection.files.clone());
         (order.deselect, order.seed) = (selection.deselect.clone(), seed);
         order.warm.clone_from(&selection.warm);
-        let (mut ran, mut calls) = (Ran::default(), Calls::default());
+        let (mut ran, mut calls) = (RunResult::default(), Calls::default());
         for start in 0..=self.settings.runs.restarts {
             let records = self.observe(&order, what).await?;
             let killed = ran.take(&records);
@@ -319,7 +319,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-impl Ran {
+impl RunResult {
     /// Adds the records of one start of `observe.py`. Returns the files whose processes were killed, with the tests
     /// that were running.
     fn take(&mut self, records: &[Record]) -> Vec<(String, Option<String>)> {
@@ -331,7 +331,7 @@ impl Ran {
                 Record::Test { id, outcome, seconds, why } => {
                     running = None;
                     self.seconds += seconds;
-                    let ended = Ended { outcome: outcome.clone(), why: lasting(why) };
+                    let ended = TestOutcome { outcome: outcome.clone(), why: lasting(why) };
                     self.tests.insert(id.clone(), ended);
                 }
                 Record::File { file, code: None, .. } => {
@@ -440,7 +440,7 @@ mod tests {
              {\"t\": \"file\", \"file\": \"t.py\", \"code\": null, \"seconds\": 9}\n\
              {\"t\": \"error\", \"id\": \"u.py\", \"why\": \"x\\nE  No\", \"missing\": \"trio\"}\n",
         );
-        let mut ran = Ran::default();
+        let mut ran = RunResult::default();
         let killed = ran.take(&records);
         assert_eq!(killed, [("t.py".to_owned(), Some("t.py::b".to_owned()))]);
         assert_eq!(ran.tests["t.py::a"].outcome, "passed");

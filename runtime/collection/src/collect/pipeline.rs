@@ -14,13 +14,13 @@ use proctor_types::{Cause, Fault, Task, plural};
 
 use super::{
     answers::{Answers, Model},
-    asking::Asking,
+    asking::TopsPrompts,
     attacked::Attacks,
-    candidate::{Made, Outcome, Reject, Shared},
+    candidate::{Outcome, Reject, Shared, VerifiedTask},
     environment::{self, Environment},
-    found::Found,
+    found::FoundTops,
     graph::FileGraph,
-    kept::Kept,
+    kept::StageCache,
     labels, lite,
     notes::Notes,
     objects::Objects,
@@ -85,7 +85,7 @@ pub async fn collect(
     let settings = Settings::get()?;
     let tell = context.tell;
     tell("downloading the source");
-    let source = origin.source(context.sources).await.map_err(named_nothing)?;
+    let source = origin.source(context.sources).await.map_err(usage_error)?;
     let tree = context.sources.fetch(&source, Path::new(".")).await?;
     let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
     if project.name.is_empty() {
@@ -94,7 +94,7 @@ pub async fn collect(
     if project.modules.is_empty() {
         return Err(no_package(name, &Project::in_namespaces(&tree.folder, &settings.layout)));
     }
-    let kept = Kept::new(
+    let kept = StageCache::new(
         &context.cache.join("collections"),
         &key(context, settings.version, &tree.digest),
     );
@@ -144,7 +144,7 @@ pub async fn collect(
         None => BTreeMap::new(),
         Some(answers) => {
             tell(&format!("asking {} what each test file tests", answers.model().name()));
-            let asking = Asking {
+            let asking = TopsPrompts {
                 answers,
                 package: &project.name,
                 tree: &tree.folder,
@@ -172,7 +172,7 @@ pub async fn collect(
         answers,
         said,
     };
-    let found: Vec<Found> = shared.graphs.keys().map(|file| shared.found(file)).collect();
+    let found: Vec<FoundTops> = shared.graphs.keys().map(|file| shared.found(file)).collect();
     let outcomes = match context.dry_run {
         true => Vec::new(),
         false => candidates(&shared, &kept, context).await,
@@ -180,11 +180,11 @@ pub async fn collect(
     let (mut first, mut second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
     same::keep_one(&mut second);
     let attacked = [
-        shared.attacked(&mut first, (context.attacks, 1), &kept, tell).await?,
-        shared.attacked(&mut second, (context.attacks, 2), &kept, tell).await?,
+        shared.run_attacks(&mut first, (context.attacks, 1), &kept, tell).await?,
+        shared.run_attacks(&mut second, (context.attacks, 2), &kept, tell).await?,
     ];
-    let (mut made, rejects) = sorted(first);
-    let (mut from_scratch, rejects_2) = sorted(second);
+    let (mut made, rejects) = split_outcomes(first);
+    let (mut from_scratch, rejects_2) = split_outcomes(second);
     lite::mark([&mut made, &mut from_scratch], &context.seed, &settings.lite);
     let head = Head {
         origin: name.to_owned(),
@@ -202,7 +202,7 @@ pub async fn collect(
             (found.len(), about.count())
         }),
     };
-    let facts = |made: &[Made]| made.iter().map(|made| made.facts.clone()).collect();
+    let facts = |made: &[VerifiedTask]| made.iter().map(|made| made.facts.clone()).collect();
     let mut report = Report::of(head, facts(&made), rejects);
     report.add_level_two(facts(&from_scratch), rejects_2);
     report.add_attacked(attacked);
@@ -213,13 +213,13 @@ pub async fn collect(
     }
     write(out, &made, &found, &report)?;
     for (task, integrity) in report.unclean_gold() {
-        tell(&verify::unclean(task, integrity));
+        tell(&verify::unclean_warning(task, integrity));
     }
     Ok(report)
 }
 
 /// Converts a fault. A release that does not exist on the index is a usage error, not a fault of this machine.
-fn named_nothing(fault: Fault) -> CollectError {
+fn usage_error(fault: Fault) -> CollectError {
     match fault {
         Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
             CollectError::Nothing { what, hint }
@@ -231,7 +231,7 @@ fn named_nothing(fault: Fault) -> CollectError {
 /// Processes the test files concurrently. Returns the level-1 and level-2 outcome of each, in file order.
 async fn candidates<'a>(
     shared: &'a Shared<'_>,
-    kept: &Kept,
+    kept: &StageCache,
     context: &CollectionContext<'_>,
 ) -> Vec<(Outcome, Outcome)> {
     let wanted = |file: &&String| context.only.as_ref().is_none_or(|only| only.contains(*file));
@@ -252,33 +252,33 @@ async fn candidates<'a>(
         of
     };
     let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();
-    let is_kept = |of: &str| kept.has("candidate", of) && kept.has("from-scratch", of);
-    let to_make = files.iter().filter(|(_, of)| !is_kept(of)).count();
+    let is_cached = |of: &str| kept.has("candidate", of) && kept.has("from-scratch", of);
+    let to_make = files.iter().filter(|(_, of)| !is_cached(of)).count();
     let progress = &Progress::new(files.len(), to_make);
     let one = |(file, of): (&'a String, String)| async move {
-        let is_made = !is_kept(&of);
+        let is_made = !is_cached(&of);
         if is_made {
             progress.begin();
         }
         let first = match kept.get("candidate", &of) {
             Some(outcome) => outcome,
-            None => settled(kept, "candidate", (file, &of), shared.candidate(file).await),
+            None => to_outcome(kept, "candidate", (file, &of), shared.candidate(file).await),
         };
         let second = match kept.get("from-scratch", &of) {
             Some(outcome) => outcome,
-            None => settled(kept, "from-scratch", (file, &of), shared.level_two(file).await),
+            None => to_outcome(kept, "from-scratch", (file, &of), shared.level_two(file).await),
         };
         let so_far = progress.end(is_made);
-        (context.tell)(&format!("{file} ({so_far}), level 1: {}", said(&first)));
-        (context.tell)(&format!("{file}, level 2: {}", said(&second)));
+        (context.tell)(&format!("{file} ({so_far}), level 1: {}", describe(&first)));
+        (context.tell)(&format!("{file}, level 2: {}", describe(&second)));
         (first, second)
     };
     stream::iter(files).map(one).buffered(context.jobs.max(1)).collect().await
 }
 
 /// Converts a stage's result to an outcome, and caches it unless it is a fault.
-fn settled(
-    kept: &Kept,
+fn to_outcome(
+    kept: &StageCache,
     stage: &str,
     (file, of): (&str, &str),
     outcome: Result<Outcome, Fault>,
@@ -296,7 +296,7 @@ fn settled(
     }
 }
 
-fn said(outcome: &Outcome) -> String {
+fn describe(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Task(made) => format!(
             "new task: {} to write, {} to pass",
@@ -310,7 +310,7 @@ fn said(outcome: &Outcome) -> String {
     }
 }
 
-fn sorted(outcomes: Vec<Outcome>) -> (Vec<Made>, Vec<Reject>) {
+fn split_outcomes(outcomes: Vec<Outcome>) -> (Vec<VerifiedTask>, Vec<Reject>) {
     let (mut made, mut rejects) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
@@ -346,7 +346,7 @@ pub(crate) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> 
 }
 
 /// Caches a result. A write error is only logged; the result is then computed again next time.
-pub(crate) fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
+pub(crate) fn keep<T: serde::Serialize>(kept: &StageCache, stage: &str, of: &str, made: &T) {
     if let Err(error) = kept.put(stage, of, made) {
         tracing::warn!(%error, stage, "cannot cache a stage's result");
     }
@@ -408,17 +408,23 @@ fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
     out
 }
 
-fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<(), CollectError> {
+fn write(
+    out: &Path,
+    made: &[VerifiedTask],
+    found: &[FoundTops],
+    report: &Report,
+) -> Result<(), CollectError> {
     let failed =
         |place: &Path, error: io::Error| CollectError::Io { place: place.to_owned(), error };
     fs::create_dir_all(out).map_err(|error| failed(out, error))?;
-    let mut made: Vec<&Made> = made.iter().collect();
+    let mut made: Vec<&VerifiedTask> = made.iter().collect();
     made.sort_by(|a, b| a.task.id.as_str().cmp(b.task.id.as_str()));
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
     let lite: Vec<&Task> =
         made.iter().filter(|made| made.facts.lite).map(|made| &made.task).collect();
     // FeatureBench's rows contain whole test files, so skip tasks with an excluded test.
-    let is_row = |made: &&&Made| made.facts.meets_minima && made.solvability.left_out.is_empty();
+    let is_row =
+        |made: &&&VerifiedTask| made.facts.meets_minima && made.solvability.left_out.is_empty();
     let rows: Vec<&serde_json::Value> = made.iter().filter(is_row).map(|made| &made.row).collect();
     let solvability: Vec<&Solvability> = made.iter().map(|made| &made.solvability).collect();
     let rejects: Vec<&Reject> = report.rejects.iter().chain(&report.level_2.rejects).collect();

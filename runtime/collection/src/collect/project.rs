@@ -91,16 +91,16 @@ impl Project {
         }
         out.requirements.extend(poetry::wanted(poetry_table, settings));
         let file = settings.requirements.iter().find(|name| tree.join(name).is_file());
-        out.requirements.extend(file.into_iter().flat_map(|name| listed_in(&text(name))));
+        out.requirements.extend(file.into_iter().flat_map(|name| requirements_in(&text(name))));
         let wanted = |requirement: &String| {
-            let name = package_name(bare(requirement));
+            let name = package_name(requirement_name(requirement));
             !name.is_empty() && !settings.left_out.contains(&name)
         };
         out.requirements.retain(wanted);
         let mut seen = BTreeSet::new();
         out.requirements.retain(|requirement| seen.insert(requirement.clone()));
         out.urls = urls(&headers, project, poetry_table);
-        out.lay_out(tree, layout);
+        out.find_modules(tree, layout);
         let configured = at(&pyproject, &["tool", "pytest", "ini_options", "testpaths"]).is_some()
             || ["pytest.ini", "tox.ini", "setup.cfg"]
                 .iter()
@@ -113,7 +113,7 @@ impl Project {
     }
 
     /// Finds the directory that contains the packages, and their files.
-    fn lay_out(&mut self, tree: &Path, layout: &Layout) {
+    fn find_modules(&mut self, tree: &Path, layout: &Layout) {
         for root in ["src", "lib", "."] {
             let (mut modules, mut of_tests) = (Vec::new(), Vec::new());
             for name in names(&tree.join(root)) {
@@ -121,7 +121,7 @@ impl Project {
                 let below = if root == "." { name.clone() } else { format!("{root}/{name}") };
                 if path.join("__init__.py").is_file() && !layout.outside.contains(&name) {
                     let is_named = package_name(&name) == package_name(&self.name);
-                    let into = match !is_named && holds_tests(&path) {
+                    let into = match !is_named && contains_tests(&path) {
                         true => &mut of_tests,
                         false => &mut modules,
                     };
@@ -193,7 +193,7 @@ pub(crate) fn is_test_name(name: &str) -> bool {
 
 /// Whether most Python files directly in a directory are tests. Such a directory is not one of the project's
 /// packages.
-fn holds_tests(folder: &Path) -> bool {
+fn contains_tests(folder: &Path) -> bool {
     let code = names(folder).into_iter().filter(|name| name.ends_with(".py"));
     let (tests, others): (Vec<String>, Vec<String>) =
         code.filter(|name| name != "__init__.py").partition(|name| is_test_name(name));
@@ -249,7 +249,7 @@ fn group(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
 }
 
 /// Returns the requirements in a requirements file, without pip options and hashes.
-fn listed_in(text: &str) -> Vec<String> {
+fn requirements_in(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| {
         let line = line.split(" #").next().unwrap_or_default();
         line.split(" --hash").next().unwrap_or_default().trim_end_matches('\\').trim()
@@ -261,7 +261,7 @@ fn listed_in(text: &str) -> Vec<String> {
 }
 
 /// Returns the name of a requirement, without extras, version or marker.
-pub(crate) fn bare(requirement: &str) -> &str {
+pub(crate) fn requirement_name(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
     requirement[..end.unwrap_or(requirement.len())].trim()
 }

@@ -4,7 +4,7 @@ use proctor_datasets::fill;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
-use super::{answers::Answers, statement::told};
+use super::{answers::Answers, statement::quoted_share};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/prose.md.j2");
 
@@ -40,7 +40,7 @@ pub(super) async fn prose(
 
 fn read(answer: &str, feature: &Feature<'_>) -> Option<String> {
     let text = answer.trim();
-    let is_told = told(feature.code, feature.stubs, &[text]) > 0.0;
+    let is_told = quoted_share(feature.code, feature.stubs, &[text]) > 0.0;
     let is_plain = !text.contains("```") && WORDS.contains(&text.split_whitespace().count());
     (is_plain && !is_told).then(|| text.to_owned())
 }

@@ -75,7 +75,7 @@ pub async fn renew(
         (context.tell)(&format!("{name} {version} -> {newest}"));
         let origin = Origin::Release { name: name.to_owned(), version: newest.clone() };
         let release = format!("{name}=={newest}");
-        let only: BTreeSet<String> = tasks.iter().map(|task| about(task)).collect();
+        let only: BTreeSet<String> = tasks.iter().map(|task| test_file_of(task)).collect();
         let context = CollectionContext { only: Some(only), ..context.clone() };
         let folder = out.join(format!("{name}-{newest}"));
         let report = match collect(&origin, &release, &folder, &context).await {
@@ -89,10 +89,10 @@ pub async fn renew(
         };
         let fresh = read(&folder.join("tasks.jsonl"))?;
         for task in tasks {
-            let file = about(task);
+            let file = test_file_of(task);
             let mut of = Renewed::new(task, version, Some(&newest), "");
             let found =
-                fresh.iter().find(|fresh| fresh.level == task.level && about(fresh) == file);
+                fresh.iter().find(|fresh| fresh.level == task.level && test_file_of(fresh) == file);
             let rejects = match task.level {
                 Some(2) => &report.level_2.rejects,
                 _ => &report.rejects,
@@ -129,7 +129,7 @@ impl Renewed {
     fn new(task: &Task, from: &str, to: Option<&str>, why: &str) -> Self {
         Self {
             task: task.id.to_string(),
-            file: about(task),
+            file: test_file_of(task),
             from: from.to_owned(),
             to: to.map(str::to_owned),
             renewed: None,
@@ -139,18 +139,18 @@ impl Renewed {
 }
 
 /// Returns the test file of a task.
-fn about(task: &Task) -> String {
+fn test_file_of(task: &Task) -> String {
     task.fail_to_pass.first().map_or("", |id| file_of(id)).to_owned()
 }
 
 /// Whether a newer task removes enough of the old task's functions.
 fn same(old: &Task, new: &Task) -> bool {
-    let (old, new) = (gone(old), gone(new));
+    let (old, new) = (removed_functions(old), removed_functions(new));
     old.intersection(&new).count() as f64 >= SAME * old.len() as f64
 }
 
 /// Returns file and name of each function whose `def` line the mask removes.
-fn gone(task: &Task) -> BTreeSet<(String, String)> {
+fn removed_functions(task: &Task) -> BTreeSet<(String, String)> {
     let mask = task.mask.clone().unwrap_or_default();
     let mut out = BTreeSet::new();
     for file in Patch::read(mask.as_bytes()).files {
@@ -198,6 +198,6 @@ mod tests {
         let old = task(&["f", "g"]);
         assert!(same(&old, &task(&["f", "h", "i"])));
         assert!(!same(&old, &task(&["h"])));
-        assert_eq!(about(&old), "tests/test_m.py");
+        assert_eq!(test_file_of(&old), "tests/test_m.py");
     }
 }

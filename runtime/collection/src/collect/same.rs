@@ -31,7 +31,7 @@ pub(super) fn keep_one(outcomes: &mut [Outcome]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::candidate::{Facts, Made};
+    use crate::collect::candidate::{Facts, VerifiedTask};
 
     #[test]
     fn keep_one_keeps_the_task_with_the_most_tests() {
@@ -41,7 +41,7 @@ mod tests {
             let task = serde_json::json!({"schema_version": 1, "id": file, "statement": "",
                 "environment": {"base": "host"}, "fail_to_pass": [], "test_command": ["pytest"]});
             let task = serde_json::from_value(task).unwrap();
-            Outcome::Task(Box::new(Made {
+            Outcome::Task(Box::new(VerifiedTask {
                 task,
                 row: serde_json::Value::Null,
                 facts,

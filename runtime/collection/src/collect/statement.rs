@@ -49,7 +49,7 @@ struct Helpers<'a> {
 }
 
 #[derive(Serialize)]
-struct Theirs<'a> {
+struct FeatureBenchVariables<'a> {
     task_statement: String,
     task_name: &'a str,
     library_name: &'a str,
@@ -112,7 +112,7 @@ pub(super) fn write(
         workdir: WORKDIR,
     };
     let title = own.title.clone();
-    let own = filled(OWN, own)?;
+    let own = render(OWN, own)?;
     let interfaces: Vec<Interface> = files
         .iter()
         .map(|(path, objects)| {
@@ -120,7 +120,7 @@ pub(super) fn write(
             Interface { path: format!("{WORKDIR}/{path}"), code: code.join("\n") }
         })
         .collect();
-    let theirs = Theirs {
+    let theirs = FeatureBenchVariables {
         task_statement: {
             let overview = overview.map_or(String::new(), |overview| format!("\n\n{overview}"));
             format!("{title}.{overview}{}", listed(required))
@@ -134,12 +134,12 @@ pub(super) fn write(
             .unwrap_or(Interface { path: String::new(), code: String::new() }),
         interfaces,
     };
-    let featurebench = filled(FEATUREBENCH, theirs)?;
+    let featurebench = render(FEATUREBENCH, theirs)?;
     let leak_score = leak_score(carving, &[&own, &featurebench]);
     Ok(Statements { own, featurebench, leak_score })
 }
 
-pub(super) fn filled(template: &str, filling: impl Serialize) -> Result<String, Fault> {
+pub(super) fn render(template: &str, filling: impl Serialize) -> Result<String, Fault> {
     fill(template, filling)
         .map_err(|error| Fault::new(Layer::Environment, format!("statement template: {error:#}")))
 }
@@ -199,7 +199,7 @@ fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
 }
 
 /// Minimum length in bytes of a line that can reveal something.
-const TELLING: usize = 20;
+const REVEALING_BYTES: usize = 20;
 
 /// Returns the share of gold lines that are in a statement but in no stub. Lines that are too short to reveal
 /// anything are not counted.
@@ -211,15 +211,19 @@ fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
         let stays = plain(after);
         hidden.extend(plain(before).into_iter().filter(|line| !stays.contains(line)));
     }
-    share_told(hidden, &shown, statements)
+    quoted_lines_share(hidden, &shown, statements)
 }
 
 /// Like [`leak_score`], for code that the agent's sandbox does not contain at all.
-pub(super) fn told(code: &str, stubs: &str, statements: &[&str]) -> f64 {
-    share_told(plain(code), &plain(stubs), statements)
+pub(super) fn quoted_share(code: &str, stubs: &str, statements: &[&str]) -> f64 {
+    quoted_lines_share(plain(code), &plain(stubs), statements)
 }
 
-fn share_told(mut hidden: BTreeSet<String>, shown: &BTreeSet<String>, statements: &[&str]) -> f64 {
+fn quoted_lines_share(
+    mut hidden: BTreeSet<String>,
+    shown: &BTreeSet<String>,
+    statements: &[&str],
+) -> f64 {
     hidden.retain(|line| !shown.contains(line));
     let said: BTreeSet<String> = statements.iter().flat_map(|text| plain(text)).collect();
     if hidden.is_empty() {
@@ -229,7 +233,7 @@ fn share_told(mut hidden: BTreeSet<String>, shown: &BTreeSet<String>, statements
 }
 
 fn plain(text: &str) -> BTreeSet<String> {
-    let lines = text.lines().map(str::trim).filter(|line| line.len() >= TELLING);
+    let lines = text.lines().map(str::trim).filter(|line| line.len() >= REVEALING_BYTES);
     lines.map(str::to_owned).collect()
 }
 

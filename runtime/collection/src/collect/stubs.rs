@@ -12,14 +12,14 @@ use super::candidate::{Shared, Stop};
 use crate::{
     Carving,
     carve::{FIRST, NOTHING, hollow},
-    freeze::{ended, run},
+    freeze::{run, statuses_of},
 };
 
 /// The name of the solution with empty functions in a task's `cheats`.
 const NAME: &str = "functions that do nothing";
 
 /// Returns the name of the solution whose functions all return the same value.
-pub(super) fn named(returns: &str) -> String {
+pub(super) fn stub_name(returns: &str) -> String {
     format!("functions that return {}", returns.replace(FIRST, "their first argument"))
 }
 
@@ -50,13 +50,14 @@ fn patch_returning(carving: &Carving, returns: &str) -> String {
 
 /// Time limit for runs with stub solutions, some of which never end: a minimum in seconds, plus a multiple of the
 /// whole suite's duration.
-const LEAST: f64 = 30.0;
-const TIMES: f64 = 10.0;
+const LIMIT_SECONDS: f64 = 30.0;
+const LIMIT_FACTOR: f64 = 10.0;
 
 impl Shared<'_> {
     /// Returns the time limit for tests of a stub solution.
     pub(super) fn idle_limit(&self, plan: &TestPlan) -> Duration {
-        plan.time_limit.min(Duration::from_secs_f64(LEAST + TIMES * self.suite.seconds))
+        plan.time_limit
+            .min(Duration::from_secs_f64(LIMIT_SECONDS + LIMIT_FACTOR * self.suite.seconds))
     }
 
     /// Returns how many of the given tests pass with a stub solution.
@@ -76,7 +77,7 @@ impl Shared<'_> {
         let patches: [&[u8]; 2] = [&mask, cheat.patch.as_bytes()];
         let ran = run((self.backend, environment, findings), task, &plan, &patches).await?;
         // If the run timed out, the stub solution does not resolve the task.
-        let Ok(statuses) = ended(ran, "stubs") else { return Ok(0) };
+        let Ok(statuses) = statuses_of(ran, "stubs") else { return Ok(0) };
         let passes = |id: &&String| statuses.get(*id) == Some(&TestStatus::Passed);
         if task.fail_to_pass.iter().all(|id| passes(&id)) {
             return Err(Stop::Reject("verify", format!("{} resolve it", cheat.name)));
@@ -89,7 +90,7 @@ impl Shared<'_> {
     ///
     /// # Errors
     /// A rejection if one resolves the task, or a sandbox fault.
-    pub(super) async fn constants_do_not(
+    pub(super) async fn reject_constant_stubs(
         &self,
         task: &Task,
         environment: &Prepared,
@@ -98,7 +99,7 @@ impl Shared<'_> {
     ) -> Result<(), Stop> {
         for returns in &self.settings.idle.returns {
             let patch = patch_returning(carving, returns);
-            let cheat = Cheat { name: named(returns), patch };
+            let cheat = Cheat { name: stub_name(returns), patch };
             let solution = (&cheat, &task.fail_to_pass[..]);
             self.pass_idle(task, environment, findings, solution).await?;
         }
@@ -135,6 +136,6 @@ mod tests {
         assert!(!patch.contains("x.go") && !patch.contains("-def kept"), "{patch}");
         let constant = patch_returning(&carving, FIRST);
         assert!(constant.contains("+def f(a):\n+    return a\n"), "{constant}");
-        assert_eq!(named(FIRST), "functions that return their first argument");
+        assert_eq!(stub_name(FIRST), "functions that return their first argument");
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     calls::Calls,
     lasting::lasting,
-    observe::{Bench, Mode, Order, Ran, Record, Selection, items, loaded},
+    observe::{Bench, Mode, Order, Record, RunResult, Selection, items, loaded},
     seeded::Seeded,
     settings::Settings,
 };
@@ -86,7 +86,7 @@ fn not_collected(record: &Record) -> Option<Unused> {
     })
 }
 
-fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&Ran]) -> Suite {
+fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) -> Suite {
     let mut out = Suite::default();
     let broken: BTreeMap<&String, &String> = runs.iter().flat_map(|run| &run.broken).collect();
     for (file, why) in &broken {
@@ -107,7 +107,7 @@ fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&Ran]) -> Suite {
     out
 }
 
-fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
+fn why_unsteady(id: &str, runs: &[&RunResult]) -> Option<String> {
     if id.chars().any(char::is_control) {
         return Some("it cannot be selected by its id".to_owned());
     }
@@ -139,17 +139,17 @@ fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::observe::Ended, *};
+    use super::{super::observe::TestOutcome, *};
 
     /// Parses `failed: why`.
-    fn ended(text: &str) -> Ended {
+    fn ended(text: &str) -> TestOutcome {
         let (outcome, why) = text.split_once(": ").unwrap_or((text, ""));
-        Ended { outcome: outcome.to_owned(), why: why.to_owned() }
+        TestOutcome { outcome: outcome.to_owned(), why: why.to_owned() }
     }
 
-    fn ran(outcomes: &[(&str, &str)], hung: &[&str], broken: &[(&str, &str)]) -> Ran {
+    fn ran(outcomes: &[(&str, &str)], hung: &[&str], broken: &[(&str, &str)]) -> RunResult {
         let own = |text: &&str| (*text).to_owned();
-        Ran {
+        RunResult {
             tests: outcomes.iter().map(|(id, it)| (own(id), ended(it))).collect(),
             hung: hung.iter().map(own).collect(),
             broken: broken.iter().map(|(file, why)| (own(file), (*why).to_owned())).collect(),

@@ -46,7 +46,7 @@ pub(super) fn find(
             let Some(object) = objects.list.get(number) else { continue };
             let reach = all.values().filter(|graph| graph.reached.contains(&number)).count();
             let share = reach as f64 / all.len().max(1) as f64;
-            let because = because(object, depth, share, &words, test, settings);
+            let because = evidence(object, depth, share, &words, test, settings);
             let score: f64 = because.values().sum();
             let top = score >= settings.threshold;
             out.push(Candidate { number, object: object.id(), score, top, because });
@@ -59,7 +59,7 @@ pub(super) fn find(
     out
 }
 
-fn because(
+fn evidence(
     object: &Object,
     depth: usize,
     share: f64,

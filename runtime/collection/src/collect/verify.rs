@@ -38,15 +38,13 @@ pub(crate) async fn find(
 ///
 /// # Errors
 /// A rejection that names the copy, or a sandbox fault.
-pub(crate) async fn look_through(
+pub(crate) async fn check_no_copies(
     judge: Judge<'_>,
     task: &Task,
     environment: &Prepared,
     findings: &LayerFindings,
 ) -> Result<(), Stop> {
-    TaskSandboxes { backend: judge.backend, environment, findings, task }
-        .as_an_agent_finds_it()
-        .await
+    TaskSandboxes { backend: judge.backend, environment, findings, task }.scan_as_agent().await
 }
 
 /// Grades gold, which must resolve the task, and noop, which must not. Returns the integrity of gold's verdict.
@@ -83,7 +81,7 @@ pub(crate) async fn grade_both(
 }
 
 /// Returns the warning for a task whose gold verdict is not clean.
-pub(crate) fn unclean(task: &str, integrity: Integrity) -> String {
+pub(crate) fn unclean_warning(task: &str, integrity: Integrity) -> String {
     format!(
         "warning: the gold patch of {task} is graded {integrity}, not clean; reports may also flag honest solutions"
     )
@@ -93,7 +91,7 @@ pub(crate) fn unclean(task: &str, integrity: Integrity) -> String {
 ///
 /// # Errors
 /// A sandbox fault.
-pub(crate) async fn graded(
+pub(crate) async fn grade_patch(
     judge: Judge<'_>,
     task: &Task,
     environment: &Prepared,
@@ -132,7 +130,7 @@ impl TaskSandboxes<'_> {
         preparation.open(purpose).await
     }
 
-    async fn as_an_agent_finds_it(&self) -> Result<(), Stop> {
+    async fn scan_as_agent(&self) -> Result<(), Stop> {
         let refuse = OnFinding::default();
         let refused = |fault: Fault| match fault.layer {
             Layer::Setup => {

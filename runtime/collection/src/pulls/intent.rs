@@ -24,7 +24,7 @@ pub(super) fn intent(
 ) -> Intent {
     let has = |list: &[String], word: &str| list.iter().any(|it| it.eq_ignore_ascii_case(word));
     let decided = |feature: bool, why: String| Intent { feature, why };
-    if let Some(kind) = conventional(title) {
+    if let Some(kind) = commit_type(title) {
         let said = || format!("its title has the type {kind:?}");
         if has(&settings.feature_types, kind) {
             return decided(true, said());
@@ -63,7 +63,7 @@ struct Question<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Answered {
+struct IntentResponse {
     new_feature: bool,
     #[serde(default)]
     reasoning: String,
@@ -73,7 +73,7 @@ struct Answered {
 ///
 /// # Errors
 /// The endpoint did not respond, or no response can be parsed.
-pub(super) async fn asked(
+pub(super) async fn ask_intent(
     answers: &Answers<'_>,
     repo: &str,
     candidate: &Candidate,
@@ -93,14 +93,14 @@ pub(super) async fn asked(
     })?;
     let of = format!("pull request {}", candidate.number);
     let what = "a decision whether it is a new feature";
-    let answered: Answered =
+    let answered: IntentResponse =
         answers.ask("intent", &question, last_json, (of.as_str(), what)).await?;
     let why = format!("{} decided: {}", answers.model().name(), answered.reasoning);
     Ok(Intent { feature: answered.new_feature, why })
 }
 
 /// Returns the type of a conventional commit title: `fix` for `fix: x`, `fix(core): x` and `fix!: x`.
-fn conventional(title: &str) -> Option<&str> {
+fn commit_type(title: &str) -> Option<&str> {
     let (head, _) = title.split_once(':')?;
     let head = head.trim_end_matches('!');
     let kind = head.split_once('(').map_or(head, |(kind, _)| kind);

@@ -15,7 +15,7 @@ const IMAGE: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
 
 /// A criterion that excludes a task from the lite set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Against {
+pub(super) struct Exclusion {
     /// Machine-readable name; one of nine.
     pub(super) criterion: &'static str,
     /// The reason as a sentence.
@@ -23,7 +23,7 @@ pub(super) struct Against {
 }
 
 /// Returns all criteria that exclude a candidate. The list is empty for a lite task.
-pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Against> {
+pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<Exclusion> {
     let request = format!("{}\n{}", candidate.title, candidate.body);
     let patch = Patch::read(candidate.patch.as_bytes());
     let python = |file: &&FilePatch| file.name().as_bytes().ends_with(b".py");
@@ -33,7 +33,7 @@ pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Aga
     let mut out = Vec::new();
     let mut if_so = |so: bool, criterion: &'static str, what: String| {
         if so {
-            out.push(Against { criterion, what });
+            out.push(Exclusion { criterion, what });
         }
     };
     let (files, functions) = (code.len(), candidate.functions);
@@ -93,7 +93,7 @@ mod tests {
 
     /// Each case violates exactly one criterion.
     #[test]
-    fn against_names_the_violated_criterion() {
+    fn exclusions_name_the_violated_criterion() {
         let settings = &PullSettings::get().unwrap().lite;
         let file = |name: &str, hunks: usize, lines: usize| {
             let added = "+y = 'some more words in here'\n".repeat(lines);
@@ -127,9 +127,9 @@ mod tests {
             ("class", Candidate { classes: 1, ..small.clone() }),
             ("functions", Candidate { functions: 11, ..small.clone() }),
         ];
-        assert!(against(&small, settings).is_empty());
+        assert!(exclusions(&small, settings).is_empty());
         for (criterion, candidate) in cases {
-            let found = against(&candidate, settings);
+            let found = exclusions(&candidate, settings);
             let names: Vec<&str> = found.iter().map(|one| one.criterion).collect();
             assert_eq!(names, [criterion], "{found:?}");
         }

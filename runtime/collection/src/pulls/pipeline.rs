@@ -16,15 +16,15 @@ use super::{
     dump::{self, Row},
     funnel::{FastValidation, Head, PullFacts, PullReject, PullReport, Stage, Stop},
     history::pulls,
-    intent::{Intent, asked},
+    intent::{Intent, ask_intent},
     lite,
     rows::{Forms, forms},
     settings::PullSettings,
-    trying::{Bench, Tried},
+    trying::{Bench, CandidateResult},
 };
 use crate::collect::{
     answers::Answers,
-    kept::Kept,
+    kept::StageCache,
     pipeline::{CollectError, CollectionContext, key, lines},
     progress::Progress,
     settings::Settings,
@@ -69,19 +69,20 @@ pub async fn collect_pulls(
 ) -> Result<PullReport, CollectError> {
     let settings = PullSettings::get()?;
     let texts = match &search.dump {
-        Some(file) => dump::read(file).map_err(|what| nothing(what, DUMP_HINT))?,
+        Some(file) => dump::read(file).map_err(|what| nothing_to_collect(what, DUMP_HINT))?,
         None => HashMap::new(),
     };
-    let clone = Repository::open(&search.clone)
-        .map_err(|what| nothing(format!("{}: {what}", search.clone.display()), CLONE_HINT))?;
+    let clone = Repository::open(&search.clone).map_err(|what| {
+        nothing_to_collect(format!("{}: {what}", search.clone.display()), CLONE_HINT)
+    })?;
     let repo = search.repo.clone().unwrap_or_else(|| repo_of(&clone, &search.clone));
     let by_rules = answers.is_none();
-    let Mined { commit, mut candidates, mut rejects, last_pull } =
+    let MiningResult { commit, mut candidates, mut rejects, last_pull } =
         mine(&clone, search, &texts, (settings, by_rules), tell)?;
     if let Some(answers) = answers {
         let of = plural(candidates.len(), "pull request");
         tell(&format!("asking {} whether {of} add a feature", answers.model().name()));
-        (candidates, rejects) = judged(answers, &repo, candidates, rejects).await?;
+        (candidates, rejects) = filter_by_model(answers, &repo, candidates, rejects).await?;
     }
     let mut ready = Vec::new();
     for candidate in candidates {
@@ -106,7 +107,10 @@ pub async fn collect_pulls(
     let shared = Settings::get()?;
     let bench = Bench {
         context,
-        kept: &Kept::new(&context.cache.join("collections"), &key(context, shared.version, &all)),
+        kept: &StageCache::new(
+            &context.cache.join("collections"),
+            &key(context, shared.version, &all),
+        ),
         settings: shared,
         clone: fs::canonicalize(&search.clone)
             .unwrap_or_else(|_| search.clone.clone())
@@ -118,9 +122,9 @@ pub async fn collect_pulls(
         true => settings.fast_validation.candidates.min(ready.len()),
         false => 0,
     };
-    let mut outcomes = tried(&bench, &ready[..first], tell).await;
+    let mut outcomes = run_candidates(&bench, &ready[..first], tell).await;
     if search.fast_validation {
-        let tasks = outcomes.iter().filter(|it| matches!(it, Ok(Tried::Task(_)))).count();
+        let tasks = outcomes.iter().filter(|it| matches!(it, Ok(CandidateResult::Task(_)))).count();
         head.fast_validation = Some(FastValidation { tried: first, tasks });
         if tasks == 0 {
             head.not_tried += ready.split_off(first).len();
@@ -131,8 +135,8 @@ pub async fn collect_pulls(
             ));
         }
     }
-    outcomes.extend(tried(&bench, &ready[first..], tell).await);
-    let mut made = Made { rejects, ..Made::default() };
+    outcomes.extend(run_candidates(&bench, &ready[first..], tell).await);
+    let mut made = CollectedTasks { rejects, ..CollectedTasks::default() };
     for (ready, outcome) in ready.into_iter().zip(outcomes) {
         made.take(ready, outcome, settings);
     }
@@ -158,7 +162,7 @@ struct Ready {
 impl Ready {
     fn facts(&self, settings: &PullSettings, task: Option<&Task>) -> PullFacts {
         let Self { id, candidate, .. } = self;
-        let against = lite::against(candidate, &settings.lite);
+        let exclusions = lite::exclusions(candidate, &settings.lite);
         PullFacts {
             instance_id: id.clone(),
             pull_number: candidate.number,
@@ -171,16 +175,16 @@ impl Ready {
             classes: candidate.classes,
             fail_to_pass: task.map_or(0, |task| task.fail_to_pass.len()),
             pass_to_pass: task.map_or(0, |task| task.pass_to_pass.len()),
-            lite: against.is_empty(),
-            not_lite_criteria: against.iter().map(|one| one.criterion.to_owned()).collect(),
-            not_lite: against.into_iter().map(|one| one.what).collect(),
+            lite: exclusions.is_empty(),
+            not_lite_criteria: exclusions.iter().map(|one| one.criterion.to_owned()).collect(),
+            not_lite: exclusions.into_iter().map(|one| one.what).collect(),
         }
     }
 }
 
 /// The results of all candidates.
 #[derive(Default)]
-struct Made {
+struct CollectedTasks {
     tasks: Vec<Task>,
     forms: Vec<Forms>,
     facts: Vec<PullFacts>,
@@ -188,8 +192,13 @@ struct Made {
     faults: Vec<PullReject>,
 }
 
-impl Made {
-    fn take(&mut self, ready: Ready, outcome: Result<Tried, Fault>, settings: &PullSettings) {
+impl CollectedTasks {
+    fn take(
+        &mut self,
+        ready: Ready,
+        outcome: Result<CandidateResult, Fault>,
+        settings: &PullSettings,
+    ) {
         let reject = |stage: Stage, reason: String| PullReject {
             pull_number: ready.candidate.number,
             title: ready.candidate.title.clone(),
@@ -198,8 +207,8 @@ impl Made {
         };
         match outcome {
             Err(fault) => self.faults.push(reject(Stage::Run, fault.to_string())),
-            Ok(Tried::Reject(stage, reason)) => self.rejects.push(reject(stage, reason)),
-            Ok(Tried::Task(task)) => {
+            Ok(CandidateResult::Reject(stage, reason)) => self.rejects.push(reject(stage, reason)),
+            Ok(CandidateResult::Task(task)) => {
                 let mut task = *task;
                 let facts = ready.facts(settings, Some(&task));
                 if facts.lite {
@@ -240,26 +249,26 @@ fn detail(text: &str) -> proctor_types::Kept<String> {
 }
 
 /// Runs the candidates concurrently and returns their results in order.
-async fn tried<'a>(
+async fn run_candidates<'a>(
     bench: &Bench<'_>,
     ready: &'a [Ready],
     tell: &(dyn Fn(&str) + Send + Sync),
-) -> Vec<Result<Tried, Fault>> {
-    let is_kept = |it: &Ready| bench.is_kept(&it.candidate, &it.id, &it.forms.said.statement);
-    let to_make = ready.iter().filter(|it| !is_kept(it)).count();
+) -> Vec<Result<CandidateResult, Fault>> {
+    let is_cached = |it: &Ready| bench.is_cached(&it.candidate, &it.id, &it.forms.said.statement);
+    let to_make = ready.iter().filter(|it| !is_cached(it)).count();
     let progress = &Progress::new(ready.len(), to_make);
     let one = |ready: &'a Ready| async move {
         let Ready { id, candidate, forms } = ready;
-        let is_made = !is_kept(ready);
+        let is_made = !is_cached(ready);
         if is_made {
             progress.begin();
         }
         let outcome = bench.outcome(candidate, id, &forms.said.statement).await;
         let said = match &outcome {
-            Ok(Tried::Task(task)) => {
+            Ok(CandidateResult::Task(task)) => {
                 format!("new task: {} to pass", plural(task.fail_to_pass.len(), "test"))
             }
-            Ok(Tried::Reject(_, why)) => format!("rejected: {why}"),
+            Ok(CandidateResult::Reject(_, why)) => format!("rejected: {why}"),
             Err(fault) => format!("not tried: {}", fault.what),
         };
         let said = said.lines().next().unwrap_or_default();
@@ -273,19 +282,19 @@ async fn tried<'a>(
 const CLONE_HINT: &str = "pass the directory of a git clone with its full history";
 const DUMP_HINT: &str = "write one pull request per line, as returned by the forge's API: {\"number\": 7, \"title\": \"...\"}";
 
-fn nothing(what: String, hint: &'static str) -> CollectError {
+fn nothing_to_collect(what: String, hint: &'static str) -> CollectError {
     CollectError::Nothing { what, hint: hint.to_owned() }
 }
 
 /// Keeps the candidates that the model considers features and rejects the others.
-async fn judged(
+async fn filter_by_model(
     answers: &Answers<'_>,
     repo: &str,
     candidates: Vec<Candidate>,
     mut rejects: Vec<PullReject>,
 ) -> Result<(Vec<Candidate>, Vec<PullReject>), Fault> {
     let at_once = Settings::get()?.tops.model.at_once.max(1);
-    let all = candidates.iter().map(|candidate| asked(answers, repo, candidate));
+    let all = candidates.iter().map(|candidate| ask_intent(answers, repo, candidate));
     let said: Vec<Intent> = stream::iter(all).buffered(at_once).try_collect().await?;
     let mut features = Vec::new();
     for (candidate, said) in candidates.into_iter().zip(said) {
@@ -303,7 +312,7 @@ async fn judged(
 }
 
 /// The candidates and rejects of a history, found without running any code.
-struct Mined {
+struct MiningResult {
     commit: String,
     candidates: Vec<Candidate>,
     rejects: Vec<PullReject>,
@@ -316,8 +325,8 @@ fn mine(
     texts: &HashMap<u64, Row>,
     (settings, by_rules): (&PullSettings, bool),
     tell: &(dyn Fn(&str) + Send + Sync),
-) -> Result<Mined, CollectError> {
-    let history = clone.history().map_err(|what| nothing(what, CLONE_HINT))?;
+) -> Result<MiningResult, CollectError> {
+    let history = clone.history().map_err(|what| nothing_to_collect(what, CLONE_HINT))?;
     let commit = history.first().map(|commit| commit.id.clone()).unwrap_or_default();
     let mut found = pulls(&history);
     let all = found.len();
@@ -332,7 +341,7 @@ fn mine(
         };
         let hint = "a merge commit starts with `Merge pull request #7 from ...`; the first line of \
                     a squashed commit ends with `(#7)`";
-        return Err(nothing(what, hint));
+        return Err(nothing_to_collect(what, hint));
     }
     tell(&format!("{} commits, {} merged pull requests", history.len(), found.len()));
     let (mut candidates, mut rejects) = (Vec::new(), Vec::new());
@@ -351,7 +360,7 @@ fn mine(
             }),
         }
     }
-    Ok(Mined { commit, candidates, rejects, last_pull })
+    Ok(MiningResult { commit, candidates, rejects, last_pull })
 }
 
 /// Returns `owner/name` from the clone's origin URL, or the directory name if the origin is not a remote URL.

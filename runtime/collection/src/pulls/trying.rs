@@ -17,14 +17,14 @@ use crate::{
     collect::{
         candidate::Stop as Judged,
         environment::{self, Environment, WORKDIR, variables},
-        kept::Kept,
+        kept::StageCache,
         pipeline::{CollectionContext, keep},
         project::Project,
         settings::Settings,
         verify::{self, Judge},
     },
     draft::blocked_urls,
-    freeze::{RUNS, Statuses, ended, run, sort},
+    freeze::{RUNS, Statuses, run, sort, statuses_of},
 };
 
 /// Files that affect how a project is installed. They are part of the environment's cache key.
@@ -33,7 +33,7 @@ const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 /// Shared state for all candidates of a collection.
 pub(super) struct Bench<'a> {
     pub(super) context: &'a CollectionContext<'a>,
-    pub(super) kept: &'a Kept,
+    pub(super) kept: &'a StageCache,
     pub(super) settings: &'a Settings,
     /// Absolute path of the clone.
     pub(super) clone: String,
@@ -43,7 +43,7 @@ pub(super) struct Bench<'a> {
 /// A candidate's result, as cached. Faults are not cached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Tried {
+pub(super) enum CandidateResult {
     Task(Box<Task>),
     Reject(Stage, String),
 }
@@ -58,14 +58,14 @@ impl Bench<'_> {
         candidate: &Candidate,
         id: &str,
         statement: &str,
-    ) -> Result<Tried, proctor_types::Fault> {
-        let of = self.made_of(candidate, id, statement);
-        if let Some(tried) = self.kept.get::<Tried>("pull", &of) {
+    ) -> Result<CandidateResult, proctor_types::Fault> {
+        let of = self.cache_key(candidate, id, statement);
+        if let Some(tried) = self.kept.get::<CandidateResult>("pull", &of) {
             return Ok(tried);
         }
         let tried = match self.make(candidate, id, statement).await {
-            Ok(task) => Tried::Task(Box::new(task)),
-            Err(Stop::Reject(stage, why)) => Tried::Reject(stage, why),
+            Ok(task) => CandidateResult::Task(Box::new(task)),
+            Err(Stop::Reject(stage, why)) => CandidateResult::Reject(stage, why),
             Err(Stop::Fault(fault)) => return Err(fault),
         };
         keep(self.kept, "pull", &of, &tried);
@@ -73,11 +73,11 @@ impl Bench<'_> {
     }
 
     /// Whether the candidate's result is cached.
-    pub(super) fn is_kept(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
-        self.kept.has("pull", &self.made_of(candidate, id, statement))
+    pub(super) fn is_cached(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
+        self.kept.has("pull", &self.cache_key(candidate, id, statement))
     }
 
-    fn made_of(&self, candidate: &Candidate, id: &str, statement: &str) -> String {
+    fn cache_key(&self, candidate: &Candidate, id: &str, statement: &str) -> String {
         serde_json::to_string(&(candidate, id, statement, &self.clone)).unwrap_or_default()
     }
 
@@ -105,7 +105,7 @@ impl Bench<'_> {
         // Check for leaks before running tests: an environment that contains the solution rules the task
         // out anyway.
         let (prepared, findings) = verify::find(judge, &task).await?;
-        verify::look_through(judge, &task, &prepared, &findings).await.map_err(judged)?;
+        verify::check_no_copies(judge, &task, &prepared, &findings).await.map_err(to_stop)?;
         let plan = TestPlan {
             command: task.test_command.clone(),
             workdir: task.workdir.clone(),
@@ -126,13 +126,13 @@ impl Bench<'_> {
                     "with its changes, pytest cannot collect {file}: {why}"
                 )));
             }
-            let ran = ended(ran, "gold")?;
-            fails_nowhere(&ran)?;
+            let ran = statuses_of(ran, "gold")?;
+            check_no_failures(&ran)?;
             after.push(ran);
             let ran = run(place, &task, &plan, &[tests]).await?;
             // If the run aborts, count every test as failed: test helpers may need code that does not exist
             // yet.
-            before.push(ended(ran, "plain").unwrap_or_default());
+            before.push(statuses_of(ran, "plain").unwrap_or_default());
         }
         let sorted = sort(&before, &after, &[]);
         if sorted.fail_to_pass.is_empty() {
@@ -144,9 +144,9 @@ impl Bench<'_> {
         task.fail_to_pass = sorted.fail_to_pass;
         task.pass_to_pass = sorted.pass_to_pass;
         let integrity =
-            verify::grade_both(judge, &task, &prepared, &findings).await.map_err(judged)?;
+            verify::grade_both(judge, &task, &prepared, &findings).await.map_err(to_stop)?;
         if integrity != Integrity::Clean {
-            (self.context.tell)(&verify::unclean(task.id.as_str(), integrity));
+            (self.context.tell)(&verify::unclean_warning(task.id.as_str(), integrity));
         }
         Ok(task)
     }
@@ -228,7 +228,7 @@ impl Bench<'_> {
 }
 
 /// Rejects the task if any test fails with gold. This is FEA-Bench's rule.
-fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
+fn check_no_failures(after: &Statuses) -> Result<(), Stop> {
     let bad = [TestStatus::Failed, TestStatus::Error];
     let failed: Vec<&str> = after
         .iter()
@@ -245,7 +245,7 @@ fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
     }
 }
 
-fn judged(stop: Judged) -> Stop {
+fn to_stop(stop: Judged) -> Stop {
     match stop {
         Judged::Reject(_, why) => Stop::Reject(Stage::Verify, why),
         Judged::Fault(fault) => Stop::Fault(fault),

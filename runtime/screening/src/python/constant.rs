@@ -108,29 +108,29 @@ fn outlined(expr: &Expr, depth: usize) -> Option<String> {
 }
 
 /// Returns a constant prefix of the string that an expression evaluates to.
-pub(super) fn leading(expr: &Expr) -> Option<String> {
-    started(expr, DEPTH)
+pub(super) fn constant_prefix(expr: &Expr) -> Option<String> {
+    prefix_of(expr, DEPTH)
 }
 
-fn started(expr: &Expr, depth: usize) -> Option<String> {
+fn prefix_of(expr: &Expr, depth: usize) -> Option<String> {
     let depth = depth.checked_sub(1)?;
     if let Some(text) = fold(expr) {
         return Some(text);
     }
     match expr {
-        Expr::BinOp(sum) => started(&sum.left, depth),
+        Expr::BinOp(sum) => prefix_of(&sum.left, depth),
         Expr::FString(text) => match text.value.iter().next()? {
             FStringPart::Literal(literal) => Some(literal.value.to_string()),
             FStringPart::FString(part) => match part.elements.iter().next()? {
                 InterpolatedStringElement::Literal(literal) => Some(literal.value.to_string()),
                 InterpolatedStringElement::Interpolation(value) => {
-                    started(&value.expression, depth)
+                    prefix_of(&value.expression, depth)
                 }
             },
         },
         Expr::Call(call) => match &*call.func {
             Expr::Attribute(function) if function.attr.as_str() == "format" => {
-                started(&function.value, depth)
+                prefix_of(&function.value, depth)
             }
             _ => None,
         },

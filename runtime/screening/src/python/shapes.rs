@@ -100,7 +100,7 @@ pub(super) fn returned(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
 }
 
 /// Whether a value is fabricated: a constant, a lambda, the object itself or a new object of its class.
-pub(super) fn is_made_up(expr: &Expr, parameters: Option<&Parameters>) -> bool {
+pub(super) fn is_fabricated(expr: &Expr, parameters: Option<&Parameters>) -> bool {
     let first = parameters.and_then(|all| all.posonlyargs.first().or_else(|| all.args.first()));
     let is_self = |expr: &Expr| first.is_some_and(|first| is_named(expr, first.name().as_str()));
     match expr {
@@ -122,7 +122,7 @@ pub(super) fn is_made_up(expr: &Expr, parameters: Option<&Parameters>) -> bool {
 }
 
 /// Whether a condition only checks that one of the parameters is set.
-pub(super) fn asks_whether_given(expr: &Expr, parameters: &Parameters) -> bool {
+pub(super) fn checks_whether_set(expr: &Expr, parameters: &Parameters) -> bool {
     let is_parameter = |expr: &Expr| match expr {
         Expr::Name(name) => {
             let mut names = parameters.iter().map(|parameter| parameter.name().as_str());
@@ -142,20 +142,20 @@ pub(super) fn asks_whether_given(expr: &Expr, parameters: &Parameters) -> bool {
 
 /// The kind of statement that [`holds`] searches for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sought {
+pub(super) enum StatementKind {
     Yield,
     Raise,
 }
 
 /// Whether statements contain a `yield` or a `raise`, not counting inner functions and classes.
-pub(super) fn holds(body: &[Stmt], sought: Sought, depth: usize) -> bool {
-    let mut finder = Finder { sought, found: false, depth };
+pub(super) fn holds(body: &[Stmt], kind: StatementKind, depth: usize) -> bool {
+    let mut finder = Finder { kind, found: false, depth };
     body.iter().for_each(|stmt| finder.visit_stmt(stmt));
     finder.found
 }
 
 struct Finder {
-    sought: Sought,
+    kind: StatementKind,
     found: bool,
     depth: usize,
 }
@@ -164,7 +164,7 @@ impl<'b> Visitor<'b> for Finder {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
         match stmt {
             Stmt::FunctionDef(_) | Stmt::ClassDef(_) => return,
-            Stmt::Raise(_) if self.sought == Sought::Raise => self.found = true,
+            Stmt::Raise(_) if self.kind == StatementKind::Raise => self.found = true,
             _ => {}
         }
         if !self.found && self.depth > 0 {
@@ -177,7 +177,7 @@ impl<'b> Visitor<'b> for Finder {
     fn visit_expr(&mut self, expr: &'b Expr) {
         match expr {
             Expr::Lambda(_) => return,
-            Expr::Yield(_) | Expr::YieldFrom(_) if self.sought == Sought::Yield => {
+            Expr::Yield(_) | Expr::YieldFrom(_) if self.kind == StatementKind::Yield => {
                 self.found = true;
             }
             _ => {}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use proctor_types::Task;
 use proctor_wire::{WINDOW_LINES, print};
 
-use crate::quality::{asked::asked, gold::added, settings::Duplicates};
+use crate::quality::{asked::requested_interfaces, gold::added, settings::Duplicates};
 
 /// Returns the positions of the earlier tasks that each task duplicates.
 pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet<usize>> {
@@ -45,7 +45,7 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
 /// from-scratch task: the gold patches of those copy whole modules, so different tasks share most of their code.
 fn runs_of(task: &Task, settings: &Duplicates) -> BTreeSet<u64> {
     let pieces = match task.from_scratch {
-        Some(_) => asked(&task.statement, settings),
+        Some(_) => requested_interfaces(&task.statement, settings),
         None => added(task),
     };
     let mut all = BTreeSet::new();

@@ -16,7 +16,7 @@ pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec
         let Some(seen) = read(file) else { return false };
         let names = names_of(id);
         let Some(function) = definition(&seen, &names) else { return false };
-        match graded(task, file, &seen) {
+        match file_after_test_patch(task, file, &seen) {
             Some(graded) => definition(&graded, &names) == Some(function),
             None => true,
         }
@@ -26,7 +26,7 @@ pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec
 
 /// Returns the file after `test_patch`, or `None` if the patch does not change it. Returns an empty text if the
 /// patch does not apply, because grading then uses a different file.
-fn graded(task: &Task, file: &str, seen: &str) -> Option<String> {
+fn file_after_test_patch(task: &Task, file: &str, seen: &str) -> Option<String> {
     let path = RawPath::from(file);
     let mut patch = Patch::read(task.test_patch.as_deref()?.as_bytes());
     patch.files.retain(|file| file.name() == path);

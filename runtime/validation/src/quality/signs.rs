@@ -32,7 +32,7 @@ pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limi
             if bare.starts_with('#') || !rules.signs.iter().any(|sign| sign.is_match(line)) {
                 continue;
             }
-            let Some(test) = place(task, path, function) else { continue };
+            let Some(test) = test_at(task, path, function) else { continue };
             let text = bare.chars().take(limits.shown).collect();
             found.push(Sign { test, line: at + 1, text });
         }
@@ -50,20 +50,20 @@ fn defined(line: &str) -> Option<&str> {
 
 /// Returns the task's test for a function, or the file if the function is not a test but a helper or fixture.
 /// Returns `None` for a test that the task does not use.
-fn place(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
+fn test_at(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
     let Some(name) = function.filter(|name| name.starts_with("test")) else {
         return Some(path.to_owned());
     };
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     let is_it = |id: &&String| {
         // A benchmark that lists files instead of tests uses all tests in them.
-        *id == path || (file_of(id) == path && last(id) == name)
+        *id == path || (file_of(id) == path && function_of(id) == name)
     };
     ids.find(is_it).map(|id| if id == path { format!("{path}::{name}") } else { id.clone() })
 }
 
 /// Returns the function name in a test id, without parameters.
-fn last(id: &str) -> &str {
+fn function_of(id: &str) -> &str {
     let id = id.split('[').next().unwrap_or(id);
     id.rsplit("::").next().unwrap_or(id)
 }

@@ -45,7 +45,7 @@ pub(super) fn empty() -> Files {
 }
 
 /// Returns a copy in which the requested functions do nothing but return a given value.
-pub(super) fn hollowed(
+pub(super) fn hollow_copy(
     copy: &Files,
     project: &Project,
     asked: &BTreeSet<Owner>,
@@ -56,7 +56,7 @@ pub(super) fn hollowed(
         let module = module_of(file, &project.root);
         let names: BTreeSet<&str> =
             asked.iter().filter(|it| it.module == module).map(|it| it.name.as_str()).collect();
-        let Some(text) = out.get_mut(&copied_to(file, &project.root)) else { continue };
+        let Some(text) = out.get_mut(&copy_path(file, &project.root)) else { continue };
         if let Some(hollow) = hollow(text, returns, &|path| names.contains(path)) {
             *text = hollow;
         }
@@ -95,10 +95,10 @@ pub(super) fn copy(
         let text = fs::read_to_string(tree.join(file))
             .map_err(|error| format!("cannot read {file}: {error}"))?;
         let is_package = file.ends_with("/__init__.py");
-        let copied = copied(&text, &module, is_package, &by_module)
+        let copied = copy_module(&text, &module, is_package, &by_module)
             .ok_or_else(|| format!("cannot parse {file}"))?;
         open.extend(copied.needs);
-        out.insert(copied_to(file, &project.root), copied.text);
+        out.insert(copy_path(file, &project.root), copied.text);
     }
     Ok(out)
 }
@@ -108,7 +108,7 @@ pub(super) fn patch(files: &Files) -> String {
     patch_of(files.iter().map(|(path, text)| (path.as_str(), None, Some(text.as_str()))))
 }
 
-fn copied_to(file: &str, root: &str) -> String {
+fn copy_path(file: &str, root: &str) -> String {
     let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
     format!("{PACKAGE}/{below}")
 }
@@ -145,18 +145,18 @@ fn with_exports(asked: &BTreeSet<Owner>, dot: &str) -> Files {
     out
 }
 
-struct Copied {
+struct ModuleCopy {
     text: String,
     /// Dotted names of modules, or of objects in modules.
     needs: BTreeSet<String>,
 }
 
-fn copied(
+fn copy_module(
     text: &str,
     module: &str,
     is_package: bool,
     modules: &BTreeMap<String, &String>,
-) -> Option<Copied> {
+) -> Option<ModuleCopy> {
     let parsed = parse_module(text).ok()?;
     let roots: BTreeSet<&str> =
         modules.keys().map(|name| name.split('.').next().unwrap_or(name)).collect();
@@ -177,7 +177,7 @@ fn copied(
     for (span, new) in imports.edits.iter().rev() {
         out.replace_range(span.clone(), new);
     }
-    Some(Copied { text: out, needs: imports.needs })
+    Some(ModuleCopy { text: out, needs: imports.needs })
 }
 
 struct Imports<'a> {
@@ -204,8 +204,8 @@ impl<'a> Visitor<'a> for Imports<'_> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::StringLiteral(literal) => {
-                self.named(literal);
-                self.generated(literal);
+                self.redirect_name(literal);
+                self.redirect_generated_imports(literal);
             }
             _ => visitor::walk_expr(self, expr),
         }
@@ -219,7 +219,7 @@ impl Imports<'_> {
 
     /// Redirects a string that names a module of the library, or an object in one, to the copy. A name without a
     /// dot is left alone, because it may be an ordinary word.
-    fn named(&mut self, literal: &ExprStringLiteral) {
+    fn redirect_name(&mut self, literal: &ExprStringLiteral) {
         if !self.by_name {
             return;
         }
@@ -241,7 +241,7 @@ impl Imports<'_> {
     }
 
     /// Redirects import statements in a string to the copy. Code generators and templates contain them.
-    fn generated(&mut self, literal: &ExprStringLiteral) {
+    fn redirect_generated_imports(&mut self, literal: &ExprStringLiteral) {
         let start = literal.start().to_usize();
         let source = &self.text[start..literal.end().to_usize()];
         for (at, from) in source.match_indices("from ") {
@@ -324,7 +324,7 @@ mod tests {
         let project = Project { root: "src".into(), modules, ..Project::default() };
         let asked = BTreeSet::from([Owner { module: "pkg.a".into(), name: "f".into() }]);
         let made = copy(tree.path(), &project, &asked).unwrap();
-        let idle = hollowed(&made, &project, &asked, "None");
+        let idle = hollow_copy(&made, &project, &asked, "None");
         assert_eq!((idle.len(), made == idle), (made.len(), false));
         assert!(idle["agent_code/pkg/a.py"].ends_with("def f():\n    pass\n"));
         let names: Vec<&str> = made.keys().map(String::as_str).collect();

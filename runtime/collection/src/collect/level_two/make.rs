@@ -18,13 +18,13 @@ use super::{
 use crate::{
     carve::{NOTHING, patch_of},
     collect::{
-        candidate::{Facts, Made, Outcome, Reject, Shared, Stop, rounded},
+        candidate::{Facts, Outcome, Reject, Shared, Stop, VerifiedTask, rounded},
         stubs,
         test_file::TestFile,
         traverse::{Bounds, extract},
         verify,
     },
-    freeze::{RUNS, Statuses, ended, run},
+    freeze::{RUNS, Statuses, run, statuses_of},
 };
 
 /// The README in the agent's initial work directory, as in FeatureBench.
@@ -42,7 +42,7 @@ impl Shared<'_> {
     /// # Errors
     /// A fault that is unrelated to the test file. A retry may help.
     pub(in crate::collect) async fn level_two(&self, file: &str) -> Result<Outcome, Fault> {
-        match self.made_anew(file).await {
+        match self.make_level_two(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
             Err(Stop::Reject(stage, reason)) => Ok(Outcome::Reject(Reject {
                 file: file.to_owned(),
@@ -53,7 +53,7 @@ impl Shared<'_> {
         }
     }
 
-    async fn made_anew(&self, file: &str) -> Result<Made, Stop> {
+    async fn make_level_two(&self, file: &str) -> Result<VerifiedTask, Stop> {
         let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
             return Err(Stop::Reject("tops", "none of its tests passes every time".into()));
@@ -69,13 +69,13 @@ impl Shared<'_> {
         let copy = gold::copy(&self.tree.folder, &self.project, &asked)
             .map_err(|why| Stop::Reject("gold", why))?;
         let gold = gold::patch(&copy);
-        let idle = gold::hollowed(&copy, &self.project, &asked, NOTHING);
+        let idle = gold::hollow_copy(&copy, &self.project, &asked, NOTHING);
         let constants: Vec<(&String, Files)> = self
             .settings
             .idle
             .returns
             .iter()
-            .map(|returns| (returns, gold::hollowed(&copy, &self.project, &asked, returns)))
+            .map(|returns| (returns, gold::hollow_copy(&copy, &self.project, &asked, returns)))
             .collect();
         let notes = |file: &str, path: &str| {
             let number = self.objects.number(file, path);
@@ -123,7 +123,7 @@ impl Shared<'_> {
                 if *side == IDLE {
                     plan.time_limit = self.idle_limit(&plan);
                 }
-                let statuses = self.beside(&task, &plan, files, side).await?;
+                let statuses = self.run_beside_package(&task, &plan, files, side).await?;
                 seen.entry(side).or_default().push(statuses);
             }
         }
@@ -139,7 +139,7 @@ impl Shared<'_> {
         if !broken.is_empty() {
             let why = format!(
                 "the rewritten tests fail with the library's own objects: {}",
-                few(&broken)
+                first_names(&broken)
             );
             return Err(Stop::Reject("oracle", why));
         }
@@ -162,17 +162,17 @@ impl Shared<'_> {
             statements = write(&required)?;
             task.statement.clone_from(&statements.own);
         }
-        solvability.leave(&mut task)?;
+        solvability.remove_left_out(&mut task)?;
         if !task.fail_to_pass.iter().any(|id| fails(IDLE, id)) {
             let why =
                 "functions that do nothing resolve it, because its tests check no return value";
             return Err(Stop::Reject("verify", why.to_owned()));
         }
-        self.no_constant_does(&task, &plan, &constants).await?;
+        self.reject_constant_copies(&task, &plan, &constants).await?;
         let (environment, findings) = verify::find(self.judge(), &task).await?;
-        verify::look_through(self.judge(), &task, &environment, &findings).await?;
+        verify::check_no_copies(self.judge(), &task, &environment, &findings).await?;
         let integrity = verify::grade_both(self.judge(), &task, &environment, &findings).await?;
-        self.shim_is_refused(&task, &environment, &findings).await?;
+        self.reject_shim(&task, &environment, &findings).await?;
         let objects = extract(
             &tops,
             graph,
@@ -214,7 +214,7 @@ impl Shared<'_> {
             gold_integrity: Some(integrity),
         };
         let row = self.row_of(&task, file, &facts, statements.featurebench, ("", &test_patch), &[]);
-        Ok(Made { task, row, facts, solvability })
+        Ok(VerifiedTask { task, row, facts, solvability })
     }
 
     /// Returns the top-level names of the tops, which tests can import: functions, and the classes of methods.
@@ -235,7 +235,7 @@ impl Shared<'_> {
     }
 
     /// Runs the rewritten tests with the library and a package side by side.
-    async fn beside(
+    async fn run_beside_package(
         &self,
         task: &Task,
         plan: &TestPlan,
@@ -253,11 +253,11 @@ impl Shared<'_> {
         if side == IDLE {
             return Ok(ran.tests);
         }
-        Ok(ended(ran, side)?)
+        Ok(statuses_of(ran, side)?)
     }
 
     /// Rejects the task if a copy whose functions all return the same constant resolves it.
-    async fn no_constant_does(
+    async fn reject_constant_copies(
         &self,
         task: &Task,
         plan: &TestPlan,
@@ -266,10 +266,10 @@ impl Shared<'_> {
         let mut plan = plan.clone();
         plan.time_limit = self.idle_limit(&plan);
         for (returns, files) in constants {
-            let statuses = self.beside(task, &plan, files, IDLE).await?;
+            let statuses = self.run_beside_package(task, &plan, files, IDLE).await?;
             let passes = |id: &String| statuses.get(id) == Some(&TestStatus::Passed);
             if task.fail_to_pass.iter().all(passes) {
-                let why = format!("{} resolve it", stubs::named(returns));
+                let why = format!("{} resolve it", stubs::stub_name(returns));
                 return Err(Stop::Reject("verify", why));
             }
         }
@@ -277,7 +277,7 @@ impl Shared<'_> {
     }
 
     /// Rejects the task if re-exporting the library's own objects resolves it.
-    async fn shim_is_refused(
+    async fn reject_shim(
         &self,
         task: &Task,
         environment: &Prepared,
@@ -285,7 +285,7 @@ impl Shared<'_> {
     ) -> Result<(), Stop> {
         let Some(shim) = task.cheats.first() else { return Ok(()) };
         let options = GradeOptions::default();
-        let graded = verify::graded(
+        let graded = verify::grade_patch(
             self.judge(),
             task,
             environment,
@@ -306,7 +306,7 @@ fn clone((path, text): (&String, &String)) -> (String, String) {
     (path.clone(), text.clone())
 }
 
-fn few(ids: &[&String]) -> String {
+fn first_names(ids: &[&String]) -> String {
     let shown: Vec<&str> = ids.iter().take(NAMED).map(|id| id.as_str()).collect();
     match ids.len().saturating_sub(NAMED) {
         0 => shown.join(", "),

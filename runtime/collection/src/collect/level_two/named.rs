@@ -24,11 +24,11 @@ use crate::{
 };
 
 /// Values with more lines or bytes are replaced by `...`.
-const LINES: usize = 6;
-const BYTES: usize = 400;
+const VALUE_LINES: usize = 6;
+const VALUE_BYTES: usize = 400;
 /// Limits for following names: levels of references, and bytes of shown code. Closer names come first.
 const DEPTH: usize = 2;
-const MOST: usize = 12_000;
+const CODE_BYTES: usize = 12_000;
 
 /// Returns the names that some code uses but does not define.
 fn names(code: &str) -> BTreeSet<String> {
@@ -147,11 +147,11 @@ impl Library<'_> {
         match stmt {
             Stmt::Assign(assign) if assign.targets.iter().any(is_it) => {
                 let head = &text[stmt.start().to_usize()..assign.value.start().to_usize()];
-                Some(Meaning::Code(shown(whole, head)))
+                Some(Meaning::Code(shortened(whole, head)))
             }
             Stmt::AnnAssign(assign) if is_it(&assign.target) => {
                 let end = assign.annotation.end().to_usize();
-                Some(Meaning::Code(shown(
+                Some(Meaning::Code(shortened(
                     whole,
                     &format!("{} =", &text[stmt.start().to_usize()..end]),
                 )))
@@ -195,8 +195,8 @@ fn binds(target: &Expr, name: &str) -> bool {
 }
 
 /// Returns an assignment, with a long value replaced by `...`.
-fn shown(whole: &str, head: &str) -> String {
-    match whole.lines().count() <= LINES && whole.len() <= BYTES {
+fn shortened(whole: &str, head: &str) -> String {
+    match whole.lines().count() <= VALUE_LINES && whole.len() <= VALUE_BYTES {
         true => format!("{whole}\n"),
         false => format!("{} ...\n", head.trim_end_matches([' ', '(', '\\', '\n'])),
     }
@@ -229,7 +229,7 @@ pub(super) fn named(
         }
         match library.meaning(&module, &name) {
             // Skip a class that is too large, to leave room for the constants after it.
-            Some(Meaning::Code(text)) if size + text.len() > MOST => {}
+            Some(Meaning::Code(text)) if size + text.len() > CODE_BYTES => {}
             Some(Meaning::Code(text)) => {
                 size += text.len();
                 if depth < DEPTH {

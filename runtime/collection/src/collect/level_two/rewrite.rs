@@ -28,7 +28,7 @@ pub(in crate::collect) struct Owner {
 
 /// A rewritten test file, and the names that it imports from `agent_code`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rewritten {
+pub(super) struct RewrittenTest {
     pub(super) text: String,
     pub(super) asked: BTreeSet<Owner>,
 }
@@ -42,7 +42,7 @@ pub(super) fn rewrite(
     text: &str,
     own: &str,
     owners: &BTreeSet<Owner>,
-) -> Result<Rewritten, String> {
+) -> Result<RewrittenTest, String> {
     let mut by_name: BTreeMap<&str, &Owner> = BTreeMap::new();
     for owner in owners {
         if let Some(other) = by_name.insert(&owner.name, owner) {
@@ -78,7 +78,7 @@ pub(super) fn rewrite(
     if out.lines().count() != text.lines().count() || parse_module(&out).is_err() {
         return Err("its imports cannot be rewritten line by line".to_owned());
     }
-    Ok(Rewritten { text: out, asked: found.asked.into_iter().cloned().collect() })
+    Ok(RewrittenTest { text: out, asked: found.asked.into_iter().cloned().collect() })
 }
 
 /// Collects all import statements, including those inside functions.
@@ -130,17 +130,21 @@ impl<'a> Found<'a> {
         let span = import.start().to_usize()..import.end().to_usize();
         let (mut stay, mut go): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for alias in &import.names {
-            let written = written(alias);
+            let written = alias_source(alias);
             if &*alias.name == "*" {
-                let names: Vec<&'a Owner> =
-                    self.by_name.values().copied().filter(|it| is_of(&it.module, module)).collect();
+                let names: Vec<&'a Owner> = self
+                    .by_name
+                    .values()
+                    .copied()
+                    .filter(|it| is_importable_from(&it.module, module))
+                    .collect();
                 go.extend(names.iter().map(|owner| owner.name.clone()));
                 self.asked.extend(names);
                 stay.push(written);
                 continue;
             }
             let owner = self.by_name.get(&*alias.name).copied();
-            match owner.filter(|owner| is_of(&owner.module, module)) {
+            match owner.filter(|owner| is_importable_from(&owner.module, module)) {
                 Some(owner) => {
                     self.asked.insert(owner);
                     go.push(written);
@@ -173,7 +177,7 @@ fn source(import: &StmtImportFrom) -> String {
     format!("{}{module}", ".".repeat(import.level as usize))
 }
 
-fn written(alias: &Alias) -> String {
+fn alias_source(alias: &Alias) -> String {
     match &alias.asname {
         Some(local) => format!("{} as {local}", &alias.name),
         None => alias.name.to_string(),
@@ -186,7 +190,7 @@ impl<'a> Visitor<'a> for Found<'_> {
             && let Some(local) = dotted(&attribute.value)
             && let Some(module) = self.module(&local)
             && let Some(owner) = self.by_name.get(&*attribute.attr).copied()
-            && is_of(&owner.module, &module)
+            && is_importable_from(&owner.module, &module)
         {
             self.asked.insert(owner);
             let first = local.split('.').next().unwrap_or(&local).to_owned();
@@ -228,7 +232,7 @@ impl Found<'_> {
 
 /// Whether an object of `module` can be imported from `imported`: from the module itself or from a parent package,
 /// which may re-export it.
-fn is_of(module: &str, imported: &str) -> bool {
+fn is_importable_from(module: &str, imported: &str) -> bool {
     module == imported || module.strip_prefix(imported).is_some_and(|rest| rest.starts_with('.'))
 }
 

@@ -15,7 +15,7 @@ use crate::{
     collect::{
         environment::WORKDIR,
         project::Project,
-        statement::{Statements, filled, listed, told},
+        statement::{Statements, listed, quoted_share, render},
     },
 };
 
@@ -23,7 +23,7 @@ const OWN: &str = include_str!("../../../../../prompts/collection/level-2.md.j2"
 const FEATUREBENCH: &str = include_str!("../../../../../prompts/featurebench/level-2.md.j2");
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct StatementVariables<'a> {
     title: String,
     overview: Option<&'a str>,
     /// Further requirements of the tests, one sentence each.
@@ -99,7 +99,7 @@ pub(super) fn write(
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let mut filling = Told {
+    let mut filling = StatementVariables {
         title: format!("Write {shown}{more} of {} from scratch", project.name),
         overview,
         required,
@@ -112,7 +112,7 @@ pub(super) fn write(
         interfaces: &interfaces,
         named: &named,
     };
-    let own = filled(OWN, &filling)?;
+    let own = render(OWN, &filling)?;
     // FeatureBench's template has no variable for `named`, so put it before the first interface.
     let mut with_named = interfaces.clone();
     if let Some(first) = with_named.first_mut().filter(|_| !named.is_empty()) {
@@ -125,7 +125,7 @@ pub(super) fn write(
     let overview =
         format!("{}{}", overview.unwrap_or_default(), listed(required)).trim().to_owned();
     filling.overview = (!overview.is_empty()).then_some(&*overview);
-    let featurebench = filled(FEATUREBENCH, &filling)?;
-    let leak_score = told(&hidden, &with_named.concat(), &[&own, &featurebench]);
+    let featurebench = render(FEATUREBENCH, &filling)?;
+    let leak_score = quoted_share(&hidden, &with_named.concat(), &[&own, &featurebench]);
     Ok(Statements { own, featurebench, leak_score })
 }

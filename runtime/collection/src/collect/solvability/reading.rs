@@ -164,7 +164,7 @@ impl TestNeeds {
 
     /// Adds a unit for each name that a module-level statement binds.
     fn variables(&mut self, file: &File<'_>, stmt: &Stmt) {
-        let mut bound = Stored::default();
+        let mut bound = BoundNames::default();
         bound.visit_stmt(stmt);
         if bound.0.is_empty() {
             return;
@@ -261,9 +261,9 @@ impl<'a> Visitor<'a> for Imports<'_> {
 
 /// Collects the names that a statement binds.
 #[derive(Default)]
-struct Stored(BTreeSet<String>);
+struct BoundNames(BTreeSet<String>);
 
-impl<'a> Visitor<'a> for Stored {
+impl<'a> Visitor<'a> for BoundNames {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         if !matches!(stmt, Stmt::FunctionDef(_) | Stmt::ClassDef(_)) {
             visitor::walk_stmt(self, stmt);

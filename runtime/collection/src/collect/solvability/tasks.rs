@@ -27,7 +27,7 @@ impl Solvability {
     ///
     /// # Errors
     /// A rejection if no fail-to-pass test is left.
-    pub(in crate::collect) fn leave(&self, task: &mut Task) -> Result<(), Stop> {
+    pub(in crate::collect) fn remove_left_out(&self, task: &mut Task) -> Result<(), Stop> {
         let left: BTreeSet<&String> = self.left_out.iter().collect();
         task.fail_to_pass.retain(|id| !left.contains(id));
         if !task.fail_to_pass.is_empty() {
@@ -68,9 +68,9 @@ impl Shared<'_> {
                 })
                 .collect()
         };
-        let seen = Seen {
+        let seen = ReportInputs {
             text: &text,
-            tree: &Visible::of(self.what_stays(task, removal)),
+            tree: &Visible::of(self.remaining_text(task, removal)),
             hidden: &hidden,
             statement,
         };
@@ -105,7 +105,7 @@ impl Shared<'_> {
             });
             of_asked.collect()
         };
-        let seen = Seen { text, tree: &Visible::default(), hidden: &hidden, statement };
+        let seen = ReportInputs { text, tree: &Visible::default(), hidden: &hidden, statement };
         self.solvability_of(file, task, &seen, &calls)
     }
 
@@ -125,7 +125,7 @@ impl Shared<'_> {
         &self,
         file: &str,
         task: &Task,
-        seen: &Seen<'_>,
+        seen: &ReportInputs<'_>,
         calls: &dyn Fn(&String) -> BTreeMap<String, bool>,
     ) -> Solvability {
         let own = module_of(file, &self.project.root);
@@ -172,7 +172,7 @@ impl Shared<'_> {
     }
 
     /// Returns the text of all package and test files that the agent can read in a level-1 task.
-    fn what_stays(&self, task: &Task, removal: &Removal) -> String {
+    fn remaining_text(&self, task: &Task, removal: &Removal) -> String {
         let mut out = String::new();
         for file in &self.project.modules {
             match removal.carving.files.get(file) {
@@ -210,7 +210,7 @@ impl Shared<'_> {
 }
 
 /// The inputs of a report.
-struct Seen<'a> {
+struct ReportInputs<'a> {
     text: &'a str,
     tree: &'a Visible,
     hidden: &'a Words,

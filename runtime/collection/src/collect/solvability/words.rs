@@ -100,7 +100,7 @@ fn parts(text: &str) -> Vec<String> {
     for line in text.lines() {
         let (mut part, mut rest) = (String::new(), line);
         while let Some(c) = rest.chars().next() {
-            match filled_in(rest) {
+            match placeholder_length(rest) {
                 Some(length) => {
                     out.push(std::mem::take(&mut part));
                     rest = &rest[length..];
@@ -117,7 +117,7 @@ fn parts(text: &str) -> Vec<String> {
 }
 
 /// Returns the length of the placeholder that a text starts with, if any.
-fn filled_in(text: &str) -> Option<usize> {
+fn placeholder_length(text: &str) -> Option<usize> {
     if let Some(inner) = text.strip_prefix('{') {
         let end = inner.find('}')?;
         let is_field =

@@ -14,18 +14,18 @@ const SIGNS: [char; 4] = ['(', '[', '.', ':'];
 
 impl Walker<'_> {
     /// Checks the strings in an annotation as code. Ignores strings that are not valid code.
-    pub(super) fn texts_of_annotation(&mut self, annotation: &Expr) {
-        let mut texts = Texts { depth: self.most(), found: Vec::new() };
+    pub(super) fn check_annotation_texts(&mut self, annotation: &Expr) {
+        let mut texts = Texts { depth: self.max_depth(), found: Vec::new() };
         texts.visit_expr(annotation);
         for (range, text) in texts.found {
             let text = text.trim();
-            if self.depth > self.most() || nests_too_deeply(text, &self.rules.table.limits) {
+            if self.depth > self.max_depth() || nests_too_deeply(text, &self.rules.table.limits) {
                 self.too_deep = true;
                 continue;
             }
             let parsed = parse(text);
             if parsed.has_valid_syntax() {
-                self.read_within(range, text, &parsed.syntax().body);
+                self.check_inner_code(range, text, &parsed.syntax().body);
             }
         }
     }

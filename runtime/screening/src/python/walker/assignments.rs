@@ -6,7 +6,7 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::{
     python::{
-        constant::{fold, leading},
+        constant::{constant_prefix, fold},
         names::top,
     },
     rules::Rule,
@@ -14,17 +14,17 @@ use crate::{
 
 impl Walker<'_> {
     /// Checks a target that is assigned, deleted or bound.
-    pub(super) fn target(&mut self, target: &Expr) {
+    pub(super) fn check_target(&mut self, target: &Expr) {
         match target {
-            Expr::Tuple(tuple) => tuple.elts.iter().for_each(|target| self.target(target)),
-            Expr::List(list) => list.elts.iter().for_each(|target| self.target(target)),
-            Expr::Starred(starred) => self.target(&starred.value),
+            Expr::Tuple(tuple) => tuple.elts.iter().for_each(|target| self.check_target(target)),
+            Expr::List(list) => list.elts.iter().for_each(|target| self.check_target(target)),
+            Expr::Starred(starred) => self.check_target(&starred.value),
             Expr::Attribute(attribute) => {
                 let name = attribute.attr.as_str();
-                self.assigned(target.range(), &attribute.value, name);
+                self.check_assigned(target.range(), &attribute.value, name);
             }
             Expr::Subscript(subscript) => {
-                self.filled(target.range(), &subscript.value);
+                self.check_filled(target.range(), &subscript.value);
                 let Some(path) = self.names.path(&subscript.value) else { return };
                 if path == "sys.modules" {
                     self.module_table(target.range(), Some(&subscript.slice));
@@ -44,7 +44,7 @@ impl Walker<'_> {
     }
 
     /// Checks a table with entries that are assigned.
-    pub(super) fn filled(&mut self, range: TextRange, table: &Expr) {
+    pub(super) fn check_filled(&mut self, range: TextRange, table: &Expr) {
         if let Expr::Attribute(table) = table {
             let name = table.attr.as_str();
             self.hit_each(range, |rule| rule.filled.iter().any(|it| it == name));
@@ -52,7 +52,7 @@ impl Walker<'_> {
     }
 
     /// Checks an attribute that is assigned or deleted.
-    pub(super) fn assigned(&mut self, range: TextRange, base: &Expr, name: &str) {
+    pub(super) fn check_assigned(&mut self, range: TextRange, base: &Expr, name: &str) {
         let path = self.names.path(base);
         if let Some(path) = path.filter(|path| self.names.is_foreign(path)) {
             let whole = format!("{path}.{name}");
@@ -61,7 +61,7 @@ impl Walker<'_> {
             }
         }
         if !is_self(base) {
-            let written = format!("{} =", self.written(range));
+            let written = format!("{} =", self.source_text(range));
             let is_it = |rule: &Rule| rule.assigned.iter().any(|it| it == name);
             self.hit_each_as(range, &written, is_it);
         }
@@ -73,7 +73,7 @@ impl Walker<'_> {
             if is_own_name(key) {
                 return;
             }
-            if let Some(text) = leading(key) {
+            if let Some(text) = constant_prefix(key) {
                 let is_whole = fold(key).is_some() || text.contains('.');
                 if is_whole && self.names.owns(top(&text)) {
                     return;

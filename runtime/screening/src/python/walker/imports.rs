@@ -6,14 +6,14 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::{
     python::{
-        constant::{fold, leading},
+        constant::{constant_prefix, fold},
         names::top,
     },
     rules::Rule,
 };
 
 impl Walker<'_> {
-    pub(super) fn imported(&mut self, range: TextRange, module: &str) {
+    pub(super) fn check_imported(&mut self, range: TextRange, module: &str) {
         let first = top(module);
         if !self.names.owns(first) {
             let is_below = |known: &String| {
@@ -34,7 +34,9 @@ impl Walker<'_> {
         match fold(name) {
             Some(name) => self.is_test_import(&name),
             // `x` stands for the rest of the name.
-            None => leading(name).is_some_and(|begun| self.is_test_import(&format!("{begun}x"))),
+            None => {
+                constant_prefix(name).is_some_and(|begun| self.is_test_import(&format!("{begun}x")))
+            }
         }
     }
 
@@ -52,8 +54,8 @@ impl Walker<'_> {
     pub(super) fn import(&mut self, import: &StmtImport, range: TextRange) {
         for alias in &import.names {
             let module = alias.name.as_str();
-            self.look_alike(alias.name.range(), module);
-            self.imported(range, module);
+            self.check_look_alike(alias.name.range(), module);
+            self.check_imported(range, module);
             self.reference(range, module, None);
         }
     }
@@ -69,12 +71,12 @@ impl Walker<'_> {
             return;
         }
         if let Some(module) = &import.module {
-            self.look_alike(module.range(), module.as_str());
+            self.check_look_alike(module.range(), module.as_str());
         }
         for alias in &import.names {
-            self.look_alike(alias.name.range(), alias.name.as_str());
+            self.check_look_alike(alias.name.range(), alias.name.as_str());
         }
-        self.imported(range, module);
+        self.check_imported(range, module);
         self.reference(range, module, None);
         for name in names() {
             if name == "*" {
