@@ -30,7 +30,8 @@ impl Screen for Lines {
             if line.starts_with("//") && !line.starts_with(DIRECTIVE) {
                 continue;
             }
-            for rule in rules.iter().copied().filter(|rule| self.rules.broken_by_line(*rule, line))
+            for rule in
+                rules.iter().copied().filter(|rule| self.rules.violated_by_line(*rule, line))
             {
                 hits.push(Hit {
                     rule,

@@ -188,7 +188,7 @@ impl Rules {
 
     /// Returns the rules that a dotted name violates but its prefix `shorter` does not, each with the reference in the
     /// table.
-    pub(crate) fn broken(&self, path: &str, shorter: Option<&str>) -> Vec<(usize, &'static str)> {
+    pub(crate) fn violated(&self, path: &str, shorter: Option<&str>) -> Vec<(usize, &'static str)> {
         let found = self.references.matches(path);
         if !found.matched_any() {
             return Vec::new();
@@ -206,13 +206,13 @@ impl Rules {
     }
 
     /// Returns the rules that a string violates.
-    pub(crate) fn broken_by_text(&self, text: &str) -> BTreeSet<usize> {
+    pub(crate) fn violated_by_text(&self, text: &str) -> BTreeSet<usize> {
         let found = self.strings.matches(text);
         found.iter().filter_map(|at| self.string_owners.get(at).copied()).collect()
     }
 
     /// Whether a line violates a rule.
-    pub(crate) fn broken_by_line(&self, rule: usize, line: &str) -> bool {
+    pub(crate) fn violated_by_line(&self, rule: usize, line: &str) -> bool {
         self.lines.get(rule).is_some_and(|lines| lines.is_match(line))
     }
 

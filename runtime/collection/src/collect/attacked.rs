@@ -18,7 +18,7 @@ use super::{
     candidate::{Outcome, Reject, Shared, VerifiedTask},
     kept::StageCache,
     pipeline::keep,
-    seeded::Seeded,
+    seeded::SeededRng,
     verify,
 };
 
@@ -66,7 +66,7 @@ impl Shared<'_> {
         let chosen: BTreeSet<usize> = match attacks {
             Attacks::All => made.into_iter().collect(),
             Attacks::Sample(count) => {
-                let mut seeded = Seeded::of(&[&self.seed, "attacks", &level.to_string()]);
+                let mut seeded = SeededRng::of(&[&self.seed, "attacks", &level.to_string()]);
                 seeded.sample(made, count).into_iter().collect()
             }
         };

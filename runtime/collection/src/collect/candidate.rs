@@ -19,16 +19,16 @@ use super::{
     mask::{lines_gone, mask, named_in},
     notes::Notes,
     objects::Objects,
-    others::{self, Others},
+    others::{self, OtherFiles},
     project::Project,
     prose::{Feature, prose},
-    seeded::Seeded,
+    seeded::SeededRng,
     settings::Settings,
     solvability::{Solvability, SolvabilityCounts},
     statement, stubs,
     suite::Suite,
     tops,
-    traverse::{Bounds, Extracted, extract},
+    traverse::{Bounds, ExtractedObjects, extract},
     twins::twins,
     verify::{self, Judge},
 };
@@ -129,8 +129,8 @@ pub(super) enum Outcome {
 /// The code that is removed for a task, and the tests that must still pass.
 #[derive(Clone)]
 pub(super) struct Removal {
-    pub(super) others: Others,
-    pub(super) extracted: Extracted,
+    pub(super) others: OtherFiles,
+    pub(super) extracted: ExtractedObjects,
     pub(super) carving: Carving,
     pub(super) mask: String,
     watched: Vec<String>,
@@ -197,7 +197,7 @@ impl Shared<'_> {
         let mut refused = Vec::new();
         for &policy in &self.settings.pass_to_pass.policies {
             let name = serde_json::to_string(&policy).unwrap_or_default();
-            let mut seeded = Seeded::of(&[&self.seed, file, &name]);
+            let mut seeded = SeededRng::of(&[&self.seed, file, &name]);
             let chosen = others::choose(
                 policy,
                 file,
@@ -221,7 +221,7 @@ impl Shared<'_> {
                 remained.extend(&graph.reached);
                 remained.extend(&graph.collected);
             }
-            remained.extend(self.objects.handed_on(&remained));
+            remained.extend(self.objects.used_as_values(&remained));
             let [low, high] = self.settings.take_away.lines;
             let bounds = Bounds {
                 remained: &remained,

@@ -45,7 +45,7 @@ pub(crate) struct Environment {
 
 /// The packages installed in an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Installed {
+pub(crate) struct InstalledPackages {
     pub(crate) pins: Vec<String>,
     /// Whether the project is installed in editable mode.
     pub(crate) editable: bool,
@@ -226,7 +226,11 @@ pub(crate) fn built_with() -> String {
     )
 }
 
-fn pinned_setup(project: &Project, settings: &Settings, installed: &Installed) -> Vec<String> {
+fn pinned_setup(
+    project: &Project,
+    settings: &Settings,
+    installed: &InstalledPackages,
+) -> Vec<String> {
     let mut out = vec![interpreter(project, settings)];
     out.push(format!("{PIP} --no-deps {}", quoted(&installed.pins)));
     if installed.editable {
@@ -312,11 +316,11 @@ mod tests {
         let frozen = "hatchling==1.33.0\npkg==1\neditables==0.6\na==1\nA==2\nhatchling==1.33.0\nb @ file:///b\n";
         let built_with = build_pins(frozen, &project);
         assert_eq!(built_with, ["editables==0.6", "hatchling==1.33.0"]);
-        let mut installed = Installed {
+        let mut installed = InstalledPackages {
             pins: vec!["six==1.17.0".into()],
             editable: true,
             built_with,
-            ..Installed::default()
+            ..InstalledPackages::default()
         };
         let lines = pinned_setup(&project, settings, &installed);
         for part in [

@@ -363,7 +363,7 @@ fn calls_during_imports_are_not_attributed_to_tests() {
 }
 
 #[test]
-fn handed_on_finds_functions_used_as_values() {
+fn used_as_values_finds_callbacks() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(
         dir.path().join("a.py"),
@@ -372,7 +372,7 @@ fn handed_on_finds_functions_used_as_values() {
     .unwrap();
     fs::write(dir.path().join("b.py"), "def g(): pass\ndef h(): pass\ndef k(): pass\n").unwrap();
     let objects = Objects::scan(dir.path(), &["a.py".to_owned(), "b.py".to_owned()]);
-    let stay = objects.handed_on(&[number(&objects, "f")].into());
+    let stay = objects.used_as_values(&[number(&objects, "f")].into());
     let ids: Vec<String> = stay.iter().map(|&number| objects.list[number].id()).collect();
     assert_eq!(ids, ["a.py::g", "b.py::h"]);
 }

@@ -24,7 +24,7 @@ const MOMENTARY: [(&str, &str); 6] = [
 
 /// Joins a message into one line, truncates it and masks object addresses, temporary files, dates, times,
 /// durations and long numbers. Collections with the same seed must produce the same bytes.
-pub(super) fn lasting(text: &str) -> String {
+pub(super) fn stable_message(text: &str) -> String {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let read = |(pattern, mask)| Some((Regex::new(pattern).ok()?, mask));
         MOMENTARY.into_iter().filter_map(read).collect()
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lasting_masks_values_that_differ_between_runs() {
+    fn stable_message_masks_values_that_differ_between_runs() {
         for (said, told) in [
             (
                 "ModuleNotFoundError: No module named 'x'",
@@ -62,9 +62,9 @@ mod tests {
             ("assert 1764056000.12 == 139637976727552", "assert (a number) == (a number)"),
             ("assert 12 == 3 * s4", "assert 12 == 3 * s4"),
         ] {
-            assert_eq!(lasting(said), told, "{said}");
+            assert_eq!(stable_message(said), told, "{said}");
         }
-        assert_eq!(lasting(&"é".repeat(300)), "é".repeat(200) + "...");
+        assert_eq!(stable_message(&"é".repeat(300)), "é".repeat(200) + "...");
         assert_eq!(MOMENTARY.iter().filter(|(it, _)| Regex::new(it).is_err()).count(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{candidate::VerifiedTask, seeded::Seeded, settings::LiteSettings};
+use super::{candidate::VerifiedTask, seeded::SeededRng, settings::LiteSettings};
 
 /// The category that marks a lite task.
 pub(super) const CATEGORY: &str = "lite";
@@ -12,7 +12,7 @@ pub(super) const CATEGORY: &str = "lite";
 pub(super) fn mark(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &LiteSettings) {
     let of_each = shares([levels[0].len(), levels[1].len()], settings);
     for (index, (level, count)) in levels.into_iter().zip(of_each).enumerate() {
-        let mut seeded = Seeded::of(&[seed, CATEGORY, &(index + 1).to_string()]);
+        let mut seeded = SeededRng::of(&[seed, CATEGORY, &(index + 1).to_string()]);
         let ids = |meets: bool| {
             let some = level.iter().filter(|made| made.facts.meets_minima == meets);
             some.map(|made| made.facts.task.clone()).collect::<BTreeSet<_>>().into_iter().collect()

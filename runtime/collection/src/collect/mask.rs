@@ -7,7 +7,7 @@ use std::{
 
 use proctor_patch::Patch;
 
-use super::{objects::Objects, traverse::Extracted};
+use super::{objects::Objects, traverse::ExtractedObjects};
 use crate::{CarveError, CarveOptions, Carving, carve_with};
 
 /// Removes as much of `extracted` as possible without breaking imports of the remaining code. Afterwards,
@@ -18,7 +18,7 @@ use crate::{CarveError, CarveOptions, Carving, carve_with};
 pub(super) fn mask(
     tree: &Path,
     objects: &Objects,
-    extracted: &mut Extracted,
+    extracted: &mut ExtractedObjects,
     watched: &[String],
     rounds: usize,
 ) -> Result<Carving, String> {

@@ -48,7 +48,7 @@ impl Notes {
         if let (Some(traits), Some(seen)) = (object.traits().next(), self.seen.get(&number)) {
             // Leave out the return value of constructors and generators, which is obvious.
             let returns = !yields && object.name() != "__init__";
-            let said = said(&traits.untyped, seen, returns);
+            let said = format_types(&traits.untyped, seen, returns);
             out.extend((!said.is_empty()).then(|| format!("Seen in tests: {said}.")));
         }
         if yields {
@@ -63,7 +63,7 @@ impl Notes {
 }
 
 /// Formats the observed types of parameters and return values without annotations: `a: int or None; returns str`.
-fn said(untyped: &[String], seen: &Types, returns: bool) -> String {
+fn format_types(untyped: &[String], seen: &Types, returns: bool) -> String {
     let kinds = |name: &String| {
         let (none, mut kinds): (Vec<&str>, Vec<&str>) =
             seen.get(name)?.iter().map(String::as_str).partition(|kind| *kind == "None");

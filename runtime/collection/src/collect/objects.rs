@@ -162,7 +162,7 @@ impl Objects {
 
     /// Returns the functions that some objects use as values, for example as callbacks. Looks up each name in the
     /// object's own file first, then in all files.
-    pub(super) fn handed_on(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
+    pub(super) fn used_as_values(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut functions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, object) in self.list.iter().enumerate() {
             if object.kind == Kind::Function {

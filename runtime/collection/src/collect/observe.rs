@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    environment::{Installed, PYTHON, WORKDIR, build_pins, built_with, pins, variables},
-    lasting::lasting,
+    environment::{InstalledPackages, PYTHON, WORKDIR, build_pins, built_with, pins, variables},
+    lasting::stable_message,
     project::Project,
     settings::Settings,
 };
@@ -208,7 +208,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Lists the packages installed in the environment.
-    pub(super) async fn freeze(&self) -> Result<Installed, Fault> {
+    pub(super) async fn freeze(&self) -> Result<InstalledPackages, Fault> {
         let what = "listing installed packages";
         // Use -I, because metadata in the source tree, which is on PYTHONPATH, would hide installed packages.
         let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
@@ -230,7 +230,7 @@ impl<'a> Bench<'a> {
                 ask(&[&pip[..], &["list", "--editable", "--format=json"]].concat()).await?;
             let built = ask(&["/bin/sh", "-c", &built_with()]).await?;
             let python = ask(&[PYTHON, "--version"]).await?;
-            Ok(Installed {
+            Ok(InstalledPackages {
                 pins: pins(&frozen, self.project),
                 editable: editable.contains("\"name\""),
                 built_with: build_pins(&built, self.project),
@@ -331,7 +331,7 @@ impl RunResult {
                 Record::Test { id, outcome, seconds, why } => {
                     running = None;
                     self.seconds += seconds;
-                    let ended = TestOutcome { outcome: outcome.clone(), why: lasting(why) };
+                    let ended = TestOutcome { outcome: outcome.clone(), why: stable_message(why) };
                     self.tests.insert(id.clone(), ended);
                 }
                 Record::File { file, code: None, .. } => {
@@ -342,12 +342,12 @@ impl RunResult {
                 Record::File { .. } => running = None,
                 Record::Error { id, why, .. } => {
                     let file = id.split("::").next().unwrap_or(id);
-                    let last = lasting(why.lines().last().unwrap_or_default());
+                    let last = stable_message(why.lines().last().unwrap_or_default());
                     self.broken
                         .insert(file.to_owned(), format!("pytest cannot collect it: {last}"));
                 }
                 Record::Broken { file, why } => {
-                    self.broken.insert(file.clone(), lasting(why));
+                    self.broken.insert(file.clone(), stable_message(why));
                 }
                 Record::Items { .. }
                 | Record::Loaded { .. }

@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::{
     graph::FileGraph,
-    seeded::Seeded,
+    seeded::SeededRng,
     settings::{PassSettings, Policy},
 };
 
 /// The files that must still pass, and the tops that may be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Others {
+pub(super) struct OtherFiles {
     pub(super) policy: Policy,
     pub(super) files: Vec<String>,
     #[serde(skip)]
@@ -30,8 +30,8 @@ pub(super) fn choose(
     tops: &BTreeSet<usize>,
     all: &BTreeMap<String, FileGraph>,
     settings: &PassSettings,
-    seeded: &mut Seeded,
-) -> Result<Others, String> {
+    seeded: &mut SeededRng,
+) -> Result<OtherFiles, String> {
     let others: Vec<(&String, &FileGraph)> = all.iter().filter(|(name, _)| *name != file).collect();
     let enough = settings.files.min(others.len());
     if others.is_empty() && settings.fewest > 0 {
@@ -43,11 +43,11 @@ pub(super) fn choose(
     let names = |chosen: Vec<&String>| chosen.into_iter().cloned().collect::<Vec<_>>();
     let everything = || others.iter().map(|(name, _)| *name).collect::<Vec<_>>();
     match policy {
-        Policy::All => Ok(Others { policy, files: names(everything()), tops: tops.clone() }),
+        Policy::All => Ok(OtherFiles { policy, files: names(everything()), tops: tops.clone() }),
         Policy::Random => {
             let mut files = names(seeded.sample(everything(), settings.files));
             files.sort();
-            Ok(Others { policy, files, tops: tops.clone() })
+            Ok(OtherFiles { policy, files, tops: tops.clone() })
         }
         Policy::Least => {
             // Count the other files that reach each top. Drop the top that most files reach until enough
@@ -68,7 +68,7 @@ pub(super) fn choose(
                 if free.len() >= enough {
                     let mut files = names(seeded.sample(free, settings.files));
                     files.sort();
-                    return Ok(Others { policy, files, tops: left.into_keys().collect() });
+                    return Ok(OtherFiles { policy, files, tops: left.into_keys().collect() });
                 }
                 let most = left.iter().max_by_key(|(top, count)| (**count, usize::MAX - **top));
                 let most = most.map(|(top, _)| *top);
@@ -113,8 +113,9 @@ mod tests {
         .into();
         let settings = PassSettings { policies: Vec::new(), files: 2, fewest: 1 };
         let tops = [1, 2, 3].into();
-        let of =
-            |policy| choose(policy, "a", &tops, &all, &settings, &mut Seeded::of(&["x"])).unwrap();
+        let of = |policy| {
+            choose(policy, "a", &tops, &all, &settings, &mut SeededRng::of(&["x"])).unwrap()
+        };
         let least = of(Policy::Least);
         assert_eq!(least.files, ["b", "d"]);
         assert_eq!(least.tops, [2, 3].into(), "only the top that most files reach is dropped");
@@ -132,7 +133,7 @@ mod tests {
                 .into();
         let settings = PassSettings { policies: Vec::new(), files: 5, fewest: 1 };
         let why = |file: &str, policy, all: &BTreeMap<String, FileGraph>| {
-            let mut seeded = Seeded::of(&["x"]);
+            let mut seeded = SeededRng::of(&["x"]);
             choose(policy, file, &[1, 2].into(), all, &settings, &mut seeded).unwrap_err()
         };
         assert_eq!(

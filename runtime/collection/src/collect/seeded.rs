@@ -5,9 +5,9 @@ use proctor_types::sha256_hex;
 
 /// A random number generator (SplitMix64) whose seed is a list of texts.
 #[derive(Debug, Clone)]
-pub(super) struct Seeded(u64);
+pub(super) struct SeededRng(u64);
 
-impl Seeded {
+impl SeededRng {
     pub(super) fn of(parts: &[&str]) -> Self {
         let digest = sha256_hex(parts.join("\0").as_bytes());
         Self(u64::from_str_radix(&digest[..16], 16).unwrap_or(1))
@@ -47,13 +47,13 @@ mod tests {
     #[test]
     fn same_seed_yields_same_numbers() {
         let draw = |word: &str| {
-            let mut seeded = Seeded::of(&["seed", word]);
+            let mut seeded = SeededRng::of(&["seed", word]);
             (seeded.between(3, 5), seeded.sample(vec![1, 2, 3, 4], 3))
         };
         assert_eq!(draw("a"), draw("a"));
         assert_ne!((draw("a"), draw("b")), (draw("b"), draw("a")));
         assert!((3..=5).contains(&draw("a").0) && draw("a").1.len() == 3);
         // The stream must not change, because other numbers would create different tasks.
-        assert_eq!(Seeded::of(&["seed"]).next(), Seeded::of(&["seed"]).next());
+        assert_eq!(SeededRng::of(&["seed"]).next(), SeededRng::of(&["seed"]).next());
     }
 }

@@ -6,7 +6,7 @@ use proctor_datasets::fill;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
-use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::Extracted};
+use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::ExtractedObjects};
 use crate::{Carving, Object, carve::lost_names, statement::Shown};
 
 const OWN: &str = include_str!("../../../../prompts/collection/statement.md.j2");
@@ -21,7 +21,7 @@ pub(super) struct Statements {
 }
 
 #[derive(Serialize)]
-struct Own<'a> {
+struct OwnVariables<'a> {
     title: String,
     overview: Option<&'a str>,
     /// Further requirements of the tests, one sentence each.
@@ -72,7 +72,7 @@ struct Interface {
 pub(super) fn write(
     (project, overview, required): (&Project, Option<&str>, &[String]),
     carving: &Carving,
-    extracted: &Extracted,
+    extracted: &ExtractedObjects,
     objects: &Objects,
     test_command: &str,
 ) -> Result<Statements, Fault> {
@@ -92,7 +92,7 @@ pub(super) fn write(
     for object in carving.objects.iter().filter(|object| is_in(object, &helpers)) {
         missing.entry(&object.file).or_default().push(&object.path);
     }
-    let own = Own {
+    let own = OwnVariables {
         title: title(project, &files),
         overview,
         required,

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    lasting::lasting,
+    lasting::stable_message,
     observe::{Bench, Mode, Order, Record, RunResult, Selection, items, loaded},
-    seeded::Seeded,
+    seeded::SeededRng,
     settings::Settings,
 };
 
@@ -59,7 +59,7 @@ pub(super) async fn run_suite(
     let (plain, _) = bench.run(Mode::Run, &selection, None, "running the tests").await?;
     tell("running them again, in random order");
     selection.deselect.extend(plain.hung.iter().cloned());
-    let order = Some(Seeded::of(&[seed, "order"]).next() >> 12);
+    let order = Some(SeededRng::of(&[seed, "order"]).next() >> 12);
     let (random, _) =
         bench.run(Mode::Run, &selection, order, "running the tests in random order").await?;
     tell("tracing them");
@@ -79,7 +79,7 @@ pub(super) async fn run_suite(
 fn not_collected(record: &Record) -> Option<Unused> {
     let Record::Error { id, why, .. } = record else { return None };
     let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
-    let last = lasting(last);
+    let last = stable_message(last);
     Some(match id.is_empty() {
         true => Unused { id: "pytest".to_owned(), why: format!("it fails to start: {last}") },
         false => Unused { id: id.clone(), why: format!("pytest cannot collect it: {last}") },

@@ -16,14 +16,14 @@ pub(super) struct Bounds<'a> {
 
 /// The objects to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Extracted {
+pub(super) struct ExtractedObjects {
     /// Objects shown in the statement: the tops, and objects that tests or remaining code call.
     pub(super) shown: BTreeSet<usize>,
     /// Objects that only other removed objects call. They are not shown.
     pub(super) helpers: BTreeSet<usize>,
 }
 
-impl Extracted {
+impl ExtractedObjects {
     pub(super) fn all(&self) -> BTreeSet<usize> {
         self.shown.union(&self.helpers).copied().collect()
     }
@@ -60,7 +60,7 @@ pub(super) fn extract(
     graph: &FileGraph,
     objects: &Objects,
     bounds: &Bounds<'_>,
-) -> Extracted {
+) -> ExtractedObjects {
     let component = components(graph);
     let alone = |number: &usize| vec![*number];
     let members = |number: &usize| component.get(number).cloned().unwrap_or_else(|| alone(number));
@@ -78,7 +78,7 @@ pub(super) fn extract(
             .map(|object| object.lines)
             .sum()
     };
-    let mut out = Extracted::default();
+    let mut out = ExtractedObjects::default();
     let mut left = bounds.lines;
     let mut gone = BTreeSet::new();
     for top in tops.iter().filter(|top| may_go(top)) {

@@ -36,7 +36,7 @@ pub(super) fn twins(
             Some((_, after)) => after.clone(),
             None => fs::read_to_string(tree.join(file)).unwrap_or_default(),
         };
-        let told: Vec<HashSet<u64>> =
+        let file_windows: Vec<HashSet<u64>> =
             (1..=WINDOW_LINES).map(|length| windows([stays.as_str()], length)).collect();
         let shares: Vec<(usize, f64)> = gone
             .iter()
@@ -46,7 +46,7 @@ pub(super) fn twins(
                     Some((before, _)) => before,
                     None => return None,
                 };
-                Some((number, share(&object.code(text), &told)))
+                Some((number, share(&object.code(text), &file_windows)))
             })
             .collect();
         let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
@@ -59,11 +59,13 @@ pub(super) fn twins(
 }
 
 /// Returns the share of the code's windows that occur in a file. Uses the longest window that fits into the code.
-fn share(code: &[String], told: &[HashSet<u64>]) -> f64 {
+fn share(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
     for length in (1..=WINDOW_LINES).rev() {
         let own = windows(code.iter().map(String::as_str), length);
-        let Some(told) = told.get(length - 1).filter(|_| !own.is_empty()) else { continue };
-        let found = own.intersection(told).count();
+        let Some(file_windows) = file_windows.get(length - 1).filter(|_| !own.is_empty()) else {
+            continue;
+        };
+        let found = own.intersection(file_windows).count();
         // Single lines often match by chance. They are only compared if the code is too short for
         // longer windows.
         return found as f64 / own.len() as f64;

@@ -88,7 +88,7 @@ pub async fn collect_pulls(
     for candidate in candidates {
         let id = format!("{}-{}", repo.replace('/', "__"), candidate.number);
         let forms = forms(&candidate, &id, &repo, &clone, texts.get(&candidate.number))?;
-        ready.push(Ready { id, candidate, forms });
+        ready.push(ReadyCandidate { id, candidate, forms });
     }
     let dry_run = matches!(extent, Extent::Candidates);
     let since = search.since.clone();
@@ -153,13 +153,13 @@ pub async fn collect_pulls(
 }
 
 /// A candidate with its FEA-Bench rows.
-struct Ready {
+struct ReadyCandidate {
     id: String,
     candidate: Candidate,
     forms: Forms,
 }
 
-impl Ready {
+impl ReadyCandidate {
     fn facts(&self, settings: &PullSettings, task: Option<&Task>) -> PullFacts {
         let Self { id, candidate, .. } = self;
         let exclusions = lite::exclusions(candidate, &settings.lite);
@@ -195,7 +195,7 @@ struct CollectedTasks {
 impl CollectedTasks {
     fn take(
         &mut self,
-        ready: Ready,
+        ready: ReadyCandidate,
         outcome: Result<CandidateResult, Fault>,
         settings: &PullSettings,
     ) {
@@ -251,14 +251,15 @@ fn detail(text: &str) -> proctor_types::Kept<String> {
 /// Runs the candidates concurrently and returns their results in order.
 async fn run_candidates<'a>(
     bench: &Bench<'_>,
-    ready: &'a [Ready],
+    ready: &'a [ReadyCandidate],
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Vec<Result<CandidateResult, Fault>> {
-    let is_cached = |it: &Ready| bench.is_cached(&it.candidate, &it.id, &it.forms.said.statement);
+    let is_cached =
+        |it: &ReadyCandidate| bench.is_cached(&it.candidate, &it.id, &it.forms.said.statement);
     let to_make = ready.iter().filter(|it| !is_cached(it)).count();
     let progress = &Progress::new(ready.len(), to_make);
-    let one = |ready: &'a Ready| async move {
-        let Ready { id, candidate, forms } = ready;
+    let one = |ready: &'a ReadyCandidate| async move {
+        let ReadyCandidate { id, candidate, forms } = ready;
         let is_made = !is_cached(ready);
         if is_made {
             progress.begin();

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     collect::{
-        candidate::Stop as Judged,
+        candidate::Stop as CollectStop,
         environment::{self, Environment, WORKDIR, variables},
         kept::StageCache,
         pipeline::{CollectionContext, keep},
@@ -245,9 +245,9 @@ fn check_no_failures(after: &Statuses) -> Result<(), Stop> {
     }
 }
 
-fn to_stop(stop: Judged) -> Stop {
+fn to_stop(stop: CollectStop) -> Stop {
     match stop {
-        Judged::Reject(_, why) => Stop::Reject(Stage::Verify, why),
-        Judged::Fault(fault) => Stop::Fault(fault),
+        CollectStop::Reject(_, why) => Stop::Reject(Stage::Verify, why),
+        CollectStop::Fault(fault) => Stop::Fault(fault),
     }
 }

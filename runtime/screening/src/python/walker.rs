@@ -103,7 +103,7 @@ impl<'a> Walker<'a> {
 
     /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked separately.
     fn reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
-        for (rule, reference) in self.rules.broken(path, shorter) {
+        for (rule, reference) in self.rules.violated(path, shorter) {
             self.hit_as(rule, range, reference.to_owned());
         }
     }
@@ -147,7 +147,7 @@ impl<'a> Walker<'a> {
         if text.len() > LONGEST_NAME {
             return;
         }
-        for rule in self.rules.broken_by_text(text) {
+        for rule in self.rules.violated_by_text(text) {
             self.hit_as(rule, range, text.to_owned());
         }
         if text.contains('\n') || text.trim().contains(' ') {
@@ -163,7 +163,7 @@ impl<'a> Walker<'a> {
     /// Checks a string with parts that are not constant, such as a path in `/proc`.
     fn check_outline(&mut self, range: TextRange, text: &str) {
         if text.len() <= LONGEST_NAME && text.contains("{}") {
-            for rule in self.rules.broken_by_text(text) {
+            for rule in self.rules.violated_by_text(text) {
                 self.hit_as(rule, range, text.to_owned());
             }
         }

@@ -32,7 +32,7 @@ const CODE_BYTES: usize = 12_000;
 
 /// Returns the names that some code uses but does not define.
 fn names(code: &str) -> BTreeSet<String> {
-    let mut found = Found::default();
+    let mut found = NameCollector::default();
     if let Ok(parsed) = parse_module(code) {
         parsed.syntax().body.iter().for_each(|stmt| found.visit_stmt(stmt));
     }
@@ -40,13 +40,13 @@ fn names(code: &str) -> BTreeSet<String> {
 }
 
 #[derive(Default)]
-struct Found {
+struct NameCollector {
     loaded: BTreeSet<String>,
     defined: BTreeSet<String>,
     in_annotation: bool,
 }
 
-impl<'a> Visitor<'a> for Found {
+impl<'a> Visitor<'a> for NameCollector {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::FunctionDef(def) => drop(self.defined.insert(def.name.to_string())),

@@ -53,7 +53,7 @@ pub(super) fn rewrite(
         }
     }
     let parsed = parse_module(text).map_err(|error| format!("cannot parse it: {error}"))?;
-    let mut found = Found { own, by_name, ..Found::default() };
+    let mut found = Rewriter { own, by_name, ..Rewriter::default() };
     // Collect imports first: an import may come after its use in the text.
     let mut imports = Imports(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
@@ -96,7 +96,7 @@ impl<'a> Visitor<'a> for Imports<'a> {
 type Span = std::ops::Range<usize>;
 
 #[derive(Default)]
-struct Found<'a> {
+struct Rewriter<'a> {
     own: &'a str,
     by_name: BTreeMap<&'a str, &'a Owner>,
     /// The module behind each local name. `import a.b` is recorded under the name `a.b`.
@@ -109,7 +109,7 @@ struct Found<'a> {
     edits: Vec<(Span, String)>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> Rewriter<'a> {
     fn import(&mut self, text: &str, stmt: &Stmt) {
         let end = stmt.end().to_usize();
         match stmt {
@@ -184,7 +184,7 @@ fn alias_source(alias: &Alias) -> String {
     }
 }
 
-impl<'a> Visitor<'a> for Found<'_> {
+impl<'a> Visitor<'a> for Rewriter<'_> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Attribute(attribute) = expr
             && let Some(local) = dotted(&attribute.value)
@@ -204,7 +204,7 @@ impl<'a> Visitor<'a> for Found<'_> {
     }
 }
 
-impl Found<'_> {
+impl Rewriter<'_> {
     /// Returns the module that a dotted name refers to, given the imports.
     fn module(&self, local: &str) -> Option<String> {
         if let Some(module) = self.bound.get(local) {

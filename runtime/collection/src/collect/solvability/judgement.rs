@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Coverage, Requirement, RequirementKind,
     needs::Needs,
-    words::{Visible, Words},
+    words::{VisibleText, Words},
 };
 use crate::collect::settings::SolvabilitySettings;
 
 /// The texts that a task shows to the agent or hides from it.
 pub(super) struct Shown<'a> {
     /// The remaining code. Empty in a level-2 task.
-    pub(super) tree: &'a Visible,
-    pub(super) statement: &'a Visible,
+    pub(super) tree: &'a VisibleText,
+    pub(super) statement: &'a VisibleText,
     pub(super) hidden: &'a Words,
     pub(super) limits: &'a SolvabilitySettings,
 }
@@ -26,12 +26,12 @@ pub(super) struct TestFunction {
     pub(super) calls: BTreeMap<String, bool>,
 }
 
-type Found = BTreeMap<(RequirementKind, String), Requirement>;
+type RequirementMap = BTreeMap<(RequirementKind, String), Requirement>;
 
 /// Returns the requirements of the tests, sorted by kind. Tests with an [`Coverage::Uncovered`] requirement must be
 /// removed from the task.
 pub(super) fn judge(tests: &[TestFunction], shown: &Shown<'_>) -> Vec<Requirement> {
-    let mut found = Found::new();
+    let mut found = RequirementMap::new();
     for test in tests {
         for (function, is_shown) in &test.calls {
             let coverage = if *is_shown { Coverage::Statement } else { Coverage::Uncovered };
@@ -52,13 +52,13 @@ pub(super) fn judge(tests: &[TestFunction], shown: &Shown<'_>) -> Vec<Requiremen
     found.into_values().collect()
 }
 
-fn uncovered(found: &Found) -> BTreeSet<String> {
+fn uncovered(found: &RequirementMap) -> BTreeSet<String> {
     let uncovered = found.values().filter(|it| it.coverage == Coverage::Uncovered);
     uncovered.flat_map(|it| it.tests.iter().cloned()).collect()
 }
 
 fn add(
-    found: &mut Found,
+    found: &mut RequirementMap,
     test: &TestFunction,
     kind: RequirementKind,
     what: &str,
@@ -83,7 +83,7 @@ fn add(
 
 /// Adds the required names. A name alone would not help a solver, so unknown names are not added to the
 /// statement.
-fn names(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
+fn names(found: &mut RequirementMap, test: &TestFunction, shown: &Shown<'_>) {
     for (module, name) in &test.needs.names {
         let is_constant =
             name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase);
@@ -94,7 +94,7 @@ fn names(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
     }
 }
 
-fn expectations(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
+fn expectations(found: &mut RequirementMap, test: &TestFunction, shown: &Shown<'_>) {
     let needs = &test.needs;
     for (kind, types) in
         [(RequirementKind::Raised, &needs.raised), (RequirementKind::Warning, &needs.warned)]
@@ -114,12 +114,12 @@ fn expectations(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
             true => RequirementKind::Pattern,
             false => RequirementKind::Message,
         };
-        let coverage = shown.text(text).unwrap_or_else(|| shown.entering(text));
+        let coverage = shown.text(text).unwrap_or_else(|| shown.addable_coverage(text));
         add(found, test, kind, text, &message.by, coverage);
     }
 }
 
-fn attributes(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
+fn attributes(found: &mut RequirementMap, test: &TestFunction, shown: &Shown<'_>) {
     let none = BTreeSet::new();
     for (name, written) in &test.needs.attributes {
         let is_private = name.starts_with('_') && !name.ends_with("__");
@@ -148,7 +148,7 @@ fn attributes(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
 
 /// Adds the texts of the hidden code that occur in the tests' strings. A test that needs too many unknown texts must
 /// be removed. Tests that need the fewest come first, because a text added for one test is known to the others.
-fn texts(found: &mut Found, tests: &[TestFunction], shown: &Shown<'_>) {
+fn texts(found: &mut RequirementMap, tests: &[TestFunction], shown: &Shown<'_>) {
     let limits = shown.limits;
     let is_long = |text: &&String| text.chars().count() >= limits.shortest && is_word(text);
     let long: Vec<&String> = shown.hidden.texts.iter().filter(is_long).collect();
@@ -178,7 +178,8 @@ fn texts(found: &mut Found, tests: &[TestFunction], shown: &Shown<'_>) {
         unknown.retain(|text| !said.iter().any(|it| it.contains(text.as_str())));
         let too_many = unknown.len() > limits.texts;
         for text in unknown {
-            let coverage = if too_many { Coverage::Uncovered } else { shown.entering(text) };
+            let coverage =
+                if too_many { Coverage::Uncovered } else { shown.addable_coverage(text) };
             add(found, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
             if coverage == Coverage::Added {
                 said.insert(text.clone());
@@ -208,7 +209,7 @@ impl Shown<'_> {
     }
 
     /// Returns [`Coverage::Added`] if a text can be added to the statement.
-    fn entering(&self, text: &str) -> Coverage {
+    fn addable_coverage(&self, text: &str) -> Coverage {
         let enters =
             text.chars().count() <= self.limits.longest && !text.contains(char::is_control);
         if enters { Coverage::Added } else { Coverage::Uncovered }
@@ -259,8 +260,8 @@ def parse(text, **options):
         let names = ["test_raises", "test_private", "test_text", "test_page", "test_gone"];
         let limits = SolvabilitySettings { shortest: 12, longest: 60, texts: 2 };
         let shown = Shown {
-            tree: &Visible::of("LIMIT = 3\n".to_owned()),
-            statement: &Visible::of(
+            tree: &VisibleText::of("LIMIT = 3\n".to_owned()),
+            statement: &VisibleText::of(
                 "def parse(text, **options):\n    # Raises ValueError.\n    shown\n".to_owned(),
             ),
             hidden: &Words::of(HIDDEN),
@@ -313,8 +314,8 @@ def parse(text, **options):
         let tests = [test("both", &["first text, second text"]), test("one", &["first text"])];
         let limits = SolvabilitySettings { shortest: 10, longest: 60, texts: 1 };
         let shown = Shown {
-            tree: &Visible::default(),
-            statement: &Visible::default(),
+            tree: &VisibleText::default(),
+            statement: &VisibleText::default(),
             hidden: &Words::of("x = 'first text', 'second text'\n"),
             limits: &limits,
         };

@@ -11,7 +11,7 @@ use super::{
     Coverage, Solvability,
     judgement::{Shown, TestFunction, judge},
     reading::{TestNeeds, path_of},
-    words::{Visible, Words},
+    words::{VisibleText, Words},
 };
 use crate::collect::{
     candidate::{Removal, Shared, Stop},
@@ -70,7 +70,7 @@ impl Shared<'_> {
         };
         let seen = ReportInputs {
             text: &text,
-            tree: &Visible::of(self.remaining_text(task, removal)),
+            tree: &VisibleText::of(self.remaining_text(task, removal)),
             hidden: &hidden,
             statement,
         };
@@ -89,8 +89,8 @@ impl Shared<'_> {
         for text in copy.values() {
             hidden.extend(Words::of(text));
         }
-        let said = Visible::of(statement.to_owned());
-        let test = Visible::of(text.to_owned());
+        let said = VisibleText::of(statement.to_owned());
+        let test = VisibleText::of(text.to_owned());
         let calls = |id: &String| -> BTreeMap<String, bool> {
             let called = self.called_by_test(file, id);
             let of_asked = called.into_iter().filter_map(|number| {
@@ -105,7 +105,7 @@ impl Shared<'_> {
             });
             of_asked.collect()
         };
-        let seen = ReportInputs { text, tree: &Visible::default(), hidden: &hidden, statement };
+        let seen = ReportInputs { text, tree: &VisibleText::default(), hidden: &hidden, statement };
         self.solvability_of(file, task, &seen, &calls)
     }
 
@@ -142,7 +142,7 @@ impl Shared<'_> {
         let tests: Vec<TestFunction> = tests.into_values().collect();
         let shown = Shown {
             tree: seen.tree,
-            statement: &Visible::of(seen.statement.to_owned()),
+            statement: &VisibleText::of(seen.statement.to_owned()),
             hidden: seen.hidden,
             limits: &self.settings.solvability,
         };
@@ -212,7 +212,7 @@ impl Shared<'_> {
 /// The inputs of a report.
 struct ReportInputs<'a> {
     text: &'a str,
-    tree: &'a Visible,
+    tree: &'a VisibleText,
     hidden: &'a Words,
     statement: &'a str,
 }

@@ -136,12 +136,12 @@ fn placeholder_length(text: &str) -> Option<usize> {
 
 /// Text that a solver can read.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Visible {
+pub(super) struct VisibleText {
     text: String,
     words: BTreeSet<String>,
 }
 
-impl Visible {
+impl VisibleText {
     pub(super) fn of(text: String) -> Self {
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         let words = words.filter(|it| !it.is_empty()).map(str::to_owned).collect();
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn has_text_finds_escaped_text() {
-        let visible = Visible::of("raise E('can\\'t do it', \"a \\\\d+ b\")".to_owned());
+        let visible = VisibleText::of("raise E('can\\'t do it', \"a \\\\d+ b\")".to_owned());
         assert!(visible.has_text("can't do it") && visible.has_text("a \\d+ b"));
         assert!(visible.has_word("raise") && !visible.has_word("rais"));
     }
