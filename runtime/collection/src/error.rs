@@ -18,8 +18,8 @@ pub enum RecipeError {
     /// The tests do not exercise the feature.
     #[error("no test fails without {carved} and passes with it; {seen}")]
     NothingFails { carved: String, seen: String },
-    #[error("the {run} test run did not end properly: {why}")]
+    #[error("the {run} test run is incomplete: {why}")]
     Incomplete { run: &'static str, why: String },
-    #[error("cache of built tasks: {why}")]
+    #[error("cannot cache the built task: {why}")]
     Cache { why: String },
 }

@@ -71,7 +71,7 @@ pub(crate) async fn freeze_in(
     let Draft { mut task, carving, test_files, leave_out, ids, feature } = draft;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
     let gold = gold_of(&task)
-        .map_err(|error| Fault::new(Layer::Setup, format!("reversed mask: {error}")))?
+        .map_err(|error| Fault::new(Layer::Setup, format!("reversing the mask: {error}")))?
         .unwrap_or_default();
     let plan = TestPlan {
         command: task.test_command.clone(),
@@ -152,9 +152,9 @@ pub(crate) async fn run(
             let applied = apply_patch(handle, &workdir, patch, task.user.as_deref()).await;
             applied.map_err(|error| match error {
                 ApplyError::Patch(error) => {
-                    Fault::new(Layer::Setup, format!("the recipe's own patch: {error}"))
+                    Fault::new(Layer::Setup, format!("applying the task's patch: {error}"))
                 }
-                ApplyError::SandboxHandle(error) => error.fault("applying the recipe's patch"),
+                ApplyError::SandboxHandle(error) => error.fault("applying the task's patch"),
             })?;
         }
         run_tests(handle, plan, &hidden).await
@@ -217,7 +217,7 @@ pub(crate) fn sort(
         }
         // An id with control characters cannot be passed to pytest on the command line.
         if !id.contains("::") || id.chars().any(char::is_control) {
-            out.left_out.push(skip("it cannot be selected by its id"));
+            out.left_out.push(skip("pytest cannot select it by its id"));
             continue;
         }
         match (consistent_result(id, masked), consistent_result(id, restored)) {

@@ -236,7 +236,7 @@ impl Rules {
     }
 
     /// Whether the rules have a reference to a dotted name or below it.
-    pub(crate) fn names(&self, path: &str) -> bool {
+    pub(crate) fn has_references_to(&self, path: &str) -> bool {
         self.has_references_below(path) || self.owners.iter().any(|(_, known)| *known == path)
     }
 

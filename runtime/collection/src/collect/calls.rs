@@ -42,7 +42,7 @@ pub(super) type Types = BTreeMap<String, BTreeSet<String>>;
 
 impl Calls {
     /// Adds the calls in the records of one run. Each process numbers its code objects separately.
-    pub(super) fn take(&mut self, records: &[Record]) {
+    pub(super) fn add_records(&mut self, records: &[Record]) {
         let mut known: BTreeMap<Code, usize> =
             self.code.iter().cloned().enumerate().map(|(number, code)| (code, number)).collect();
         let mut processes: BTreeMap<(&str, u64), BTreeMap<i64, usize>> = BTreeMap::new();
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn take_renumbers_code_objects_across_processes() {
+    fn add_records_renumbers_code_objects_across_processes() {
         let lines = [
             r#"{"t":"calls","file":"t.py","process":1,"test":null,"code":[[0,"m.py",1,"f"]],"edges":[[-1,0]]}"#,
             r#"{"t":"calls","file":"t.py","process":1,"test":"t.py::a","code":[[1,"m.py",5,"g"]],"edges":[[0,1]]}"#,
@@ -96,7 +96,7 @@ mod tests {
         let records: Vec<Record> =
             lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut calls = Calls::default();
-        calls.take(&records);
+        calls.add_records(&records);
         assert_eq!(calls.code.len(), 2);
         let of = |list: &[&str]| list.iter().map(|&it| it.to_owned()).collect::<BTreeSet<_>>();
         let types = [("".to_owned(), of(&["str"])), ("a".to_owned(), of(&["None", "int"]))];

@@ -16,7 +16,7 @@ use super::{
     answers::Answers,
     environment::Environment,
     graph::FileGraph,
-    mask::{lines_gone, mask, named_in},
+    mask::{mask, objects_named_in, removed_lines},
     notes::Notes,
     objects::Objects,
     others::{self, OtherFiles},
@@ -59,7 +59,7 @@ pub(super) struct Shared<'a> {
     /// The model that chooses tops and writes descriptions, if any.
     pub(super) answers: Option<Answers<'a>>,
     /// The candidates that the model chose for each test file. Empty if there is no model.
-    pub(super) said: BTreeMap<String, Vec<tops::Candidate>>,
+    pub(super) model_candidates: BTreeMap<String, Vec<tops::Candidate>>,
 }
 
 /// A test file that yields no task.
@@ -168,7 +168,7 @@ impl Shared<'_> {
                 Ok(()) => break,
                 Err((failed, log)) => {
                     let gone = removal.extracted.all();
-                    let back = named_in(&log, &self.objects, &gone);
+                    let back = objects_named_in(&log, &self.objects, &gone);
                     if back.is_empty() || round >= self.settings.take_away.rounds {
                         removal = self.part_of(file, &removal, &failed).await?;
                         break;
@@ -251,8 +251,8 @@ impl Shared<'_> {
                 refused.push((name, why));
                 continue;
             }
-            let lines = lines_gone(&removal.mask);
-            if best.as_ref().is_none_or(|best| lines_gone(&best.mask) < lines) {
+            let lines = removed_lines(&removal.mask);
+            if best.as_ref().is_none_or(|best| removed_lines(&best.mask) < lines) {
                 best = Some(removal);
             }
             if lines >= self.settings.minima.lines {
@@ -406,7 +406,7 @@ impl Shared<'_> {
         let idle = self.pass_idle(&task, &environment, &findings, idle).await?;
         self.reject_constant_stubs(&task, &environment, &findings, &removal.carving).await?;
         let idle_rate = 1.0 - (failing - idle) as f64 / steady.max(1) as f64;
-        let lines = lines_gone(&removal.mask);
+        let lines = removed_lines(&removal.mask);
         let minima = &self.settings.minima;
         let all = removal.extracted.all();
         let meets_minima = lines >= minima.lines

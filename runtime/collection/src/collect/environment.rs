@@ -89,7 +89,7 @@ pub(crate) async fn find(
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Environment, Fault> {
     let mut more: Vec<String> = Vec::new();
-    let mut asked = BTreeSet::new();
+    let mut requested = BTreeSet::new();
     let mut round = 0;
     let mut newer: Option<Project> = None;
     loop {
@@ -129,7 +129,8 @@ pub(crate) async fn find(
             .filter(|module| !is_own(project, &source.folder, module))
             .map(|module| package_of(settings, module));
         let wanted = of_modules.chain(records.iter().flat_map(|record| plugins(settings, record)));
-        let fresh: Vec<String> = wanted.filter(|package| asked.insert(package.clone())).collect();
+        let fresh: Vec<String> =
+            wanted.filter(|package| requested.insert(package.clone())).collect();
         if fresh.is_empty() || round > settings.environment.rounds {
             let installed = bench.freeze().await?;
             return Ok(Environment {

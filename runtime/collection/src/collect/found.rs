@@ -38,8 +38,8 @@ impl FoundTops {
 
 impl Shared<'_> {
     fn score_candidates(&self, file: &str, graph: &FileGraph) -> Vec<tops::Candidate> {
-        if let Some(said) = self.said.get(file) {
-            return said.clone();
+        if let Some(model_candidates) = self.model_candidates.get(file) {
+            return model_candidates.clone();
         }
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
         let test = TestFile::read(&text);

@@ -211,7 +211,7 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, No
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let records: Vec<Record> = serde_json::from_slice(&output.stdout).unwrap();
     let mut calls = Calls::default();
-    calls.take(&records);
+    calls.add_records(&records);
     let objects = Objects::scan(&root, &["late.py".to_owned(), "m.py".to_owned()]);
     let graph = FileGraph::all(&calls, &objects).remove("t.py").unwrap();
     let notes = Notes::of(&calls, &objects);

@@ -33,7 +33,7 @@ pub(super) fn mask(
                 false => format!("imports need all of it: {last}"),
             });
         }
-        let wanted = objects.wanted(&all);
+        let wanted = objects.paths_by_file(&all);
         let modules = Some(&modules);
         let options = CarveOptions { importers: true, watched, modules };
         match carve_with(tree, &wanted, options) {
@@ -78,7 +78,11 @@ fn needed(error: &CarveError, objects: &Objects, gone: &BTreeSet<usize>) -> BTre
 }
 
 /// Returns the objects in `gone` that the error messages of a failed run mention.
-pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
+pub(super) fn objects_named_in(
+    log: &str,
+    objects: &Objects,
+    gone: &BTreeSet<usize>,
+) -> BTreeSet<usize> {
     let mut by_name: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for &number in gone {
         if let Some(object) = objects.list.get(number) {
@@ -100,6 +104,6 @@ pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> 
 }
 
 /// Returns the number of lines that a mask removes.
-pub(super) fn lines_gone(mask: &str) -> usize {
+pub(super) fn removed_lines(mask: &str) -> usize {
     Patch::read(mask.as_bytes()).added_and_removed().1
 }

@@ -186,7 +186,7 @@ impl Objects {
     }
 
     /// Returns the objects' paths by file, as input for carving.
-    pub(super) fn wanted(&self, numbers: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
+    pub(super) fn paths_by_file(&self, numbers: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
         let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for object in numbers.iter().filter_map(|&number| self.list.get(number)) {
             out.entry(object.file.clone()).or_default().push(object.path.clone());

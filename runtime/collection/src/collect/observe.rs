@@ -184,7 +184,7 @@ impl<'a> Bench<'a> {
                     handle
                         .write(&path.as_str().into(), text.as_bytes(), Some(0o644))
                         .await
-                        .map_err(|error| error.fault("writing the collector's program"))?;
+                        .map_err(|error| error.fault("writing the collector's scripts"))?;
                 }
                 let mut command = self.command([PYTHON, &format!("{FOLDER}/observe.py")]);
                 command.stdin.clone_from(&line);
@@ -254,8 +254,8 @@ impl<'a> Bench<'a> {
         let (mut ran, mut calls) = (RunResult::default(), Calls::default());
         for start in 0..=self.settings.runs.restarts {
             let records = self.observe(&order, what).await?;
-            let killed = ran.take(&records);
-            calls.take(&records);
+            let killed = ran.add_records(&records);
+            calls.add_records(&records);
             let again: Vec<String> = killed
                 .into_iter()
                 .filter_map(|(file, test)| match test {
@@ -322,7 +322,7 @@ impl<'a> Bench<'a> {
 impl RunResult {
     /// Adds the records of one start of `observe.py`. Returns the files whose processes were killed, with the tests
     /// that were running.
-    fn take(&mut self, records: &[Record]) -> Vec<(String, Option<String>)> {
+    fn add_records(&mut self, records: &[Record]) -> Vec<(String, Option<String>)> {
         let mut killed = Vec::new();
         let mut running: Option<&String> = None;
         for record in records {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn take_returns_killed_file_with_hanging_test() {
+    fn add_records_returns_killed_file_with_hanging_test() {
         let records = read(
             "{\"t\": \"start\", \"id\": \"t.py::a\"}\n\
              {\"t\": \"test\", \"id\": \"t.py::a\", \"outcome\": \"passed\", \"seconds\": 0.5}\n\
@@ -441,7 +441,7 @@ mod tests {
              {\"t\": \"error\", \"id\": \"u.py\", \"why\": \"x\\nE  No\", \"missing\": \"trio\"}\n",
         );
         let mut ran = RunResult::default();
-        let killed = ran.take(&records);
+        let killed = ran.add_records(&records);
         assert_eq!(killed, [("t.py".to_owned(), Some("t.py::b".to_owned()))]);
         assert_eq!(ran.tests["t.py::a"].outcome, "passed");
         assert!(ran.hung.contains("t.py::b") && ran.broken["u.py"].ends_with(": No"));

@@ -38,7 +38,11 @@ pub(super) fn choose(
         return Err("no other test file has tests that pass every time".to_owned());
     }
     if enough < settings.fewest {
-        return Err(format!("{}, but {} needed", of_others(others.len()), are(settings.fewest)));
+        return Err(format!(
+            "{}, but {} needed",
+            of_others(others.len()),
+            count_with_verb(settings.fewest)
+        ));
     }
     let names = |chosen: Vec<&String>| chosen.into_iter().cloned().collect::<Vec<_>>();
     let everything = || others.iter().map(|(name, _)| *name).collect::<Vec<_>>();
@@ -78,8 +82,8 @@ pub(super) fn choose(
             Err(format!(
                 "of {}, at most {} independent of its tops, but {} needed",
                 of_others(others.len()),
-                are(most_free),
-                are(enough)
+                count_with_verb(most_free),
+                count_with_verb(enough)
             ))
         }
     }
@@ -89,7 +93,7 @@ fn of_others(count: usize) -> String {
     plural(count, "other test file")
 }
 
-fn are(count: usize) -> String {
+fn count_with_verb(count: usize) -> String {
     format!("{count} {}", if count == 1 { "is" } else { "are" })
 }
 

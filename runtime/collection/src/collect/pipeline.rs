@@ -140,7 +140,7 @@ pub async fn collect(
     let notes = Notes::of(&suite.calls, &objects);
     let helpers = helpers(&tree.folder, &suite, &project);
     let answers = context.model.map(|model| Answers::new(model, &context.cache)).transpose()?;
-    let said: BTreeMap<String, Vec<Candidate>> = match &answers {
+    let model_candidates: BTreeMap<String, Vec<Candidate>> = match &answers {
         None => BTreeMap::new(),
         Some(answers) => {
             tell(&format!("asking {} what each test file tests", answers.model().name()));
@@ -170,7 +170,7 @@ pub async fn collect(
         settings,
         seed: context.seed.clone(),
         answers,
-        said,
+        model_candidates,
     };
     let found: Vec<FoundTops> = shared.graphs.keys().map(|file| shared.found(file)).collect();
     let outcomes = match context.dry_run {
@@ -243,8 +243,8 @@ async fn candidates<'a>(
     let of_all = &format!("{suite}\0{source}");
     let of = |file: &String| {
         let mut of = format!("{file}\0{of_all}");
-        if let Some(said) = shared.said.get(file) {
-            let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
+        if let Some(model_candidates) = shared.model_candidates.get(file) {
+            let tops = model_candidates.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
         }
         // Include the model, because it writes part of the statement.

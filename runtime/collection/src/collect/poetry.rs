@@ -9,7 +9,10 @@ use super::settings::EnvironmentSettings;
 
 /// Returns the test requirements in Poetry's tables: those of a group, or else of `dev-dependencies`, and those of
 /// an extra.
-pub(super) fn wanted(poetry: Option<&Table>, settings: &EnvironmentSettings) -> Vec<String> {
+pub(super) fn test_requirements(
+    poetry: Option<&Table>,
+    settings: &EnvironmentSettings,
+) -> Vec<String> {
     let Some(poetry) = poetry else { return Vec::new() };
     let table = |key: &str| poetry.get(key).and_then(Value::as_table);
     let group = |name: &String| table("group")?.get(name)?.get("dependencies")?.as_table();
@@ -219,9 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn wanted_reads_groups_extras_and_tables() {
+    fn test_requirements_reads_groups_extras_and_tables() {
         let settings = &Settings::get().unwrap().environment;
-        let read = |text: &str| wanted(Some(&text.parse().unwrap()), settings);
+        let read = |text: &str| test_requirements(Some(&text.parse().unwrap()), settings);
         let group = read(
             "[dependencies]\npython = '^3.8'\nOrjson = {version = '>=3', optional = true}\nidle = '1'\n\
              [extras]\ntest = ['orjson']\n[group.test.dependencies]\na = '^1.2'\nb = {version = '~2.1', extras = ['x', 'y']}\n\
@@ -244,7 +247,7 @@ mod tests {
             ]
         );
         assert_eq!(read("[dev-dependencies]\npytest = '^6.2'\n"), ["pytest>=6.2,<7"]);
-        assert!(wanted(None, settings).is_empty());
+        assert!(test_requirements(None, settings).is_empty());
         let table: Table = "[dependencies]\npython = '~2.7 || ^3.8'\n".parse().unwrap();
         assert_eq!(interpreters(Some(&table)).as_deref(), Some(">=3.8,<4"));
         let table: Table = "[dependencies]\npython = '3.8'\n".parse().unwrap();

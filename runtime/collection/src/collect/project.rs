@@ -89,7 +89,7 @@ impl Project {
         {
             group(groups, name, 0, &mut out.requirements);
         }
-        out.requirements.extend(poetry::wanted(poetry_table, settings));
+        out.requirements.extend(poetry::test_requirements(poetry_table, settings));
         let file = settings.requirements.iter().find(|name| tree.join(name).is_file());
         out.requirements.extend(file.into_iter().flat_map(|name| requirements_in(&text(name))));
         let wanted = |requirement: &String| {

@@ -109,7 +109,7 @@ fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) -> Suite {
 
 fn why_unsteady(id: &str, runs: &[&RunResult]) -> Option<String> {
     if id.chars().any(char::is_control) {
-        return Some("it cannot be selected by its id".to_owned());
+        return Some("pytest cannot select it by its id".to_owned());
     }
     if runs.iter().any(|run| run.hung.contains(id)) {
         return Some("it hangs".to_owned());

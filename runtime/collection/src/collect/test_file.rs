@@ -45,7 +45,7 @@ impl TestFile {
                 used.insert((module, attribute.clone()));
             }
         }
-        Self { used, asserted: names.asserted, attributes: names.asked }
+        Self { used, asserted: names.asserted, attributes: names.attribute_names }
     }
 }
 
@@ -56,7 +56,7 @@ struct Names {
     loaded: BTreeSet<String>,
     attributes: BTreeSet<(String, String)>,
     asserted: BTreeSet<String>,
-    asked: BTreeSet<String>,
+    attribute_names: BTreeSet<String>,
 }
 
 impl<'a> Visitor<'a> for Names {
@@ -93,7 +93,7 @@ impl<'a> Visitor<'a> for Names {
         match expr {
             Expr::Name(name) => drop(self.loaded.insert(name.id.to_string())),
             Expr::Attribute(attribute) => {
-                self.asked.insert(attribute.attr.to_string());
+                self.attribute_names.insert(attribute.attr.to_string());
                 if let Some(owner) = dotted(&attribute.value) {
                     self.attributes.insert((owner, attribute.attr.to_string()));
                 }

@@ -59,7 +59,7 @@ pub(crate) async fn grade_both(
 ) -> Result<Integrity, Stop> {
     let sandboxes = TaskSandboxes { backend: judge.backend, environment, findings, task };
     let gold = gold_of(task)
-        .map_err(|error| Fault::new(Layer::Setup, format!("reversed mask: {error}")))?
+        .map_err(|error| Fault::new(Layer::Setup, format!("reversing the mask: {error}")))?
         .unwrap_or_default();
     let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
     if !graded.verdict.resolved {

@@ -138,7 +138,7 @@ pub async fn collect_pulls(
     outcomes.extend(run_candidates(&bench, &ready[first..], tell).await);
     let mut made = CollectedTasks { rejects, ..CollectedTasks::default() };
     for (ready, outcome) in ready.into_iter().zip(outcomes) {
-        made.take(ready, outcome, settings);
+        made.add(ready, outcome, settings);
     }
     let report = PullReport::of(head, made.facts, made.rejects, made.faults);
     let of = |form: fn(&Forms) -> &Value| lines(&made.forms.iter().map(form).collect::<Vec<_>>());
@@ -193,7 +193,7 @@ struct CollectedTasks {
 }
 
 impl CollectedTasks {
-    fn take(
+    fn add(
         &mut self,
         ready: ReadyCandidate,
         outcome: Result<CandidateResult, Fault>,
@@ -235,7 +235,7 @@ fn details(candidate: &Candidate, forms: &Forms) -> Details {
         functions_added: (candidate.functions as u64).into(),
         classes_added: (candidate.classes as u64).into(),
         new_components: candidate.components().into(),
-        discussion: detail(forms.said.discussion.as_deref().unwrap_or_default()),
+        discussion: detail(forms.texts.discussion.as_deref().unwrap_or_default()),
         ..Details::default()
     }
 }
@@ -255,7 +255,7 @@ async fn run_candidates<'a>(
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Vec<Result<CandidateResult, Fault>> {
     let is_cached =
-        |it: &ReadyCandidate| bench.is_cached(&it.candidate, &it.id, &it.forms.said.statement);
+        |it: &ReadyCandidate| bench.is_cached(&it.candidate, &it.id, &it.forms.texts.statement);
     let to_make = ready.iter().filter(|it| !is_cached(it)).count();
     let progress = &Progress::new(ready.len(), to_make);
     let one = |ready: &'a ReadyCandidate| async move {
@@ -264,7 +264,7 @@ async fn run_candidates<'a>(
         if is_made {
             progress.begin();
         }
-        let outcome = bench.outcome(candidate, id, &forms.said.statement).await;
+        let outcome = bench.outcome(candidate, id, &forms.texts.statement).await;
         let said = match &outcome {
             Ok(CandidateResult::Task(task)) => {
                 format!("new task: {} to pass", plural(task.fail_to_pass.len(), "test"))

@@ -22,7 +22,7 @@ pub(super) struct Forms {
     pub(super) medium: Value,
     pub(super) standard: Value,
     pub(super) oracle: Value,
-    pub(super) said: Said,
+    pub(super) texts: Said,
 }
 
 impl Forms {
@@ -110,7 +110,7 @@ pub(super) fn forms(
             "files": listed(&files, "content"),
         }),
     );
-    Ok(Forms { medium, standard, oracle, said })
+    Ok(Forms { medium, standard, oracle, texts: said })
 }
 
 fn with(base: &Value, more: Value) -> Value {

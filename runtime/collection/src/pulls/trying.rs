@@ -157,13 +157,13 @@ impl Bench<'_> {
         tree: &proctor_sandbox_api::SourceTree,
         project: &Project,
     ) -> Result<Environment, Stop> {
-        let asked: Vec<String> = INSTALLATION
+        let metadata: Vec<String> = INSTALLATION
             .iter()
             .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
             .collect();
         // Exclude code files from the key: adding or removing one does not change the environment.
         let project_of = Project { modules: Vec::new(), ..project.clone() };
-        let of = serde_json::to_string(&(asked, project_of)).unwrap_or_default();
+        let of = serde_json::to_string(&(metadata, project_of)).unwrap_or_default();
         if let Some(environment) = self.kept.get::<Environment>("environment", &of) {
             return Ok(environment);
         }

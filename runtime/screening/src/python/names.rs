@@ -174,7 +174,10 @@ impl<'a> Names<'a> {
         let is_carried = self.rules.table.carried_modules.contains(module);
         let whole = format!("{of}.{name}");
         // Keep names that have their own references in the rules, such as `importlib.util`.
-        if is_carried && !self.is_owned(of) && !of.contains(['(', '[']) && !self.rules.names(&whole)
+        if is_carried
+            && !self.is_owned(of)
+            && !of.contains(['(', '['])
+            && !self.rules.has_references_to(&whole)
         {
             return module.to_owned();
         }

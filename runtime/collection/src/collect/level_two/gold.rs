@@ -48,14 +48,14 @@ pub(super) fn empty() -> Files {
 pub(super) fn hollow_copy(
     copy: &Files,
     project: &Project,
-    asked: &BTreeSet<Owner>,
+    requested: &BTreeSet<Owner>,
     returns: &str,
 ) -> Files {
     let mut out = copy.clone();
     for file in &project.modules {
         let module = module_of(file, &project.root);
         let names: BTreeSet<&str> =
-            asked.iter().filter(|it| it.module == module).map(|it| it.name.as_str()).collect();
+            requested.iter().filter(|it| it.module == module).map(|it| it.name.as_str()).collect();
         let Some(text) = out.get_mut(&copy_path(file, &project.root)) else { continue };
         if let Some(hollow) = hollow(text, returns, &|path| names.contains(path)) {
             *text = hollow;
@@ -65,8 +65,8 @@ pub(super) fn hollow_copy(
 }
 
 /// Returns the package that re-exports the library's own objects.
-pub(super) fn shim(asked: &BTreeSet<Owner>) -> Files {
-    with_exports(asked, "")
+pub(super) fn shim(requested: &BTreeSet<Owner>) -> Files {
+    with_exports(requested, "")
 }
 
 /// Returns the package with a copy of the library modules that the objects need. The copied modules import each
@@ -77,12 +77,12 @@ pub(super) fn shim(asked: &BTreeSet<Owner>) -> Files {
 pub(super) fn copy(
     tree: &Path,
     project: &Project,
-    asked: &BTreeSet<Owner>,
+    requested: &BTreeSet<Owner>,
 ) -> Result<Files, String> {
     let by_module: BTreeMap<String, &String> =
         project.modules.iter().map(|file| (module_of(file, &project.root), file)).collect();
-    let mut open: Vec<String> = asked.iter().map(|owner| owner.module.clone()).collect();
-    let (mut seen, mut out) = (BTreeSet::new(), with_exports(asked, "."));
+    let mut open: Vec<String> = requested.iter().map(|owner| owner.module.clone()).collect();
+    let (mut seen, mut out) = (BTreeSet::new(), with_exports(requested, "."));
     while let Some(module) = open.pop() {
         // `module` may be a name in a module, so try its parent as well.
         if let Some((package, _)) = module.rsplit_once('.') {
@@ -138,8 +138,8 @@ pub(in crate::collect) fn imported_from(
     parts.join(".")
 }
 
-fn with_exports(asked: &BTreeSet<Owner>, dot: &str) -> Files {
-    let lines = asked.iter().map(|it| format!("from {dot}{} import {}\n", it.module, it.name));
+fn with_exports(requested: &BTreeSet<Owner>, dot: &str) -> Files {
+    let lines = requested.iter().map(|it| format!("from {dot}{} import {}\n", it.module, it.name));
     let mut out = empty();
     out.insert(format!("{PACKAGE}/__init__.py"), lines.collect());
     out
@@ -322,9 +322,9 @@ mod tests {
         }
         let modules = files.map(|(path, _)| path.to_owned()).to_vec();
         let project = Project { root: "src".into(), modules, ..Project::default() };
-        let asked = BTreeSet::from([Owner { module: "pkg.a".into(), name: "f".into() }]);
-        let made = copy(tree.path(), &project, &asked).unwrap();
-        let idle = hollow_copy(&made, &project, &asked, "None");
+        let requested = BTreeSet::from([Owner { module: "pkg.a".into(), name: "f".into() }]);
+        let made = copy(tree.path(), &project, &requested).unwrap();
+        let idle = hollow_copy(&made, &project, &requested, "None");
         assert_eq!((idle.len(), made == idle), (made.len(), false));
         assert!(idle["agent_code/pkg/a.py"].ends_with("def f():\n    pass\n"));
         let names: Vec<&str> = made.keys().map(String::as_str).collect();
@@ -361,6 +361,6 @@ mod tests {
             made["agent_code/pkg/deep/b2.py"],
             "CODE = \"from agent_code.pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n"
         );
-        assert!(patch(&shim(&asked)).contains("+from pkg.a import f\n"));
+        assert!(patch(&shim(&requested)).contains("+from pkg.a import f\n"));
     }
 }

@@ -65,17 +65,17 @@ impl Shared<'_> {
         let rewritten =
             rewrite(&text, &own, &owners).map_err(|why| Stop::Reject("rewrite", why))?;
         let test_patch = patch_of([(file, Some(&*text), Some(&*rewritten.text))]);
-        let asked = rewritten.asked;
-        let copy = gold::copy(&self.tree.folder, &self.project, &asked)
+        let requested = rewritten.requested;
+        let copy = gold::copy(&self.tree.folder, &self.project, &requested)
             .map_err(|why| Stop::Reject("gold", why))?;
         let gold = gold::patch(&copy);
-        let idle = gold::hollow_copy(&copy, &self.project, &asked, NOTHING);
+        let idle = gold::hollow_copy(&copy, &self.project, &requested, NOTHING);
         let constants: Vec<(&String, Files)> = self
             .settings
             .idle
             .returns
             .iter()
-            .map(|returns| (returns, gold::hollow_copy(&copy, &self.project, &asked, returns)))
+            .map(|returns| (returns, gold::hollow_copy(&copy, &self.project, &requested, returns)))
             .collect();
         let notes = |file: &str, path: &str| {
             let number = self.objects.number(file, path);
@@ -84,12 +84,13 @@ impl Shared<'_> {
             lines.unwrap_or_default()
         };
         let used = TestFile::read(&text).attributes;
-        let mut interface = Interface::of(&self.tree.folder, &self.project, &asked, &notes, used);
+        let mut interface =
+            Interface::of(&self.tree.folder, &self.project, &requested, &notes, used);
         interface.wanted = self.names_of_library(file, &rewritten.text);
         let overview = self.prose(file, &interface.hidden, &interface.stubs()).await?;
         let write = |required: &[String]| {
             let about = (&self.project, overview.as_deref(), required);
-            statement::write(&self.tree.folder, about, &asked, interface.clone())
+            statement::write(&self.tree.folder, about, &requested, interface.clone())
         };
         let mut statements = write(&[])?;
         let mut task = Task {
@@ -102,7 +103,7 @@ impl Shared<'_> {
             cheats: vec![
                 Cheat {
                     name: "the library's own objects".to_owned(),
-                    patch: gold::patch(&gold::shim(&asked)),
+                    patch: gold::patch(&gold::shim(&requested)),
                 },
                 stubs::cheat(gold::patch(&idle)),
             ],
@@ -114,8 +115,12 @@ impl Shared<'_> {
         };
         let plan = self.test_plan(&task, steady.clone());
         let of_library = copy.clone();
-        let sides =
-            [("shim", gold::shim(&asked)), ("empty", gold::empty()), (IDLE, idle), ("gold", copy)];
+        let sides = [
+            ("shim", gold::shim(&requested)),
+            ("empty", gold::empty()),
+            (IDLE, idle),
+            ("gold", copy),
+        ];
         let mut seen: BTreeMap<&str, Vec<Statuses>> = BTreeMap::new();
         for (side, files) in &sides {
             for _ in 0..RUNS {
@@ -155,7 +160,7 @@ impl Shared<'_> {
             file,
             &task,
             (rewritten.text.as_str(), statements.own.as_str()),
-            (&of_library, &asked),
+            (&of_library, &requested),
         );
         let required = solvability.lines();
         if !required.is_empty() {
@@ -201,7 +206,10 @@ impl Shared<'_> {
             lines,
             files: files.len(),
             functions: objects.len(),
-            tops: asked.iter().map(|owner| format!("{}.{}", owner.module, owner.name)).collect(),
+            tops: requested
+                .iter()
+                .map(|owner| format!("{}.{}", owner.module, owner.name))
+                .collect(),
             fail_to_pass: task.fail_to_pass.len(),
             pass_to_pass: 0,
             pass_to_pass_files: 0,

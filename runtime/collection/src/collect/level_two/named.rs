@@ -207,7 +207,7 @@ fn shortened(whole: &str, head: &str) -> String {
 /// Returns an empty text if there is no such code.
 pub(super) fn named(
     (tree, project): (&Path, &Project),
-    asked: &BTreeSet<Owner>,
+    requested: &BTreeSet<Owner>,
     interfaces: &[(&Owner, String)],
     (used, wanted): (&BTreeSet<String>, &BTreeSet<(String, String)>),
 ) -> String {
@@ -223,8 +223,8 @@ pub(super) fn named(
     let mut imports: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
     let (mut code, mut size) = (Vec::new(), 0);
     while let Some((depth, module, name)) = open.pop_front() {
-        let is_asked = asked.iter().any(|it| it.module == module && it.name == name);
-        if is_asked || !seen.insert((module.clone(), name.clone())) {
+        let is_requested = requested.iter().any(|it| it.module == module && it.name == name);
+        if is_requested || !seen.insert((module.clone(), name.clone())) {
             continue;
         }
         match library.meaning(&module, &name) {
@@ -294,11 +294,11 @@ mod tests {
         let project = Project { root: ".".into(), modules, ..Project::default() };
         let owner = |name: &str| Owner { module: "pkg.a".into(), name: name.into() };
         let (f, own) = (owner("F"), owner("Own"));
-        let asked = BTreeSet::from([f.clone(), own]);
+        let requested = BTreeSet::from([f.clone(), own]);
         let stub = "class F(Base):\n    def m(self, kind: 'K', o: Own, x: t.Literal['t'] = None) -> int:\n        ...\n";
         let none = (&BTreeSet::new(), &BTreeSet::new());
         let place = (tree.path(), &project);
-        let said = named(place, &asked, &[(&f, stub.to_owned())], none);
+        let said = named(place, &requested, &[(&f, stub.to_owned())], none);
         assert_eq!(
             said,
             "import typing as t\nfrom typing import NamedTuple\n\n\
@@ -307,13 +307,13 @@ mod tests {
         );
         assert!(!said.contains("secret"));
         let plain = [(&f, "def f(a: int, b=None):\n    ...\n".to_owned())];
-        assert_eq!(named(place, &asked, &plain, none), "");
+        assert_eq!(named(place, &requested, &plain, none), "");
         // Names that the tests import are found even if a package re-exports them.
         let wanted = BTreeSet::from([("pkg.types".to_owned(), "HTML4".to_owned())]);
-        let said = named(place, &asked, &plain, (&BTreeSet::new(), &wanted));
+        let said = named(place, &requested, &plain, (&BTreeSet::new(), &wanted));
         assert_eq!(said, "HTML4 = \"html4\"\n");
         let wanted = BTreeSet::from(["HIGH", "NONE"].map(|it| ("pkg".to_owned(), it.to_owned())));
-        let said = named(place, &asked, &plain, (&BTreeSet::new(), &wanted));
+        let said = named(place, &requested, &plain, (&BTreeSet::new(), &wanted));
         assert_eq!(said, "LOW, HIGH = 1, 9\n");
     }
 }

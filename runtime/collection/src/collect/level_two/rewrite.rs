@@ -30,7 +30,7 @@ pub(in crate::collect) struct Owner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RewrittenTest {
     pub(super) text: String,
-    pub(super) asked: BTreeSet<Owner>,
+    pub(super) requested: BTreeSet<Owner>,
 }
 
 /// Rewrites a test file to import `owners` from `agent_code`. Relative imports are resolved against `own`, the
@@ -67,7 +67,7 @@ pub(super) fn rewrite(
             found.edits.push((*end..*end, format!("; import {PACKAGE}")));
         }
     }
-    if found.asked.is_empty() {
+    if found.requested.is_empty() {
         return Err("its tests do not import what they test".to_owned());
     }
     let mut out = text.to_owned();
@@ -78,7 +78,7 @@ pub(super) fn rewrite(
     if out.lines().count() != text.lines().count() || parse_module(&out).is_err() {
         return Err("its imports cannot be rewritten line by line".to_owned());
     }
-    Ok(RewrittenTest { text: out, asked: found.asked.into_iter().cloned().collect() })
+    Ok(RewrittenTest { text: out, requested: found.requested.into_iter().cloned().collect() })
 }
 
 /// Collects all import statements, including those inside functions.
@@ -105,7 +105,7 @@ struct Rewriter<'a> {
     modules: BTreeMap<String, usize>,
     /// Local names of modules whose attributes are used.
     used: BTreeSet<String>,
-    asked: BTreeSet<&'a Owner>,
+    requested: BTreeSet<&'a Owner>,
     edits: Vec<(Span, String)>,
 }
 
@@ -139,14 +139,14 @@ impl<'a> Rewriter<'a> {
                     .filter(|it| is_importable_from(&it.module, module))
                     .collect();
                 go.extend(names.iter().map(|owner| owner.name.clone()));
-                self.asked.extend(names);
+                self.requested.extend(names);
                 stay.push(written);
                 continue;
             }
             let owner = self.by_name.get(&*alias.name).copied();
             match owner.filter(|owner| is_importable_from(&owner.module, module)) {
                 Some(owner) => {
-                    self.asked.insert(owner);
+                    self.requested.insert(owner);
                     go.push(written);
                 }
                 None => {
@@ -160,11 +160,11 @@ impl<'a> Rewriter<'a> {
         if go.is_empty() {
             return;
         }
-        let asked = format!("from {PACKAGE} import {}", go.join(", "));
+        let requested = format!("from {PACKAGE} import {}", go.join(", "));
         let lines = "\n".repeat(text[span.clone()].matches('\n').count());
         let new = match stay.is_empty() {
-            true => asked,
-            false => format!("from {} import {}; {asked}", source(import), stay.join(", ")),
+            true => requested,
+            false => format!("from {} import {}; {requested}", source(import), stay.join(", ")),
         };
         // Append newlines to keep the number of lines.
         self.edits.push((span, new + &lines));
@@ -192,7 +192,7 @@ impl<'a> Visitor<'a> for Rewriter<'_> {
             && let Some(owner) = self.by_name.get(&*attribute.attr).copied()
             && is_importable_from(&owner.module, &module)
         {
-            self.asked.insert(owner);
+            self.requested.insert(owner);
             let first = local.split('.').next().unwrap_or(&local).to_owned();
             let binder = if self.modules.contains_key(&local) { local } else { first };
             self.used.insert(self.binder(binder));
@@ -295,7 +295,7 @@ class Sub(agent_code.Tree):
         return other.parse, agent_code.Tree.make(), parse(p)
 "
         );
-        assert_eq!(out.asked, owners);
+        assert_eq!(out.requested, owners);
     }
 
     #[test]

@@ -57,12 +57,12 @@ impl<'a> Interface<'a> {
     pub(super) fn of(
         tree: &Path,
         project: &Project,
-        asked: &'a BTreeSet<Owner>,
+        requested: &'a BTreeSet<Owner>,
         notes: &dyn Fn(&str, &str) -> Vec<String>,
         used: BTreeSet<String>,
     ) -> Self {
         let (mut shown_of, mut hidden) = (Vec::new(), String::new());
-        for owner in asked {
+        for owner in requested {
             let is_it = |file: &&String| module_of(file, &project.root) == owner.module;
             let Some(file) = project.modules.iter().find(is_it) else { continue };
             let text = fs::read_to_string(tree.join(file)).unwrap_or_default();
@@ -88,12 +88,12 @@ impl<'a> Interface<'a> {
 pub(super) fn write(
     tree: &Path,
     (project, overview, required): (&Project, Option<&str>, &[String]),
-    asked: &BTreeSet<Owner>,
+    requested: &BTreeSet<Owner>,
     Interface { shown_of, hidden, used, wanted }: Interface<'_>,
 ) -> Result<Statements, Fault> {
-    let named = named((tree, project), asked, &shown_of, (&used, &wanted));
+    let named = named((tree, project), requested, &shown_of, (&used, &wanted));
     let interfaces: Vec<String> = shown_of.into_iter().map(|(_, stub)| stub).collect();
-    let names: Vec<&str> = asked.iter().map(|owner| owner.name.as_str()).collect();
+    let names: Vec<&str> = requested.iter().map(|owner| owner.name.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let more = match names.len().saturating_sub(3) {
         0 => String::new(),

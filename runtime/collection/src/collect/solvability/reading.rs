@@ -287,7 +287,7 @@ struct Reader<'f> {
     needs: Needs,
     named: BTreeSet<String>,
     loaded: BTreeSet<String>,
-    asked: BTreeSet<(String, String)>,
+    accessed: BTreeSet<(String, String)>,
 }
 
 impl<'f> Reader<'f> {
@@ -298,19 +298,19 @@ impl<'f> Reader<'f> {
             needs: Needs::default(),
             named: BTreeSet::new(),
             loaded: BTreeSet::new(),
-            asked: BTreeSet::new(),
+            accessed: BTreeSet::new(),
         }
     }
 
     fn unit(self) -> Unit {
-        let Self { file, mut needs, mut named, loaded, asked, .. } = self;
+        let Self { file, mut needs, mut named, loaded, accessed, .. } = self;
         let mut names = BTreeSet::new();
         for name in &loaded {
             if let Some((module, Some(inner))) = file.imports.get(name) {
                 names.insert((module.clone(), inner.clone()));
             }
         }
-        for (owner, attribute) in &asked {
+        for (owner, attribute) in &accessed {
             let Some((module, inner)) = file.imports.get(owner) else { continue };
             let module = match inner {
                 Some(inner) => format!("{module}.{inner}"),
@@ -391,7 +391,7 @@ impl<'a> Visitor<'a> for Reader<'_> {
             Expr::Attribute(attribute) => {
                 let name = attribute.attr.to_string();
                 if let Some(owner) = dotted(&attribute.value) {
-                    self.asked.insert((owner, name.clone()));
+                    self.accessed.insert((owner, name.clone()));
                 }
                 let owner = attribute.value.as_name_expr().map(|it| it.id.as_str());
                 if matches!(owner, Some("self" | "cls")) {

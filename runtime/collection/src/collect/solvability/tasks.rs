@@ -83,7 +83,7 @@ impl Shared<'_> {
         file: &str,
         task: &Task,
         (text, statement): (&str, &str),
-        (copy, asked): (&Files, &BTreeSet<Owner>),
+        (copy, requested): (&Files, &BTreeSet<Owner>),
     ) -> Solvability {
         let mut hidden = Words::default();
         for text in copy.values() {
@@ -97,11 +97,13 @@ impl Shared<'_> {
                 let object = self.objects.list.get(number)?;
                 let module = module_of(&object.file, &self.project.root);
                 let name = object.path.split('.').next().unwrap_or(&object.path);
-                let is_asked = asked.iter().any(|it| it.module == module && it.name == name);
+                let is_requested =
+                    requested.iter().any(|it| it.module == module && it.name == name);
                 // Ignore functions that the test does not name: the interpreter calls operators, constructors
                 // and generators implicitly.
                 let is_named = test.has_word(object.name());
-                (is_asked && is_named).then(|| (object.path.clone(), said.has_word(object.name())))
+                (is_requested && is_named)
+                    .then(|| (object.path.clone(), said.has_word(object.name())))
             });
             of_asked.collect()
         };
