@@ -54,7 +54,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
     let targets: BTreeSet<String> = wanted.iter().cloned().collect();
-    let (aliases, known) = survey(text, body, &targets);
+    let (aliases, known) = find_aliases(text, body, &targets);
     let mut objects: BTreeMap<String, Object> = BTreeMap::new();
     let mut judge = |stmt: &Stmt, place: Enclosing<'_>| {
         let (name, kind) = match stmt {
@@ -82,7 +82,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
             kind,
             aliases: aliases
                 .iter()
-                .filter(|(_, value)| root(&aliases, value) == path)
+                .filter(|(_, value)| alias_root(&aliases, value) == path)
                 .map(|(name, _)| name.clone())
                 .collect(),
             stub: String::new(),
@@ -111,7 +111,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
 }
 
 /// Returns the aliases of the targets (path of the alias, path that it refers to) and all defined paths.
-fn survey(
+fn find_aliases(
     text: &str,
     body: &[Stmt],
     targets: &BTreeSet<String>,
@@ -142,7 +142,7 @@ fn survey(
     }
 }
 
-fn root(aliases: &BTreeMap<String, String>, value: &str) -> String {
+fn alias_root(aliases: &BTreeMap<String, String>, value: &str) -> String {
     let mut at = value;
     for _ in 0..aliases.len() {
         match aliases.get(at) {

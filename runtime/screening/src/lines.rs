@@ -49,13 +49,13 @@ impl Lines {
     /// Returns the indices of the rules that apply to a file.
     fn rules_of(&self, path: &str) -> Vec<usize> {
         self.rules.which(|rule| {
-            !rule.lines.is_empty() && rule.files.iter().any(|file| is_file(file, path))
+            !rule.lines.is_empty() && rule.files.iter().any(|file| matches_file(file, path))
         })
     }
 }
 
 /// Whether a path matches a rule's file pattern. A pattern with `/` matches the end of the path.
-fn is_file(pattern: &str, path: &str) -> bool {
+fn matches_file(pattern: &str, path: &str) -> bool {
     if pattern.contains('/') {
         return path
             .strip_suffix(pattern)

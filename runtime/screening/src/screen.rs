@@ -118,7 +118,7 @@ fn compare(
     let mut found = Vec::new();
     let mut not_screened = Vec::new();
     for (path, bytes) in after {
-        if !(input.screened)(path) || before(input.before, path) == Some(bytes.as_slice()) {
+        if !(input.screened)(path) || original_bytes(input.before, path) == Some(bytes.as_slice()) {
             continue;
         }
         match hits_of(path.as_str(), bytes.as_slice()) {
@@ -129,7 +129,10 @@ fn compare(
     let mut excused = BTreeSet::new();
     // Parse the original files only if there is a finding to excuse.
     if !found.is_empty() {
-        let old = input.before.keys().filter_map(|path| Some((path, before(input.before, path)?)));
+        let old = input
+            .before
+            .keys()
+            .filter_map(|path| Some((path, original_bytes(input.before, path)?)));
         for (path, bytes) in old.chain(gold.iter().map(|(path, bytes)| (path, bytes.as_slice()))) {
             let hits = hits_of(path.as_str(), bytes).unwrap_or_default();
             excused.extend(hits.into_iter().map(|hit| (hit.rule, hit.expression)));
@@ -153,7 +156,7 @@ fn compare(
     Screening { findings: findings.into_values().collect(), not_screened }
 }
 
-fn before<'a>(before: &'a BTreeMap<String, Current>, path: &str) -> Option<&'a [u8]> {
+fn original_bytes<'a>(before: &'a BTreeMap<String, Current>, path: &str) -> Option<&'a [u8]> {
     match before.get(path) {
         Some(Current::File { bytes, .. }) => Some(bytes),
         _ => None,

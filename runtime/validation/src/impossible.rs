@@ -19,20 +19,20 @@ pub fn impossible(task: &Task, wrong: &Impossible) -> Option<Task> {
     variant.id = TaskId::new(format!("{}{IMPOSSIBLE}", task.id));
     variant.benchmark = None;
     let file = proctor_types::file_of(&wrong.test);
-    match task.test_patch.as_deref().filter(|patch| touches(patch, file)) {
-        Some(patch) => variant.test_patch = Some(with_line(patch, file, wrong)?),
-        None => variant.environment.setup.push(set_up_line(&task.workdir, file, wrong)),
+    match task.test_patch.as_deref().filter(|patch| changes_file(patch, file)) {
+        Some(patch) => variant.test_patch = Some(replace_added_line(patch, file, wrong)?),
+        None => variant.environment.setup.push(sed_command(&task.workdir, file, wrong)),
     }
     variant.impossible = Some(wrong.clone());
     Some(variant)
 }
 
-fn touches(patch: &str, file: &str) -> bool {
+fn changes_file(patch: &str, file: &str) -> bool {
     Patch::read(patch.as_bytes()).names().iter().any(|name| name.as_bytes() == file.as_bytes())
 }
 
 /// Returns a command that replaces the line. It uses `sed` because not every image contains `patch`.
-fn set_up_line(workdir: &str, file: &str, wrong: &Impossible) -> String {
+fn sed_command(workdir: &str, file: &str, wrong: &Impossible) -> String {
     let new = wrong.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
     // Set-up commands run in the work directory. If the task does not set it, the image does.
     let path = if workdir.is_empty() { file.to_owned() } else { format!("{workdir}/{file}") };
@@ -41,7 +41,7 @@ fn set_up_line(workdir: &str, file: &str, wrong: &Impossible) -> String {
 }
 
 /// Returns the patch with one of its added lines changed.
-fn with_line(patch: &str, file: &str, wrong: &Impossible) -> Option<String> {
+fn replace_added_line(patch: &str, file: &str, wrong: &Impossible) -> Option<String> {
     let mut read = Patch::read(patch.as_bytes());
     let of_file = read.files.iter_mut().find(|one| one.name().as_bytes() == file.as_bytes())?;
     // Remove the index line, because its hash no longer matches the content.

@@ -164,13 +164,13 @@ impl Shared<'_> {
         }
         let mut removal = self.choose(file, graph, &tops)?;
         for round in 0.. {
-            match self.try_out(file, &removal).await? {
+            match self.run_other_tests(file, &removal).await? {
                 Ok(()) => break,
                 Err((failed, log)) => {
                     let gone = removal.extracted.all();
                     let back = objects_named_in(&log, &self.objects, &gone);
                     if back.is_empty() || round >= self.settings.take_away.rounds {
-                        removal = self.part_of(file, &removal, &failed).await?;
+                        removal = self.find_working_part(file, &removal, &failed).await?;
                         break;
                     }
                     removal.extracted.put_back(&back);
@@ -286,7 +286,7 @@ impl Shared<'_> {
 
     /// Runs the other files' tests once with the mask applied. The inner error contains the failed tests and the
     /// output.
-    pub(super) async fn try_out(
+    pub(super) async fn run_other_tests(
         &self,
         file: &str,
         removal: &Removal,
@@ -329,7 +329,7 @@ impl Shared<'_> {
 
     /// Restores code that an agent could read elsewhere in the work directory. Rejects the task if this would restore
     /// everything.
-    async fn without_twins(
+    async fn restore_twins(
         &self,
         file: &str,
         removal: &mut Removal,
@@ -355,7 +355,7 @@ impl Shared<'_> {
 
     /// Renders the statement, freezes the test ids, and grades gold and noop.
     async fn verify_task(&self, file: &str, mut removal: Removal) -> Result<VerifiedTask, Stop> {
-        let (environment, mut findings) = self.without_twins(file, &mut removal).await?;
+        let (environment, mut findings) = self.restore_twins(file, &mut removal).await?;
         let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
         let mut task = self.task(file, &removal, String::new());
         let test_command = task.test_command.join(" ");
@@ -403,7 +403,7 @@ impl Shared<'_> {
         let pass_rate = 1.0 - failing as f64 / steady.max(1) as f64;
         task.cheats = vec![stubs::cheat(stubs::patch(&removal.carving))];
         let idle = (&task.cheats[0], &task.fail_to_pass[..]);
-        let idle = self.pass_idle(&task, &environment, &findings, idle).await?;
+        let idle = self.count_passing_stub(&task, &environment, &findings, idle).await?;
         self.reject_constant_stubs(&task, &environment, &findings, &removal.carving).await?;
         let idle_rate = 1.0 - (failing - idle) as f64 / steady.max(1) as f64;
         let lines = removed_lines(&removal.mask);

@@ -30,7 +30,7 @@ impl FoundTops {
     }
 
     /// Whether the file has tops and tests that always pass, so that it may yield a task.
-    pub(super) fn is_about_something(&self, suite: &Suite) -> bool {
+    pub(super) fn may_yield_task(&self, suite: &Suite) -> bool {
         let has_top = self.candidates.iter().any(|one| one.top);
         suite.steady.contains_key(&self.file) && (has_top || !self.instead.is_empty())
     }
@@ -99,11 +99,11 @@ mod tests {
             instead: vec!["m.py::f1".into()],
             below: Vec::new(),
         };
-        assert!(found.is_about_something(&suite));
+        assert!(found.may_yield_task(&suite));
         let line = serde_json::to_string(&found).unwrap();
         assert!(line.contains(r#""instead":["m.py::f1"]"#), "{line}");
         found.instead.clear();
-        assert!(!found.is_about_something(&suite));
+        assert!(!found.may_yield_task(&suite));
         let line = serde_json::to_string(&found).unwrap();
         assert!(!line.contains("instead"), "{line}");
     }

@@ -39,7 +39,7 @@ pub(super) fn mask(
         match carve_with(tree, &wanted, options) {
             Ok(carving) => return Ok(carving),
             Err(error) => {
-                let back = needed(&error, objects, &all);
+                let back = needed_objects(&error, objects, &all);
                 last = error.to_string();
                 if back.is_empty() {
                     return Err(last);
@@ -52,7 +52,11 @@ pub(super) fn mask(
 }
 
 /// Returns the objects in `gone` that a carving error refers to.
-fn needed(error: &CarveError, objects: &Objects, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
+fn needed_objects(
+    error: &CarveError,
+    objects: &Objects,
+    gone: &BTreeSet<usize>,
+) -> BTreeSet<usize> {
     let of = |fits: &dyn Fn(&super::objects::Object) -> bool| -> BTreeSet<usize> {
         let numbers = gone.iter().copied();
         numbers.filter(|&number| objects.list.get(number).is_some_and(fits)).collect()

@@ -11,7 +11,7 @@ impl Shared<'_> {
     ///
     /// # Errors
     /// A rejection if no such part is found, or a sandbox fault.
-    pub(super) async fn part_of(
+    pub(super) async fn find_working_part(
         &self,
         file: &str,
         removal: &Removal,
@@ -27,7 +27,7 @@ impl Shared<'_> {
             let mut part = removal.clone();
             part.extracted.keep_to(&wanted);
             let holds = match self.carve(file, &mut part) {
-                Ok(()) => self.try_out(file, &part).await?.is_ok(),
+                Ok(()) => self.run_other_tests(file, &part).await?.is_ok(),
                 Err(_) => false,
             };
             match holds {

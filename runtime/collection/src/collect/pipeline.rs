@@ -92,7 +92,7 @@ pub async fn collect(
         project.name = default_name(origin);
     }
     if project.modules.is_empty() {
-        return Err(no_package(name, &Project::in_namespaces(&tree.folder, &settings.layout)));
+        return Err(no_package(name, &Project::namespace_packages(&tree.folder, &settings.layout)));
     }
     let kept = StageCache::new(
         &context.cache.join("collections"),
@@ -178,7 +178,7 @@ pub async fn collect(
         false => candidates(&shared, &kept, context).await,
     };
     let (mut first, mut second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
-    same::keep_one(&mut second);
+    same::reject_duplicates(&mut second);
     let attacked = [
         shared.run_attacks(&mut first, (context.attacks, 1), &kept, tell).await?,
         shared.run_attacks(&mut second, (context.attacks, 2), &kept, tell).await?,
@@ -198,7 +198,7 @@ pub async fn collect(
         unused: shared.suite.unused.clone(),
         tops: labels::score(name, &found)?,
         dry: context.dry_run.then(|| {
-            let about = found.iter().filter(|one| one.is_about_something(&shared.suite));
+            let about = found.iter().filter(|one| one.may_yield_task(&shared.suite));
             (found.len(), about.count())
         }),
     };

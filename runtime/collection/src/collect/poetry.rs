@@ -32,7 +32,7 @@ pub(super) fn test_requirements(
 }
 
 /// Returns the `Requires-Python` condition from Poetry's dependencies.
-pub(super) fn interpreters(poetry: Option<&Table>) -> Option<String> {
+pub(super) fn requires_python(poetry: Option<&Table>) -> Option<String> {
     let limits = limits(poetry?.get("dependencies")?.get("python")?.as_str()?);
     // `3.8` means any 3.8 release.
     let is_one = limits.starts_with("==") && limits.matches('.').count() == 1;
@@ -133,12 +133,12 @@ fn clauses(text: &str) -> Option<Vec<Clause>> {
         let found = clause.captures(rest)?;
         let (operator, version) = (found.get(1)?.as_str(), found.get(2)?.as_str());
         rest = &rest[found.get(0)?.end()..];
-        one(operator, version, &mut out)?;
+        add_clauses(operator, version, &mut out)?;
     }
     Some(out)
 }
 
-fn one(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
+fn add_clauses(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
     let plain = version.trim_end_matches(".*");
     if plain == "*" {
         return Some(());
@@ -153,11 +153,11 @@ fn one(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
         "!=" => add("!=", &exact),
         "^" => {
             add(">=", plain);
-            add("<", &next(plain, |numbers| numbers.iter().position(|&number| number > 0))?);
+            add("<", &upper_bound(plain, |numbers| numbers.iter().position(|&number| number > 0))?);
         }
         "~" => {
             add(">=", plain);
-            add("<", &next(plain, |numbers| Some(1).filter(|_| numbers.len() > 1))?);
+            add("<", &upper_bound(plain, |numbers| Some(1).filter(|_| numbers.len() > 1))?);
         }
         ">=" => add(">=", plain),
         "<=" => add("<=", plain),
@@ -170,7 +170,7 @@ fn one(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
 
 /// Returns the upper end of a range by incrementing one number of the version and dropping those after it. If
 /// `chosen` returns no index, increments the last number if all are zero, or else the first.
-fn next(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
+fn upper_bound(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
     let digits = |part: &&str| part.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     let mut numbers = Vec::new();
     for part in version.split('.').take_while(digits) {
@@ -249,9 +249,9 @@ mod tests {
         assert_eq!(read("[dev-dependencies]\npytest = '^6.2'\n"), ["pytest>=6.2,<7"]);
         assert!(test_requirements(None, settings).is_empty());
         let table: Table = "[dependencies]\npython = '~2.7 || ^3.8'\n".parse().unwrap();
-        assert_eq!(interpreters(Some(&table)).as_deref(), Some(">=3.8,<4"));
+        assert_eq!(requires_python(Some(&table)).as_deref(), Some(">=3.8,<4"));
         let table: Table = "[dependencies]\npython = '3.8'\n".parse().unwrap();
-        assert_eq!(interpreters(Some(&table)).as_deref(), Some("==3.8.*"));
-        assert_eq!(interpreters(None), None);
+        assert_eq!(requires_python(Some(&table)).as_deref(), Some("==3.8.*"));
+        assert_eq!(requires_python(None), None);
     }
 }

@@ -11,11 +11,11 @@ use std::{
 pub(crate) struct Progress {
     all: usize,
     to_make: usize,
-    so_far: Mutex<SoFar>,
+    so_far: Mutex<Counts>,
 }
 
 #[derive(Debug, Default)]
-struct SoFar {
+struct Counts {
     done: usize,
     made: usize,
     begun: Option<Instant>,

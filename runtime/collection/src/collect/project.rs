@@ -56,7 +56,7 @@ impl Project {
             requires_python: header("Requires-Python")
                 .or(own("requires-python"))
                 .map(str::to_owned)
-                .or_else(|| poetry::interpreters(poetry_table))
+                .or_else(|| poetry::requires_python(poetry_table))
                 .unwrap_or_default(),
             installable: ["pyproject.toml", "setup.py"]
                 .iter()
@@ -146,7 +146,7 @@ impl Project {
 
     /// Returns the packages inside namespace packages, which are not supported: `jaraco.text` if `jaraco` has no
     /// `__init__.py`.
-    pub(crate) fn in_namespaces(tree: &Path, layout: &Layout) -> Vec<String> {
+    pub(crate) fn namespace_packages(tree: &Path, layout: &Layout) -> Vec<String> {
         let mut out = BTreeSet::new();
         for root in ["src", "lib", "."] {
             for space in names(&tree.join(root)) {
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn in_namespaces_returns_packages_in_namespace_packages() {
+    fn namespace_packages_returns_dotted_names() {
         let dir = tempfile::tempdir().unwrap();
         for path in
             ["jaraco/text/__init__.py", "docs/sub/__init__.py", "src/zope/dotted/__init__.py"]
@@ -406,7 +406,7 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         let settings = Settings::get().unwrap();
-        let found = Project::in_namespaces(dir.path(), &settings.layout);
+        let found = Project::namespace_packages(dir.path(), &settings.layout);
         assert_eq!(found, ["jaraco.text", "zope.dotted"]);
         let project = Project::read(dir.path(), &settings.environment, &settings.layout);
         assert!(project.modules.is_empty());

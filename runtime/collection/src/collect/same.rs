@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::candidate::{Outcome, Reject};
 
 /// Among tasks that request the same objects, keeps the one with the most tests and rejects the others.
-pub(super) fn keep_one(outcomes: &mut [Outcome]) {
+pub(super) fn reject_duplicates(outcomes: &mut [Outcome]) {
     let mut best: BTreeMap<Vec<String>, (usize, String)> = BTreeMap::new();
     for outcome in outcomes.iter() {
         let Outcome::Task(made) = outcome else { continue };
@@ -34,7 +34,7 @@ mod tests {
     use crate::collect::candidate::{Facts, VerifiedTask};
 
     #[test]
-    fn keep_one_keeps_the_task_with_the_most_tests() {
+    fn reject_duplicates_keeps_the_task_with_the_most_tests() {
         let task = |file: &str, top: &str, fail_to_pass| {
             let tops = vec![top.to_owned()];
             let facts = Facts { file: file.into(), tops, fail_to_pass, ..Facts::default() };
@@ -54,7 +54,7 @@ mod tests {
             task("c.py", "g", 1),
             task("d.py", "f", 3),
         ];
-        keep_one(&mut outcomes);
+        reject_duplicates(&mut outcomes);
         let left: Vec<&str> = outcomes
             .iter()
             .filter_map(|outcome| match outcome {

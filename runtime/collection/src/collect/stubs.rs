@@ -55,7 +55,7 @@ const LIMIT_FACTOR: f64 = 10.0;
 
 impl Shared<'_> {
     /// Returns the time limit for tests of a stub solution.
-    pub(super) fn idle_limit(&self, plan: &TestPlan) -> Duration {
+    pub(super) fn stub_time_limit(&self, plan: &TestPlan) -> Duration {
         plan.time_limit
             .min(Duration::from_secs_f64(LIMIT_SECONDS + LIMIT_FACTOR * self.suite.seconds))
     }
@@ -64,7 +64,7 @@ impl Shared<'_> {
     ///
     /// # Errors
     /// A rejection if the solution resolves the task, or a sandbox fault.
-    pub(super) async fn pass_idle(
+    pub(super) async fn count_passing_stub(
         &self,
         task: &Task,
         environment: &Prepared,
@@ -72,7 +72,7 @@ impl Shared<'_> {
         (cheat, ids): (&Cheat, &[String]),
     ) -> Result<usize, Stop> {
         let mut plan = self.test_plan(task, ids.to_vec());
-        plan.time_limit = self.idle_limit(&plan);
+        plan.time_limit = self.stub_time_limit(&plan);
         let mask = task.mask.clone().unwrap_or_default().into_bytes();
         let patches: [&[u8]; 2] = [&mask, cheat.patch.as_bytes()];
         let ran = run((self.backend, environment, findings), task, &plan, &patches).await?;
@@ -101,7 +101,7 @@ impl Shared<'_> {
             let patch = patch_returning(carving, returns);
             let cheat = Cheat { name: stub_name(returns), patch };
             let solution = (&cheat, &task.fail_to_pass[..]);
-            self.pass_idle(task, environment, findings, solution).await?;
+            self.count_passing_stub(task, environment, findings, solution).await?;
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ pub(super) async fn run_suite(
     let records =
         bench.observe(&Order::new(Mode::Collect, settings, tests), "searching for tests").await?;
     let items = items(&records);
-    let uncollected: Vec<Unused> = records.iter().filter_map(not_collected).collect();
+    let uncollected: Vec<Unused> = records.iter().filter_map(collection_error).collect();
     let found = items.values().map(Vec::len).sum();
     let mut selection = Selection {
         files: items.keys().cloned().collect(),
@@ -76,7 +76,7 @@ pub(super) async fn run_suite(
 }
 
 /// Converts an error during collection to an unused file. An empty id means that pytest failed to start.
-fn not_collected(record: &Record) -> Option<Unused> {
+fn collection_error(record: &Record) -> Option<Unused> {
     let Record::Error { id, why, .. } = record else { return None };
     let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let last = stable_message(last);

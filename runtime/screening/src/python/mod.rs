@@ -76,7 +76,7 @@ impl Python {
         let last = bytes.get(bytes.len().saturating_sub(END_OF_ARCHIVE)..).unwrap_or_default();
         table.opaque_suffixes.iter().any(|suffix| path.ends_with(suffix))
             || self.rules.opaque_beginnings.iter().any(|mark| bytes.starts_with(mark))
-            || self.rules.opaque_ends.iter().any(|mark| holds(last, mark))
+            || self.rules.opaque_ends.iter().any(|mark| contains_bytes(last, mark))
     }
 
     fn unreadable(&self, why: &str, path: &str) -> Vec<Hit> {
@@ -92,7 +92,7 @@ impl Python {
 }
 
 /// Whether some bytes contain a mark.
-fn holds(bytes: &[u8], mark: &[u8]) -> bool {
+fn contains_bytes(bytes: &[u8], mark: &[u8]) -> bool {
     !mark.is_empty() && bytes.windows(mark.len()).any(|window| window == mark)
 }
 

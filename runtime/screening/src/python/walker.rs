@@ -126,7 +126,7 @@ impl<'a> Walker<'a> {
             }
         }
         self.hit_each(range, |rule| {
-            rule.climbed_attributes.iter().any(|it| it == name) && climbs(&attribute.value)
+            rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
         });
         self.attribute_name(range, name);
     }
@@ -170,7 +170,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Whether the walk continues at the current depth. Records if it does not.
-    fn descends(&mut self) -> bool {
+    fn can_descend(&mut self) -> bool {
         let follows = self.depth <= self.max_depth();
         self.too_deep |= !follows;
         follows
@@ -219,7 +219,7 @@ impl<'a> Walker<'a> {
 
 impl<'b> Visitor<'b> for Walker<'_> {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
-        if !self.descends() {
+        if !self.can_descend() {
             return;
         }
         self.depth += 1;
@@ -316,7 +316,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
     }
 
     fn visit_expr(&mut self, expr: &'b Expr) {
-        if !self.descends() {
+        if !self.can_descend() {
             return;
         }
         self.depth += 1;
@@ -429,7 +429,7 @@ impl<'b> Visitor<'b> for Walker<'_> {
 }
 
 /// Whether an expression reaches the bases of a class, as in `().__class__.__base__`.
-fn climbs(expr: &Expr) -> bool {
+fn reaches_bases(expr: &Expr) -> bool {
     let mut at = expr;
     for _ in 0..CLIMB {
         at = match at {

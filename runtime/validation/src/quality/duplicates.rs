@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use proctor_types::Task;
 use proctor_wire::{WINDOW_LINES, print};
 
-use crate::quality::{asked::requested_interfaces, gold::added, settings::Duplicates};
+use crate::quality::{asked::requested_interfaces, gold::added_lines, settings::Duplicates};
 
 /// Returns the positions of the earlier tasks that each task duplicates.
 pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet<usize>> {
@@ -46,7 +46,7 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
 fn runs_of(task: &Task, settings: &Duplicates) -> BTreeSet<u64> {
     let pieces = match task.from_scratch {
         Some(_) => requested_interfaces(&task.statement, settings),
-        None => added(task),
+        None => added_lines(task),
     };
     let mut all = BTreeSet::new();
     for run in pieces {

@@ -4,7 +4,7 @@ use proctor_patch::{Patch, Side, gold_of};
 use proctor_types::Task;
 
 /// Returns each consecutive run of lines that the gold patch adds. Returns nothing if the patch cannot be read.
-pub(crate) fn added(task: &Task) -> Vec<Vec<String>> {
+pub(crate) fn added_lines(task: &Task) -> Vec<Vec<String>> {
     let Some(gold) = gold_of(task).ok().flatten() else { return Vec::new() };
     let patch = Patch::read(&gold);
     let hunks = patch.files.iter().flat_map(|file| file.hunks());

@@ -51,7 +51,7 @@ pub fn judge(
         let attacked = certificate.and_then(|it| it.attacks.as_ref()).and_then(|attacks| {
             attacks.tasks.iter().find(|one| one.task == task.id && one.digest == digest)
         });
-        let texts = texts(subject, settings.limits.file_bytes);
+        let texts = test_texts(subject, settings.limits.file_bytes);
         let look = |rules: &SignRules| search(task, &texts, rules, settings.limits);
         let gold_fails = gold_fails(certified, attacked);
         let mut quality = TaskQuality {
@@ -87,7 +87,7 @@ fn gold_fails(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Opti
         return Some(task.gold_resolved < repeat);
     }
     // Only tasks that gold resolves are attacked.
-    let mut of_pack = attacked?.attacks.iter().filter(|(name, _)| !is_own(name)).peekable();
+    let mut of_pack = attacked?.attacks.iter().filter(|(name, _)| !is_own_cheat(name)).peekable();
     of_pack.peek()?;
     Some(of_pack.all(|(_, one)| one.not_applicable.is_some()))
 }
@@ -102,7 +102,7 @@ fn noop_passes(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Opt
 
 const NOOP: &str = "noop";
 
-fn is_own(attack: &str) -> bool {
+fn is_own_cheat(attack: &str) -> bool {
     attack.starts_with(proctor_types::CHEAT)
 }
 
@@ -135,7 +135,7 @@ fn marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark
 
 /// Returns the texts of the task's test files. Each consists of the file in the source, if there is one, and the
 /// lines that the test patch adds.
-fn texts(subject: &Subject<'_>, most: usize) -> Texts {
+fn test_texts(subject: &Subject<'_>, most: usize) -> Texts {
     let task = subject.task;
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     let paths: BTreeSet<&str> = ids.map(|id| file_of(id)).collect();

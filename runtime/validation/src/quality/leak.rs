@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use proctor_types::Task;
 
-use crate::quality::{gold::added, settings::Leak};
+use crate::quality::{gold::added_lines, settings::Leak};
 
 /// Returns the share of word sequences in the gold patch's code that also occur in the statement, in [0, 1].
 /// Returns `None` if the gold patch has too little code to judge.
 pub(crate) fn score(task: &Task, settings: &Leak) -> Option<f64> {
     let mut runs: HashSet<Vec<String>> = HashSet::new();
-    for lines in added(task) {
+    for lines in added_lines(task) {
         let mut code = code_of(&lines, settings);
         // A word sequence does not continue across the lines of an interface.
         while !code.is_empty() {

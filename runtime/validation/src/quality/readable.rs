@@ -14,7 +14,7 @@ pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec
             return false;
         }
         let Some(seen) = read(file) else { return false };
-        let names = names_of(id);
+        let names = id_components(id);
         let Some(function) = definition(&seen, &names) else { return false };
         match file_after_test_patch(task, file, &seen) {
             Some(graded) => definition(&graded, &names) == Some(function),
@@ -47,7 +47,7 @@ fn file_after_test_patch(task: &Task, file: &str, seen: &str) -> Option<String> 
 
 /// Returns the class and function names in a test id: `TestSlug` and `test_empty` for
 /// `tests/test_slug.py::TestSlug::test_empty[a::b]`. Returns nothing if the id is a file.
-fn names_of(id: &str) -> Vec<&str> {
+fn id_components(id: &str) -> Vec<&str> {
     let plain = id.split_once('[').map_or(id, |(plain, _)| plain);
     plain.split("::").skip(1).collect()
 }
@@ -56,7 +56,7 @@ fn names_of(id: &str) -> Vec<&str> {
 /// lines. Without names, returns the whole file if it defines a test.
 fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    if names.is_empty() && !lines.iter().any(|line| defined(line).is_some_and(is_test)) {
+    if names.is_empty() && !lines.iter().any(|line| defined_name(line).is_some_and(is_test)) {
         return None;
     }
     for (depth, name) in names.iter().enumerate() {
@@ -64,7 +64,7 @@ fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
         let inside = lines.get(usize::from(depth > 0)..)?;
         let is_placed = |line: &str| depth > 0 || indent_of(line) == 0;
         let start =
-            inside.iter().position(|line| is_placed(line) && defined(line) == Some(*name))?;
+            inside.iter().position(|line| is_placed(line) && defined_name(line) == Some(*name))?;
         let (head, rest) = inside.get(start..)?.split_first()?;
         let indent = indent_of(head);
         let is_inside = |line: &&&str| {
@@ -77,7 +77,7 @@ fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
 }
 
 /// Returns the name of the class or function that a line defines.
-fn defined(line: &str) -> Option<&str> {
+fn defined_name(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("async ").unwrap_or(line).trim_start();
     let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "))?.trim_start();

@@ -22,7 +22,7 @@ pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limi
         let mut function: Option<&str> = None;
         for (at, line) in text.lines().enumerate() {
             let bare = line.trim_start();
-            if let Some(name) = defined(bare) {
+            if let Some(name) = defined_name(bare) {
                 function = Some(name);
             } else if line.len() == bare.len() && !bare.is_empty() {
                 // An unindented line ends the function.
@@ -43,7 +43,7 @@ pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limi
 }
 
 /// Returns the name of the function that a line defines.
-fn defined(line: &str) -> Option<&str> {
+fn defined_name(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("def ")?;
     rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }

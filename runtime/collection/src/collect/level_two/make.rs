@@ -86,7 +86,7 @@ impl Shared<'_> {
         let used = TestFile::read(&text).attributes;
         let mut interface =
             Interface::of(&self.tree.folder, &self.project, &requested, &notes, used);
-        interface.wanted = self.names_of_library(file, &rewritten.text);
+        interface.wanted = self.library_names(file, &rewritten.text);
         let overview = self.prose(file, &interface.hidden, &interface.stubs()).await?;
         let write = |required: &[String]| {
             let about = (&self.project, overview.as_deref(), required);
@@ -126,7 +126,7 @@ impl Shared<'_> {
             for _ in 0..RUNS {
                 let mut plan = plan.clone();
                 if *side == IDLE {
-                    plan.time_limit = self.idle_limit(&plan);
+                    plan.time_limit = self.stub_time_limit(&plan);
                 }
                 let statuses = self.run_beside_package(&task, &plan, files, side).await?;
                 seen.entry(side).or_default().push(statuses);
@@ -272,7 +272,7 @@ impl Shared<'_> {
         constants: &[(&String, Files)],
     ) -> Result<(), Stop> {
         let mut plan = plan.clone();
-        plan.time_limit = self.idle_limit(&plan);
+        plan.time_limit = self.stub_time_limit(&plan);
         for (returns, files) in constants {
             let statuses = self.run_beside_package(task, &plan, files, IDLE).await?;
             let passes = |id: &String| statuses.get(id) == Some(&TestStatus::Passed);

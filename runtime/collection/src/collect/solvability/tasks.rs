@@ -112,7 +112,7 @@ impl Shared<'_> {
     }
 
     /// Returns module and name of each library object that a rewritten test file still imports.
-    pub(in crate::collect) fn names_of_library(
+    pub(in crate::collect) fn library_names(
         &self,
         file: &str,
         text: &str,
