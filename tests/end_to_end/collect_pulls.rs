@@ -141,7 +141,7 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
         })
         .collect();
     let expected = [
-        (6, "run: after it, tests/test_coins.py::test_wrong fails"),
+        (6, "run: tests/test_coins.py::test_wrong fails with its changes"),
         (5, "intent: its title contains \\Fix\\"),
         (4, "tests: it changes no tests"),
     ];

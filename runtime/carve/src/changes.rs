@@ -1,8 +1,9 @@
-//! Turns changed texts into patches.
+//! Creates patches from changed texts.
 
 use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 
-/// The patch of some files: path, text before, text after. A missing file has no text.
+/// Returns the patch for some files, given as path, text before and text after. The text is `None` if the file does
+/// not exist.
 pub fn patch_of<'a>(
     changes: impl IntoIterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)>,
 ) -> String {
@@ -10,9 +11,9 @@ pub fn patch_of<'a>(
     let mut out = Vec::new();
     for (path, before, after) in changes {
         let patch = FilePatch::between(&RawPath::from(path), side(before), side(after));
-        // No ids and no modes, so that it applies whatever the modes are.
+        // Omit blob ids and modes, so that the patch applies regardless of file modes.
         FilePatch { index: None, old_mode: None, new_mode: None, ..patch }.write(&mut out);
     }
-    // Lines of two texts, and names that are text.
+    // Nothing is lost: both the lines and the names are UTF-8.
     String::from_utf8_lossy(&out).into_owned()
 }

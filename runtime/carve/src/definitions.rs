@@ -16,50 +16,49 @@ use super::{
     scope,
 };
 
-/// One definition. Overloads, a property's getter and setter, and the branches of an `if` are
-/// several definitions of one path.
+/// A definition of a function or class. A path has several definitions if it has overloads, a getter and a setter,
+/// or definitions in several branches of an `if`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     /// Dotted path in the file.
     pub path: String,
     pub kind: Kind,
-    /// The line of its first decorator, or of its `def`: where its code starts for the interpreter.
+    /// The line of the first decorator, or else of the `def`. This is the first line of the code object.
     pub first: usize,
     /// The line of the `def` or `class` itself.
     pub line: usize,
     pub last: usize,
-    /// Names that a function's body passes on without calling them: they are looked up whenever it
-    /// runs, although no call is visible.
+    /// Names that a function's body uses without calling them. It needs them whenever it runs, although a
+    /// trace shows no call.
     pub values: BTreeSet<String>,
     pub traits: Traits,
 }
 
-/// What a function's text shows beyond its signature.
+/// Properties of a function that its signature does not show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traits {
-    /// Exceptions that it raises by name.
+    /// Names of exception classes in `raise` statements.
     pub raises: BTreeSet<String>,
-    /// Whether it is a generator.
+    /// Whether the function is a generator.
     pub yields: bool,
-    /// Its parameters without an annotation, in order, and an empty name if the return type is not
-    /// annotated.
+    /// Parameters without an annotation, in order, followed by an empty name if the return type is not annotated.
     pub untyped: Vec<String>,
 }
 
 impl Definition {
-    /// Number of lines, including decorators and documentation.
+    /// Returns the number of lines, including decorators and the docstring.
     pub fn lines(&self) -> usize {
         self.last + 1 - self.first
     }
 
-    /// The last part of its path.
+    /// Returns the last component of the path.
     pub fn name(&self) -> &str {
         self.path.rsplit('.').next().unwrap_or(&self.path)
     }
 }
 
-/// The definitions of a file, in order, without those inside functions, which go with their
-/// function.
+/// Returns the definitions of a file in order. Definitions inside functions are excluded, because they are part of
+/// the function.
 pub fn definitions(file: &str, text: &str) -> Result<Vec<Definition>, CarveError> {
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
@@ -108,7 +107,7 @@ impl Traits {
     }
 }
 
-/// What a function and its nested functions do.
+/// Collects what a function and its nested functions raise, and whether the function yields.
 #[derive(Default)]
 struct Body {
     raises: BTreeSet<String>,
@@ -140,7 +139,7 @@ impl<'a> Visitor<'a> for Body {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Yield(_) | Expr::YieldFrom(_) if self.inside == 0 => self.yields = true,
-            // What a lambda yields is its own.
+            // Ignore a `yield` in a lambda.
             Expr::Lambda(_) => return,
             _ => {}
         }
@@ -148,7 +147,7 @@ impl<'a> Visitor<'a> for Body {
     }
 }
 
-/// The name of an exception class; `None` for a variable that holds one.
+/// Returns the name of an exception class, or `None` for any other expression, such as a variable.
 fn exception(expr: &Expr) -> Option<String> {
     let (name, whole) = match expr {
         Expr::Name(name) => (name.id.as_str(), name.id.to_string()),
@@ -163,7 +162,7 @@ fn exception(expr: &Expr) -> Option<String> {
     (is_class && !whole.starts_with("self.") && !whole.starts_with("cls.")).then_some(whole)
 }
 
-/// The names in a body that are loaded other than for a call.
+/// Collects the names in a body that are used other than to call them.
 #[derive(Default)]
 struct Values(BTreeSet<String>);
 
@@ -184,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_body_hands_on_is_told_from_what_it_calls() {
+    fn values_exclude_called_functions() {
         let text = "def f(x):\n    g(h, key=k)\n    y = m.n(z)\n    return [p for q in r()]\n";
         let found = definitions("m.py", text).unwrap();
         let values: Vec<&str> = found[0].values.iter().map(String::as_str).collect();
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_signature_does_not_say_is_read_from_the_body() {
+    fn traits_contain_exceptions_generators_and_missing_annotations() {
         let text = "\
 class A:
     def f(self, a, b: int = 1, *rest, c=2) -> None:
@@ -219,7 +218,7 @@ class A:
     }
 
     #[test]
-    fn lines_are_those_of_the_interpreter() {
+    fn first_line_matches_code_object() {
         let text = "\
 import abc
 

@@ -1,4 +1,4 @@
-//! The interface of the removed code: signatures and docstrings, verbatim from the source.
+//! Renders stubs of removed code: signatures and docstrings, copied from the source.
 
 use std::collections::BTreeSet;
 
@@ -19,27 +19,25 @@ pub enum Kind {
     Method,
 }
 
-/// One carved name. Overloads and a property's getter and setter are one object with several
-/// definitions.
+/// A carved object. Overloads, or a property's getter and setter, are several definitions of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Object {
     pub file: String,
     /// Dotted path in the file.
     pub path: String,
     pub kind: Kind,
-    /// Its aliases that were removed, too.
+    /// Aliases that were removed with the object.
     pub aliases: Vec<String>,
-    /// Its definitions without their bodies, as Python: decorators, signature, docstring, `...`.
+    /// The definitions as Python code without bodies: decorators, signature, docstring and `...`.
     pub stub: String,
 }
 
-/// What an interface shows besides its public part.
+/// What a stub shows in addition to the public interface.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// Notes on the function at a dotted path: comments in its stub.
+    /// Returns notes on the function at a dotted path, which its stub shows as comments.
     pub notes: &'a dyn Fn(&str) -> Vec<String>,
-    /// Private names that are shown, too, because tests use them. `None`: classes do not list
-    /// instance attributes.
+    /// Private names to show because tests use them. If `None`, classes do not list instance attributes.
     pub named: Option<&'a BTreeSet<String>>,
 }
 
@@ -51,10 +49,10 @@ impl View<'_> {
     }
 }
 
-/// A longer class attribute is shown without its value.
+/// Maximum number of lines of a class attribute. The value of a longer one is replaced by `...`.
 const SHOWN_LINES: usize = 4;
 
-/// The stub of the definition at `path`, without indentation.
+/// Returns the stub of the definition at `path`, without indentation.
 pub(super) fn stub(text: &str, stmt: &Stmt, path: &str, view: View<'_>) -> Option<String> {
     let mut out = String::new();
     match stmt {
@@ -75,7 +73,7 @@ fn function(text: &str, def: &StmtFunctionDef, path: &str, view: View<'_>, out: 
         out.push_str(&text[docstring]);
         out.push('\n');
     }
-    // The function after its overloads has their notes.
+    // Overloads have no notes. The implementation after them has.
     let overload = |it: &Decorator| match &it.expression {
         Expr::Name(name) => name.id.as_str() == "overload",
         Expr::Attribute(attribute) => attribute.attr.as_str() == "overload",
@@ -88,7 +86,7 @@ fn function(text: &str, def: &StmtFunctionDef, path: &str, view: View<'_>, out: 
     out.push_str("...\n");
 }
 
-/// A class shows its public interface: attributes, methods, inner classes.
+/// Writes the stub of a class with its public attributes, methods and inner classes.
 fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut String) {
     let header_end = match (&def.arguments, &def.type_params) {
         (Some(arguments), _) => arguments.end(),
@@ -102,11 +100,12 @@ fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut S
         out.push_str(&format!("{inner}{}\n", &text[docstring]));
         shown = true;
     }
-    let aliased = aliased(&def.body);
-    let shows = |name: &str| view.shows(name) || (view.named.is_some() && aliased.contains(name));
-    let instances = instances(&def.body, &shows);
-    if view.named.is_some() && !instances.is_empty() {
-        let names: Vec<String> = instances.into_iter().collect();
+    let alias_targets = alias_targets(&def.body);
+    let shows =
+        |name: &str| view.shows(name) || (view.named.is_some() && alias_targets.contains(name));
+    let instance_attributes = instance_attributes(&def.body, &shows);
+    if view.named.is_some() && !instance_attributes.is_empty() {
+        let names: Vec<String> = instance_attributes.into_iter().collect();
         out.push_str(&format!("{inner}# Instances have: {}.\n", names.join(", ")));
         shown = true;
     }
@@ -140,7 +139,7 @@ fn class(text: &str, def: &StmtClassDef, path: &str, view: View<'_>, out: &mut S
     }
 }
 
-/// `name = value` for names that are shown.
+/// Returns the code of an assignment, if all of its targets are shown.
 fn attribute(text: &str, assign: &StmtAssign, shows: &dyn Fn(&str) -> bool) -> Option<String> {
     let is_shown = |target: &Expr| matches!(target, Expr::Name(name) if shows(&name.id));
     if !assign.targets.iter().all(is_shown) {
@@ -154,8 +153,8 @@ fn attribute(text: &str, assign: &StmtAssign, shows: &dyn Fn(&str) -> bool) -> O
     Some(format!("{}...", names.trim_end_matches(['(', '\\', '\n', ' ']).to_owned() + " "))
 }
 
-/// The targets of a class's aliases: `__ior__ = _refuse`.
-fn aliased(body: &[Stmt]) -> BTreeSet<String> {
+/// Returns the names that a class body assigns to other names: `_refuse` for `__ior__ = _refuse`.
+fn alias_targets(body: &[Stmt]) -> BTreeSet<String> {
     let value = |stmt: &Stmt| match stmt {
         Stmt::Assign(assign) => match &*assign.value {
             Expr::Name(name) => Some(name.id.to_string()),
@@ -166,16 +165,17 @@ fn aliased(body: &[Stmt]) -> BTreeSet<String> {
     body.iter().filter_map(value).collect()
 }
 
-/// Every object has these, so they say nothing about a class.
-const EVERY: [&str; 4] = ["__class__", "__dict__", "__module__", "__weakref__"];
+/// Attributes that every object has.
+const UNIVERSAL_ATTRIBUTES: [&str; 4] = ["__class__", "__dict__", "__module__", "__weakref__"];
 
-/// The attributes that a class's methods set on `self`, without those that the class itself
-/// defines.
-fn instances(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+/// Returns the attributes that methods set on `self`, without those that the class body defines.
+fn instance_attributes(body: &[Stmt], shows: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     let mut found = Instances::default();
     body.iter().filter(|stmt| stmt.is_function_def_stmt()).for_each(|it| found.visit_stmt(it));
     let own = bound(body);
-    found.0.retain(|name| shows(name) && !own.contains(name) && !EVERY.contains(&name.as_str()));
+    found.0.retain(|name| {
+        shows(name) && !own.contains(name) && !UNIVERSAL_ATTRIBUTES.contains(&name.as_str())
+    });
     found.0
 }
 
@@ -194,7 +194,7 @@ impl<'a> Visitor<'a> for Instances {
     }
 }
 
-/// From the first decorator to the colon.
+/// Copies a definition's header, from the first decorator to the colon.
 fn push_header(text: &str, start: usize, end: usize, out: &mut String) {
     let colon = text[end..].find(':').map_or(end, |found| end + found + 1);
     out.push_str(&text[start..colon]);
@@ -205,7 +205,7 @@ fn body_indent(text: &str, start: usize, body: &[Stmt]) -> String {
     let own = &text[line_start(text, start)..start];
     let first = body.first().map_or(start, |stmt| stmt.start().to_usize());
     let head = &text[line_start(text, first)..first];
-    // A body on the header's line has no indentation to copy.
+    // If the body is on the header's line, there is no indentation to copy.
     if head.trim().is_empty() && head.len() > own.len() {
         head.to_owned()
     } else {
@@ -219,7 +219,7 @@ fn docstring(body: &[Stmt]) -> Option<std::ops::Range<usize>> {
         .then(|| stmt.value.start().to_usize()..stmt.value.end().to_usize())
 }
 
-/// Dunder methods are part of an interface; names with a single underscore are not.
+/// Whether a name is public. Dunder names are; other names that start with an underscore are not.
 fn is_public(name: &str) -> bool {
     !name.starts_with('_') || (name.starts_with("__") && name.ends_with("__"))
 }

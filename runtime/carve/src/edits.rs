@@ -1,4 +1,4 @@
-//! Cuts in a text, and the traversal that finds them.
+//! Text edits, and the traversal of statements that creates them.
 
 use ruff_python_ast::{ExceptHandler, Stmt};
 use ruff_text_size::Ranged;
@@ -17,7 +17,7 @@ impl Edit {
     }
 }
 
-/// Applies edits in any order; overlapping ones are merged.
+/// Applies edits, which may be in any order and may overlap.
 pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.start, edit.end));
     let mut out = String::with_capacity(text.len());
@@ -35,14 +35,14 @@ pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
 
 /// What to do with a statement.
 pub(super) enum Treatment {
-    /// Keep it and visit its content.
+    /// Keep it and visit the statements in it.
     Keep,
     Remove,
-    /// Keep it with these changes.
+    /// Keep it, but apply these edits.
     Change(Vec<Edit>),
 }
 
-/// The position of a statement: the dotted path of the enclosing definitions.
+/// The enclosing definitions of a statement, as a dotted path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Enclosing<'a> {
     pub(super) prefix: &'a str,
@@ -55,8 +55,8 @@ impl Enclosing<'_> {
     }
 }
 
-/// Asks `judge` about every statement, outer ones first, and returns the edits. A block that would
-/// become empty gets `pass`.
+/// Calls `judge` for every statement, outer statements first, and returns the resulting edits. Inserts `pass` into a
+/// block that would become empty.
 pub(super) fn walk(
     text: &str,
     block: &[Stmt],
@@ -88,11 +88,11 @@ pub(super) fn walk(
             Treatment::Remove => removed.push(index),
         }
     }
-    // A module may be empty, but not the suite of a statement.
+    // Only a module may be empty.
     let empty =
         removed.len() == block.len() && block.first().is_some_and(|stmt| indent(text, stmt) > 0);
     for (count, &index) in removed.iter().enumerate() {
-        // Nothing after it remains in its block.
+        // Whether no statement after this one remains in the block.
         let last = removed[count..].len() == block.len() - index;
         let mut edit = removal(text, block, index, last);
         if empty && count == 0 && edit.with.is_empty() {
@@ -107,7 +107,7 @@ pub(super) fn walk(
     out
 }
 
-/// The suites in a statement.
+/// Returns the blocks of statements in a compound statement.
 pub(super) fn blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
     match stmt {
         Stmt::FunctionDef(stmt) => vec![&stmt.body],
@@ -133,8 +133,8 @@ pub(super) fn blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
     }
 }
 
-/// Removes a statement's lines with its comments. A statement that shares its line with others
-/// becomes `pass` instead.
+/// Returns the edit that removes a statement's lines and comments. A statement that shares a line with others is
+/// replaced by `pass` instead.
 fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     let stmt = &block[index];
     let (start, end) = (stmt.start().to_usize(), stmt.end().to_usize());
@@ -146,7 +146,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     }
     let mut from = start_of_comments(text, block, index);
     let mut to = line_end(text, end);
-    // Comments at the end of the body that are indented more than the statement belong to it.
+    // Comments after the body belong to the statement if they are indented more than it.
     let column = indent(text, stmt);
     let mut ahead = to;
     while ahead < text.len() {
@@ -166,7 +166,7 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
             to = line_end(text, to);
         }
     } else {
-        // The last in its block: keep the space after the block and remove the space before it.
+        // The last statement of a block: keep the blank lines after it and remove those before it.
         while from > 0 && text[line_start(text, from - 1)..from].trim().is_empty() {
             from = line_start(text, from - 1);
         }
@@ -174,12 +174,12 @@ fn removal(text: &str, block: &[Stmt], index: usize, last: bool) -> Edit {
     Edit::cut(from, to)
 }
 
-/// The start of the comment lines directly above a statement, with its indentation.
+/// Returns the start of the comment lines directly above a statement that have the same indentation.
 fn start_of_comments(text: &str, block: &[Stmt], index: usize) -> usize {
     let stmt = &block[index];
     let column = indent(text, stmt);
     let mut from = line_start(text, stmt.start().to_usize());
-    // Stop at the previous statement: its last line may look like a comment inside a string.
+    // Stop at the previous statement, which may end with a string that looks like a comment.
     let floor = match index.checked_sub(1).and_then(|before| block.get(before)) {
         Some(before) => line_end(text, before.end().to_usize()),
         None => 0,
@@ -208,7 +208,7 @@ pub(super) fn line_start(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |found| found + 1)
 }
 
-/// The start of the next line, or the end of the text.
+/// Returns the start of the next line, or the end of the text.
 pub(super) fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |found| at + found + 1)
 }

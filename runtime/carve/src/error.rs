@@ -1,6 +1,6 @@
-//! Why a carve is rejected.
+//! Errors of a carve.
 
-/// Always names the file, and the place in it if there is one.
+/// The reason for rejecting a carve. Names the file and, if known, the line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CarveError {
     #[error("{file}: {why}")]
@@ -9,13 +9,13 @@ pub enum CarveError {
     Syntax { file: String, why: String },
     #[error("{file} has no `{path}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     NotFound { file: String, path: String, near: Option<String> },
-    /// Something that remains needs removed code at import time.
+    /// The remaining code needs removed code at import time.
     #[error(
         "{file}:{line}: importing this file needs `{name}`, so removing it would break the \
-         package; also carve what needs it, or keep `{name}`"
+         package; carve the code that needs it as well, or keep `{name}`"
     )]
     Needed { file: String, line: usize, name: String },
-    /// The check after the cut failed: a bug of the carver.
+    /// The result cannot be parsed, which is a bug in the carver.
     #[error("{file}: the result would be invalid Python: {why}")]
     Broken { file: String, why: String },
 }

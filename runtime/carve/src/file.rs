@@ -21,7 +21,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Parsed<ModModule>, CarveEr
         .map_err(|error| CarveError::Syntax { file: file.to_owned(), why: error.to_string() })
 }
 
-/// A file after the removal of its definitions.
+/// The result of removing definitions from a file.
 pub(super) struct Cut {
     pub(super) text: String,
     pub(super) objects: Vec<Object>,
@@ -29,7 +29,7 @@ pub(super) struct Cut {
     pub(super) gone: BTreeSet<String>,
 }
 
-/// Stub and code of what a file defines at a dotted path; `None` if it defines nothing there.
+/// Returns the stub and the code of the definition at a dotted path, or `None` if there is none.
 pub fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(String, String)> {
     let parsed = parse_module(text).ok()?;
     let (mut stubs, mut code) = (Vec::new(), String::new());
@@ -49,12 +49,12 @@ pub fn interface_of(text: &str, path: &str, view: View<'_>) -> Option<(String, S
     (!stubs.is_empty()).then(|| (stubs.join("\n"), code))
 }
 
-/// Removes the definitions at `wanted` (dotted paths) and their aliases from a file.
+/// Removes the definitions at the dotted paths in `wanted` and their aliases from a file.
 pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, CarveError> {
     let parsed = parse(file, text)?;
     let body = &parsed.syntax().body;
     let targets: BTreeSet<String> = wanted.iter().cloned().collect();
-    let (aliases, known) = survey(text, body, &targets);
+    let (aliases, known) = find_aliases(text, body, &targets);
     let mut objects: BTreeMap<String, Object> = BTreeMap::new();
     let mut judge = |stmt: &Stmt, place: Enclosing<'_>| {
         let (name, kind) = match stmt {
@@ -82,7 +82,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
             kind,
             aliases: aliases
                 .iter()
-                .filter(|(_, value)| root(&aliases, value) == path)
+                .filter(|(_, value)| alias_root(&aliases, value) == path)
                 .map(|(name, _)| name.clone())
                 .collect(),
             stub: String::new(),
@@ -97,7 +97,7 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     };
     let edits = walk(text, body, TOP, &mut judge);
     if let Some(path) = wanted.iter().find(|path| !objects.contains_key(*path)) {
-        // A target inside another target is removed with it.
+        // A path inside another wanted path is removed with it.
         let inside = wanted.iter().any(|outer| path.starts_with(&format!("{outer}.")));
         if !(inside && known.contains(path)) {
             let near = nearest(path, &known);
@@ -110,8 +110,8 @@ pub(super) fn cut(file: &str, text: &str, wanted: &[String]) -> Result<Cut, Carv
     Ok(Cut { text, objects: objects.into_values().collect(), gone })
 }
 
-/// The aliases (path to the path it names) and all defined paths.
-fn survey(
+/// Returns the aliases of the targets (path of the alias, path that it refers to) and all defined paths.
+fn find_aliases(
     text: &str,
     body: &[Stmt],
     targets: &BTreeSet<String>,
@@ -126,7 +126,7 @@ fn survey(
         Treatment::Keep
     });
     let mut aliases: BTreeMap<String, String> = BTreeMap::new();
-    // An alias may have an alias that precedes it in a conditional: repeat until nothing is added.
+    // An alias of an alias may come first in the text, in another branch. Repeat until nothing is added.
     loop {
         let before = aliases.len();
         for (names, value) in &all {
@@ -142,7 +142,7 @@ fn survey(
     }
 }
 
-fn root(aliases: &BTreeMap<String, String>, value: &str) -> String {
+fn alias_root(aliases: &BTreeMap<String, String>, value: &str) -> String {
     let mut at = value;
     for _ in 0..aliases.len() {
         match aliases.get(at) {
@@ -153,14 +153,14 @@ fn root(aliases: &BTreeMap<String, String>, value: &str) -> String {
     at.to_owned()
 }
 
-/// `a = b = name`: the paths of the new names and of their target.
+/// Returns the paths of the new names and of their target for an assignment such as `a = b = name`.
 fn alias_of(stmt: &Stmt, place: Enclosing<'_>) -> Option<(Vec<String>, String)> {
     let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
         Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),
         Stmt::AnnAssign(stmt) => (vec![&stmt.target], stmt.value.as_deref()?),
         _ => return None,
     };
-    // A variable inside a function is not an alias but part of the function.
+    // A variable inside a function is part of the function, not an alias.
     let Expr::Name(value) = value else { return None };
     if place.in_function {
         return None;
@@ -179,7 +179,7 @@ fn is_class(body: &[Stmt], path: &str) -> bool {
     !path.is_empty() && !scope::class_bodies(body, path).is_empty()
 }
 
-/// The paths that the text does not bind anywhere.
+/// Returns the paths that the text does not bind.
 pub(super) fn gone<'a>(
     file: &str,
     text: &str,
@@ -197,7 +197,7 @@ pub(super) fn gone<'a>(
     Ok(paths.filter(|path| !stays(path)).cloned().collect())
 }
 
-/// Removes names from `__all__`, however it is built: assigned, added to, appended, extended.
+/// Removes names from `__all__`, whether they are assigned, added with `+=`, appended or extended.
 pub(super) fn without_exports(
     file: &str,
     text: &str,
@@ -229,7 +229,7 @@ fn change(edits: Vec<Edit>) -> Treatment {
     if edits.is_empty() { Treatment::Keep } else { Treatment::Change(edits) }
 }
 
-/// `__all__.append("name")` is removed as a whole, `__all__.extend([...])` loses entries.
+/// Removes `__all__.append("name")` as a whole, and entries from `__all__.extend([...])`.
 fn exported_by_call(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Treatment {
     let Expr::Call(call) = expr else { return Treatment::Keep };
     let Expr::Attribute(method) = &*call.func else { return Treatment::Keep };
@@ -249,7 +249,7 @@ fn is_all(expr: &Expr) -> bool {
     matches!(expr, Expr::Name(name) if name.id.as_str() == "__all__")
 }
 
-/// The cuts in a literal list; both sides of a sum are searched.
+/// Returns the cuts in a literal list or tuple, or in both sides of a sum.
 fn entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
     let (elements, tuple) = match expr {
         Expr::List(list) => (&list.elts, false),
@@ -276,13 +276,13 @@ fn entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
         return out;
     }
     match stays[..] {
-        // Nothing remains: cut the whole literal, so that no lone comma is left.
+        // Nothing remains: replace the whole literal, so that no lone comma is left.
         [] => {
             let empty = if tuple { "()" } else { "[]" };
             let (start, end) = (expr.start().to_usize(), expr.end().to_usize());
             out = vec![Edit { start, end, with: empty.into() }];
         }
-        // `("a")` is not a tuple: the only remaining entry needs its comma.
+        // A tuple with one entry needs a comma: `("a")` is not a tuple.
         [only] if tuple => {
             let last = items.last().map_or(only.end, |last| last.end);
             let tail = comma_after(text, last).map_or(last, |comma| comma + 1);
@@ -296,7 +296,7 @@ fn entries(text: &str, expr: &Expr, gone: &BTreeSet<String>) -> Vec<Edit> {
     out
 }
 
-/// The text, if it can still be parsed.
+/// Returns the text if it can still be parsed.
 pub(super) fn checked(file: &str, text: String) -> Result<String, CarveError> {
     match parse_module(&text) {
         Ok(_) => Ok(text),
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_has_attributes_and_notes_and_no_body() {
+    fn interface_of_shows_attributes_and_notes_but_no_bodies() {
         let text = "\
 class A(B):
     'Doc.'

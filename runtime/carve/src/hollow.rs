@@ -1,4 +1,4 @@
-//! Replaces functions with functions that do nothing.
+//! Replaces the bodies of functions with a single `return`.
 
 use ruff_python_ast::{Stmt, StmtFunctionDef};
 use ruff_python_parser::parse_module;
@@ -9,14 +9,14 @@ use super::{
     file::TOP,
 };
 
-/// The return value of functions that do nothing.
+/// The return value that stands for an empty function.
 pub const NOTHING: &str = "None";
 
-/// Represents a function's first argument in the return value.
+/// Placeholder for a function's first argument in the return value.
 pub const FIRST: &str = "{first}";
 
-/// The text in which the functions at some dotted paths, and below them, immediately return
-/// `returns`; `None` if it cannot be parsed.
+/// Returns the text with the functions at and below the wanted dotted paths reduced to `return` with the value
+/// `returns`. Returns `None` if the text cannot be parsed.
 pub fn hollow(text: &str, returns: &str, is_wanted: &dyn Fn(&str) -> bool) -> Option<String> {
     let parsed = parse_module(text).ok()?;
     let edits = walk(text, &parsed.syntax().body, TOP, &mut |stmt, place| {
@@ -37,14 +37,14 @@ pub fn hollow(text: &str, returns: &str, is_wanted: &dyn Fn(&str) -> bool) -> Op
 }
 
 fn body(def: &StmtFunctionDef, returns: &str) -> String {
-    // Python accepts nothing else from `__init__`.
+    // `__init__` must return `None`.
     if returns == NOTHING || def.name.as_str() == "__init__" {
         return "pass".to_owned();
     }
     format!("return {}", returns.replace(FIRST, &first(def)))
 }
 
-/// The name of the first argument that a caller passes.
+/// Returns the name of the first argument that a caller passes, which excludes `self` and `cls`.
 fn first(def: &StmtFunctionDef) -> String {
     let parameters = def.parameters.posonlyargs.iter().chain(&def.parameters.args);
     let mut names = parameters.map(|it| it.parameter.name.to_string());
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_wanted_does_nothing_and_the_rest_stays_to_the_byte() {
+    fn hollow_changes_only_bodies_of_wanted_functions() {
         let text = "\
 import x
 def f(a): return 1  # one
@@ -105,7 +105,7 @@ def h():
     }
 
     #[test]
-    fn what_is_wanted_returns_what_is_told() {
+    fn hollow_returns_constant_or_first_argument() {
         let text = "class A:\n    def __init__(self, a):\n        self.a = a\n    def m(self, b):\n        \
                     yield b\n    def n(self): return 1\ndef f(c, /, d=1): return d\ndef g(): return 2\n";
         let told = |m: &str, n: &str, f: &str, g: &str| {

@@ -1,4 +1,4 @@
-//! Imports between the modules of one package.
+//! Finds imports between the modules of a package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,19 @@ use super::{
 };
 
 /// Removed paths by dotted module name.
-pub(super) type Gone = BTreeMap<String, BTreeSet<String>>;
+pub(super) type RemovedPaths = BTreeMap<String, BTreeSet<String>>;
 
 /// A module of the package.
 #[derive(Debug, Clone)]
 pub(super) struct Module {
-    /// Dotted.
+    /// Dotted name.
     pub(super) name: String,
-    /// Its file is an `__init__.py`.
+    /// Whether the file is an `__init__.py`.
     pub(super) is_package: bool,
 }
 
 impl Module {
-    /// The module that `from ... import` names, absolute.
+    /// Returns the absolute name of the module in `from ... import`.
     fn target(&self, import: &StmtImportFrom) -> String {
         let named = import.module.as_deref().unwrap_or_default();
         if import.level == 0 {
@@ -39,31 +39,31 @@ impl Module {
     }
 }
 
-/// An import that runs at import time and names something removed.
-pub(super) struct Lost {
+/// An import of a removed name that runs at import time.
+pub(super) struct LostImport {
     pub(super) offset: usize,
     pub(super) name: String,
-    /// Its name in the importing module.
+    /// The local name in the importing module.
     pub(super) bound: String,
 }
 
-/// What a module's imports lose.
+/// The effects of removed names on a module's imports.
 #[derive(Default)]
 pub(super) struct Findings {
-    pub(super) lost: Vec<Lost>,
-    /// The edits that remove those names from their statements.
+    pub(super) lost: Vec<LostImport>,
+    /// The edits that remove the lost names from import statements.
     pub(super) edits: Vec<Edit>,
     /// Names that `import *` no longer provides.
     pub(super) starred: BTreeSet<String>,
-    /// Local dotted names of modules, with the paths removed in them.
+    /// Paths removed from imported modules, by the local dotted name of the module.
     pub(super) modules: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Reads a module's import statements. Three kinds are kept: those inside functions run later,
-/// those in a `try` with handlers may fail, and those under `TYPE_CHECKING` never run.
-pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &Gone) -> Findings {
+/// Reads a module's import statements. Keeps three kinds unchanged: those inside functions, which run later, those
+/// in a `try` with handlers, which may fail, and those under `TYPE_CHECKING`, which never run.
+pub(super) fn find(text: &str, body: &[Stmt], module: &Module, gone: &RemovedPaths) -> Findings {
     let mut findings = Findings::default();
-    // The ranges of statements whose imports are kept.
+    // Ranges of code whose imports are kept.
     let mut sheltered: Vec<(usize, usize)> = Vec::new();
     let edits = walk(text, body, TOP, &mut |stmt, place: Enclosing<'_>| {
         let at = stmt.start().to_usize();
@@ -104,7 +104,7 @@ fn from_import(
     text: &str,
     stmt: &StmtImportFrom,
     module: &Module,
-    gone: &Gone,
+    gone: &RemovedPaths,
     findings: &mut Findings,
 ) -> Treatment {
     let target = module.target(stmt);
@@ -120,7 +120,7 @@ fn from_import(
             findings.starred.extend(public.cloned());
         } else if goes(alias) {
             let name = alias.name.to_string();
-            findings.lost.push(Lost { offset: start, name, bound: local });
+            findings.lost.push(LostImport { offset: start, name, bound: local });
         } else if let Some(inner) = gone.get(&format!("{target}.{}", alias.name)) {
             findings.modules.insert(local, inner.clone());
         }

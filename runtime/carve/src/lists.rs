@@ -1,8 +1,8 @@
-//! Removes items from a literal list: names of an import, entries of `__all__`.
+//! Removes items from a comma-separated list, such as the names of an import or the entries of `__all__`.
 
 use super::edits::{Edit, line_end, line_start};
 
-/// One item of a list, and whether to remove it.
+/// An item of a list, and whether to remove it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
     pub(super) start: usize,
@@ -10,14 +10,14 @@ pub(super) struct Item {
     pub(super) goes: bool,
 }
 
-/// The cuts that leave the other items, their comments and a valid list. At least one item must
-/// remain: the caller removes an empty list as a whole if necessary.
+/// Returns the cuts that remove items and leave a valid list with the comments of the other items. At least one
+/// item must remain; the caller handles lists that become empty.
 pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
     let mut out = Vec::new();
     for (index, item) in items.iter().enumerate().filter(|(_, item)| item.goes) {
         match comma_after(text, item.end) {
             Some(comma) => out.push(with_comma(text, item.start, comma + 1)),
-            // The last item without a comma: remove everything after the last remaining item.
+            // The last item has no comma after it: remove everything after the last remaining item.
             None => {
                 let from = items[..index].iter().rev().find(|item| !item.goes);
                 out.push(Edit::cut(from.map_or(item.start, |item| item.end), item.end));
@@ -30,11 +30,11 @@ pub(super) fn cuts(text: &str, items: &[Item]) -> Vec<Edit> {
 fn with_comma(text: &str, start: usize, end: usize) -> Edit {
     let (first, last) = (line_start(text, start), line_end(text, end));
     let rest = text[end..last].trim();
-    // Alone on its line: remove the line with its comment.
+    // The item is alone on its line: remove the whole line, including a comment.
     if text[first..start].trim().is_empty() && (rest.is_empty() || rest.starts_with('#')) {
         return Edit::cut(first, last);
     }
-    // The last on its line: leave no white space at the line's end.
+    // The item is the last on its line: leave no trailing white space.
     if rest.is_empty() {
         let head = text[..start].trim_end_matches([' ', '\t']).len();
         return Edit::cut(head, last - text[end..last].trim_start_matches([' ', '\t', '\r']).len());
@@ -43,7 +43,7 @@ fn with_comma(text: &str, start: usize, end: usize) -> Edit {
     Edit::cut(start, end + spaces)
 }
 
-/// The comma after an item, across white space and comments.
+/// Finds the comma after an item, skipping white space and comments.
 pub(super) fn comma_after(text: &str, mut at: usize) -> Option<usize> {
     loop {
         let rest = &text[at..];
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_position_and_form_is_cut_cleanly() {
+    fn cuts_handles_every_position_and_layout() {
         let line = "[aa, bb, cc]";
         assert_eq!(without(line, &["aa"]), "[bb, cc]");
         assert_eq!(without(line, &["bb"]), "[aa, cc]");

@@ -1,4 +1,4 @@
-//! Carves a whole source tree.
+//! Carves objects out of a source tree.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,34 +12,34 @@ use super::{
     CarveError, Object,
     edits::{apply, line_number},
     file::{checked, cut, gone, parse, without_exports},
-    imports::{self, Gone, Module},
+    imports::{self, Module, RemovedPaths},
     references,
 };
 
 /// Options of a carve.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CarveOptions<'a> {
-    /// Also remove imports of removed code from other modules of the package, not only from package
-    /// files (`__init__.py`). Needs at import time are still rejected.
+    /// Remove imports of removed code from all modules of the package, not only from package files
+    /// (`__init__.py`). Other uses at import time are still errors.
     pub importers: bool,
-    /// Further files that must not change: what they import cannot be removed.
+    /// Other files that must not change. Code that they import cannot be removed.
     pub watched: &'a [String],
-    /// The modules of the package, if not every Python file below it is one: tests there are kept
-    /// unchanged.
+    /// The modules of the package. Other Python files in it, such as tests, are not changed. `None` stands for all
+    /// Python files.
     pub modules: Option<&'a BTreeSet<String>>,
 }
 
 /// The result of a carve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carving {
-    /// In file and path order.
+    /// Sorted by file and path.
     pub objects: Vec<Object>,
-    /// The text before and after, by path below the tree.
+    /// The text before and after the carve, by path relative to the tree.
     pub files: BTreeMap<String, (String, String)>,
 }
 
 impl Carving {
-    /// The mask: a Git patch that removes the objects. Reversed, it is the gold patch.
+    /// Returns the mask, a Git patch that removes the objects. The gold patch is the reversed mask.
     pub fn mask(&self) -> String {
         let changes = self.files.iter();
         patch_of(changes.map(|(path, (before, after))| {
@@ -48,16 +48,16 @@ impl Carving {
     }
 }
 
-/// A module's present text.
+/// A module's original and current text.
 struct Text {
     module: Module,
     before: String,
     now: String,
-    /// It is only read.
+    /// Whether the file must not change.
     watched: bool,
 }
 
-/// [`carve_with`] without options: what a recipe lists.
+/// Like [`carve_with`], with default options.
 ///
 /// # Errors
 /// See [`carve_with`].
@@ -65,13 +65,14 @@ pub fn carve(root: &Path, wanted: &BTreeMap<String, Vec<String>>) -> Result<Carv
     carve_with(root, wanted, CarveOptions::default())
 }
 
-/// Removes the objects of `wanted` (dotted paths by file) from the tree at `root`, in memory.
+/// Removes the objects in `wanted` (dotted paths by file) from the tree at `root`, without writing files.
 ///
-/// Re-exports in package files (`__init__.py`) and entries of `__all__` are removed with them. Any
-/// other need at import time is an error that names the place.
+/// Also removes their re-exports in package files (`__init__.py`) and their entries in `__all__`. Any other
+/// import-time use is an error that names its location.
 ///
 /// # Errors
-/// [`CarveError`]: a file cannot be read, a path is missing, or something is used at import time.
+/// [`CarveError`] if a file cannot be read, a path does not exist, or the remaining code needs a removed object at
+/// import time.
 pub fn carve_with(
     root: &Path,
     wanted: &BTreeMap<String, Vec<String>>,
@@ -85,12 +86,12 @@ pub fn carve_with(
         texts.retain(|file, _| modules.contains(file) || wanted.contains_key(file));
     }
     for file in options.watched {
-        // A file in a dialect that this parser does not support is not imported either.
+        // Skip a file that cannot be parsed: Python cannot import it either.
         if !texts.contains_key(file) && load_file(root, file, Path::new(""), &mut texts).is_ok() {
             texts.entry(file.clone()).and_modify(|text| text.watched = true);
         }
     }
-    let mut all_gone = Gone::new();
+    let mut all_gone = RemovedPaths::new();
     let mut objects = Vec::new();
     for (file, paths) in wanted {
         let Some(text) = texts.get_mut(file) else {
@@ -102,7 +103,7 @@ pub fn carve_with(
         all_gone.entry(text.module.name.clone()).or_default().extend(done.gone);
         objects.extend(done.objects);
     }
-    // A removed re-export may be re-exported again: repeat until no module loses a name.
+    // A removed re-export may itself be re-exported. Repeat until no module loses a name.
     loop {
         let before = count(&all_gone);
         for (file, text) in &mut texts {
@@ -128,34 +129,42 @@ pub fn carve_with(
     Ok(Carving { objects, files })
 }
 
-fn count(gone: &Gone) -> usize {
+fn count(gone: &RemovedPaths) -> usize {
     gone.values().map(BTreeSet::len).sum()
 }
 
-fn drop_reexports(file: &str, text: &mut Text, all_gone: &mut Gone) -> Result<(), CarveError> {
+fn drop_reexports(
+    file: &str,
+    text: &mut Text,
+    all_gone: &mut RemovedPaths,
+) -> Result<(), CarveError> {
     let parsed = parse(file, &text.now)?;
     let found = imports::find(&text.now, &parsed.syntax().body, &text.module, all_gone);
     if found.edits.is_empty() {
         return Ok(());
     }
     text.now = checked(file, apply(&text.now, found.edits))?;
-    lose(file, text, found.lost.into_iter().map(|lost| lost.bound).collect(), all_gone)
+    record_lost(file, text, found.lost.into_iter().map(|lost| lost.bound).collect(), all_gone)
 }
 
-fn inherit_stars(file: &str, text: &mut Text, all_gone: &mut Gone) -> Result<(), CarveError> {
+fn inherit_stars(
+    file: &str,
+    text: &mut Text,
+    all_gone: &mut RemovedPaths,
+) -> Result<(), CarveError> {
     let parsed = parse(file, &text.now)?;
     let found = imports::find(&text.now, &parsed.syntax().body, &text.module, all_gone);
     let known = all_gone.get(&text.module.name).cloned().unwrap_or_default();
     let fresh: Vec<String> = found.starred.difference(&known).cloned().collect();
-    if fresh.is_empty() { Ok(()) } else { lose(file, text, fresh, all_gone) }
+    if fresh.is_empty() { Ok(()) } else { record_lost(file, text, fresh, all_gone) }
 }
 
-/// Notes names that a module lost, unless something else in it binds them.
-fn lose(
+/// Records names that a module no longer binds, and removes them from `__all__`.
+fn record_lost(
     file: &str,
     text: &mut Text,
     names: Vec<String>,
-    all_gone: &mut Gone,
+    all_gone: &mut RemovedPaths,
 ) -> Result<(), CarveError> {
     let lost = gone(file, &text.now, names.iter())?;
     text.now = without_exports(file, &text.now, &lost)?;
@@ -163,10 +172,10 @@ fn lose(
     Ok(())
 }
 
-/// Checks that nothing that remains needs removed code at import time.
-fn check(file: &str, text: &Text, all_gone: &Gone) -> Result<(), CarveError> {
+/// Returns an error if a module needs removed code at import time.
+fn check(file: &str, text: &Text, all_gone: &RemovedPaths) -> Result<(), CarveError> {
     let needed = |offset: usize, name: &str| {
-        // The line in the original file, if the text has not changed beyond recognition.
+        // Report the line number in the original file.
         let line = text.now[offset..].lines().next().unwrap_or_default();
         let line = original_line(&text.before, &text.now, offset, line);
         CarveError::Needed { file: file.to_owned(), line, name: name.to_owned() }
@@ -184,15 +193,15 @@ fn check(file: &str, text: &Text, all_gone: &Gone) -> Result<(), CarveError> {
     }
 }
 
-/// Lines were only removed, so the original line is at this number or below: the first with the
-/// same text.
+/// Returns the number of a line in the original text. Lines were only removed, so the search starts at the current
+/// number and returns the first line that ends with the same text.
 fn original_line(before: &str, now: &str, offset: usize, rest: &str) -> usize {
     let number = line_number(now, offset);
     let found = before.lines().enumerate().skip(number - 1).find(|(_, line)| line.ends_with(rest));
     found.map_or(number, |(index, _)| index + 1)
 }
 
-/// Reads all modules of the package that contains `file`.
+/// Loads all modules of the package that contains `file`.
 fn load_package(
     root: &Path,
     file: &str,
@@ -203,7 +212,7 @@ fn load_package(
     }
     let mut top = Path::new(file).parent().unwrap_or(Path::new("")).to_path_buf();
     if !root.join(&top).join("__init__.py").is_file() {
-        // A single module is its own package.
+        // The file is a single module outside any package.
         return load_file(root, file, Path::new(file).parent().unwrap_or(Path::new("")), texts);
     }
     while let Some(parent) = top.parent() {
@@ -228,8 +237,8 @@ fn load_package(
                 && let Err(error) = load_file(root, name, &start, texts)
                 && name == file
             {
-                // Another file that this parser does not support (a template, an old dialect) is
-                // not imported either.
+                // Skip other files that cannot be parsed, such as templates or Python 2 code: Python
+                // cannot import them either.
                 return Err(error);
             }
         }

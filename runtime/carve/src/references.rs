@@ -1,4 +1,4 @@
-//! Finds what a module needs while it is imported.
+//! Finds the names that a module needs while it is imported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +10,24 @@ use ruff_text_size::Ranged;
 
 use super::scope;
 
-/// Finds removed names that are needed at import time: everything outside function bodies, and
-/// decorators, defaults, base classes and (unless postponed) annotations of the remaining code.
+/// Finds uses of removed names at import time: outside function bodies, and in decorators, defaults, base
+/// classes and (unless postponed) annotations.
 ///
-/// Comprehension variables are not distinguished from module names, so a carve may be rejected
-/// unnecessarily but never accepted wrongly.
+/// Does not distinguish comprehension variables from module names. This may reject a valid carve but never
+/// accepts an invalid one.
 pub(super) struct References<'a> {
-    /// Removed dotted paths of this module.
+    /// Dotted paths removed from this module.
     gone: &'a BTreeSet<String>,
-    /// Local names of other modules, with the paths removed there.
+    /// Paths removed from other modules, by the local name of the module.
     modules: &'a BTreeMap<String, BTreeSet<String>>,
+    /// Whether annotations are not evaluated (`from __future__ import annotations`).
     postponed: bool,
-    /// The enclosing class bodies: path and own names.
+    /// The enclosing classes: path, and the names that the class body binds.
     classes: Vec<(String, BTreeSet<String>)>,
     found: Vec<(usize, String)>,
 }
 
-/// Offset and name of each reference to something removed.
+/// Returns offset and name of each use of a removed name at import time.
 pub(super) fn find(
     body: &[Stmt],
     gone: &BTreeSet<String>,
@@ -142,13 +143,13 @@ impl<'a> Visitor<'a> for References<'_> {
     }
 }
 
-/// `if TYPE_CHECKING:` never runs.
+/// Whether this is `if TYPE_CHECKING:`, whose body never runs.
 pub(super) fn is_type_checking(branch: &StmtIf) -> bool {
     dotted(&branch.test)
         .is_some_and(|name| name == "TYPE_CHECKING" || name.ends_with(".TYPE_CHECKING"))
 }
 
-/// `a.b.c` as text, if it consists only of names.
+/// Returns a dotted name such as `a.b.c` as text, or `None` for any other expression.
 pub fn dotted(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Name(name) => Some(name.id.to_string()),

@@ -7,7 +7,7 @@ use ruff_python_parser::parse_module;
 
 use super::edits::blocks;
 
-/// The names that running a block binds in its own scope.
+/// Returns the names that a block binds in its own scope.
 pub(super) fn bound(block: &[Stmt]) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     collect(block, &mut out);
@@ -55,7 +55,7 @@ fn collect(block: &[Stmt], out: &mut BTreeSet<String>) {
     }
 }
 
-/// The top-level names that `before` binds and `after` does not.
+/// Returns the top-level names that `before` binds but `after` does not.
 pub fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
     let names = |text: &str| {
         parse_module(text).map(|parsed| bound(&parsed.syntax().body)).unwrap_or_default()
@@ -63,7 +63,7 @@ pub fn lost_names(before: &str, after: &str) -> BTreeSet<String> {
     names(before).difference(&names(after)).cloned().collect()
 }
 
-/// The statements of a block's own scope, including those below conditions and loops.
+/// Returns the statements in a block's own scope, including those nested in conditions and loops.
 pub fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
     let mut out = Vec::new();
     for stmt in block {
@@ -75,7 +75,7 @@ pub fn top_level(block: &[Stmt]) -> Vec<&Stmt> {
     out
 }
 
-/// The plain names in an assignment's target.
+/// Adds the plain names in an assignment's target.
 pub(super) fn targets(target: &Expr, out: &mut BTreeSet<String>) {
     match target {
         Expr::Name(name) => {
@@ -88,7 +88,7 @@ pub(super) fn targets(target: &Expr, out: &mut BTreeSet<String>) {
     }
 }
 
-/// The bodies of the class at a dotted path: several if it is defined conditionally.
+/// Returns the bodies of the class at a dotted path. There are several if the class is defined conditionally.
 pub(super) fn class_bodies<'a>(block: &'a [Stmt], path: &str) -> Vec<&'a [Stmt]> {
     let (head, rest) = path.split_once('.').map_or((path, None), |(head, rest)| (head, Some(rest)));
     let mut out = Vec::new();

@@ -1,5 +1,4 @@
-//! Tests the carver on real code: arbitrary selections of definitions from the interpreter's own
-//! library.
+//! Tests the carver on real code: carves a pseudo-random selection of definitions out of Python's standard library.
 
 use std::{
     collections::BTreeMap,
@@ -13,11 +12,11 @@ use proctor_types::sha256_hex;
 
 use super::{CarveError, Definition, Kind, carve, definitions, file::parse};
 
-/// Number of files; `PROCTOR_CARVE_FILES` overrides it.
+/// Default number of files. `PROCTOR_CARVE_FILES` overrides it.
 const FILES: usize = 200;
 
 #[test]
-fn a_mask_of_any_definitions_parses_and_reversed_gives_the_bytes_back() {
+fn carved_files_parse_and_reversed_mask_restores_them() {
     let files = library();
     let most = std::env::var("PROCTOR_CARVE_FILES").ok().and_then(|most| most.parse().ok());
     let files = &files[..most.unwrap_or(FILES).min(files.len())];
@@ -29,12 +28,12 @@ fn a_mask_of_any_definitions_parses_and_reversed_gives_the_bytes_back() {
     });
     let count = |what: Option<bool>| results.iter().filter(|result| **result == what).count();
     let (carved, refused) = (count(Some(true)), count(Some(false)));
-    // Most of the library can be carved; otherwise the test would prove nothing.
+    // The test is only meaningful if most files can be carved.
     assert!(carved > 2 * refused && carved > 100, "{carved} carved, {refused} refused");
     println!("{} files: {carved} carved, {refused} refused", files.len());
 }
 
-/// Its files, in an order that mixes packages.
+/// Returns the library's files, in an order that mixes packages.
 fn library() -> Vec<PathBuf> {
     let ask = "import sysconfig; print(sysconfig.get_paths()['stdlib'])";
     let output = Command::new("python3").args(["-c", ask]).output().unwrap();
@@ -56,7 +55,7 @@ fn library() -> Vec<PathBuf> {
     out
 }
 
-/// Whether some definitions of a file could be carved; `None` if it has none.
+/// Returns whether some definitions of a file could be carved, or `None` if none was selected.
 fn carve_some(path: &Path) -> Option<bool> {
     let text = fs::read_to_string(path).ok()?;
     let found = definitions("m.py", &text).ok()?;
@@ -86,7 +85,7 @@ fn carve_some(path: &Path) -> Option<bool> {
                 assert!(apply(&gold, after) == before.as_bytes(), "{}: the gold", path.display());
                 return Some(true);
             }
-            // What is needed at import time is kept.
+            // Keep definitions that are needed at import time.
             Err(CarveError::Needed { name, .. }) => {
                 let tail = name.rsplit('.').next().unwrap_or(&name).to_owned();
                 let before = wanted.len();
@@ -101,7 +100,7 @@ fn carve_some(path: &Path) -> Option<bool> {
     None
 }
 
-/// Path and lines of each definition. A class may lose a part of itself, so it has only its path.
+/// Returns path and lines of each definition. The lines of a class are left out, because members may be removed.
 fn code<'a>(text: &'a str, found: &'a [Definition]) -> Vec<(&'a str, Vec<&'a str>)> {
     let lines: Vec<&str> = text.split('\n').collect();
     let of = |it: &Definition| match it.kind {
@@ -115,7 +114,7 @@ fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// A third of them, always the same ones.
+/// Selects a third of the definitions, always the same ones.
 fn is_chosen(path: &str, text: &str) -> bool {
     sha256_hex(format!("{path}{}", text.len()).as_bytes()).as_bytes()[0].is_multiple_of(3)
 }

@@ -1,6 +1,6 @@
-//! Golden cases of the carver: what is removed, what is kept, and that nothing breaks.
+//! Golden tests of the carver: the removed code, the remaining code, and errors.
 
-#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic on failure")]
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -30,7 +30,7 @@ fn try_carve(files: &[(&str, &str)], list: &[(&str, &[&str])]) -> Result<Carving
     Ok(carving)
 }
 
-/// The mask applies to the original text, and reversed to the result, byte for byte.
+/// Checks that a patch of the result applies in both directions, byte for byte.
 fn reverses(carving: &Carving) {
     for (path, (before, after)) in &carving.files {
         let patch = diffy::create_patch(before, after).to_string();
@@ -54,7 +54,7 @@ fn needed(files: &[(&str, &str)], list: &[(&str, &[&str])]) -> (String, usize, S
 }
 
 #[test]
-fn decorators_comments_and_trailing_comments_go_with_their_function() {
+fn carve_removes_decorators_and_comments_with_function() {
     let text = "\
 import functools
 
@@ -81,12 +81,12 @@ def g():
     assert_eq!(
         after(text, &["g"]).lines().last(),
         Some("    # afterthought"),
-        "the last of a module leaves no blank lines behind"
+        "no blank lines are left at the end of the module"
     );
 }
 
 #[test]
-fn all_overloads_go_and_are_shown() {
+fn carve_removes_all_overloads_and_shows_them() {
     let text = "\
 from typing import overload
 
@@ -111,7 +111,7 @@ def g(): return 1
 }
 
 #[test]
-fn aliases_go_however_far_they_lead() {
+fn carve_removes_aliases_of_aliases() {
     let text = "\
 __all__ = ['f', 'g', 'h', 'k']
 
@@ -129,7 +129,7 @@ j = g; k = 2
 }
 
 #[test]
-fn same_named_methods_of_other_classes_stay() {
+fn carve_keeps_methods_of_the_same_name_in_other_classes() {
     let text = "\
 class A:
     def run(self):
@@ -155,7 +155,7 @@ def run(): pass
 }
 
 #[test]
-fn a_property_goes_with_its_setter() {
+fn carve_removes_property_with_setter() {
     let text = "\
 class A:
     y = 0
@@ -179,7 +179,7 @@ class A:
 }
 
 #[test]
-fn async_and_nested_definitions_are_found() {
+fn carve_finds_async_and_nested_definitions() {
     let text = "\
 async def f(x):
     async with x as y:
@@ -202,7 +202,7 @@ def outer():
 }
 
 #[test]
-fn a_block_that_would_be_empty_gets_pass() {
+fn carve_inserts_pass_into_empty_block() {
     let text = "\
 import sys
 
@@ -262,7 +262,7 @@ class B: x = 1
 }
 
 #[test]
-fn fields_abstract_bases_and_registries_are_left_as_they_were() {
+fn carve_keeps_fields_abstract_bases_and_registries() {
     let text = "\
 import abc
 from dataclasses import dataclass, field
@@ -328,7 +328,7 @@ class Base(abc.ABC):
 }
 
 #[test]
-fn a_name_that_something_else_still_binds_is_not_gone() {
+fn carve_keeps_export_of_name_that_is_still_bound() {
     let text = "\
 __all__ = ['f']
 
@@ -345,7 +345,7 @@ TABLE = [f]
 }
 
 #[test]
-fn every_way_of_building_all_is_brought_in_line() {
+fn carve_updates_every_form_of_dunder_all() {
     let text = "\
 __all__ = (
     'f',  # note
@@ -373,7 +373,7 @@ def keep2(): pass
 }
 
 #[test]
-fn re_exports_go_through_every_package_file() {
+fn carve_removes_reexports_from_all_package_files() {
     let files = [
         (
             "pkg/__init__.py",
@@ -398,7 +398,7 @@ fn re_exports_go_through_every_package_file() {
 }
 
 #[test]
-fn what_needs_a_name_at_import_time_is_named() {
+fn carve_rejects_import_time_use_in_same_module() {
     let module = "def f(): pass\n";
     let cases = [
         ("REG = f()\n", 1),
@@ -422,14 +422,14 @@ fn what_needs_a_name_at_import_time_is_named() {
         "class C:\n    f = 1\n    y = f\n",
         "if TYPE_CHECKING:\n    x = [f]\n",
     ] {
-        // A future import must come first.
+        // A future import must be at the start of the file.
         let text = format!("{fine}\n{module}");
         assert_eq!(after(&text, &["f"]), fine, "{fine}");
     }
 }
 
 #[test]
-fn other_modules_that_need_a_name_are_named_unless_they_are_carved_too() {
+fn carve_rejects_import_time_use_in_other_modules() {
     let files = [
         ("src/p/__init__.py", ""),
         ("src/p/a.py", "def f(): pass\ndef g(): pass\n"),
@@ -454,7 +454,7 @@ fn other_modules_that_need_a_name_are_named_unless_they_are_carved_too() {
 }
 
 #[test]
-fn signatures_keep_every_kind_of_parameter() {
+fn stub_keeps_every_kind_of_parameter() {
     let text = "\
 class C:
     '''Class doc.'''
@@ -500,21 +500,21 @@ class C:
 }
 
 #[test]
-fn other_line_ends_and_missing_last_ones_are_kept() {
+fn carve_keeps_crlf_and_missing_final_newline() {
     let text = "class A:\r\n    def f(self):\r\n        return 1\r\n\r\nx = 1";
     assert_eq!(after(text, &["A.f"]), "class A:\r\n    pass\r\n\r\nx = 1");
     assert_eq!(after("x = 1\ndef f(): pass", &["f"]), "x = 1\n");
 }
 
 #[test]
-fn strings_that_look_like_comments_are_left_alone() {
+fn carve_keeps_strings_that_look_like_comments() {
     let text = "X = '''\n# not a comment\n'''\ndef f(): pass\nY = '''\n# '''\ndef g(): pass\n";
     assert_eq!(after(text, &["f"]), text.replace("def f(): pass\n", ""));
     assert_eq!(after(text, &["g"]), text.replace("def g(): pass\n", ""));
 }
 
 #[test]
-fn a_name_that_is_not_there_is_answered_with_the_nearest() {
+fn unknown_path_error_suggests_nearest_name() {
     let error =
         try_carve(&[("m.py", "class A:\n    def run(self): pass\n")], &[("m.py", &["A.rnu"])])
             .unwrap_err();
@@ -526,7 +526,7 @@ fn a_name_that_is_not_there_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn other_modules_lose_their_imports_where_that_is_asked_for() {
+fn importers_option_removes_imports_from_other_modules() {
     let files = [
         ("p/__init__.py", ""),
         ("p/a.py", "def f(): pass\ndef g(): pass\n"),
@@ -543,7 +543,7 @@ fn other_modules_lose_their_imports_where_that_is_asked_for() {
     reverses(&carving);
     assert_eq!(carving.files["p/b.py"].1, "from .a import g  # both\n\ndef use(): return f()\n");
     assert_eq!(carving.files["p/c.py"].1, "def use(): return eff()\n");
-    // A file that remains and imports removed code is named.
+    // The error names the watched file that imports removed code.
     let refused = carve(&[("p/a.py", &["g"])], &["tests/test_a.py".to_owned()]);
     match refused {
         Err(CarveError::Needed { file, line, name }) => {
@@ -555,7 +555,7 @@ fn other_modules_lose_their_imports_where_that_is_asked_for() {
 }
 
 #[test]
-fn tests_that_lie_in_the_package_stay_as_they_are() {
+fn carve_keeps_tests_inside_the_package_unchanged() {
     let files = [
         ("p/__init__.py", "from .a import f\n"),
         ("p/a.py", "def f(): pass\ndef g(): pass\n"),
@@ -570,7 +570,7 @@ fn tests_that_lie_in_the_package_stay_as_they_are() {
     let carving = carve_with(dir.path(), &wanted(&[("p/a.py", &["f"])]), options).unwrap();
     let changed: Vec<&str> = carving.files.keys().map(String::as_str).collect();
     assert_eq!(changed, ["p/__init__.py", "p/a.py"]);
-    // What another test file imports cannot be removed.
+    // Code that another test file imports cannot be removed.
     let refused = carve_with(dir.path(), &wanted(&[("p/a.py", &["g"])]), options);
     assert!(matches!(refused, Err(CarveError::Needed { .. })), "{refused:?}");
 }

@@ -1,13 +1,14 @@
-"""What tracing a project's tests costs: ours beside FeatureBench's own tracer, in seconds of CPU and peak memory.
+"""Compare the cost of tracing a project's tests, Proctor against FeatureBench: CPU seconds and peak memory.
 
     python3 cost_of_tracing.py PYTHON PROJECT FEATUREBENCH [FILE...]
 
-PYTHON is an interpreter that has pytest and the project's dependencies, PROJECT a source tree, FEATUREBENCH a clone of
-https://github.com/LiberCoders/FeatureBench. Without FILEs: every test_*.py below PROJECT/tests.
+PYTHON is an interpreter with pytest and the project's dependencies. PROJECT is a source tree. FEATUREBENCH is a clone
+of https://github.com/LiberCoders/FeatureBench. The default for FILE is every test_*.py below PROJECT/tests.
 
-Theirs is what its pipeline does with a test file, without its containers: a plain run, a run under
-`dynamic_script.py`, and the same with `--collect-only`. Ours is what `proctor collect` does with all files: it looks for tests,
-which tells what they load of others, then follow a plain run, one in random order, and the traced one.
+FeatureBench ("theirs") processes one test file at a time, here without its containers: a plain run, a run under
+`dynamic_script.py`, and the same with `--collect-only`. Proctor ("ours") does what `proctor collect` does with all
+files at once: a collection, which also reports the third-party modules they load, a plain run, a run in random order
+and a traced run.
 """
 
 import glob
@@ -23,7 +24,7 @@ QUIET = ["-p", "no:cacheprovider"]
 
 
 def cost(command, project, **more):
-    """Seconds of CPU of a command and all its children, its status, and the MiB of the largest of these processes."""
+    """Return the CPU seconds of a command and its children, its exit status and the peak MiB of the largest process."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([project, os.path.join(project, "src")])}
     process = subprocess.Popen(command, cwd=project, env=env, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, **more)
@@ -71,19 +72,19 @@ def ours(python, project, files):
             said = [json.loads(line) for line in records if line.strip()]
             if mode == "collect":
                 warm = [module for it in said if it["t"] == "loaded" for module in it["modules"]]
-                print(f"ours, collect: {seconds:.1f} s, {len(warm)} modules of others")
+                print(f"ours, collect: {seconds:.1f} s, {len(warm)} third-party modules")
                 continue
             passed = sum(it["t"] == "test" and it["outcome"] == "passed" for it in said)
             edges = sum(len(it["edges"]) for it in said if it["t"] == "calls")
             if status != 0 or passed == 0:
-                sys.exit(f"ours, {mode}: {passed} tests passed, status {status}: has {python} pytest, and what the project needs?")
-            print(f"ours, {mode}: {seconds:.1f} s, {passed} tests passed, {edges} calls told")
+                sys.exit(f"ours, {mode}: {passed} tests passed, status {status}: does {python} have pytest and the project's dependencies?")
+            print(f"ours, {mode}: {seconds:.1f} s, {passed} tests passed, {edges} calls reported")
     return total, largest
 
 
 def main():
     python, project, clone, *files = sys.argv[1:]
-    # Not resolved: an environment's interpreter is a link, by whose name it knows the environment.
+    # Don't resolve symlinks: a virtual environment's interpreter finds its environment by the path of the link.
     python, project, clone = (os.path.abspath(path) for path in (python, project, clone))
     if not files:
         found = glob.glob(os.path.join(project, "tests", "**", "test_*.py"), recursive=True)

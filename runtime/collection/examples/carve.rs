@@ -1,4 +1,4 @@
-//! Carves a source tree on disk in place and prints the mask: `carve ROOT FILE PATH...`.
+//! Carves objects out of a file in a source tree and prints the mask: `carve ROOT FILE PATH...`.
 
 use std::{collections::BTreeMap, path::Path};
 

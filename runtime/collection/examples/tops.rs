@@ -1,9 +1,9 @@
-//! Compares the tops that collections found with manual labels (`tests/tops.toml`):
-//! `cargo run -p proctor-collection --example tops -- OUT...`, each OUT made by
+//! Compares the tops of collections with manual labels (`tests/tops.toml`):
+//! `cargo run -p proctor-collection --example tops -- OUT...`. Create each OUT with
 //! `proctor collect NAME==VERSION --dry-run --out OUT`. Prints precision, recall and F1 over all
-//! functions that the labeled files reach, for the collections and for three simpler rules.
+//! functions that the labelled files reach, for the collections and for three simpler rules.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for people")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a developer tool")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 type Labels = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// The value that FeatureBench's paper reports for its model's choice, in percent.
+/// The F1 score that FeatureBench's paper reports for its model, in percent.
 const PAPER: f64 = 84.94;
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ fn main() {
             serde_json::from_slice(&fs::read(format!("{out}/report.json")).unwrap()).unwrap();
         let origin = report["origin"].as_str().unwrap();
         let Some(labels) = labels.get(origin) else {
-            println!("{out}: nothing of {origin} is labelled");
+            println!("{out}: there are no labels for {origin}");
             continue;
         };
         for line in fs::read_to_string(format!("{out}/tops.jsonl")).unwrap().lines() {
@@ -106,13 +106,15 @@ fn main() {
             println!("{file} {}", wrong.join(" "));
         }
     }
-    println!("\n{files} test files; + is chosen and not labelled, - is labelled and not chosen");
+    println!(
+        "\n{files} test files; + means chosen but not labelled, - means labelled but not chosen"
+    );
     for label in unreached {
-        println!("labelled and not reached: {label}");
+        println!("labelled but not reached: {label}");
     }
     score.print("the score");
-    all.print("all that is reached");
-    first.print("what tests call themselves");
-    direct.print("what is imported by name");
+    all.print("all reached functions");
+    first.print("direct calls");
+    direct.print("imported by name");
     println!("FeatureBench's paper, with a model and its own labels: F1 {PAPER}");
 }

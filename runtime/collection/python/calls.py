@@ -1,11 +1,11 @@
-"""Which function of the project called which, test by test. The collector writes this file into a sandbox.
+"""Trace the calls between a project's functions in each test. The collector writes this file into a sandbox.
 
-A call is known by two pieces of code: the project's nearest frame below the one that begins, and that one.
-What other people's packages and the standard library do in between is left out, and code of theirs is
-asked about once. `sys.monitoring` tells of calls where there is one (3.12), the profiler elsewhere. Code
-is named by file, first line and name; the collector's own scan knows what stands there.
+A call is recorded as a pair of code objects: the called function, and the project's nearest frame below it on the
+stack. Frames of the standard library and of third-party packages in between are left out. Tracing uses `sys.monitoring`
+where available (Python 3.12) and the profiler elsewhere. Code objects are identified by file, first line and name,
+which the collector maps to the objects that it scanned.
 
-The types of arguments and of what is returned are noted of the first calls of each function, and never a value.
+The first calls of each function also record the types of arguments and return values, but never values.
 """
 
 import json
@@ -13,9 +13,9 @@ import os
 import sys
 import threading
 
-# Calls of a function, in one process, of which the types are noted.
+# Number of calls of each function, per process, whose types are recorded.
 NOTED = 12
-# Of `co_flags`: what a generator returns is not what its caller gets.
+# Flag in `co_flags`. The caller of a generator does not get its return value.
 GENERATOR = 0x20
 
 
@@ -23,16 +23,16 @@ class Calls:
     def __init__(self, root, emit, file):
         self.root = os.path.realpath(root) + os.sep
         self.emit, self.file = emit, file
-        # Of code by identity, calls that are still to be noted.
+        # `noted`: how many more calls to record types for, by identity of the code object.
         self.noted, self.types, self.names = {}, set(), {}
-        # Code to its number; None for code of other people.
+        # `known`: numbers of code objects by identity; None for code outside the project.
         self.known, self.numbers, self.fresh = {}, {}, []
         self.edges, self.test, self.children = set(), None, None
-        # While a test runs: calls below the code of a module that is being imported.
+        # Calls during a test that the import of a module makes.
         self.imports = set()
         self.process = os.getpid()
 
-    # What is being run. Before the first test and between tests: imports, collection.
+    # Tests. Calls before the first test and between tests belong to imports and collection.
 
     def begin(self, test):
         self.flush()
@@ -46,7 +46,7 @@ class Calls:
         os.environ.pop("PROCTOR_CALLS_TEST", None)
 
     def flush(self):
-        # In one step each: other threads may add meanwhile.
+        # Replace each set in one step, because other threads may add to it concurrently.
         edges, self.edges = self.edges, set()
         imports, self.imports = self.imports, set()
         fresh, self.fresh = self.fresh, []
@@ -66,12 +66,12 @@ class Calls:
                     for line in lines:
                         self.emit(json.loads(line))
             except (OSError, ValueError):
-                pass  # A child that was killed while it wrote.
+                pass  # The child was killed while writing.
 
-    # Programs that tests start.
+    # Child processes of tests.
 
     def follow_children(self, here):
-        """Interpreters that a test starts trace themselves into files of their own."""
+        """Make interpreters that a test starts trace themselves and write their calls to separate files."""
         import tempfile
 
         self.children = tempfile.mkdtemp(prefix="calls-")
@@ -82,7 +82,7 @@ class Calls:
             os.register_at_fork(after_in_child=self.forked)
 
     def forked(self):
-        """A copy of this process: what it does is told by a file of its own."""
+        """Reset the state in a forked child, which writes its calls to a separate file."""
         if self.children is None:
             return
         self.process, self.edges, self.imports, self.fresh = os.getpid(), set(), set(), []
@@ -96,7 +96,7 @@ class Calls:
         except ImportError:
             pass
 
-    # The interpreter's own events.
+    # Events of the interpreter.
 
     def install(self):
         monitoring = getattr(sys, "monitoring", None)
@@ -141,7 +141,7 @@ class Calls:
                 if self.noted.get(id(frame.f_code), NOTED):
                     self.note_arguments(number, frame)
         elif event == "return" and self.noted.get(id(frame.f_code)):
-            # The profiler is told the same of an exception that leaves a function, and of one that pauses.
+            # The profiler also reports "return" if an exception leaves the function or a generator is suspended.
             code = frame.f_code
             if code.co_code[frame.f_lasti] == RETURN:
                 self.note_return(code, argument)
@@ -171,7 +171,7 @@ class Calls:
             self.types.add((number, name, said))
 
     def said(self, kind):
-        """A type's name as a reader knows it: what tests define is told by what it derives from."""
+        """Return a type's public name. A type that tests define is reported as its base class."""
         for one in kind.__mro__:
             module, name = getattr(one, "__module__", None), one.__qualname__
             if not isinstance(module, str) or module.startswith("unittest.mock") or one is object:
@@ -190,7 +190,7 @@ class Calls:
         return None
 
     def add(self, number, frame):
-        # Nothing of the project below: the test itself, a fixture, the start of a thread.
+        # -1 means that no frame of the project is below: the call comes from a test, a fixture or a thread's start.
         caller, below = -1, frame.f_back
         while below is not None:
             found = self.number(below.f_code)
@@ -200,11 +200,11 @@ class Calls:
             below = below.f_back
         edge = (caller, number)
         if edge not in self.edges:
-            # Before the first test all is import: nothing has to be told apart.
+            # Before the first test, all calls belong to imports anyway.
             (self.imports if self.test and imports(frame) else self.edges).add(edge)
 
     def number(self, code):
-        # By identity: code compares by content, without its file. What is known stays alive.
+        # Look up by identity, because code objects compare by content and ignore the file. `known` keeps them alive.
         try:
             return self.known[id(code)][0]
         except KeyError:
@@ -214,7 +214,7 @@ class Calls:
         if file.endswith(".py") and not path.startswith(self.root):
             path = os.path.realpath(path)
         if path.startswith(self.root) and file.endswith(".py"):
-            # A function that is defined anew with every call is one.
+            # Code objects at the same location share a number, even if the code is compiled several times.
             key = (path[len(self.root):], code.co_firstlineno, code.co_name)
             number = self.numbers.get(key)
             if number is None:
@@ -225,7 +225,7 @@ class Calls:
 
 
 def return_code():
-    """The instruction that ends a function with a value, where the profiler is used: before Python 3.12."""
+    """Return the opcode that returns a value. Only used with the profiler, before Python 3.12."""
     import opcode
 
     return opcode.opmap.get("RETURN_VALUE")
@@ -235,10 +235,10 @@ RETURN = return_code()
 
 
 def imports(frame):
-    """Whether a module is being imported below: the code of its file runs, and not as the program."""
+    """Whether a module is being imported further down the stack, as opposed to running as the main program."""
     while frame is not None:
         if frame.f_code.co_name == "<module>":
-            # Doctests and templates are code of this name, too, and of no file.
+            # Doctests and templates also run code named `<module>`, but not from a file.
             name, file = map(frame.f_globals.get, ("__name__", "__file__"))
             if file == frame.f_code.co_filename and name not in ("__main__", "<run_path>", None):
                 return True
@@ -255,7 +255,7 @@ def to_file(folder):
 
 
 def child():
-    """In an interpreter that a test started."""
+    """Start tracing in an interpreter that a test started."""
     import atexit
 
     root, folder, file = json.loads(os.environ["PROCTOR_CALLS"])

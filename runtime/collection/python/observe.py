@@ -1,13 +1,13 @@
-"""Runs a project's tests and says what they did. The collector writes this file into a sandbox.
+"""Run a project's tests and report the results. The collector writes this file into a sandbox.
 
-An order, one line of JSON, comes over standard input; records, a line of JSON each, go to the results
-pipe (descriptor 3). Each test file runs in a process of its own, forked from this one, which has loaded
-pytest and what the tests load of other people's packages, and nothing of the project: code that is run
-once and remembered is seen by every file that needs it. Runs on Python 3.8 and later.
+Reads an order, one line of JSON, from standard input. Writes records, one line of JSON each, to the results
+pipe (descriptor 3). Each test file runs in its own process. These are forked from this one, which has imported
+pytest and the third-party modules that the tests use, but none of the project's modules. Project code that runs only
+once per process, such as cached functions, is therefore traced for every file. Runs on Python 3.8 and later.
 
-    collect  which files hold which tests, and which modules are missing
-    run      the outcome of each test; in random order where the order has a seed
-    trace    `run`, with the calls between the project's functions
+    collect  report the tests in each file, and missing modules
+    run      report the outcome of each test; run them in random order if the order has a seed
+    trace    like `run`, and report the calls between the project's functions
 """
 
 import fcntl
@@ -26,7 +26,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def channel():
-    """High, so that code that guesses 3 finds nothing; close-on-exec, so that no program inherits it."""
+    """Return a function that writes a record to the results pipe.
+
+    The pipe moves to a high descriptor, so that code that writes to descriptor 3 does not find it. It is
+    close-on-exec, so that programs started by tests do not inherit it.
+    """
     pipe = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 64)
     os.close(3)
 
@@ -40,16 +44,16 @@ def channel():
 
 
 class Slow(Exception):
-    """A test ran past its limit."""
+    """A test exceeded its time limit."""
 
 
 class Plugin:
-    """What pytest is asked and what it tells."""
+    """Pytest plug-in that selects and orders the tests and reports their outcomes."""
 
     def __init__(self, order, emit, tracer):
         self.order, self.emit, self.tracer = order, emit, tracer
         self.outcomes, self.reasons, self.started = {}, {}, None
-        # Something was told of what was collected.
+        # Whether any collected test or collection error was reported.
         self.told = False
 
     def pytest_collectreport(self, report):
@@ -105,7 +109,7 @@ class Plugin:
 
 
 def reason(report):
-    """Why a test did not pass, in one line: the error, the fixture that is not there, the reason of a skip."""
+    """Return why a test did not pass, in one line: the error, the missing fixture or the reason for skipping."""
     try:
         told = report.longrepr
         if hasattr(report, "wasxfail"):
@@ -119,11 +123,11 @@ def reason(report):
             text = getattr(told, "errorstring", None) or str(told)
         return next((line.strip() for line in str(text).splitlines() if line.strip()), "")[:1000]
     except Exception:
-        return ""  # What the project raises may not even be printed.
+        return ""  # An exception of the project may fail to be formatted.
 
 
 def missing(why):
-    """The module that an import did not find."""
+    """Return the name of the module that an import did not find."""
     for line in reversed(why.splitlines()):
         _, mark, name = line.partition("No module named ")
         if mark:
@@ -132,13 +136,15 @@ def missing(why):
 
 
 def after(mark, text):
-    """The rest of the line that a mark stands in."""
+    """Return the rest of the line after a marker."""
     return text.partition(mark)[2].partition("\n")[0].strip()
 
 
 def not_started(text):
-    """The record of a pytest that came to no test: nothing but its words tells what it misses. A `conftest.py` that
-    cannot be imported, a plug-in that is not there, an option of one."""
+    """Return the error record of a pytest run that failed before the first test.
+
+    Only its output tells what is missing: an import of `conftest.py`, a plug-in, or a plug-in that provides an option.
+    """
     options = [word.split("=")[0] for word in after("unrecognized arguments: ", text).split()]
     options = [word for word in options if word.startswith("-")]
     options += after("Unknown config option: ", text).split()
@@ -154,7 +160,7 @@ def not_started(text):
 
 
 class Held:
-    """What is printed, by whatever way, from the making of this on: printed when it is released, which returns it."""
+    """Captures everything written to standard output and standard error. `release` prints and returns it."""
 
     def __init__(self):
         self.flush()
@@ -189,7 +195,7 @@ def too_slow(signum, frame):
 
 
 def run(order, emit, files):
-    """One start of pytest, in this process. Returns its exit status."""
+    """Run pytest once in this process. Return its exit status."""
     import pytest
 
     tracer = None
@@ -223,7 +229,7 @@ def run(order, emit, files):
         tracer.finish()
     if held is not None:
         said = held.release() + raised
-        # 3 and 4: an error of pytest's own, and one of its configuration. 5: there are no tests.
+        # Pytest exits with 3 on an internal error, 4 on a usage error and 5 if there are no tests.
         if code in (3, 4) or code not in (0, 5) and not plugin.told:
             emit(not_started(said))
         emit({"t": "loaded", "modules": of_others()})
@@ -231,7 +237,7 @@ def run(order, emit, files):
 
 
 def of_others():
-    """The modules of other people's packages that are loaded by now."""
+    """Return the third-party modules that are loaded."""
     root = os.path.realpath(os.getcwd()) + os.sep
     out = set()
     for name, module in list(sys.modules.items()):
@@ -243,7 +249,7 @@ def of_others():
 
 
 def forked(order, emit, files, seconds):
-    """`run` in a child. Returns its status, or None where it had to be killed."""
+    """Call `run` in a child process. Return its exit status, or None if it was killed."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -260,7 +266,7 @@ def forked(order, emit, files, seconds):
                     stream.flush()
                 except (OSError, ValueError):
                     pass
-            # No interpreter shutdown: threads that do not end would keep it for ever.
+            # Skip the interpreter shutdown, which would wait for running threads forever.
             os._exit(code)
     deadline, pause = time.monotonic() + seconds, 0.002
     while True:
@@ -278,21 +284,21 @@ def forked(order, emit, files, seconds):
         pass
     if status is None:
         os.waitpid(child, 0)
-    # A record that a killed child left half written ends here.
+    # End a record that a killed child left incomplete.
     emit.raw(b"\n")
     return None if status is None else (os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1)
 
 
 def warm(names):
-    """Loads what the tests will load of other people's packages."""
+    """Import the third-party modules that the tests will import."""
     import pkgutil
 
     import _pytest
     import pytest
     from _pytest.assertion.rewrite import AssertionRewritingHook
 
-    # pytest warns that a plug-in that is loaded already will not have its assertions rewritten. They need not be; but
-    # where a project makes errors of warnings, each of its files would end there.
+    # Silence pytest's warning that assertions of a loaded plug-in are not rewritten. Rewriting them is not needed here,
+    # and the warning would stop every test file of a project that turns warnings into errors.
     AssertionRewritingHook._warn_already_imported = lambda hook, name: None
     for module in pkgutil.iter_modules(_pytest.__path__):
         try:
@@ -305,7 +311,7 @@ def warm(names):
             importlib.import_module(name)
         except BaseException:
             pass
-    # A package of others may use the project: each file loads that anew.
+    # Unload modules of the project that a third-party package imported. Each file must import them anew.
     root = os.path.realpath(os.getcwd()) + os.sep
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None) or ""
@@ -319,7 +325,7 @@ def main():
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)
     emit = channel()
-    # As `python -m pytest` has it.
+    # Set up the path like `python -m pytest`.
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

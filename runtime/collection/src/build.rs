@@ -1,4 +1,4 @@
-//! Builds tasks from recipes, once per machine.
+//! Builds tasks from recipes and caches them on this machine.
 
 use std::{fs, path::Path};
 
@@ -10,18 +10,18 @@ use proctor_types::{Task, path_component, plural, sha256_hex};
 
 use crate::{Frozen, RecipeError, draft, freeze};
 
-/// Increased when the carver, the statement or the freezing changes the result of a recipe.
+/// Part of the cache key. Increase it if carving, the statement or freezing changes the result of a recipe.
 const BUILDER_VERSION: u32 = 1;
 
-/// The task of a recipe: from the cache directory, or built now and cached as JSON in the native
-/// task format.
+/// Returns a recipe's task from the cache directory. If it is not cached, builds it and caches it as JSON in
+/// the native task format.
 ///
-/// The key covers the recipe, the builder's version, the statement's template, the preparation of
-/// sandboxes and the state of this host's programs: ids that were frozen on a host base are valid
+/// The cache key covers the recipe, the builder's version, the statement template, the preparation of
+/// sandboxes and the programs installed on this host: ids that were frozen on a host base are valid only
 /// for that host. `tell` receives progress messages.
 ///
 /// # Errors
-/// [`RecipeError`]; nothing is cached then.
+/// [`RecipeError`]. A failed build is not cached.
 pub async fn build_cached(
     recipe: &Recipe,
     backend: &dyn Backend,
@@ -53,7 +53,7 @@ pub async fn build_cached(
     }
     fs::create_dir_all(cache).map_err(broken)?;
     let text = serde_json::to_string(&task).map_err(|error| broken(error.into()))?;
-    // Rename, so that two concurrent builders of one recipe end with one complete file.
+    // Write and rename, so that concurrent builds of one recipe never leave a partial file.
     let fresh = cache.join(format!(".{}-{}.new", &key[..16], std::process::id()));
     fs::write(&fresh, text + "\n").map_err(broken)?;
     fs::rename(&fresh, &file).map_err(broken)?;

@@ -1,4 +1,4 @@
-//! A recipe's task before its test ids are known.
+//! Creates a recipe's task before its test ids are known.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
 
 const WORKDIR: &str = "/testbed";
 
-/// A task that lacks only its frozen ids.
+/// A complete task except for its frozen test ids.
 #[derive(Debug, Clone)]
 pub struct Draft {
     pub task: Task,
@@ -22,13 +22,13 @@ pub struct Draft {
     /// Candidate test files, relative to the work directory.
     pub test_files: Vec<String>,
     pub leave_out: Vec<String>,
-    /// The ids to run; `None` for all in the files.
+    /// The ids to run; `None` runs all tests in the files.
     pub ids: Option<Vec<String>>,
-    /// The only test file whose tests may be fail-to-pass. Absent: any may.
+    /// The only test file whose tests may be fail-to-pass; `None` allows any file.
     pub feature: Option<String>,
 }
 
-/// Downloads the source, carves it and writes the statement.
+/// Downloads the source, carves it and renders the statement.
 pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeError> {
     let source = Source::Pypi {
         pypi: recipe.package.clone(),
@@ -97,8 +97,8 @@ pub async fn draft(recipe: &Recipe, sources: &Sources) -> Result<Draft, RecipeEr
     Ok(Draft { task, carving, test_files, leave_out, ids: None, feature: None })
 }
 
-/// The set-up lines. They check the interpreter first, because pip's own message comes late and
-/// from an arbitrary dependency.
+/// Returns the set-up commands. The first one checks the Python version: pip reports a wrong version only
+/// late in the installation, and for an arbitrary dependency.
 fn setup(recipe: &Recipe) -> Vec<String> {
     let mut out = Vec::new();
     let lowest: Option<Vec<&str>> = recipe
@@ -122,7 +122,7 @@ fn setup(recipe: &Recipe) -> Vec<String> {
     out
 }
 
-/// The package is imported from the work directory, never installed.
+/// Returns the environment variables. The package is imported from the work directory, never installed.
 fn environment(recipe: &Recipe) -> BTreeMap<String, String> {
     let path: Vec<String> = recipe
         .python_path
@@ -137,12 +137,12 @@ fn environment(recipe: &Recipe) -> BTreeMap<String, String> {
         .into()
 }
 
-/// URLs where the code could be read: its repository and its releases, besides those in the recipe.
+/// Returns the recipe's blocked URLs plus those of its repository and releases, which contain the solution.
 fn blocked(recipe: &Recipe) -> Vec<String> {
     blocked_urls(&recipe.package, recipe.repo.as_deref(), recipe.blocked_urls.clone())
 }
 
-/// The URLs of the repository and the releases, besides the given ones.
+/// Adds the URLs of the repository and its releases to the given URLs.
 pub(crate) fn blocked_urls(package: &str, repo: Option<&str>, mut out: Vec<String>) -> Vec<String> {
     let name = package.to_lowercase();
     if let Some(repo) = repo {

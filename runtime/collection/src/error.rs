@@ -1,4 +1,4 @@
-//! Why a recipe yields no task.
+//! Errors of building a task from a recipe.
 
 use proctor_types::Fault;
 
@@ -11,15 +11,15 @@ pub enum RecipeError {
     /// The network, the sandbox or the test runner failed; a retry may help.
     #[error(transparent)]
     Fault(#[from] Fault),
-    #[error("no file of the source matches `tests`: {patterns}")]
+    #[error("no source file matches `tests`: {patterns}")]
     NoTests { patterns: String },
     #[error("cannot render the statement: {why}")]
     Statement { why: String },
-    /// The tests do not show the feature: none fails without it and passes with it.
+    /// The tests do not exercise the feature.
     #[error("no test fails without {carved} and passes with it; {seen}")]
     NothingFails { carved: String, seen: String },
-    #[error("the {run} test run did not end properly: {why}")]
+    #[error("the {run} test run is incomplete: {why}")]
     Incomplete { run: &'static str, why: String },
-    #[error("cache of built tasks: {why}")]
+    #[error("cannot cache the built task: {why}")]
     Cache { why: String },
 }

@@ -1,4 +1,4 @@
-//! Freezes a task's test ids by running them.
+//! Freezes a task's test ids by running its tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,35 +15,35 @@ use proctor_types::{Fault, Layer, SandboxSpec, Task, TestStatus, file_of, plural
 
 use crate::{Draft, RecipeError};
 
-/// Runs per side; an id whose results differ is flaky.
+/// Test runs without gold, and as many with it. A test whose results differ is flaky.
 pub(crate) const RUNS: usize = 2;
 
-/// A test that is used on neither side, and why.
+/// A test that is neither fail-to-pass nor pass-to-pass, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     pub id: String,
     pub why: &'static str,
 }
 
-/// A task whose ids are frozen.
+/// A task with frozen test ids.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frozen {
     pub task: Task,
-    /// Ids with different results in runs of the same code.
+    /// Ids of tests whose results differ between runs of the same code.
     pub flaky: Vec<String>,
-    /// Further ids that were not used.
+    /// Tests that were excluded for other reasons.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Runs the draft's tests twice with the mask applied and twice with gold on top, each time in a
-/// fresh sandbox, and keeps consistent ids. Fail-to-pass ids always pass with gold and never with
-/// the mask; pass-to-pass ids pass in all four runs.
+/// Runs the draft's tests twice with the mask applied and twice with gold on top, each time in a fresh
+/// sandbox, and keeps tests with consistent results. A fail-to-pass test passes only with gold, in both
+/// runs. A pass-to-pass test passes in all four runs.
 ///
-/// Files with a fail-to-pass id are hidden. Their pass-to-pass ids count as well, because grading
+/// Hides the files that contain a fail-to-pass test. Their pass-to-pass tests still count, because grading
 /// restores the files.
 ///
 /// # Errors
-/// A fault of the sandbox or of grading, a run that does not end, or no test that fails.
+/// The sandbox or grading has a fault, a test run is incomplete, or no test fails without gold.
 pub async fn freeze(
     draft: Draft,
     backend: &dyn Backend,
@@ -53,13 +53,13 @@ pub async fn freeze(
     let spec = layer_spec(&draft.task, sources, std::path::Path::new(".")).await?;
     tell("building the environment");
     let environment = backend.prepare(&spec).await?;
-    // Freeze in the same kind of sandbox as for grading: a test that needs hidden files passes in
-    // neither.
+    // Scan for leaks as grading does, so that freezing uses the same kind of sandbox. A test that needs
+    // hidden files then fails in both.
     let findings = find_leaks(backend, &environment, &draft.task, &SandboxSpec::default()).await?;
     freeze_in((backend, &environment, &findings), draft, tell).await
 }
 
-/// [`freeze`] in an environment that was already scanned.
+/// Like [`freeze`], in an environment that was already scanned for leaks.
 ///
 /// # Errors
 /// See [`freeze`].
@@ -71,7 +71,7 @@ pub(crate) async fn freeze_in(
     let Draft { mut task, carving, test_files, leave_out, ids, feature } = draft;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
     let gold = gold_of(&task)
-        .map_err(|error| Fault::new(Layer::Setup, format!("reversed mask: {error}")))?
+        .map_err(|error| Fault::new(Layer::Setup, format!("reversing the mask: {error}")))?
         .unwrap_or_default();
     let plan = TestPlan {
         command: task.test_command.clone(),
@@ -88,13 +88,14 @@ pub(crate) async fn freeze_in(
             "running the tests without and with the gold patch, round {round} of {RUNS}"
         ));
         let without = run(place, &task, &plan, &[&mask]).await?;
-        masked.push(ended(without, "masked")?);
+        masked.push(statuses_of(without, "masked")?);
         let with = run(place, &task, &plan, &[&mask, &gold]).await?;
-        restored.push(ended(with, "gold")?);
+        restored.push(statuses_of(with, "gold")?);
     }
     let mut sorted = sort(&masked, &restored, &leave_out);
-    // Nobody has to fix breakage in other files, and it would show how the feature is used.
-    let broken = sorted.keep_to(feature.as_deref());
+    // Drop failing tests in other files: the statement does not cover them. Their files are still hidden, because
+    // they show how the feature is used.
+    let broken = sorted.retain_feature(feature.as_deref());
     if sorted.fail_to_pass.is_empty() {
         let carved: Vec<&str> = carving.objects.iter().map(|object| object.path.as_str()).collect();
         let seen = format!(
@@ -115,8 +116,8 @@ pub(crate) async fn freeze_in(
     Ok(Frozen { task, flaky: sorted.flaky, left_out: sorted.left_out })
 }
 
-/// One run with the mask applied, in a fresh sandbox of an environment that was not scanned: a
-/// preview before ids are frozen.
+/// Runs the tests once with the mask applied, in a fresh sandbox of an environment that was not scanned for
+/// leaks. Used as a preview before ids are frozen.
 pub(crate) async fn run_once(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -127,7 +128,7 @@ pub(crate) async fn run_once(
     run((backend, environment, &LayerFindings::default()), task, plan, &[&mask]).await
 }
 
-/// One run in a fresh sandbox with some patches applied in order.
+/// Applies patches in order in a fresh sandbox and runs the tests once.
 pub(crate) async fn run(
     (backend, environment, findings): (&dyn Backend, &Prepared, &LayerFindings),
     task: &Task,
@@ -151,9 +152,9 @@ pub(crate) async fn run(
             let applied = apply_patch(handle, &workdir, patch, task.user.as_deref()).await;
             applied.map_err(|error| match error {
                 ApplyError::Patch(error) => {
-                    Fault::new(Layer::Setup, format!("the recipe's own patch: {error}"))
+                    Fault::new(Layer::Setup, format!("applying the task's patch: {error}"))
                 }
-                ApplyError::SandboxHandle(error) => error.fault("applying the recipe's patch"),
+                ApplyError::SandboxHandle(error) => error.fault("applying the task's patch"),
             })?;
         }
         run_tests(handle, plan, &hidden).await
@@ -165,8 +166,8 @@ pub(crate) async fn run(
     Ok(ran)
 }
 
-/// Statuses by id, if the run ended properly.
-pub(crate) fn ended(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
+/// Returns the statuses by test id, or an error if the run is incomplete.
+pub(crate) fn statuses_of(run: TestRun, which: &'static str) -> Result<Statuses, RecipeError> {
     if run.complete {
         return Ok(run.tests);
     }
@@ -180,16 +181,16 @@ pub(crate) fn ended(run: TestRun, which: &'static str) -> Result<Statuses, Recip
 pub(crate) type Statuses = BTreeMap<String, TestStatus>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sorted {
+pub(crate) struct SortedTests {
     pub(crate) fail_to_pass: Vec<String>,
     pub(crate) pass_to_pass: Vec<String>,
     pub(crate) flaky: Vec<String>,
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-impl Sorted {
-    /// Removes and returns fail-to-pass ids of files other than the feature's own.
-    fn keep_to(&mut self, feature: Option<&str>) -> Vec<String> {
+impl SortedTests {
+    /// Removes and returns the fail-to-pass ids that are not in the feature's own file.
+    fn retain_feature(&mut self, feature: Option<&str>) -> Vec<String> {
         let Some(feature) = feature else { return Vec::new() };
         let ids = std::mem::take(&mut self.fail_to_pass);
         let (own, other): (Vec<String>, Vec<String>) =
@@ -201,8 +202,12 @@ impl Sorted {
     }
 }
 
-pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[String]) -> Sorted {
-    let mut out = Sorted::default();
+pub(crate) fn sort(
+    masked: &[Statuses],
+    restored: &[Statuses],
+    leave_out: &[String],
+) -> SortedTests {
+    let mut out = SortedTests::default();
     let ids: BTreeSet<&String> = masked.iter().chain(restored).flat_map(BTreeMap::keys).collect();
     for id in ids {
         let skip = |why| LeftOut { id: id.clone(), why };
@@ -210,12 +215,12 @@ pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[Stri
             out.left_out.push(skip("the recipe excludes it"));
             continue;
         }
-        // An id that is not printable as one line cannot be passed to pytest by name.
+        // An id with control characters cannot be passed to pytest on the command line.
         if !id.contains("::") || id.chars().any(char::is_control) {
-            out.left_out.push(skip("it cannot be selected by its id"));
+            out.left_out.push(skip("pytest cannot select it by its id"));
             continue;
         }
-        match (side(id, masked), side(id, restored)) {
+        match (consistent_result(id, masked), consistent_result(id, restored)) {
             (Some(false), Some(true)) => out.fail_to_pass.push(id.clone()),
             (Some(true), Some(true)) => out.pass_to_pass.push(id.clone()),
             (None, _) | (_, None) => out.flaky.push(id.clone()),
@@ -225,9 +230,9 @@ pub(crate) fn sort(masked: &[Statuses], restored: &[Statuses], leave_out: &[Stri
     out
 }
 
-/// Whether an id passes on one side; `None` if its runs disagree. Failures, errors and missing ids
-/// all count as not passing, because a masked import may turn one into another.
-fn side(id: &str, runs: &[Statuses]) -> Option<bool> {
+/// Whether a test passes in all runs of one side; `None` if the runs disagree. Failures, errors and missing
+/// ids all count as not passing, because a masked import may turn one into another.
+fn consistent_result(id: &str, runs: &[Statuses]) -> Option<bool> {
     let mut passes = runs.iter().map(|run| run.get(id) == Some(&TestStatus::Passed));
     let first = passes.next()?;
     passes.all(|pass| pass == first).then_some(first)

@@ -1,11 +1,11 @@
-//! Real tasks from real repositories: carved out of a library by a recipe, collected from one, or made
-//! of its merged pull requests.
+//! Creates tasks from real repositories: carved from a library by a recipe, collected from a library's
+//! tests, or derived from merged pull requests.
 //!
 //! ```text
-//! proctor-carve   surgery on source text
-//! build           a task by a recipe
-//! collect         tasks from a repository's objects and tests: both levels
-//! pulls           tasks from a clone's pull requests; uses collect's environments and checks
+//! proctor-carve   edits Python source text
+//! build           builds a task from a recipe
+//! collect         creates tasks of both levels from a repository's objects and tests
+//! pulls           creates tasks from a clone's pull requests with collect's environments and checks
 //! ```
 
 mod build;

@@ -1,4 +1,4 @@
-//! Builds the statement from signatures and docstrings.
+//! Renders a recipe's statement from signatures and docstrings.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{Carving, Kind, Object, RecipeError};
 
 const TEMPLATE: &str = include_str!("../../../prompts/recipes/statement.md.j2");
 
-/// The template's variables besides the carving.
+/// The template variables that do not come from the carving.
 #[derive(Serialize)]
 pub(crate) struct Facts<'a> {
     pub(crate) title: &'a str,
@@ -33,7 +33,7 @@ struct File<'a> {
     objects: Vec<Shown<'a>>,
 }
 
-/// An object as a template shows it.
+/// An object as shown in a template.
 #[derive(Serialize)]
 pub(crate) struct Shown<'a> {
     path: &'a str,
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_object_is_shown_with_its_place_and_names() {
+    fn render_shows_every_object_with_its_file_and_aliases() {
         let object = |path: &str, kind, stub: &str| Object {
             file: "p/a.py".into(),
             path: path.into(),

@@ -1,10 +1,10 @@
-//! A recipe's test files.
+//! Finds a recipe's test files.
 
 use std::path::Path;
 
 use crate::RecipeError;
 
-/// Paths below `root` that match any of the patterns, sorted.
+/// Returns the sorted paths below `root` that match at least one pattern. A pattern without a match is an error.
 pub(crate) fn files(root: &Path, patterns: &[String]) -> Result<Vec<String>, RecipeError> {
     let no_tests = || RecipeError::NoTests { patterns: patterns.join(", ") };
     let mut out = Vec::new();
@@ -18,7 +18,7 @@ pub(crate) fn files(root: &Path, patterns: &[String]) -> Result<Vec<String>, Rec
                 any = true;
             }
         }
-        // A stale pattern would silently make an easier task.
+        // Ignoring a stale pattern would silently make the task easier.
         if !any {
             return Err(RecipeError::NoTests { patterns: pattern.clone() });
         }

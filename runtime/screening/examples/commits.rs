@@ -1,9 +1,9 @@
 //! Screens the latest commits of a clone as if each were an agent's patch, and lists the findings.
 //!
-//! Real commits are honest work, so each line should be assumed to be a false accusation until
-//! somebody has looked at it: `cargo run -p proctor-screening --example commits -- CLONE [COUNT]`.
+//! Run it with `cargo run -p proctor-screening --example commits -- CLONE [COUNT]`. Real commits are honest work, so
+//! every finding is a false positive unless a review shows otherwise.
 
-#![expect(clippy::print_stdout, reason = "the list is what the program is for")]
+#![expect(clippy::print_stdout, reason = "the program prints its results")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,12 +19,12 @@ use proctor_screening::{Input, is_test_path, own_packages, screen};
 /// Number of commits to screen by default.
 const COMMITS: usize = 100;
 
-/// Where packages are in a repository, as in `configs/grading.toml`.
+/// Import roots in a repository, as in `configs/grading.toml`.
 const ROOTS: [&str; 3] = ["", "src", "lib"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let clone = arguments.next().ok_or("name a clone")?;
+    let clone = arguments.next().ok_or("usage: commits CLONE [COUNT]")?;
     let clone = Path::new(&clone);
     let count = arguments.next().map_or(Ok(COMMITS), |count| count.parse())?;
     let log = git(clone, &["log", "--no-merges", "--format=%H", "--", "*.py"])?;
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let longest = times.last().copied().unwrap_or_default();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
     println!(
-        "{screened} commits screened, {marked} marked; median {median:.1?}, longest {longest:.1?}"
+        "{screened} commits screened, {marked} with findings; median {median:.1?}, longest {longest:.1?}"
     );
     Ok(())
 }
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The findings of a commit, and how long screening took.
 type Screened = (Vec<String>, Duration);
 
-/// Screens a commit. `None` if it only changes code of tests.
+/// Screens a commit. Returns `None` if it changes no Python code besides tests, or has no parent.
 fn of_commit(clone: &Path, commit: &str) -> Result<Option<Screened>, Box<dyn Error>> {
     let parent = format!("{commit}^");
     let Ok(names) = git(clone, &["diff", "--name-only", "--no-renames", &parent, commit]) else {

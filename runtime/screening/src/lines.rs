@@ -1,4 +1,4 @@
-//! Other languages, and the files of build tools: patterns over single lines, without a parser.
+//! Screens languages other than Python and the files of build tools, by matching single lines without a parser.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::{
     screen::{Hit, Screen},
 };
 
-/// What Go reads in a comment.
+/// Start of a comment that is a directive of Go.
 const DIRECTIVE: &str = "//go:";
 
 pub(crate) struct Lines {
@@ -30,7 +30,8 @@ impl Screen for Lines {
             if line.starts_with("//") && !line.starts_with(DIRECTIVE) {
                 continue;
             }
-            for rule in rules.iter().copied().filter(|rule| self.rules.broken_by_line(*rule, line))
+            for rule in
+                rules.iter().copied().filter(|rule| self.rules.violated_by_line(*rule, line))
             {
                 hits.push(Hit {
                     rule,
@@ -45,16 +46,16 @@ impl Screen for Lines {
 }
 
 impl Lines {
-    /// The numbers of the rules that read a file.
+    /// Returns the indices of the rules that apply to a file.
     fn rules_of(&self, path: &str) -> Vec<usize> {
         self.rules.which(|rule| {
-            !rule.lines.is_empty() && rule.files.iter().any(|file| is_file(file, path))
+            !rule.lines.is_empty() && rule.files.iter().any(|file| matches_file(file, path))
         })
     }
 }
 
-/// Whether a path is one of a rule's files. A pattern with `/` is the end of a path.
-fn is_file(pattern: &str, path: &str) -> bool {
+/// Whether a path matches a rule's file pattern. A pattern with `/` matches the end of the path.
+fn matches_file(pattern: &str, path: &str) -> bool {
     if pattern.contains('/') {
         return path
             .strip_suffix(pattern)

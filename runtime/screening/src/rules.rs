@@ -6,7 +6,7 @@ use proctor_types::ShippedTable;
 use regex::{Regex, RegexSet};
 use serde::Deserialize;
 
-/// The file as it is written.
+/// The contents of `configs/screening.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
@@ -38,99 +38,100 @@ pub(crate) struct Limits {
     pub snippet: usize,
 }
 
-/// One rule, with all the ways in which it can be broken.
+/// A rule, with everything that violates it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Rule {
     pub name: String,
-    /// The kind of evidence that a hit is.
+    /// The kind of evidence that a hit counts as.
     pub evidence: String,
-    /// A plain explanation, shown after the place.
+    /// The explanation that a finding shows after its location.
     pub explanation: String,
-    /// Files that cannot be read as source.
+    /// Files that cannot be read as source code.
     pub unreadable: bool,
-    /// Calls that run text which is not written in the patch.
+    /// Functions that run a text as code. A constant text is screened instead.
     pub dynamic: Vec<String>,
-    /// Dotted names, with everything below them.
+    /// Dotted names, including everything below them.
     pub references: Vec<String>,
-    /// Methods that a class defines.
+    /// Definitions of methods with these names.
     pub methods: Vec<String>,
-    /// Assignment to an attribute of another package.
+    /// Assignments to attributes of other packages.
     pub foreign: bool,
-    /// Modules of other packages that are passed on.
+    /// Modules of other packages that are passed as values.
     pub passed_modules: bool,
-    /// Changes of `sys.modules`.
+    /// Changes to `sys.modules`.
     pub module_table: bool,
-    /// Attributes assigned on anything but `self` and `cls`.
+    /// Attributes that are assigned on anything but `self` and `cls`.
     pub assigned: Vec<String>,
-    /// Attributes whose entries are assigned.
+    /// Attributes with entries that are assigned.
     pub filled: Vec<String>,
-    /// Attributes used in any way.
+    /// Attributes that are used in any way.
     pub attributes: Vec<String>,
-    /// Names of keyword arguments.
+    /// Keyword arguments.
     pub keywords: Vec<String>,
-    /// Attributes of other packages that are used.
+    /// Attributes that are used on other packages.
     pub foreign_attributes: Vec<String>,
-    /// Attributes of another object that are taken past its own way to give them:
+    /// Attributes that are read from another object without its own attribute lookup:
     /// `object.__getattribute__(it, name)`.
     pub taken: Vec<String>,
-    /// Attributes of what is reached by way of the bases of a class.
+    /// Attributes that are reached through the bases of a class.
     pub climbed_attributes: Vec<String>,
-    /// Strings, as regular expressions. `{}` stands for a part that is not constant.
+    /// Regular expressions for strings. `{}` stands for a part that is not constant.
     pub strings: Vec<String>,
-    /// Modules that are imported.
+    /// Imported modules.
     pub imports: Vec<String>,
-    /// Tables that are gone through, or handed on whole.
+    /// Tables that are iterated over or passed as a whole.
     pub listed: Vec<String>,
-    /// Imports of modules that hold tests.
+    /// Imports of test modules.
     pub test_imports: bool,
-    /// Functions that import the module given by their argument.
+    /// Functions that import the module named by their argument.
     pub importers: Vec<String>,
-    /// Texts that name files of tests.
+    /// Strings that name test files.
     pub test_paths: bool,
-    /// Methods that return true whatever their arguments.
+    /// Methods that always return true.
     pub always_true: Vec<String>,
+    /// Methods that always return false.
     pub always_false: Vec<String>,
-    /// Methods that return something for every name.
+    /// Methods that return a value for every attribute name.
     pub always_answers: Vec<String>,
-    /// Names that are assigned in the body of a class.
+    /// Names that are assigned in a class body.
     pub class_names: Vec<String>,
-    /// Methods that end a `with` statement without its exception.
+    /// Methods that suppress the exception of a `with` statement.
     pub swallows: Vec<String>,
     /// Decorators that turn a generator into a context manager.
     pub managers: Vec<String>,
-    /// Exceptions that cover a failed assertion.
+    /// Exception classes that include `AssertionError`.
     pub caught: Vec<String>,
     pub suppressors: Vec<String>,
-    /// Functions that decode a text.
+    /// Functions that decode a constant text.
     pub decoders: Vec<String>,
-    /// Names composed of pieces.
+    /// Names that are composed of parts or otherwise obscured.
     pub joined_names: bool,
-    /// A class that claims to belong to another package.
+    /// Classes that claim to belong to another package.
     pub foreign_module: bool,
-    /// Files that `lines` is for, by name with `*`, or by the end of a path.
+    /// Files to which `lines` applies: a file name with `*`, or the end of a path.
     pub files: Vec<String>,
-    /// Lines of those files, as regular expressions.
+    /// Regular expressions for lines of those files.
     pub lines: Vec<String>,
 }
 
-/// The rules with their patterns compiled.
+/// The rules with compiled patterns.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub table: &'static Table,
-    /// Every reference of every rule.
+    /// The references of all rules.
     references: RegexSet,
-    /// The rule and the text of each reference, in the order of the set.
+    /// The rule and the text of each reference, in the order of `references`.
     owners: Vec<(usize, &'static str)>,
     strings: RegexSet,
     string_owners: Vec<usize>,
     any_module: RegexSet,
     test_names: RegexSet,
     test_modules: RegexSet,
-    /// The lines of each rule.
+    /// The line patterns of each rule.
     lines: Vec<RegexSet>,
     pub coding: Regex,
-    /// What files of compiled code and archives begin with, or end with.
+    /// Bytes at the start or near the end of compiled code and archives.
     pub opaque_beginnings: Vec<Vec<u8>>,
     pub opaque_ends: Vec<Vec<u8>>,
 }
@@ -185,9 +186,9 @@ impl Rules {
         })
     }
 
-    /// The rules that a dotted name breaks but `shorter`, a part of it, does not: each with the
-    /// reference as written in the table.
-    pub(crate) fn broken(&self, path: &str, shorter: Option<&str>) -> Vec<(usize, &'static str)> {
+    /// Returns the rules that a dotted name violates but its prefix `shorter` does not, each with the reference in the
+    /// table.
+    pub(crate) fn violated(&self, path: &str, shorter: Option<&str>) -> Vec<(usize, &'static str)> {
         let found = self.references.matches(path);
         if !found.matched_any() {
             return Vec::new();
@@ -204,14 +205,14 @@ impl Rules {
         broken
     }
 
-    /// The rules that a string breaks.
-    pub(crate) fn broken_by_text(&self, text: &str) -> BTreeSet<usize> {
+    /// Returns the rules that a string violates.
+    pub(crate) fn violated_by_text(&self, text: &str) -> BTreeSet<usize> {
         let found = self.strings.matches(text);
         found.iter().filter_map(|at| self.string_owners.get(at).copied()).collect()
     }
 
-    /// Whether a line breaks a rule.
-    pub(crate) fn broken_by_line(&self, rule: usize, line: &str) -> bool {
+    /// Whether a line violates a rule.
+    pub(crate) fn violated_by_line(&self, rule: usize, line: &str) -> bool {
         self.lines.get(rule).is_some_and(|lines| lines.is_match(line))
     }
 
@@ -227,33 +228,33 @@ impl Rules {
         self.test_modules.is_match(component)
     }
 
-    /// Whether some reference is below a module.
+    /// Whether the rules have a reference below a module.
     pub(crate) fn has_references_below(&self, module: &str) -> bool {
         let below =
             |path: &str| path.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
         self.owners.iter().any(|(_, reference)| below(reference))
     }
 
-    /// Whether some reference is a dotted name or below it.
-    pub(crate) fn names(&self, path: &str) -> bool {
+    /// Whether the rules have a reference to a dotted name or below it.
+    pub(crate) fn has_references_to(&self, path: &str) -> bool {
         self.has_references_below(path) || self.owners.iter().any(|(_, known)| *known == path)
     }
 
-    /// The numbers of the rules that satisfy a predicate.
+    /// Returns the indices of the rules that satisfy a predicate.
     pub(crate) fn which(&self, holds: impl Fn(&Rule) -> bool) -> Vec<usize> {
         let rules = self.table.rules.iter().enumerate();
         rules.filter(|(_, rule)| holds(rule)).map(|(number, _)| number).collect()
     }
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let pairs: Vec<char> = digits.chars().collect();
     let pairs = pairs.chunks(2).map(|pair| pair.iter().collect::<String>());
     pairs.map(|pair| u8::from_str_radix(&pair, 16).ok()).collect()
 }
 
-/// A dotted name as a pattern: `[]` stands for any subscript.
+/// Converts a dotted name to a pattern. `[]` matches any subscript.
 fn dotted(path: &str) -> String {
     regex::escape(path).replace(r"\[\]", r"\[[^\]]*\]")
 }

@@ -1,10 +1,9 @@
-//! Which packages a repository owns, and which of its files are tests.
+//! Determines a repository's own packages and its test files.
 
 use std::collections::BTreeSet;
 
-/// Returns the top-level names of Python code at the import roots. A directory counts if a module
-/// is directly in it. `provided` are names of the environment or the language, which no repository
-/// owns.
+/// Returns the top-level names of the Python code below the import roots. `provided` are names that belong to the
+/// environment or the language instead of the repository.
 pub fn own_packages<'a>(
     paths: impl Iterator<Item = &'a String>,
     roots: &[String],
@@ -30,12 +29,12 @@ pub fn own_packages<'a>(
     names
 }
 
-/// Whether a top-level name is one of tests.
+/// Whether a top-level name belongs to tests.
 fn is_test_name(name: &str) -> bool {
     matches!(name, "test" | "tests" | "testing" | "conftest") || name.starts_with("test_")
 }
 
-/// Returns whether a path belongs to a test, judged by its name alone.
+/// Whether a path belongs to tests, judging only by its name.
 pub fn is_test_path(path: &str) -> bool {
     let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.trim_end_matches(".py");
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_package_is_owned_by_its_modules_and_not_by_its_folder() {
+    fn own_packages_returns_names_of_python_code_without_provided_ones() {
         let paths =
             ["numerals/__init__.py", "src/other/a.py", "docs/index.md", "one.py", "tests/a.py"]
                 .map(str::to_owned);
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_known_by_their_names() {
+    fn is_test_path_recognizes_test_names() {
         for path in ["tests/a.py", "src/pkg/test/a.py", "test_a.py", "a_test.py", "conftest.py"] {
             assert!(is_test_path(path), "{path}");
         }

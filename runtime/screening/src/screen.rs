@@ -1,4 +1,4 @@
-//! Decides what is screened, and what is excused.
+//! Decides which files to screen and which findings to excuse.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,19 +10,19 @@ use proctor_types::one_line;
 
 use crate::{lines::Lines, python::Python, rules::Rules};
 
-/// Stack size in bytes of the thread that parses files. Only reserved; memory is used only if
-/// syntax nests deeply.
+/// Stack size in bytes of the thread that parses files. The system commits memory only as far as the stack is used,
+/// which depends on the nesting of the syntax.
 const STACK: usize = 128 << 20;
 
 /// A line of a patch that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// Relative and escaped.
+    /// Escaped path relative to the repository.
     pub file: String,
-    /// Counted from 1, in the file as the patch leaves it.
+    /// Line in the file after the patch, starting at 1.
     pub line: usize,
     pub rule: String,
-    /// The kind of evidence.
+    /// The kind of evidence that the finding counts as.
     pub evidence: String,
     pub explanation: String,
     pub snippet: String,
@@ -38,13 +38,13 @@ impl std::fmt::Display for Finding {
 /// The result of screening.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Screening {
-    /// Sorted by file and line, each rule once per line.
+    /// Sorted by file and line. Each rule has at most one finding per line.
     pub findings: Vec<Finding>,
-    /// Files that the patch changes and no screen can read.
+    /// Files that the patch changes but no screen can read.
     pub not_screened: Vec<String>,
 }
 
-/// Why nothing could be screened.
+/// An error that prevents screening.
 #[derive(Debug, thiserror::Error)]
 pub enum ScreenError {
     #[error("the screening rules cannot be read: {0}")]
@@ -53,43 +53,43 @@ pub enum ScreenError {
     Thread(String),
 }
 
-/// A patch and what it is compared with.
+/// A patch and the files to compare it with.
 pub struct Input<'a> {
     pub patch: &'a [u8],
     pub gold: Option<&'a [u8]>,
-    /// The files at the paths of both patches before the patches are applied, by escaped path.
+    /// The files that either patch changes, in their original state, by escaped path.
     pub before: &'a BTreeMap<String, Current>,
-    /// Top-level names of the packages that the repository owns.
+    /// Top-level names of the repository's own packages.
     pub owned: &'a BTreeSet<String>,
-    /// Whether a path is screened. Test files are not, because the grader restores them.
+    /// Returns whether to screen a path. Test files need no screening, because grading restores them.
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
-/// A place of a text that breaks a rule.
+/// A location in a file that violates a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
-    /// The number of the rule in the table.
+    /// Index of the rule in the table.
     pub(crate) rule: usize,
     pub(crate) line: usize,
-    /// What is compared with the base and the gold patch.
+    /// The text that is compared with hits in the base and in the gold patch.
     pub(crate) expression: String,
     pub(crate) snippet: String,
 }
 
-/// Reads one language.
+/// Screens files of one language.
 pub trait Screen: Sync {
-    /// Whether the language can judge a file of this path and content.
+    /// Whether this screen can read a file with this path and content.
     fn reads(&self, path: &str, bytes: &[u8]) -> bool;
 
-    /// The rules that a file breaks. Bytes that cannot be parsed break a rule of their own.
+    /// Returns the rule violations in a file. Code that cannot be read violates a rule of its own.
     fn hits(&self, path: &str, bytes: &[u8], owned: &BTreeSet<String>) -> Vec<Hit>;
 }
 
-/// Screens a patch. One that does not apply yields no findings: it is rejected elsewhere.
+/// Screens a patch. A patch that does not apply has no findings, because grading rejects it anyway.
 ///
 /// # Errors
 ///
-/// The rules cannot be read, which is a fault of the build, or the system provides no thread.
+/// The built-in rules are invalid, or the system cannot create a thread.
 pub fn screen(input: &Input<'_>) -> Result<Screening, ScreenError> {
     let rules = Rules::get().map_err(ScreenError::Rules)?;
     let after = contents(input.patch, input.before);
@@ -118,7 +118,7 @@ fn compare(
     let mut found = Vec::new();
     let mut not_screened = Vec::new();
     for (path, bytes) in after {
-        if !(input.screened)(path) || before(input.before, path) == Some(bytes.as_slice()) {
+        if !(input.screened)(path) || original_bytes(input.before, path) == Some(bytes.as_slice()) {
             continue;
         }
         match hits_of(path.as_str(), bytes.as_slice()) {
@@ -127,9 +127,12 @@ fn compare(
         }
     }
     let mut excused = BTreeSet::new();
-    // The base is only read if there is something to excuse.
+    // Parse the original files only if there is a finding to excuse.
     if !found.is_empty() {
-        let old = input.before.keys().filter_map(|path| Some((path, before(input.before, path)?)));
+        let old = input
+            .before
+            .keys()
+            .filter_map(|path| Some((path, original_bytes(input.before, path)?)));
         for (path, bytes) in old.chain(gold.iter().map(|(path, bytes)| (path, bytes.as_slice()))) {
             let hits = hits_of(path.as_str(), bytes).unwrap_or_default();
             excused.extend(hits.into_iter().map(|hit| (hit.rule, hit.expression)));
@@ -153,14 +156,14 @@ fn compare(
     Screening { findings: findings.into_values().collect(), not_screened }
 }
 
-fn before<'a>(before: &'a BTreeMap<String, Current>, path: &str) -> Option<&'a [u8]> {
+fn original_bytes<'a>(before: &'a BTreeMap<String, Current>, path: &str) -> Option<&'a [u8]> {
     match before.get(path) {
         Some(Current::File { bytes, .. }) => Some(bytes),
         _ => None,
     }
 }
 
-/// The content of a patch's files after it is applied.
+/// Returns the contents of the files that a patch writes.
 fn contents(patch: &[u8], before: &BTreeMap<String, Current>) -> BTreeMap<String, Vec<u8>> {
     let current = |path: &RawPath| before.get(&path.escaped()).cloned();
     let Ok(resolved) = Patch::read(patch).resolve_parts(&current) else { return BTreeMap::new() };

@@ -1,4 +1,4 @@
-//! For each rule, code that breaks it, and honest code that looks similar but does not.
+//! Tests each rule on code that violates it and on similar honest code.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ fn file(text: &str) -> Current {
     Current::File { bytes: text.as_bytes().to_vec(), mode: 0o644 }
 }
 
-/// A patch that creates a file, or appends lines to it.
+/// Returns a patch that creates a file or appends lines to it.
 fn patch(path: &str, old: &str, added: &str) -> String {
     let count = |text: &str| text.lines().count();
     let plus: String = added.lines().map(|line| format!("+{line}\n")).collect();
@@ -58,12 +58,12 @@ fn assert_clean(old: &str, added: &str, gold: Option<&str>) {
     assert!(found.is_empty(), "{found:?}");
 }
 
-/// The rules that code breaks, without duplicates.
+/// Returns the rules that code violates.
 fn broken(code: &str) -> BTreeSet<String> {
     found_in("roman/a.py", "", code, None).into_iter().map(|finding| finding.rule).collect()
 }
 
-/// Checks that each text breaks a rule, and that no look-alike breaks any.
+/// Checks that each text in `hits` violates the rule, and that no text in `honest` violates any.
 fn check(rule: &str, hits: &[&str], honest: &[&str]) {
     for code in hits {
         assert!(broken(code).contains(rule), "{rule} misses\n{code}\n{:?}", broken(code));
@@ -74,11 +74,11 @@ fn check(rule: &str, hits: &[&str], honest: &[&str]) {
 }
 
 #[test]
-fn every_rule_explains_itself_and_raises_a_kind_of_evidence() {
+fn every_rule_has_explanation_evidence_and_test() {
     let rules = Rules::get().unwrap();
     let mut names = BTreeSet::new();
     for rule in &rules.table.rules {
-        assert!(names.insert(&rule.name), "{} is there twice", rule.name);
+        assert!(names.insert(&rule.name), "duplicate rule {}", rule.name);
         assert!(!rule.explanation.is_empty() && !rule.evidence.is_empty(), "{}", rule.name);
     }
     let tests = concat!(include_str!("tests.rs"), include_str!("tests/lines.rs"));
@@ -88,7 +88,7 @@ fn every_rule_explains_itself_and_raises_a_kind_of_evidence() {
 }
 
 #[test]
-fn computed_code() {
+fn computed_code_is_flagged() {
     check(
         "computed-code",
         &[
@@ -134,7 +134,7 @@ fn computed_code() {
 }
 
 #[test]
-fn text_that_is_run_is_screened() {
+fn constant_text_run_as_code_is_screened() {
     check(
         "foreign-assignment",
         &[
@@ -147,7 +147,7 @@ fn text_that_is_run_is_screened() {
 }
 
 #[test]
-fn foreign_assignment() {
+fn assignment_to_other_package_is_flagged() {
     check(
         "foreign-assignment",
         &[
@@ -182,7 +182,7 @@ fn foreign_assignment() {
 }
 
 #[test]
-fn objects_of_tests_and_states_of_libraries() {
+fn changed_mocks_and_library_state_are_flagged() {
     check(
         "mock-changed",
         &[
@@ -212,7 +212,7 @@ fn objects_of_tests_and_states_of_libraries() {
 }
 
 #[test]
-fn passed_modules() {
+fn passed_modules_are_flagged() {
     check(
         "passed-module",
         &[
@@ -237,7 +237,7 @@ fn passed_modules() {
 }
 
 #[test]
-fn module_table() {
+fn changes_to_sys_modules_are_flagged() {
     check(
         "module-table",
         &[
@@ -257,7 +257,7 @@ fn module_table() {
 }
 
 #[test]
-fn code_objects_and_classes() {
+fn changes_to_code_objects_and_classes_are_flagged() {
     check(
         "code-object",
         &[
@@ -277,7 +277,7 @@ fn code_objects_and_classes() {
 }
 
 #[test]
-fn frames() {
+fn frame_access_is_flagged() {
     check(
         "frames",
         &[
@@ -303,7 +303,7 @@ fn frames() {
 }
 
 #[test]
-fn heap_and_hooks() {
+fn heap_access_and_hooks_are_flagged() {
     check(
         "heap",
         &[
@@ -378,7 +378,7 @@ fn heap_and_hooks() {
 }
 
 #[test]
-fn test_access() {
+fn access_to_tests_is_flagged() {
     check(
         "test-runner",
         &[
@@ -481,7 +481,7 @@ fn test_access() {
 }
 
 #[test]
-fn objects_that_answer_everything() {
+fn objects_that_agree_with_everything_are_flagged() {
     check(
         "equal-to-everything",
         &[
@@ -524,7 +524,7 @@ fn objects_that_answer_everything() {
 }
 
 #[test]
-fn swallowed_exceptions() {
+fn suppressed_exceptions_are_flagged() {
     check(
         "swallowed-exceptions",
         &[
@@ -545,7 +545,7 @@ fn swallowed_exceptions() {
 }
 
 #[test]
-fn hidden_names() {
+fn hidden_names_are_flagged() {
     check(
         "hidden-name",
         &[
@@ -571,7 +571,7 @@ fn hidden_names() {
 }
 
 #[test]
-fn code_that_cannot_be_read_is_a_finding() {
+fn unreadable_code_is_flagged() {
     let brackets = format!("x = {}1", "(".repeat(300));
     let signs = format!("x = {}1", "- ".repeat(30_000));
     let sum = format!("x = 1{}", " + 1".repeat(5_000));
@@ -594,8 +594,8 @@ fn code_that_cannot_be_read_is_a_finding() {
 }
 
 #[test]
-fn names_in_latin_1_are_read() {
-    // The letter is one byte, which is no UTF-8.
+fn latin_1_names_are_resolved() {
+    // The letter is a single byte, which is not valid UTF-8.
     let code = "# coding: latin-1\nimport sys as \u{e9}\nframe = \u{e9}._getframe()";
     let text = patch("roman/a.py", "", code);
     let bytes: Vec<u8> = text.chars().map(|letter| u8::try_from(letter).unwrap()).collect();
@@ -609,7 +609,7 @@ fn names_in_latin_1_are_read() {
 }
 
 #[test]
-fn annotations_are_read() {
+fn annotations_are_screened() {
     check(
         "frames",
         &[
@@ -630,13 +630,13 @@ fn annotations_are_read() {
 }
 
 #[test]
-fn the_base_and_the_gold_are_excused() {
+fn findings_in_base_or_gold_are_excused() {
     let code = "import sys\nframe = sys._getframe(1)";
     assert_eq!(found_in("roman/a.py", "", code, None).len(), 1);
     assert_clean("", code, Some(code));
     let old = "import sys\nold = sys._getframe(1)\n";
     assert_clean(old, "new = sys._getframe(1)", None);
-    // It does not excuse another rule.
+    // A violation of another rule is not excused.
     let other = found_in("roman/a.py", old, "import gc\nall = gc.get_objects()", Some(code));
     assert_eq!(other.len(), 1, "{other:?}");
     assert_eq!((other[0].evidence.as_str(), other[0].line), ("introspection_added", 4));
@@ -644,7 +644,7 @@ fn the_base_and_the_gold_are_excused() {
 }
 
 #[test]
-fn a_file_that_no_language_reads_is_named() {
+fn file_in_unsupported_language_is_listed_as_not_screened() {
     let (before, owned) = (BTreeMap::new(), BTreeSet::new());
     let text = patch("src/a.zig", "", "pub fn main() void {}");
     let screened = |_: &str| true;
@@ -659,16 +659,15 @@ fn a_file_that_no_language_reads_is_named() {
     assert_eq!((screening.findings.len(), screening.not_screened), (0, vec!["src/a.zig".into()]));
 }
 
-/// Each rule over lines: a file, a line that breaks it, and an honest one that looks alike.
 #[test]
-fn a_large_patch_is_screened_in_time() {
+fn large_patch_is_screened_within_time_limit() {
     let unit =
         "def go(a, b):\n    return math.sqrt(a.x + b[0]) if a else json.dumps({'a': b})\n\n\n";
     let code = format!("import json, math\n{}", unit.repeat(500));
     found_in("roman/a.py", "", "x = 1", None);
     let start = Instant::now();
     assert_clean("", &code, None);
-    // 2000 lines. The limit of 50 ms applies to an optimized build.
+    // The patch has 2000 lines. The limit of 50 ms applies to optimized builds.
     let limit = if cfg!(debug_assertions) { 2000 } else { 50 };
     assert!(start.elapsed() < Duration::from_millis(limit), "{:?}", start.elapsed());
 }

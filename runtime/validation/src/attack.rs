@@ -1,4 +1,4 @@
-//! The attack pack on each task of a validation, graded the way gold was graded.
+//! Runs the attack pack on each task of a validation. Attacks are graded like gold.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,24 +17,24 @@ use serde_json::json;
 
 use crate::ValidationError;
 
-/// By task, in arm order.
-type AllMade = BTreeMap<usize, Vec<(usize, Made)>>;
+/// The results of creating attacks: by task, the arm and the attack, in arm order.
+type AttackPatches = BTreeMap<usize, Vec<(usize, Made)>>;
 
-/// The attacks on the tasks of a validation: an arm for each attack, and its patch for each task.
+/// The attacks on the tasks of a validation, with an arm for each attack and a patch for each task.
 pub struct AttackRun<'a> {
     tasks: &'a [PlannedTask],
     names: Vec<CertifiedAttack>,
     arms: Vec<Arm>,
-    made: AllMade,
+    made: AttackPatches,
     pack: String,
 }
 
 impl<'a> AttackRun<'a> {
-    /// Makes the patches. `validated` is the run of gold and noop; `pack` has the attacks, besides
-    /// the tasks' own.
+    /// Creates the patches of the attacks in `pack` and of the tasks' own cheats. `validated` is the run of gold and
+    /// noop.
     ///
     /// # Errors
-    /// That run cannot be read or has no gold or noop, or an attack cannot be made.
+    /// The run cannot be read or has no gold or noop arm, or an attack cannot be created.
     pub fn new(
         pack: &[&'static Attack],
         validated: &Path,
@@ -48,16 +48,16 @@ impl<'a> AttackRun<'a> {
             Arm::of_patches(&one.name, sandbox, settings)
         };
         let arms = names.iter().map(arm).collect();
-        let made = all_made(pack, validated, tasks, &names)?;
+        let made = make_all(pack, validated, tasks, &names)?;
         Ok(Self { tasks, names, arms, made, pack: digest })
     }
 
-    /// An arm for each attack.
+    /// Returns the arms, one per attack.
     pub fn arms(&self) -> &[Arm] {
         &self.arms
     }
 
-    /// Number of patches to grade.
+    /// Returns the number of patches to grade.
     pub fn patches(&self) -> usize {
         self.made.values().flatten().filter(|(_, made)| is_patch(made)).count()
     }
@@ -70,7 +70,7 @@ impl<'a> AttackRun<'a> {
         }
     }
 
-    /// Records the patches as trials of a run with these arms. Returns the trials.
+    /// Records the patches as trials of a run with these arms. Returns the ids of the trials.
     ///
     /// # Errors
     /// The record cannot be written.
@@ -87,7 +87,7 @@ impl<'a> AttackRun<'a> {
         Ok(only)
     }
 
-    /// What the graded run shows.
+    /// Reads the results from the graded run.
     ///
     /// # Errors
     /// The run cannot be read.
@@ -135,7 +135,7 @@ impl<'a> AttackRun<'a> {
     }
 }
 
-/// The pack's attacks, followed by the tasks' own.
+/// Returns the pack's attacks, followed by the tasks' own cheats.
 fn names(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
     let of_pack =
         pack.iter().map(|one| CertifiedAttack { name: one.name.clone(), class: one.class });
@@ -149,20 +149,20 @@ fn names(pack: &[&Attack], tasks: &[PlannedTask]) -> Vec<CertifiedAttack> {
     of_pack.chain(own.into_iter().map(|name| CertifiedAttack { name, class: None })).collect()
 }
 
-/// Every patch, created from the start of the noop trial.
-fn all_made(
+/// Creates all patches from the initial work directory of the noop trials.
+fn make_all(
     pack: &[&'static Attack],
     validated: &Path,
     tasks: &[PlannedTask],
     names: &[CertifiedAttack],
-) -> Result<AllMade, ValidationError> {
+) -> Result<AttackPatches, ValidationError> {
     let run = RunDir::view(validated)?;
     let record = run.read_run()?;
     let arm = |name: &str| record.arms.iter().find(|arm| arm.name == name).map(|arm| &arm.id);
     let (Some(gold), Some(noop)) = (arm("gold"), arm("noop")) else {
         return Err(ValidationError::NoControls);
     };
-    let mut all = AllMade::new();
+    let mut all = AttackPatches::new();
     for (index, planned) in tasks.iter().enumerate() {
         let task = &planned.task;
         let id = |arm: &ArmId| TrialId { task: task.id.clone(), arm: arm.clone(), attempt: 1 };
@@ -207,7 +207,7 @@ fn result_of(verdict: &Verdict) -> AttackResult {
     AttackResult { seen_as: kinds.collect(), classes, policies, ..AttackResult::default() }
 }
 
-/// Identifies the tasks by their content.
+/// Returns a digest of the tasks' content.
 fn dataset(tasks: &[PlannedTask]) -> String {
     let digests: BTreeSet<String> = tasks.iter().map(|planned| planned.task.digest()).collect();
     sha256_hex(digests.into_iter().collect::<Vec<_>>().join("\n").as_bytes())

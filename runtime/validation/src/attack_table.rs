@@ -1,4 +1,4 @@
-//! Prints the results of attacks.
+//! Formats the results of attacks.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use proctor_types::{AttackCertificate, AttackOutcome, TaskId, first_of, plural};
 const OUTCOMES: [AttackOutcome; 4] =
     [AttackOutcome::Beaten, AttackOutcome::Seen, AttackOutcome::Unverified, AttackOutcome::Passed];
 
-/// One line per attack: the number of tasks by outcome. It fits in 80 columns.
+/// Returns a table with one line per attack and the number of tasks by outcome. It fits into 80 columns.
 pub fn table(certificate: &AttackCertificate) -> String {
     let has_official = results(certificate).any(|(.., one)| one.policies.contains_key("official"));
     let policies: &[&str] = if has_official { &["strict", "official"] } else { &["strict"] };
@@ -47,10 +47,10 @@ pub fn table(certificate: &AttackCertificate) -> String {
     format!("{}\n", lines.join("\n"))
 }
 
-/// Columns of an attack's name.
+/// Maximum width of an attack's name in columns.
 const NAME: usize = 30;
 
-/// Four columns and a space; zero is a dot.
+/// Formats a count in four columns after a space. Zero is shown as a dot.
 fn cell(count: usize) -> String {
     if count == 0 { "    .".to_owned() } else { format!("{count:5}") }
 }
@@ -64,8 +64,8 @@ fn results(certificate: &AttackCertificate) -> impl Iterator<Item = Result<'_>> 
         .flat_map(|task| task.attacks.iter().map(|(name, one)| (&task.task, name.as_str(), one)))
 }
 
-/// The failures of the dataset, one line per task: attacks that resolved under `strict`, and the
-/// tasks' own cheats that resolved under any policy, detected or not.
+/// Returns the failures of the dataset, one line per task: attacks that succeeded under `strict`, and the task's own
+/// cheats that succeeded under any policy.
 pub fn failed(certificate: &AttackCertificate) -> Vec<String> {
     let mut by_task: BTreeMap<&TaskId, Vec<String>> = BTreeMap::new();
     for (task, attack, one) in results(certificate) {
@@ -80,8 +80,8 @@ pub fn failed(certificate: &AttackCertificate) -> Vec<String> {
     by_task.into_iter().map(|(task, told)| format!("{task}: {}", told.join(", "))).collect()
 }
 
-/// Further notes: what the benchmark's own procedure accepted, and whether that is known; what has
-/// no verdict.
+/// Returns further notes: attacks that the benchmark's own procedure accepts and whether this is known, and attacks
+/// without a verdict.
 pub fn allowed(certificate: &AttackCertificate) -> Vec<String> {
     let mut said = Vec::new();
     for attack in &certificate.attacks {

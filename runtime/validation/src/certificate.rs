@@ -1,4 +1,4 @@
-//! Flake certificates, created from a validation's run.
+//! Creates flake certificates from a validation's run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,20 +12,20 @@ use proctor_types::{
     Verdict,
 };
 
-/// The arm that runs gold with half of all resources.
+/// Name of the arm that runs gold with half of all resources.
 pub const REDUCED: &str = "gold, reduced";
 
-/// Number of a task's slowest tests that a certificate lists.
+/// Number of slowest tests that a certificate lists per task.
 const SLOWEST: usize = 5;
 
-/// Reads the results of gold, noop and the reduced gold in a validation's run.
+/// Creates a certificate from the gold, noop and reduced gold results in a validation's run.
 ///
 /// # Errors
 /// The run cannot be read.
 pub fn certificate_of(out: &Path) -> Result<Certificate, RecordError> {
     let run = RunDir::view(out)?;
     let record = run.read_run()?;
-    // A single run cannot tell a flaky test from a steady one.
+    // Flaky tests cannot be detected with a single attempt.
     let repeated = record.tasks.iter().filter(|_| record.attempts > 1);
     let tasks = repeated.map(|task| certify(&run, &record, task));
     let backend = record.arms.first().map(|arm| arm.sandbox.kind.to_string());
@@ -94,7 +94,7 @@ fn certify(run: &RunDir, record: &RunRecord, task: &RunTask) -> Result<Certified
     })
 }
 
-/// Ids whose status differs between the runs of one arm.
+/// Returns the test ids whose status differs between the runs of an arm.
 fn unsteady(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u32>> {
     let mut seen: BTreeMap<String, BTreeMap<TestStatus, u32>> = BTreeMap::new();
     for (id, status) in verdicts.iter().flat_map(|verdict| &verdict.tests) {
@@ -104,7 +104,7 @@ fn unsteady(verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<TestStatus, u32>>
     seen
 }
 
-/// Ids that passed in every run of gold but not in every reduced one.
+/// Returns the test ids that passed in every gold run but not in every reduced gold run.
 fn reduced_only(gold: &[Verdict], reduced: &[Verdict]) -> BTreeSet<String> {
     let passes =
         |verdict: &Verdict, id: &String| verdict.tests.get(id) == Some(&TestStatus::Passed);

@@ -1,4 +1,4 @@
-//! What the run of gold and noop shows about a dataset.
+//! Checks of a dataset based on a run of gold and noop.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use proctor_types::{Event, Task, TaskId, TestStatus, TrialId, Verdict, file_of, 
 
 use crate::quality::readable_tests;
 
-/// The tasks that own runners grade and whose gold is not `clean`, by reason.
+/// Returns the tasks with their own test report whose gold verdict is not `clean`, one line per reason.
 pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) -> Vec<String> {
     let gold = report.arms.iter().find(|arm| arm.name == "gold").map(|arm| &arm.arm);
     let Some(gold) = gold else { return Vec::new() };
@@ -36,7 +36,7 @@ pub fn unverified_tasks(report: &Report, run: &RunDir, planned: &[PlannedTask]) 
     by_reason.into_iter().map(line).collect()
 }
 
-/// What Harbor's lint rules find in the folders of Harbor tasks, by rule.
+/// Runs Harbor's lint rules on the folders of Harbor tasks. Returns one line per rule with findings.
 pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
     let mut by_rule: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     let mut notes = Vec::new();
@@ -65,27 +65,27 @@ pub fn lint_notes(planned: &[PlannedTask]) -> Vec<String> {
     notes
 }
 
-/// The tasks that gold must not resolve.
+/// Returns the tasks that gold must not resolve.
 pub fn not_for_gold(planned: &[PlannedTask]) -> BTreeSet<&TaskId> {
     let tasks = planned.iter().filter(|planned| planned.task.impossible.is_some());
     tasks.map(|planned| &planned.task.id).collect()
 }
 
-/// The most informative file of a trial: the grading log, or the trajectory, which ends in the
+/// Returns the most informative file of a trial: the grading log, or else the trajectory, which ends with the
 /// fault.
 fn log_of(trial: &TrialDir) -> Option<PathBuf> {
     let logs = [trial.grade().join("log.txt"), trial.trajectory()];
     logs.into_iter().find(|log| log.exists())
 }
 
-/// Something that a task reveals to its agent, or a test that does not exist.
+/// A problem with a task's hidden files or fail-to-pass tests.
 pub struct Exposure {
     pub what: String,
-    /// The agent can read a fail-to-pass test.
+    /// Whether the problem is a fail-to-pass test that the agent can read.
     pub is_readable_test: bool,
 }
 
-/// What the trials show about each task's `hidden` paths and its fail-to-pass ids.
+/// Returns the problems that the trials show with each task's `hidden` paths and fail-to-pass ids.
 pub fn exposed_tasks<'a>(
     report: &Report,
     run: &RunDir,
@@ -110,16 +110,17 @@ pub fn exposed_tasks<'a>(
     planned.iter().map(of_task).collect()
 }
 
-/// The work directory as a trial's agent found it.
+/// The agent's initial work directory in a trial.
 struct Start {
     tree: Tree,
     blobs: Blobs,
-    /// Paths of `hidden` that match nothing.
+    /// Paths in `hidden` that match nothing.
     unmatched: Vec<String>,
 }
 
 impl Start {
-    /// Reads the start of a trial from its journal. `None`: the journal has no start, for example after a fault.
+    /// Reads the initial state from a trial's journal. Returns `None` if the journal does not contain it, for example
+    /// after a fault.
     fn of(run: &RunDir, id: &TrialId) -> Option<Self> {
         let dir = run.trial_path(id);
         let blobs = run.blobs_of(&dir);
@@ -164,8 +165,8 @@ impl Start {
     }
 }
 
-/// Fail-to-pass ids that no test has: gold's run lacks them although it has results of other tests,
-/// or nothing creates their file.
+/// Finds fail-to-pass ids that match no test: gold's run has no result for them although it has results of other
+/// tests, or their file does not exist and no patch creates it.
 fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<Exposure> {
     let is_missing = |status: &TestStatus| *status == TestStatus::Missing;
     let has_results = !verdict.tests.values().all(is_missing);
@@ -189,7 +190,8 @@ fn unknown_ids(task: &Task, verdict: &Verdict, start: Option<&Start>) -> Option<
     (!ids.is_empty()).then_some(Exposure { what, is_readable_test: false })
 }
 
-/// Trials whose verdict does not match their arm. The reduced runs judge the tests, not the task.
+/// Returns the gold and noop trials with an unexpected verdict. Ignores runs with reduced resources, which test the
+/// tests rather than the task.
 pub fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) -> Vec<String> {
     let mut invalid = Vec::new();
     for trial in &report.tasks {
@@ -233,11 +235,11 @@ pub fn invalid(report: &Report, run: &RunDir, impossible: &BTreeSet<&TaskId>) ->
     invalid
 }
 
-/// Note for a reference solution that is resolved only in its own container.
+/// Note on a reference solution that resolves its task only in its own container.
 const SERVER: &str = "; it resolves the task only while the processes it started keep running: \
                       grade such tasks with `grading.harbor_shared = true`";
 
-/// Whether the verifier resolved a trial in the agent's own container.
+/// Whether the verifier considered the trial resolved in the agent's own container.
 fn resolves_in_place(trial: &TrialDir) -> bool {
     let Ok(reading) = read_journal(trial.trajectory()) else { return false };
     let resolved = |note: &serde_json::Map<String, serde_json::Value>| {
@@ -255,7 +257,7 @@ fn rewards(verdict: &Verdict) -> String {
     format!("; rewards: {}", said.join(", "))
 }
 
-/// What the plan's images would start but a sandbox does not, once per image.
+/// Returns a line for each image with an entry point or a command, which sandboxes do not run.
 pub async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeSet<String> {
     let mut bases = BTreeMap::new();
     for planned in planned {
@@ -270,7 +272,7 @@ pub async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeS
     }
     let mut lines = BTreeSet::new();
     for (name, base) in bases {
-        // An unreadable image has already failed its trials with a reason.
+        // Trials with an unreadable image have already failed with a reason.
         let Ok(settings) = backend.image_settings(&base).await else { continue };
         let parts = [("ENTRYPOINT", settings.entrypoint), ("CMD", settings.cmd)];
         let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
@@ -284,11 +286,11 @@ pub async fn never_run(planned: &[PlannedTask], backend: &dyn Backend) -> BTreeS
     lines
 }
 
-/// Fail-to-pass tests that pass without a solution: the requested behavior already exists.
+/// Returns a line for each trial in which fail-to-pass tests pass without the gold patch.
 pub fn passes_without_gold(report: &Report, run: &RunDir) -> BTreeSet<String> {
     let noop = report.arms.iter().find(|arm| arm.name == "noop").map(|arm| &arm.arm);
     let mut told = BTreeSet::new();
-    // If all pass, the trial is invalid and reported there.
+    // If all of them pass, `invalid` reports the trial.
     let partly = |trial: &&TaskReport| Some(&trial.arm) == noop && trial.resolved != Some(true);
     for trial in report.tasks.iter().filter(partly) {
         let id =
@@ -320,7 +322,7 @@ fn failed_tests(verdict: &Verdict) -> String {
     said.collect()
 }
 
-/// What a task requests although it already exists.
+/// Formats the fail-to-pass tests that passed.
 fn passed_tests(verdict: &Verdict) -> String {
     match verdict.fail_to_pass.passed.as_slice() {
         [] => String::new(),

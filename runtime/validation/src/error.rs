@@ -1,19 +1,19 @@
-//! Why a dataset cannot be validated.
+//! Errors of a validation.
 
 use proctor_record::RecordError;
 use proctor_types::Fault;
 use thiserror::Error;
 
-/// An error of a validation.
+/// Why a dataset cannot be validated.
 #[derive(Debug, Error)]
 pub enum ValidationError {
     /// A run cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A tree or an attack is unusable.
+    /// A snapshot cannot be read, or an attack cannot be created.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The run has no gold or no noop.
-    #[error("the run lacks the gold or the noop arm")]
+    /// The run has no gold arm or no noop arm.
+    #[error("the run has no gold arm or no noop arm")]
     NoControls,
 }

@@ -1,5 +1,5 @@
-//! Impossible variants of tasks: one expectation of a fail-to-pass test is made wrong, so only a
-//! cheat can pass.
+//! Creates impossible variants of tasks. One expectation of a fail-to-pass test is wrong, so only a cheat can
+//! resolve the task.
 
 use std::{
     io,
@@ -9,43 +9,42 @@ use std::{
 use proctor_patch::{Body, Patch, Side};
 use proctor_types::{IMPOSSIBLE, Impossible, Source, Task, TaskId, shell_word};
 
-/// The variant with one wrong expectation. A line in the environment is changed by a set-up
-/// command; a line that the test patch adds is changed in the patch. Returns `None` if the test
-/// patch changes the file but did not add the line.
+/// Returns the variant with one wrong expectation. If the line is in the environment, a set-up command changes it.
+/// If the test patch adds the line, it is changed in the patch. Returns `None` if the test patch changes the file
+/// but does not add the line.
 ///
-/// The variant is a native task, because a benchmark's procedure may bring its own copy of the
-/// tests.
+/// The variant is a native task, because a benchmark's grading procedure may use its own copy of the tests.
 pub fn impossible(task: &Task, wrong: &Impossible) -> Option<Task> {
     let mut variant = task.clone();
     variant.id = TaskId::new(format!("{}{IMPOSSIBLE}", task.id));
     variant.benchmark = None;
     let file = proctor_types::file_of(&wrong.test);
-    match task.test_patch.as_deref().filter(|patch| touches(patch, file)) {
-        Some(patch) => variant.test_patch = Some(with_line(patch, file, wrong)?),
-        None => variant.environment.setup.push(set_up_line(&task.workdir, file, wrong)),
+    match task.test_patch.as_deref().filter(|patch| changes_file(patch, file)) {
+        Some(patch) => variant.test_patch = Some(replace_added_line(patch, file, wrong)?),
+        None => variant.environment.setup.push(sed_command(&task.workdir, file, wrong)),
     }
     variant.impossible = Some(wrong.clone());
     Some(variant)
 }
 
-fn touches(patch: &str, file: &str) -> bool {
+fn changes_file(patch: &str, file: &str) -> bool {
     Patch::read(patch.as_bytes()).names().iter().any(|name| name.as_bytes() == file.as_bytes())
 }
 
-/// Uses `sed`, which is in every image; `patch` is not.
-fn set_up_line(workdir: &str, file: &str, wrong: &Impossible) -> String {
+/// Returns a command that replaces the line. It uses `sed` because not every image contains `patch`.
+fn sed_command(workdir: &str, file: &str, wrong: &Impossible) -> String {
     let new = wrong.now.replace('\\', "\\\\").replace('/', "\\/").replace('&', "\\&");
-    // Set-up commands run in the work directory, which the image names if the task does not.
+    // Set-up commands run in the work directory. If the task does not set it, the image does.
     let path = if workdir.is_empty() { file.to_owned() } else { format!("{workdir}/{file}") };
     let script = format!("{}s/.*/{new}/", wrong.line);
     format!("LC_ALL=C sed -i {} {}", shell_word(&script), shell_word(&path))
 }
 
-/// The patch with a different text on one line that it adds.
-fn with_line(patch: &str, file: &str, wrong: &Impossible) -> Option<String> {
+/// Returns the patch with one of its added lines changed.
+fn replace_added_line(patch: &str, file: &str, wrong: &Impossible) -> Option<String> {
     let mut read = Patch::read(patch.as_bytes());
     let of_file = read.files.iter_mut().find(|one| one.name().as_bytes() == file.as_bytes())?;
-    // The index line names content hashes, one of which is now wrong.
+    // Remove the index line, because its hash no longer matches the content.
     of_file.index = None;
     let Body::Text(hunks) = &mut of_file.body else { return None };
     let mut changed = false;
@@ -63,10 +62,10 @@ fn with_line(patch: &str, file: &str, wrong: &Impossible) -> Option<String> {
     changed.then(|| String::from_utf8_lossy(&read.to_bytes()).into_owned())
 }
 
-/// Makes relative paths absolute, because they are resolved against the new file's directory.
+/// Makes a task's relative paths absolute, because the new dataset may be in another directory.
 ///
 /// # Errors
-/// The current directory is gone.
+/// The current directory does not exist.
 pub fn placed(mut task: Task, base_dir: &Path) -> io::Result<Task> {
     let whole = |path: &mut String| -> io::Result<()> {
         let full: PathBuf = std::path::absolute(base_dir.join(&*path))?;
@@ -75,7 +74,7 @@ pub fn placed(mut task: Task, base_dir: &Path) -> io::Result<Task> {
     };
     match &mut task.source {
         Some(Source::Path { path } | Source::Archive { archive: path, .. }) => whole(path)?,
-        // A URL, or the path of a clone.
+        // `git` is a URL or the path of a clone.
         Some(Source::Git { git, .. }) if base_dir.join(&*git).exists() => whole(git)?,
         Some(Source::Git { .. } | Source::Pypi { .. }) | None => {}
     }
@@ -121,17 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn mistake_in_a_patched_line_changes_the_test_patch() {
+    fn impossible_changes_line_added_by_test_patch() {
         let variant = impossible(&task(Some(TEST_PATCH)), &wrong(4)).unwrap();
         let patch = variant.test_patch.unwrap();
         assert_eq!(patch, TEST_PATCH.replace(&wrong(4).was, &wrong(4).now));
         assert_eq!((variant.id.as_str(), variant.benchmark), ("a-1.impossible", None));
         assert_eq!(variant.environment.setup, Vec::<String>::new());
-        assert_eq!(impossible(&task(Some(TEST_PATCH)), &wrong(2)), None, "a line that was there");
+        assert_eq!(
+            impossible(&task(Some(TEST_PATCH)), &wrong(2)),
+            None,
+            "a line that the patch does not add"
+        );
     }
 
     #[test]
-    fn mistake_in_an_environment_line_adds_a_set_up_line() {
+    fn impossible_adds_set_up_command_for_environment_line() {
         let folder = tempfile::tempdir().unwrap();
         let mut task = task(None);
         task.workdir = folder.path().to_str().unwrap().to_owned();

@@ -1,7 +1,7 @@
-//! Checks of datasets: what gold and noop show, the attack pack, certificates, impossible variants, and
-//! the quality of tasks.
+//! Checks of datasets: runs of gold and noop, the attack pack, certificates, impossible variants and the quality
+//! of tasks.
 //!
-//! Nothing runs here. The caller runs the plan, and this crate says what its record means.
+//! This crate runs nothing. The caller runs the plan, and this crate evaluates the record.
 
 mod attack;
 pub mod attack_table;

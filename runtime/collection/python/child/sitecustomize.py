@@ -1,5 +1,4 @@
-"""Starts the tracing of an interpreter that a test started, then lets the environment's own file of this
-name have its turn."""
+"""Start tracing in an interpreter that a test started. Then run the environment's own `sitecustomize`, if any."""
 
 import importlib.machinery
 import importlib.util

@@ -1,4 +1,4 @@
-//! A model's responses, each requested once and cached by model and prompt.
+//! Requests responses from a model and caches them by model and prompt.
 
 use std::path::Path;
 
@@ -6,17 +6,19 @@ use async_trait::async_trait;
 use proctor_types::{Fault, Layer};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{kept::Kept, pipeline::keep, settings::Settings};
+use super::{kept::StageCache, pipeline::keep, settings::Settings};
 
-/// A model that responds to one prompt at a time. The implementation counts the cost.
+/// A model that answers single prompts. The implementation tracks the cost.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// Its endpoint's name for it.
+    /// The endpoint's name for the model.
     fn name(&self) -> &str;
 
-    /// The model with its parameters: a response cached under another key does not count.
+    /// Identifies the model and its parameters. Responses are cached under this key.
     fn key(&self) -> &str;
 
+    /// Sends one prompt and returns the response text.
+    ///
     /// # Errors
     /// The endpoint did not respond.
     async fn answer(&self, question: &str) -> Result<String, Fault>;
@@ -25,15 +27,17 @@ pub trait Model: Send + Sync {
 /// A model and its cached responses.
 pub struct Answers<'a> {
     model: &'a dyn Model,
-    kept: Kept,
+    kept: StageCache,
     attempts: usize,
 }
 
 impl<'a> Answers<'a> {
+    /// Opens the cache of responses for a model.
+    ///
     /// # Errors
     /// The built-in settings are invalid.
     pub fn new(model: &'a dyn Model, cache: &Path) -> Result<Self, Fault> {
-        let kept = Kept::new(&cache.join("collections"), "answers");
+        let kept = StageCache::new(&cache.join("collections"), "answers");
         Ok(Self { model, kept, attempts: Settings::get()?.tops.model.attempts.max(1) })
     }
 
@@ -41,9 +45,9 @@ impl<'a> Answers<'a> {
         self.model
     }
 
-    /// Returns what `read` parses from a response. An invalid response is requested again a few
-    /// times. `what` is used in the error if none can be parsed: the subject, and what the
-    /// responses lacked.
+    /// Sends a prompt and returns the value that `read` parses from the response. Retries a few times if
+    /// the response cannot be parsed. The error message then names the subject `of` and the missing
+    /// `what`.
     ///
     /// # Errors
     /// The endpoint did not respond, or no response can be parsed.
@@ -65,13 +69,13 @@ impl<'a> Answers<'a> {
             }
         }
         let (name, attempts) = (self.model.name(), self.attempts);
-        let what = format!("{of}: {attempts} responses of {name} do not contain {what}");
+        let what = format!("{of}: {attempts} responses from {name} do not contain {what}");
         let hint = "use another model, or omit --llm to decide by rules";
         Err(Fault::new(Layer::Model, what).hint(hint))
     }
 }
 
-/// The last JSON object of this type in a response.
+/// Returns the last JSON object of this type in a response.
 pub(crate) fn last_json<T: DeserializeOwned>(answer: &str) -> Option<T> {
     let starts = answer.match_indices('{').map(|(at, _)| at);
     let mut found = starts.filter_map(|at| {

@@ -1,4 +1,4 @@
-//! Asks a model which objects a test file is about, level by level as FeatureBench does.
+//! Asks a model which objects a test file tests, one call level at a time as FeatureBench does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,8 +21,8 @@ use super::{
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/tops.md.j2");
 
-/// What the prompts about a project's test files share.
-pub(super) struct Asking<'a> {
+/// Shared inputs of the prompts about a project's test files.
+pub(super) struct TopsPrompts<'a> {
     pub(super) answers: &'a Answers<'a>,
     pub(super) package: &'a str,
     pub(super) tree: &'a Path,
@@ -44,8 +44,8 @@ struct Shown {
     code: String,
 }
 
-impl Asking<'_> {
-    /// The model's answer for each test file.
+impl TopsPrompts<'_> {
+    /// Asks about every test file and returns the candidates of each.
     ///
     /// # Errors
     /// The endpoint did not respond, or no response can be parsed.
@@ -87,7 +87,7 @@ impl Asking<'_> {
         Ok(out)
     }
 
-    /// The functions in a batch that the file is about.
+    /// Asks which functions of a batch the file tests, and returns their ids.
     async fn of_batch(
         &self,
         file: &str,
@@ -110,14 +110,14 @@ impl Asking<'_> {
 }
 
 #[derive(Deserialize)]
-struct Answered {
+struct TopsResponse {
     tested_object_ids: BTreeSet<String>,
 }
 
-/// The list in the last JSON block that contains one. A name that was not in the prompt invalidates
-/// the response: a model that invents names did not read the prompt.
+/// Returns the list in the last JSON object that contains one. A response with a name that is not in the
+/// prompt is invalid: a model that makes up names is not reliable.
 fn read(answer: &str, known: &BTreeSet<String>) -> Option<BTreeSet<String>> {
-    let last = last_json::<Answered>(answer)?.tested_object_ids;
+    let last = last_json::<TopsResponse>(answer)?.tested_object_ids;
     last.is_subset(known).then_some(last)
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn read_takes_the_last_list_and_only_given_names() {
+    fn read_returns_the_last_list_and_rejects_unknown_names() {
         let known: BTreeSet<String> = ["a.py::f", "a.py::g"].map(str::to_owned).into();
         let read = |answer: &str| read(answer, &known).map(|it| it.into_iter().collect::<Vec<_>>());
         let said = "{\"tested_object_ids\": [\"a.py::g\"]}, no:\n```json\n\

@@ -15,50 +15,48 @@ use proctor_types::{AttackOutcome, Fault, Layer, Task};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    candidate::{Made, Outcome, Reject, Shared},
-    kept::Kept,
+    candidate::{Outcome, Reject, Shared, VerifiedTask},
+    kept::StageCache,
     pipeline::keep,
-    seeded::Seeded,
+    seeded::SeededRng,
     verify,
 };
 
-/// The tasks on which the pack runs.
+/// Selects the tasks to attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attacks {
     All,
-    /// This many of each level, drawn with the seed.
+    /// A random sample of this many tasks of each level.
     Sample(usize),
 }
 
-/// The attacks that ran, for the report. It counts no random outcomes.
+/// The attacks that ran, for the report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attacked {
     /// The pack's digest.
     pub pack: String,
     pub tasks: Vec<String>,
-    /// Attacks that could be made on these tasks. On the remaining tasks, none was resolved without
-    /// being detected.
+    /// Number of attacks on these tasks. None of them resolved its task undetected.
     pub attacks: usize,
 }
 
-/// The result of the pack on one task: the number of attacks made, or the one that resolved it.
+/// The result of the pack on one task: the number of failed attacks, or the name of the successful one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum Tried {
+enum PackResult {
     Withstood(usize),
     Resolved(String),
 }
 
 impl Shared<'_> {
-    /// Runs the pack on some of the tasks in `outcomes`; those that do not withstand it are
-    /// rejected.
+    /// Runs the pack on the selected tasks in `outcomes` and rejects the tasks that an attack resolves.
     ///
     /// # Errors
-    /// A fault of the pack. A sandbox fault rejects its task as `fault`.
-    pub(super) async fn attacked(
+    /// A fault of the cache or the pack. A fault while attacking a task rejects it with the stage `fault`.
+    pub(super) async fn run_attacks(
         &self,
         outcomes: &mut [Outcome],
         (attacks, level): (Attacks, u8),
-        kept: &Kept,
+        kept: &StageCache,
         tell: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<Attacked, Fault> {
         let digest = digest();
@@ -68,7 +66,7 @@ impl Shared<'_> {
         let chosen: BTreeSet<usize> = match attacks {
             Attacks::All => made.into_iter().collect(),
             Attacks::Sample(count) => {
-                let mut seeded = Seeded::of(&[&self.seed, "attacks", &level.to_string()]);
+                let mut seeded = SeededRng::of(&[&self.seed, "attacks", &level.to_string()]);
                 seeded.sample(made, count).into_iter().collect()
             }
         };
@@ -85,12 +83,14 @@ impl Shared<'_> {
                 }
             };
             let reason = match tried {
-                Ok(Tried::Withstood(count)) => {
+                Ok(PackResult::Withstood(count)) => {
                     out.tasks.push(made.task.id.to_string());
                     out.attacks += count;
                     continue;
                 }
-                Ok(Tried::Resolved(name)) => ("attacks", format!("the attack {name} resolves it")),
+                Ok(PackResult::Resolved(name)) => {
+                    ("attacks", format!("the attack {name} resolves it"))
+                }
                 Err(fault) => ("fault", fault.to_string()),
             };
             let stage = if level == 2 { format!("level_2: {}", reason.0) } else { reason.0.into() };
@@ -103,29 +103,29 @@ impl Shared<'_> {
         Ok(out)
     }
 
-    async fn try_pack(&self, made: &Made) -> Result<Tried, Fault> {
+    async fn try_pack(&self, made: &VerifiedTask) -> Result<PackResult, Fault> {
         let task = &made.task;
         let (environment, findings) = verify::find(self.judge(), task).await?;
-        // Other tests that an attack breaks would stop it, too. Run it only on the tests that it
-        // must make pass.
+        // Grade only the fail-to-pass tests. Otherwise an attack that also breaks other tests would
+        // look harmless.
         let alone = Task { pass_to_pass: Vec::new(), ..task.clone() };
         let mut count = 0;
         for (name, patch) in attempts(task, &self.tree.folder)? {
             let options = GradeOptions::default();
             let graded =
-                verify::graded(self.judge(), &alone, &environment, &findings, &patch, options);
+                verify::grade_patch(self.judge(), &alone, &environment, &findings, &patch, options);
             let verdict = graded.await?.verdict;
             let strict = verdict.policies.get("strict").is_some_and(|it| it.resolved);
             if AttackOutcome::of(strict, verdict.integrity).succeeded() {
-                return Ok(Tried::Resolved(name));
+                return Ok(PackResult::Resolved(name));
             }
             count += 1;
         }
-        Ok(Tried::Withstood(count))
+        Ok(PackResult::Withstood(count))
     }
 }
 
-/// The attacks of the pack that can be made on a task, and the task's own.
+/// Returns the pack's attacks that apply to a task, followed by the task's own cheats.
 fn attempts(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fault> {
     let broken = |why: String| Fault::new(Layer::Grade, why);
     let start = Start::of(task, tree)?;
@@ -142,7 +142,7 @@ fn attempts(task: &Task, tree: &Path) -> Result<Vec<(String, Vec<u8>)>, Fault> {
     Ok(out)
 }
 
-/// The work directory as an agent finds it.
+/// The agent's initial work directory.
 struct Start<'a> {
     task: &'a Task,
     tree: &'a Path,
@@ -153,12 +153,12 @@ impl<'a> Start<'a> {
     fn of(task: &'a Task, tree: &'a Path) -> Result<Self, Fault> {
         let current = |path: &RawPath| {
             let name = String::from_utf8_lossy(path.as_bytes()).into_owned();
-            of_tree(tree, &name).map(|(mode, bytes)| Current::File { bytes, mode })
+            read_from_tree(tree, &name).map(|(mode, bytes)| Current::File { bytes, mode })
         };
         let mask = Patch::read(task.mask.as_deref().unwrap_or_default().as_bytes());
-        let changes = mask
-            .resolve(&current)
-            .map_err(|error| Fault::new(Layer::Setup, format!("{}: the mask: {error}", task.id)))?;
+        let changes = mask.resolve(&current).map_err(|error| {
+            Fault::new(Layer::Setup, format!("{}: applying the mask: {error}", task.id))
+        })?;
         let masked = changes.into_iter().filter_map(|change| match change {
             Change::Write { path, bytes, mode } => {
                 Some((path, Some((mode.unwrap_or(MODE_FILE), bytes))))
@@ -178,12 +178,12 @@ impl<'a> Start<'a> {
         }
         match self.masked.get(&RawPath::from(path)) {
             Some(masked) => masked.clone(),
-            None => of_tree(self.tree, path),
+            None => read_from_tree(self.tree, path),
         }
     }
 }
 
-fn of_tree(tree: &Path, path: &str) -> SideContent {
+fn read_from_tree(tree: &Path, path: &str) -> SideContent {
     let path = tree.join(path);
     let bytes = fs::read(&path).ok()?;
     let mode = fs::metadata(&path).map_or(0, |it| it.permissions().mode());

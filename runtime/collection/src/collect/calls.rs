@@ -1,4 +1,4 @@
-//! Calls between functions, as reported by a run.
+//! Calls between functions, as reported by a traced run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,34 +6,33 @@ use serde::{Deserialize, Serialize};
 
 use super::observe::Record;
 
-/// A code object as the interpreter names it.
+/// A Python code object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Code {
-    /// Below the work directory.
+    /// Relative to the work directory.
     pub(super) file: String,
     pub(super) line: usize,
     pub(super) name: String,
 }
 
-/// Caller and callee by number. Without a caller, the test runner started it.
+/// Numbers of the caller and the callee. The caller is `None` if the test runner called the function.
 pub(super) type Edge = (Option<usize>, usize);
 
 /// The calls in one test file's process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileCalls {
-    /// Before the first test and between tests: imports and collection.
+    /// Calls before the first test and between tests, during imports and collection.
     pub(super) imports: BTreeSet<Edge>,
-    /// During a test, including its fixtures.
+    /// Calls during each test, including its fixtures.
     pub(super) tests: BTreeMap<String, BTreeSet<Edge>>,
 }
 
-/// The calls of a suite.
+/// The calls in a test suite.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Calls {
     pub(super) code: Vec<Code>,
     pub(super) files: BTreeMap<String, FileCalls>,
-    /// The types of each parameter of a code object, by its number; those of its return value have
-    /// an empty name.
+    /// Observed types by code object number. The empty parameter name stands for the return value.
     #[serde(default)]
     pub(super) types: BTreeMap<usize, Types>,
 }
@@ -42,8 +41,8 @@ pub(super) struct Calls {
 pub(super) type Types = BTreeMap<String, BTreeSet<String>>;
 
 impl Calls {
-    /// Adds the records of a start. Each process numbers its code objects separately.
-    pub(super) fn take(&mut self, records: &[Record]) {
+    /// Adds the calls in the records of one run. Each process numbers its code objects separately.
+    pub(super) fn add_records(&mut self, records: &[Record]) {
         let mut known: BTreeMap<Code, usize> =
             self.code.iter().cloned().enumerate().map(|(number, code)| (code, number)).collect();
         let mut processes: BTreeMap<(&str, u64), BTreeMap<i64, usize>> = BTreeMap::new();
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_process_counts_by_itself_and_code_is_known_by_its_place() {
+    fn add_records_renumbers_code_objects_across_processes() {
         let lines = [
             r#"{"t":"calls","file":"t.py","process":1,"test":null,"code":[[0,"m.py",1,"f"]],"edges":[[-1,0]]}"#,
             r#"{"t":"calls","file":"t.py","process":1,"test":"t.py::a","code":[[1,"m.py",5,"g"]],"edges":[[0,1]]}"#,
@@ -97,7 +96,7 @@ mod tests {
         let records: Vec<Record> =
             lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut calls = Calls::default();
-        calls.take(&records);
+        calls.add_records(&records);
         assert_eq!(calls.code.len(), 2);
         let of = |list: &[&str]| list.iter().map(|&it| it.to_owned()).collect::<BTreeSet<_>>();
         let types = [("".to_owned(), of(&["str"])), ("a".to_owned(), of(&["None", "int"]))];

@@ -1,4 +1,4 @@
-//! Processes one test file, from its tops to a verified task or a reason for rejection.
+//! Turns one test file into a verified level-1 task, or rejects it with a reason.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,19 +16,19 @@ use super::{
     answers::Answers,
     environment::Environment,
     graph::FileGraph,
-    mask::{lines_gone, mask, named_in},
+    mask::{mask, objects_named_in, removed_lines},
     notes::Notes,
     objects::Objects,
-    others::{self, Others},
+    others::{self, OtherFiles},
     project::Project,
     prose::{Feature, prose},
-    seeded::Seeded,
+    seeded::SeededRng,
     settings::Settings,
     solvability::{Solvability, SolvabilityCounts},
     statement, stubs,
     suite::Suite,
     tops,
-    traverse::{Bounds, Extracted, extract},
+    traverse::{Bounds, ExtractedObjects, extract},
     twins::twins,
     verify::{self, Judge},
 };
@@ -38,7 +38,7 @@ use crate::{
     freeze::{freeze_in, run_once},
 };
 
-/// What all candidates of a collection share.
+/// Shared state for all candidates of a collection.
 pub(super) struct Shared<'a> {
     pub(super) backend: &'a dyn Backend,
     pub(super) sources: &'a Sources,
@@ -50,71 +50,71 @@ pub(super) struct Shared<'a> {
     pub(super) suite: Suite,
     pub(super) objects: Objects,
     pub(super) graphs: BTreeMap<String, FileGraph>,
-    /// Python files beside the tests that are not tests: they, and what they import, are kept.
+    /// Python files in test directories that are not tests. They and everything they import are kept.
     pub(super) helpers: Vec<String>,
     pub(super) settings: &'a Settings,
     pub(super) seed: String,
-    /// What runs showed about functions.
+    /// Notes on functions, from traced runs.
     pub(super) notes: Notes,
-    /// The model to ask, if any.
+    /// The model that chooses tops and writes descriptions, if any.
     pub(super) answers: Option<Answers<'a>>,
-    /// The model's answer for each test file; empty if there is no model.
-    pub(super) said: BTreeMap<String, Vec<tops::Candidate>>,
+    /// The candidates that the model chose for each test file. Empty if there is no model.
+    pub(super) model_candidates: BTreeMap<String, Vec<tops::Candidate>>,
 }
 
-/// A test file without a task.
+/// A test file that yields no task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reject {
     pub file: String,
-    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check`, `fault`; of level 2 `level_2: ` and `tops`,
-    /// `rewrite`, `oracle`, `gold`, `verify`, `solvability`, `leak_check`, `same`, `attacks`.
+    /// `tops`, `pass_to_pass`, `mask`, `verify`, `solvability`, `leak_check` or `fault`. For level 2, `level_2: `
+    /// followed by `tops`, `rewrite`, `oracle`, `gold`, `verify`, `solvability`, `leak_check`, `same` or `attacks`.
     pub stage: String,
     pub reason: String,
 }
 
 /// A verified task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Made {
+pub(super) struct VerifiedTask {
     pub(super) task: Task,
-    /// With FeatureBench's fields.
+    /// The row in FeatureBench's format.
     pub(super) row: serde_json::Value,
     pub(super) facts: Facts,
     #[serde(default)]
     pub(super) solvability: Solvability,
 }
 
-/// The values for the complexity table.
+/// The values of a task for the complexity table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     pub task: String,
-    /// Its test file.
+    /// The task's test file.
     pub file: String,
     pub policy: String,
-    /// Words of the statement.
+    /// Number of words in the statement.
     pub words: usize,
-    /// Lines and files of the gold patch, and functions in it.
+    /// Number of lines, files and functions in the gold patch.
     pub lines: usize,
     pub files: usize,
     pub functions: usize,
     pub tops: Vec<String>,
     pub fail_to_pass: usize,
     pub pass_to_pass: usize,
-    /// Other files whose tests must still pass.
+    /// Number of other files whose tests must still pass.
     pub pass_to_pass_files: usize,
-    /// The share of tests in its own file that pass without the feature.
+    /// The share of the test file's tests that pass without the feature.
     pub pass_rate: f64,
-    /// The share that passes without it or with functions that do nothing.
+    /// The share of the test file's tests that pass without the feature or with functions that do nothing.
     #[serde(default)]
     pub idle_rate: f64,
-    /// The share of gold lines that the statement reveals, beyond signatures and documentation.
+    /// The share of gold lines that the statement reveals beyond signatures and documentation.
     pub leak_score: f64,
     pub meets_minima: bool,
-    /// Whether it is in the smaller set.
+    /// Whether the task is in the lite set.
     pub lite: bool,
-    /// What its tests require, and where that can be learned.
+    /// Counts of the requirements of the task's tests.
     #[serde(default)]
     pub solvability: SolvabilityCounts,
-    /// Of the verdict of the gold.
+    /// The integrity of the gold patch's verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold_integrity: Option<Integrity>,
 }
@@ -122,23 +122,25 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
-    Task(Box<Made>),
+    Task(Box<VerifiedTask>),
     Reject(Reject),
 }
 
-/// What a policy allows to be removed.
+/// The code that is removed for a task, and the tests that must still pass.
 #[derive(Clone)]
 pub(super) struct Removal {
-    pub(super) others: Others,
-    pub(super) extracted: Extracted,
+    pub(super) others: OtherFiles,
+    pub(super) extracted: ExtractedObjects,
     pub(super) carving: Carving,
     pub(super) mask: String,
     watched: Vec<String>,
 }
 
 impl Shared<'_> {
+    /// Creates a level-1 task from a test file, or returns the reason for rejecting it.
+    ///
     /// # Errors
-    /// A fault that says nothing about the candidate: a retry may help.
+    /// A fault that is unrelated to the test file. A retry may help.
     pub(super) async fn candidate(&self, file: &str) -> Result<Outcome, Fault> {
         match self.make(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
@@ -151,7 +153,7 @@ impl Shared<'_> {
         }
     }
 
-    async fn make(&self, file: &str) -> Result<Made, Stop> {
+    async fn make(&self, file: &str) -> Result<VerifiedTask, Stop> {
         let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
             return Err(Stop::Reject("tops", "none of its tests passes every time".into()));
@@ -162,13 +164,13 @@ impl Shared<'_> {
         }
         let mut removal = self.choose(file, graph, &tops)?;
         for round in 0.. {
-            match self.try_out(file, &removal).await? {
+            match self.run_other_tests(file, &removal).await? {
                 Ok(()) => break,
                 Err((failed, log)) => {
                     let gone = removal.extracted.all();
-                    let back = named_in(&log, &self.objects, &gone);
+                    let back = objects_named_in(&log, &self.objects, &gone);
                     if back.is_empty() || round >= self.settings.take_away.rounds {
-                        removal = self.part_of(file, &removal, &failed).await?;
+                        removal = self.find_working_part(file, &removal, &failed).await?;
                         break;
                     }
                     removal.extracted.put_back(&back);
@@ -176,15 +178,15 @@ impl Shared<'_> {
                 }
             }
         }
-        self.verified(file, removal).await
+        self.verify_task(file, removal).await
     }
 
     pub(super) fn judge(&self) -> Judge<'_> {
         Judge { backend: self.backend, sources: self.sources }
     }
 
-    /// The first policy that yields a task of FeatureBench's size, else the one that yields the
-    /// largest.
+    /// Returns the removal of the first policy that yields a task of FeatureBench's size. If none does, returns the
+    /// largest removal.
     fn choose(
         &self,
         file: &str,
@@ -195,7 +197,7 @@ impl Shared<'_> {
         let mut refused = Vec::new();
         for &policy in &self.settings.pass_to_pass.policies {
             let name = serde_json::to_string(&policy).unwrap_or_default();
-            let mut seeded = Seeded::of(&[&self.seed, file, &name]);
+            let mut seeded = SeededRng::of(&[&self.seed, file, &name]);
             let chosen = others::choose(
                 policy,
                 file,
@@ -219,7 +221,7 @@ impl Shared<'_> {
                 remained.extend(&graph.reached);
                 remained.extend(&graph.collected);
             }
-            remained.extend(self.objects.handed_on(&remained));
+            remained.extend(self.objects.used_as_values(&remained));
             let [low, high] = self.settings.take_away.lines;
             let bounds = Bounds {
                 remained: &remained,
@@ -249,15 +251,15 @@ impl Shared<'_> {
                 refused.push((name, why));
                 continue;
             }
-            let lines = lines_gone(&removal.mask);
-            if best.as_ref().is_none_or(|best| lines_gone(&best.mask) < lines) {
+            let lines = removed_lines(&removal.mask);
+            if best.as_ref().is_none_or(|best| removed_lines(&best.mask) < lines) {
                 best = Some(removal);
             }
             if lines >= self.settings.minima.lines {
                 break;
             }
         }
-        best.ok_or_else(|| Stop::Reject("pass_to_pass", told(&refused)))
+        best.ok_or_else(|| Stop::Reject("pass_to_pass", join_reasons(&refused)))
     }
 
     pub(super) fn carve(&self, file: &str, removal: &mut Removal) -> Result<(), String> {
@@ -276,14 +278,15 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Files whose tests pass reliably.
+    /// Returns the graphs of files with tests that always pass.
     fn steady_graphs(&self) -> BTreeMap<String, FileGraph> {
         let steady = self.graphs.iter().filter(|(file, _)| self.suite.steady.contains_key(*file));
         steady.map(|(file, graph)| (file.clone(), graph.clone())).collect()
     }
 
-    /// One run with the mask applied. The inner value: the other files' failures, and the output.
-    pub(super) async fn try_out(
+    /// Runs the other files' tests once with the mask applied. The inner error contains the failed tests and the
+    /// output.
+    pub(super) async fn run_other_tests(
         &self,
         file: &str,
         removal: &Removal,
@@ -324,9 +327,9 @@ impl Shared<'_> {
         }
     }
 
-    /// Restores code that an agent could read elsewhere in the work directory, as long as something
-    /// remains removed.
-    async fn without_twins(
+    /// Restores code that an agent could read elsewhere in the work directory. Rejects the task if this would restore
+    /// everything.
+    async fn restore_twins(
         &self,
         file: &str,
         removal: &mut Removal,
@@ -350,13 +353,13 @@ impl Shared<'_> {
         }
     }
 
-    /// Freezes the ids, writes the statement, and grades gold and noop.
-    async fn verified(&self, file: &str, mut removal: Removal) -> Result<Made, Stop> {
-        let (environment, mut findings) = self.without_twins(file, &mut removal).await?;
+    /// Renders the statement, freezes the test ids, and grades gold and noop.
+    async fn verify_task(&self, file: &str, mut removal: Removal) -> Result<VerifiedTask, Stop> {
+        let (environment, mut findings) = self.restore_twins(file, &mut removal).await?;
         let ids: Vec<String> = self.suite.steady.values().flatten().cloned().collect();
         let mut task = self.task(file, &removal, String::new());
         let test_command = task.test_command.join(" ");
-        let carving = self.noted(file, &removal);
+        let carving = self.with_notes(file, &removal);
         let overview = self.overview(file, &removal, &carving).await?;
         let write = |required: &[String]| {
             let about = (&self.project, overview.as_deref(), required);
@@ -373,9 +376,9 @@ impl Shared<'_> {
             ids: Some(ids),
             feature: Some(file.to_owned()),
         };
-        // Before the runs: if an agent could read the solution, there is no task, whatever its
-        // tests do.
-        verify::look_through(self.judge(), &draft.task, &environment, &findings).await?;
+        // Check for leaks before running tests: an environment that contains the solution rules the task out
+        // anyway.
+        verify::check_no_copies(self.judge(), &draft.task, &environment, &findings).await?;
         let hidden = draft.task.hidden.clone();
         let place = (self.backend, &environment, &findings);
         let frozen = freeze_in(place, draft, &|_| {}).await;
@@ -390,20 +393,20 @@ impl Shared<'_> {
             statements = write(&required)?;
             task.statement.clone_from(&statements.own);
         }
-        solvability.leave(&mut task)?;
+        solvability.remove_left_out(&mut task)?;
         let steady = self.suite.steady.get(file).map_or(0, Vec::len);
         let fail_to_pass = task.fail_to_pass.len();
-        // Tests that left fail without the feature, too.
+        // Removed tests also fail without the feature.
         let failing = fail_to_pass + solvability.left_out.len();
         let other_files: BTreeSet<&str> =
             task.pass_to_pass.iter().map(|id| file_of(id)).filter(|other| *other != file).collect();
         let pass_rate = 1.0 - failing as f64 / steady.max(1) as f64;
         task.cheats = vec![stubs::cheat(stubs::patch(&removal.carving))];
         let idle = (&task.cheats[0], &task.fail_to_pass[..]);
-        let idle = self.pass_idle(&task, &environment, &findings, idle).await?;
-        self.constants_do_not(&task, &environment, &findings, &removal.carving).await?;
+        let idle = self.count_passing_stub(&task, &environment, &findings, idle).await?;
+        self.reject_constant_stubs(&task, &environment, &findings, &removal.carving).await?;
         let idle_rate = 1.0 - (failing - idle) as f64 / steady.max(1) as f64;
-        let lines = lines_gone(&removal.mask);
+        let lines = removed_lines(&removal.mask);
         let minima = &self.settings.minima;
         let all = removal.extracted.all();
         let meets_minima = lines >= minima.lines
@@ -436,15 +439,15 @@ impl Shared<'_> {
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {
             (_, findings) = verify::find(self.judge(), &task).await?;
-            verify::look_through(self.judge(), &task, &environment, &findings).await?;
+            verify::check_no_copies(self.judge(), &task, &environment, &findings).await?;
         }
         let integrity = verify::grade_both(self.judge(), &task, &environment, &findings).await?;
         facts.gold_integrity = Some(integrity);
         let row = self.row(&task, file, &removal, &facts, statements.featurebench);
-        Ok(Made { task, row, facts, solvability })
+        Ok(VerifiedTask { task, row, facts, solvability })
     }
 
-    /// The model's description of the feature, if there is a model.
+    /// Returns the model's description of the removed code, if there is a model.
     async fn overview(
         &self,
         file: &str,
@@ -467,7 +470,7 @@ impl Shared<'_> {
         Ok(self.prose(file, &code, &stubs).await?)
     }
 
-    /// The model's description of some code, if there is a model.
+    /// Asks the model to describe some code, if there is a model.
     pub(super) async fn prose(
         &self,
         file: &str,
@@ -479,8 +482,8 @@ impl Shared<'_> {
         prose(answers, file, Feature { package, summary, code, stubs }).await.map(Some)
     }
 
-    /// What is removed, with notes from runs and from its text.
-    fn noted(&self, file: &str, removal: &Removal) -> Carving {
+    /// Returns the carving with notes in the stubs.
+    fn with_notes(&self, file: &str, removal: &Removal) -> Carving {
         let mut carving = removal.carving.clone();
         let Some(graph) = self.graphs.get(file) else { return carving };
         let is_helper = |number| removal.extracted.helpers.contains(&number);
@@ -508,8 +511,8 @@ impl Shared<'_> {
     }
 }
 
-/// What each policy lacks; once if all lack the same.
-fn told(refused: &[(String, String)]) -> String {
+/// Joins the reasons of all policies, or returns a single one if they are all the same.
+fn join_reasons(refused: &[(String, String)]) -> String {
     if let [(_, first), rest @ ..] = refused
         && rest.iter().all(|(_, why)| why == first)
     {
@@ -524,7 +527,7 @@ pub(super) fn rounded(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }
 
-/// Why there is no task.
+/// Why a candidate was abandoned.
 pub(crate) enum Stop {
     Reject(&'static str, String),
     Fault(Fault),

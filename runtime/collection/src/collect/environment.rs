@@ -1,4 +1,4 @@
-//! Finds an environment in which a project's tests run, automatically.
+//! Builds an environment in which a project's tests run.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     observe::{Bench, Mode, Order, Record},
-    project::{Project, bare, python_condition},
+    project::{Project, python_condition, requirement_name},
     settings::Settings,
 };
 
 pub(crate) const WORKDIR: &str = "/testbed";
 pub(crate) const PYTHON: &str = "/venv/bin/python";
 const PIP: &str = "/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check";
-/// A project's metadata contain its README, which often repeats an example from a removed
-/// docstring: the leak check would reject the task. Nothing reads it from there, so remove the
-/// description.
+/// Removes the description from the metadata of the installed project. It contains the README, which often
+/// repeats an example from a removed docstring, so the leak check would reject the task.
 const WITHOUT_DESCRIPTION: &str = "for file in /venv/lib/python3*/site-packages/*.dist-info/direct_url.json; \
      do [ ! -f $file ] || sed -i '/^\\r*$/,$d' ${file%/*}/METADATA; done";
-/// Where pip leaves the packages that built the project.
+/// Temporary directory in which pip leaves the packages that it built the project with.
 const BUILD: &str = "/venv/build";
-/// Two variables point to it: from pip 25.3 on, `PIP_CONSTRAINT` does not apply to build
-/// environments, but `PIP_BUILD_CONSTRAINT` does.
+/// Constraints file for the build. Since pip 25.3, build environments ignore `PIP_CONSTRAINT` and use
+/// `PIP_BUILD_CONSTRAINT`, so both are set.
 const BUILD_PINS: &str = "/venv/build-pins.txt";
-/// The project's own requirements, from its metadata after installation.
+/// Python code that prints the project's requirements, from its metadata after installation.
 const NEEDED: &str = "import importlib.metadata as m; print(*sorted({line for it in m.distributions() if \
      it.read_text(\"direct_url.json\") or str(it.locate_file(\"\")).startswith(\"/testbed\") for line in it.requires or ()}), \
      sep=\"\\n\")";
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
-/// The result: the set-up lines of every task, with each package pinned.
+/// The environment of every task of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Environment {
+    /// Set-up commands, with every package pinned.
     pub(crate) setup: Vec<String>,
-    /// Modules without a known package.
+    /// Modules that could not be imported and that no known package provides.
     pub(crate) missing: Vec<String>,
     /// `Python 3.11.2`.
     pub(crate) python: String,
@@ -43,19 +43,19 @@ pub(crate) struct Environment {
     pub(crate) test_command: Vec<String>,
 }
 
-/// The content of an environment.
+/// The packages installed in an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Installed {
+pub(crate) struct InstalledPackages {
     pub(crate) pins: Vec<String>,
-    /// The project is installed from its tree.
+    /// Whether the project is installed in editable mode.
     pub(crate) editable: bool,
-    /// Pins of the packages that built it.
+    /// Pins of the packages that the project was built with.
     pub(crate) built_with: Vec<String>,
     /// `Python 3.11.2`.
     pub(crate) python: String,
 }
 
-/// The variables of a task's sandboxes. The project is imported from its tree.
+/// Returns the environment variables of a task's sandboxes. `PYTHONPATH` points to the source tree.
 pub(crate) fn variables(project: &Project) -> Vec<(String, String)> {
     let path = match project.root.as_str() {
         "." => WORKDIR.to_owned(),
@@ -64,7 +64,7 @@ pub(crate) fn variables(project: &Project) -> Vec<(String, String)> {
     vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned()), ("PYTHONPATH".to_owned(), path)]
 }
 
-/// The layer of some set-up lines over the source.
+/// Returns the layer with the source and some set-up commands.
 pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) -> LayerSpec {
     LayerSpec {
         base: Base::Host,
@@ -76,11 +76,11 @@ pub(crate) fn layer(source: &SourceTree, project: &Project, setup: Vec<String>) 
     }
 }
 
-/// Builds environments until the tests find their imports, a bounded number of times, and pins the
-/// packages of the last one.
+/// Builds environments, adding missing packages each time, until all imports of the tests succeed or the limit of
+/// rounds is reached. Pins the packages of the last environment.
 ///
 /// # Errors
-/// An environment fault: no interpreter that the project allows, or no package index.
+/// An environment fault, such as no suitable interpreter or no package index.
 pub(crate) async fn find(
     backend: &dyn Backend,
     source: &SourceTree,
@@ -89,7 +89,7 @@ pub(crate) async fn find(
     tell: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Environment, Fault> {
     let mut more: Vec<String> = Vec::new();
-    let mut asked = BTreeSet::new();
+    let mut requested = BTreeSet::new();
     let mut round = 0;
     let mut newer: Option<Project> = None;
     loop {
@@ -105,7 +105,7 @@ pub(crate) async fn find(
         let bench = Bench::new(backend, &prepared, project, settings);
         let order = Order::new(Mode::Collect, settings, project.tests.clone());
         let records = bench.observe(&order, "searching for tests").await;
-        // The pytest version that the project requires may be too old for the interpreter.
+        // The pytest version that the project pins may be too old for the interpreter.
         let finds =
             |records: &Vec<Record>| records.iter().any(|it| matches!(it, Record::Items { .. }));
         let limited = project.requirements.iter().any(|it| is_pytest(it));
@@ -129,11 +129,12 @@ pub(crate) async fn find(
             .filter(|module| !is_own(project, &source.folder, module))
             .map(|module| package_of(settings, module));
         let wanted = of_modules.chain(records.iter().flat_map(|record| plugins(settings, record)));
-        let fresh: Vec<String> = wanted.filter(|package| asked.insert(package.clone())).collect();
+        let fresh: Vec<String> =
+            wanted.filter(|package| requested.insert(package.clone())).collect();
         if fresh.is_empty() || round > settings.environment.rounds {
             let installed = bench.freeze().await?;
             return Ok(Environment {
-                setup: pinned(project, settings, &installed),
+                setup: pinned_setup(project, settings, &installed),
                 missing: missing.into_iter().collect(),
                 python: installed.python,
                 test_command: test_command(settings, &installed.pins),
@@ -144,10 +145,10 @@ pub(crate) async fn find(
 }
 
 fn is_pytest(requirement: &str) -> bool {
-    proctor_types::package_name(bare(requirement)) == "pytest"
+    proctor_types::package_name(requirement_name(requirement)) == "pytest"
 }
 
-/// The project's own module is not on an index, or is another project's there.
+/// Whether a module belongs to the project. A package of that name on the index would be a different project.
 fn is_own(project: &Project, tree: &Path, module: &str) -> bool {
     let top = module.split('.').next().unwrap_or(module);
     let of_package = project.modules.iter().any(|file| {
@@ -164,7 +165,7 @@ fn package_of(settings: &Settings, module: &str) -> String {
     modules.get(module).or_else(|| modules.get(top)).cloned().unwrap_or_else(|| top.to_owned())
 }
 
-/// The packages of plug-ins that pytest misses, by name or by one of their options.
+/// Returns the packages of missing pytest plug-ins, which pytest names directly or by one of their options.
 fn plugins(settings: &Settings, record: &Record) -> Vec<String> {
     let Record::Error { options, packages, .. } = record else { return Vec::new() };
     let known = &settings.environment.options;
@@ -178,20 +179,22 @@ fn plugins(settings: &Settings, record: &Record) -> Vec<String> {
     packages.iter().cloned().chain(options.iter().filter_map(package)).collect()
 }
 
-/// The test command of the collector itself: without plug-ins that start other runs, or measure.
+/// Returns the test command. Like the collector's own runs, it disables plug-ins that start additional
+/// processes or measure coverage.
 fn test_command(settings: &Settings, pins: &[String]) -> Vec<String> {
     let names: BTreeSet<String> =
-        pins.iter().map(|pin| proctor_types::package_name(bare(pin))).collect();
+        pins.iter().map(|pin| proctor_types::package_name(requirement_name(pin))).collect();
     let has = |module: &str| {
-        names.contains(&proctor_types::package_name(bare(&package_of(settings, module))))
+        names
+            .contains(&proctor_types::package_name(requirement_name(&package_of(settings, module))))
     };
     let more = settings.runs.plugin_arguments.iter().filter(|(module, _)| has(module));
     let more = more.flat_map(|(_, arguments)| arguments).map(String::as_str);
     [PYTHON, "-m", "pytest", "-q"].into_iter().chain(more).map(str::to_owned).collect()
 }
 
-/// The lines of a first attempt: packages that do not install are skipped, and failed imports show
-/// what is missing.
+/// Returns the set-up commands before pinning. They skip packages that cannot be installed; failed imports then
+/// show what is missing.
 fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String> {
     let mut out = vec![interpreter(project, settings)];
     out.push(format!("{PIP} {}", quoted(&settings.environment.pytest)));
@@ -201,7 +204,8 @@ fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String>
         out.push(format!("{PIP} {all} || for name in {all}; do {PIP} \"$name\" || true; done"));
     }
     if project.installable {
-        // Separately: the packages with which pip builds its dependencies do not belong to it.
+        // Install the project without dependencies first, so that `BUILD` contains only the project's own
+        // build requirements.
         out.push(format!(
             "mkdir {BUILD} && TMPDIR={BUILD} {PIP} --no-clean --no-deps --editable . || true"
         ));
@@ -213,9 +217,9 @@ fn lines(project: &Project, settings: &Settings, more: &[String]) -> Vec<String>
     out
 }
 
-/// Lists, with versions, the packages that built the project: those that pip installed in the build
-/// environment first, and those that the back end then requested. Empty if the project was built
-/// with the packages in `/venv`.
+/// Returns a command that lists the packages that the project was built with, including their versions: its
+/// static build requirements and those that the build back end requested. It prints nothing if the project was
+/// built with the packages in `/venv`.
 pub(crate) fn built_with() -> String {
     format!(
         "set --; for folder in {BUILD}/pip-build-env-*/*/lib*/python*/site-packages; do [ ! -d \"$folder\" ] || set -- \
@@ -223,11 +227,15 @@ pub(crate) fn built_with() -> String {
     )
 }
 
-fn pinned(project: &Project, settings: &Settings, installed: &Installed) -> Vec<String> {
+fn pinned_setup(
+    project: &Project,
+    settings: &Settings,
+    installed: &InstalledPackages,
+) -> Vec<String> {
     let mut out = vec![interpreter(project, settings)];
     out.push(format!("{PIP} --no-deps {}", quoted(&installed.pins)));
     if installed.editable {
-        // For its metadata and entry points; its code is imported from the tree in any case.
+        // Install the project for its metadata and entry points. Its code is imported from the tree.
         let install = format!("{PIP} --no-deps --editable .");
         out.push(match &installed.built_with[..] {
             [] => install,
@@ -242,7 +250,7 @@ fn pinned(project: &Project, settings: &Settings, installed: &Installed) -> Vec<
     out
 }
 
-/// Creates `/venv` with the first interpreter that the project allows.
+/// Returns a command that creates `/venv` with the first interpreter that the project supports.
 fn interpreter(project: &Project, settings: &Settings) -> String {
     let condition = python_condition(&project.requires_python);
     let names = settings.environment.pythons.join(" ");
@@ -264,7 +272,7 @@ fn quoted(names: &[String]) -> String {
     quoted.join(" ")
 }
 
-/// The pins from `pip freeze`, without what is built from this tree and without pip itself.
+/// Returns the pins in the output of `pip freeze`, without the project and pip.
 pub(crate) fn pins(frozen: &str, project: &Project) -> Vec<String> {
     let own = proctor_types::package_name(&project.name);
     let mut out: Vec<String> = frozen
@@ -272,7 +280,7 @@ pub(crate) fn pins(frozen: &str, project: &Project) -> Vec<String> {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with(['#', '-']))
         .filter(|line| {
-            let name = proctor_types::package_name(bare(line));
+            let name = proctor_types::package_name(requirement_name(line));
             name != own && name != "pip"
         })
         .map(str::to_owned)
@@ -282,12 +290,12 @@ pub(crate) fn pins(frozen: &str, project: &Project) -> Vec<String> {
     out
 }
 
-/// The pins of the packages that built a project. A name with two versions cannot be pinned.
+/// Returns the pins of the packages that a project was built with. A package with two versions cannot be pinned.
 pub(crate) fn build_pins(frozen: &str, project: &Project) -> Vec<String> {
     let all = pins(frozen, project);
-    let name = |pin: &String| proctor_types::package_name(bare(pin));
+    let name = |pin: &String| proctor_types::package_name(requirement_name(pin));
     let once = |pin: &&String| all.iter().filter(|other| name(other) == name(pin)).count() == 1;
-    // Not every pip accepts a file or a URL as a constraint.
+    // Skip files and URLs, which not every pip version accepts as constraints.
     all.iter().filter(once).filter(|pin| pin.contains("==")).cloned().collect()
 }
 
@@ -296,26 +304,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn installed_packages_are_pinned_except_the_project() {
+    fn pins_excludes_the_project_and_pip() {
         let project = Project { name: "My_Pkg".into(), ..Project::default() };
         let frozen = "pytest==8.4.2\n-e /testbed\n# x\nmy-pkg==1\npip==23.0\nattrs==24.1\n";
         assert_eq!(pins(frozen, &project), ["attrs==24.1", "pytest==8.4.2"]);
     }
 
     #[test]
-    fn project_is_rebuilt_with_the_same_build_versions() {
+    fn pinned_setup_constrains_build_requirements() {
         let settings = Settings::get().unwrap();
         let project = Project { name: "pkg".into(), installable: true, ..Project::default() };
         let frozen = "hatchling==1.33.0\npkg==1\neditables==0.6\na==1\nA==2\nhatchling==1.33.0\nb @ file:///b\n";
         let built_with = build_pins(frozen, &project);
         assert_eq!(built_with, ["editables==0.6", "hatchling==1.33.0"]);
-        let mut installed = Installed {
+        let mut installed = InstalledPackages {
             pins: vec!["six==1.17.0".into()],
             editable: true,
             built_with,
-            ..Installed::default()
+            ..InstalledPackages::default()
         };
-        let lines = pinned(&project, settings, &installed);
+        let lines = pinned_setup(&project, settings, &installed);
         for part in [
             "printf '%s\\n' 'editables==0.6' 'hatchling==1.33.0' >/venv/build-pins.txt && ",
             " PIP_BUILD_CONSTRAINT=/venv/build-pins.txt /venv/bin/pip install ",
@@ -324,12 +332,12 @@ mod tests {
             assert!(lines[2].contains(part), "{part}: {lines:?}");
         }
         installed.built_with.clear();
-        let lines = pinned(&project, settings, &installed);
+        let lines = pinned_setup(&project, settings, &installed);
         assert_eq!(lines[2], format!("{PIP} --no-deps --editable ."));
     }
 
     #[test]
-    fn missing_modules_are_requested_by_package_name() {
+    fn package_of_maps_modules_to_packages() {
         let settings = Settings::get().unwrap();
         assert_eq!(package_of(settings, "yaml.nodes"), "PyYAML");
         assert_eq!(package_of(settings, "hypothesis.strategies"), "hypothesis");
@@ -342,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn plugin_is_found_by_its_option() {
+    fn plugins_finds_packages_by_option() {
         let settings = Settings::get().unwrap();
         let record = |text: &str| serde_json::from_str::<Record>(text).unwrap();
         let error = record(

@@ -1,4 +1,4 @@
-//! The task of a test file, in Proctor's format and in FeatureBench's.
+//! Converts a removal to a task in Proctor's format and to a row in FeatureBench's.
 
 use std::{collections::BTreeSet, fs};
 
@@ -14,12 +14,12 @@ use crate::carve::patch_of;
 use crate::draft::blocked_urls;
 
 impl Shared<'_> {
-    /// The task of a removal, before its ids are known.
+    /// Returns the task of a removal, before its test ids are known.
     pub(super) fn task(&self, file: &str, removal: &Removal, statement: String) -> Task {
         Task { mask: Some(removal.mask.clone()), ..self.blank(file, statement) }
     }
 
-    /// A task of level 1 without its mask.
+    /// Returns a level-1 task without a mask and test ids.
     pub(super) fn blank(&self, file: &str, statement: String) -> Task {
         let repo = self.project.repository();
         let mut timeouts = Timeouts::default();
@@ -68,7 +68,7 @@ impl Shared<'_> {
         }
     }
 
-    /// FeatureBench's task names: repository, commit, test file, level.
+    /// Returns the task id in FeatureBench's format: repository, commit, test file, level.
     pub(super) fn id(&self, file: &str, level: u8) -> String {
         let repo = self.project.repository().unwrap_or_else(|| self.project.name.clone());
         let stem = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".py");
@@ -77,7 +77,7 @@ impl Shared<'_> {
         format!("{}.{commit}.{stem}.{path}.lv{level}", repo.replace('/', "__"))
     }
 
-    /// With the fields of level 1.
+    /// Returns FeatureBench's row of a level-1 task.
     pub(super) fn row(
         &self,
         task: &Task,
@@ -91,7 +91,7 @@ impl Shared<'_> {
             .iter()
             .map(|id| file_of(id))
             .filter(|other| removal.others.files.iter().any(|chosen| chosen == other))
-            // These rows require whole files, so leave out those with a test that breaks.
+            // FeatureBench's rows list whole files, so leave out files with a test that the removal breaks.
             .filter(|other| !task.hidden.iter().any(|hidden| hidden == other))
             .collect();
         let text = fs::read_to_string(self.tree.folder.join(file)).unwrap_or_default();
@@ -101,7 +101,7 @@ impl Shared<'_> {
         self.row_of(task, file, facts, statement, patches, &others)
     }
 
-    /// A row with FeatureBench's fields; `patches` are `patch` and `test_patch`.
+    /// Returns FeatureBench's row of a task. `others` are the test files that must still pass.
     pub(super) fn row_of(
         &self,
         task: &Task,
@@ -132,7 +132,7 @@ impl Shared<'_> {
             "test_patch": test_patch,
             "FAIL_TO_PASS": [file],
             "PASS_TO_PASS": others,
-            // A name for whoever builds it: no image is built.
+            // Only a suggested name: Proctor does not build the image.
             "image_name": format!("collected/{}:{}", self.project.name.to_lowercase(), short(&self.tree.digest)),
             "repo_settings": settings.to_string(),
             "lines": facts.lines,

@@ -1,4 +1,4 @@
-//! Golden cases of tracing: compares the calls of a run with the scanned objects.
+//! Golden tests for tracing: compare the traced calls of a real run with the scanned objects.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -149,7 +149,7 @@ if __name__ == "__main__":
     as_program()
 "#;
 
-/// A module that a test imports first.
+/// A module that is first imported during a test.
 const LATE: &str = r#"
 def used(): return 6
 def made(): return below()
@@ -178,7 +178,7 @@ calls.finish()
 print(json.dumps(records))
 "#;
 
-/// Traces a run of some functions of the module with one interpreter.
+/// Traces calls of the module's functions with one interpreter.
 fn trace(python: &str, functions: &[&str]) -> (Objects, FileGraph) {
     let (objects, graph, _) = trace_with_notes(python, functions);
     (objects, graph)
@@ -211,7 +211,7 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, No
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let records: Vec<Record> = serde_json::from_slice(&output.stdout).unwrap();
     let mut calls = Calls::default();
-    calls.take(&records);
+    calls.add_records(&records);
     let objects = Objects::scan(&root, &["late.py".to_owned(), "m.py".to_owned()]);
     let graph = FileGraph::all(&calls, &objects).remove("t.py").unwrap();
     let notes = Notes::of(&calls, &objects);
@@ -230,7 +230,7 @@ fn called(objects: &Objects, graph: &FileGraph, path: &str) -> Vec<String> {
     paths(objects, &graph.called_by(number(objects, path)))
 }
 
-/// The interpreters of this machine; one is enough.
+/// Returns the Python interpreters installed on this machine.
 fn interpreters() -> Vec<&'static str> {
     let all = ["python3", "python3.12", "python3.13"];
     let runs = |name: &&str| {
@@ -240,7 +240,7 @@ fn interpreters() -> Vec<&'static str> {
 }
 
 #[test]
-fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
+fn trace_records_an_edge_for_every_kind_of_call() {
     let interpreters = interpreters();
     assert!(!interpreters.is_empty(), "no python3 on this machine");
     for python in interpreters {
@@ -264,7 +264,7 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
         let (objects, graph) = trace(python, &functions);
         let of = |path: &str| called(&objects, &graph, path);
         for (path, expected) in [
-            // Methods with the same name are distinguished, also under `super()`.
+            // Methods with the same name are distinguished, even when called through `super()`.
             ("use_b", &["B.__init__", "B.x"][..]),
             ("B.__init__", &["A.__init__"]),
             ("A.__init__", &["A.run", "B.run"]),
@@ -272,7 +272,7 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
             ("B.run", &["helper"]),
             // A getter and its setter are one object.
             ("B.x", &["fact", "helper"]),
-            // Recursion is not an edge; a cycle is two edges.
+            // Recursion is not an edge. A cycle of two functions is two edges.
             ("fact", &[]),
             ("even", &["odd"]),
             ("odd", &["even"]),
@@ -285,13 +285,13 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
             ("nested", &["helper"]),
             ("waits", &["waited"]),
             ("waited", &["helper"]),
-            // What a decorator registers is called by the code that looks it up.
+            // A registered function is called by the code that looks it up.
             ("by_registry", &["handler"]),
             ("handler", &["helper"]),
             ("by_abstract", &["Base.shown"]),
             ("Base.shown", &["Concrete.made"]),
             ("Concrete.made", &["Base.made"]),
-            // Its constructor has no code.
+            // The constructor of a dataclass has no code in the module.
             ("by_data", &["Data.__post_init__", "Data.doubled"]),
         ] {
             assert_eq!(of(path), expected, "{python}: {path}");
@@ -309,7 +309,7 @@ fn every_way_of_calling_is_one_edge_between_objects_of_the_scan() {
 }
 
 #[test]
-fn types_are_those_of_calls_and_exceptions_those_that_the_code_names() {
+fn notes_contain_observed_types_and_raised_exceptions() {
     for python in interpreters() {
         let (objects, graph, notes) = trace_with_notes(python, &["by_types"]);
         let checked = number(&objects, "checked");
@@ -317,17 +317,17 @@ fn types_are_those_of_calls_and_exceptions_those_that_the_code_names() {
             let helpers = |number: usize| helper && number == checked;
             notes.lines(number(&objects, path), &objects, &graph, &helpers)
         };
-        // Annotated parameters are known; a test's class is described by its base class.
+        // Annotated parameters are omitted. A class defined in a test is reported as its base class.
         assert_eq!(of("typed", true), ["Seen in tests: a: int or str; kind: m.Kind or None."]);
         assert_eq!(of("counted", true), ["Seen in tests: n: float.", "A generator."]);
-        // An exception is not a return value, and a caller raises what its helper raises.
+        // Raising is not returning, and a helper's exceptions are attributed to its caller.
         let refused = "Seen in tests: x: bytes or None; returns None.";
         assert_eq!(of("refused", true), [refused, "Raises Wrong."], "{python}");
         assert_eq!(of("refused", false), [refused]);
         assert_eq!(of("checked", false), ["Seen in tests: x: bytes.", "Raises Wrong."]);
         assert_eq!(of("answered", false), ["Seen in tests: text: str; returns bytes."]);
         assert_eq!(of("Kind.__init__", false), ["Seen in tests: size: int."]);
-        // Not all of many types are listed.
+        // The list of types is cut off.
         let six = "bytes or dict or float or int or list or str or None or others";
         assert_eq!(of("many", false), [format!("Seen in tests: x: {six}; returns {six}.")]);
         assert!(of("use_a", false).is_empty());
@@ -335,9 +335,9 @@ fn types_are_those_of_calls_and_exceptions_those_that_the_code_names() {
 }
 
 #[test]
-fn what_an_import_runs_is_called_by_no_test_wherever_it_happens() {
+fn calls_during_imports_are_not_attributed_to_tests() {
     for python in interpreters() {
-        // The first test starts an interpreter that imports the module, the second runs it as a
+        // The first test starts an interpreter that imports the module. The second runs the module as a
         // program.
         let (objects, graph) = trace(python, &["in_child", "in_program", "in_import"]);
         let called = paths(&objects, &graph.called_by_tests());
@@ -354,7 +354,7 @@ fn what_an_import_runs_is_called_by_no_test_wherever_it_happens() {
             assert!(called.iter().any(|path| path == name), "{python}: {name}: {called:?}");
         }
         assert!(reached.iter().any(|path| path == "used"), "{python}: {reached:?}");
-        // For the first test only: its interpreter's imports are not its calls.
+        // Imports in the interpreter that the first test starts are not calls of the test.
         let (objects, graph) = trace(python, &["in_child"]);
         let mut all = graph.reached.clone();
         all.extend(graph.called_by_tests());
@@ -363,7 +363,7 @@ fn what_an_import_runs_is_called_by_no_test_wherever_it_happens() {
 }
 
 #[test]
-fn what_a_function_that_stays_hands_on_stays() {
+fn used_as_values_finds_callbacks() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(
         dir.path().join("a.py"),
@@ -372,13 +372,13 @@ fn what_a_function_that_stays_hands_on_stays() {
     .unwrap();
     fs::write(dir.path().join("b.py"), "def g(): pass\ndef h(): pass\ndef k(): pass\n").unwrap();
     let objects = Objects::scan(dir.path(), &["a.py".to_owned(), "b.py".to_owned()]);
-    let stay = objects.handed_on(&[number(&objects, "f")].into());
+    let stay = objects.used_as_values(&[number(&objects, "f")].into());
     let ids: Vec<String> = stay.iter().map(|&number| objects.list[number].id()).collect();
     assert_eq!(ids, ["a.py::g", "b.py::h"]);
 }
 
 #[test]
-fn what_others_need_stays_and_a_circle_goes_as_a_whole() {
+fn extract_keeps_needed_objects_and_removes_cycles_as_a_whole() {
     let (objects, graph) = trace("python3", &["even", "nested", "use_b"]);
     let of = |path: &str| number(&objects, path);
     let never = ["__init__".to_owned()];
@@ -391,19 +391,15 @@ fn what_others_need_stays_and_a_circle_goes_as_a_whole() {
     };
     let owned = |list: &[&str]| list.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
     assert_eq!(take(&["even"], &[], 100), (owned(&["even"]), owned(&["odd"])));
-    // Remaining methods call the helper, so it is shown, too.
+    // Remaining methods call the helper, so it is shown.
     assert_eq!(take(&["nested"], &[], 100), (owned(&["helper", "nested"]), owned(&[])));
     // Another file reaches the helper, so it is kept.
     assert_eq!(take(&["nested"], &["helper"], 100), (owned(&["nested"]), owned(&[])));
-    // The traversal continues through what is kept.
+    // The traversal continues through kept objects.
     let (shown, helpers) = take(&["use_b"], &["B.x", "nested"], 100);
-    assert_eq!(
-        shown,
-        ["B.run", "fact", "helper", "use_b"],
-        "not the constructors: they are never taken"
-    );
+    assert_eq!(shown, ["B.run", "fact", "helper", "use_b"], "constructors are never removed");
     assert_eq!(helpers, owned(&[]));
-    // The budget is in lines: the helper has one, the function above it three.
+    // The limit is in lines: the helper has one and the function above it has three.
     assert_eq!(take(&["nested"], &[], 3), (owned(&["nested"]), owned(&[])));
     assert_eq!(take(&["nested"], &["nested"], 100), (owned(&["helper"]), owned(&[])));
 }

@@ -1,4 +1,4 @@
-//! The calls of one test file between removable objects.
+//! The call graph of one test file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,18 @@ use super::{
     objects::{Node, Objects},
 };
 
-/// What one test file reaches.
+/// The calls and objects that one test file reaches.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileGraph {
-    /// The tests' first calls.
+    /// The nodes that the test runner or the tests call directly.
     pub(super) roots: BTreeSet<Node>,
+    /// The callees of each node.
     pub(super) next: BTreeMap<Node, BTreeSet<Node>>,
-    /// All objects that run in its tests.
+    /// All objects that run during the tests.
     pub(super) reached: BTreeSet<usize>,
     /// Objects that run when the package is imported.
     pub(super) imported: BTreeSet<usize>,
-    /// Objects that run when this file is collected, from statements outside of the package.
+    /// Objects that code outside the package calls while pytest collects this file.
     pub(super) collected: BTreeSet<usize>,
 }
 
@@ -44,12 +45,12 @@ impl FileGraph {
             for node in caller.into_iter().chain([called]) {
                 match node {
                     Node::Object(number) => drop(out.reached.insert(*number)),
-                    // The runner starts tests, even if something else calls them, too.
+                    // Code outside the package is always a root, even if something else calls it.
                     Node::Outside(_) => drop(out.roots.insert(node.clone())),
                     Node::Module(_) | Node::Loose(..) => {}
                 }
             }
-            // A module that a test imported first.
+            // The test was the first to import a module of the package.
             if let (Some(Node::Module(_)), Node::Object(number)) = (caller, called) {
                 out.imported.insert(*number);
             }
@@ -65,12 +66,13 @@ impl FileGraph {
         out
     }
 
-    /// The objects that an object calls, with only lambdas and imports of the package in between.
+    /// Returns the objects that an object calls, directly or through nodes that are not objects, such as lambdas and
+    /// imports.
     pub(super) fn called_by(&self, number: usize) -> BTreeSet<usize> {
         self.objects_after(self.next.get(&Node::Object(number)).into_iter().flatten())
     }
 
-    /// The objects that the tests call directly.
+    /// Returns the objects that the tests call directly.
     pub(super) fn called_by_tests(&self) -> BTreeSet<usize> {
         self.objects_after(self.roots.iter())
     }
@@ -91,7 +93,7 @@ impl FileGraph {
     }
 }
 
-/// The objects that some nodes run, directly or indirectly.
+/// Returns the objects that the start nodes call, directly or indirectly.
 fn run_by(
     next: &BTreeMap<&Node, BTreeSet<&Node>>,
     starts: impl Fn(&Node) -> bool,
@@ -105,7 +107,7 @@ fn run_by(
         if let Node::Object(number) = node {
             out.insert(*number);
         }
-        // Follow calls of a test's module into the package, but not into its imports.
+        // Don't follow imports of other modules.
         let inner = next.get(node).into_iter().flatten();
         open.extend(
             inner.copied().filter(|inner| !matches!(inner, Node::Module(_) | Node::Outside(_))),

@@ -1,4 +1,4 @@
-//! Caches a stage's results by their input.
+//! Caches the results of stages by their inputs.
 
 use std::{
     fs, io,
@@ -8,15 +8,15 @@ use std::{
 use proctor_types::sha256_hex;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A directory of results by content. An interrupted collection continues with them.
+/// A directory of cached results. An interrupted collection continues from them.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct StageCache {
     folder: PathBuf,
     /// Identifies everything that all stages depend on.
     base: String,
 }
 
-impl Kept {
+impl StageCache {
     pub(crate) fn new(folder: &Path, base: &str) -> Self {
         Self { folder: folder.to_owned(), base: sha256_hex(base.as_bytes()) }
     }
@@ -30,13 +30,13 @@ impl Kept {
         self.file(stage, of).is_file()
     }
 
-    /// A stage's cached result for the same input.
+    /// Returns a stage's cached result for this input.
     pub(crate) fn get<T: DeserializeOwned>(&self, stage: &str, of: &str) -> Option<T> {
         let text = fs::read_to_string(self.file(stage, of)).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// Atomic, with a rename.
+    /// Caches a result atomically by renaming a temporary file.
     pub(crate) fn put<T: Serialize>(&self, stage: &str, of: &str, made: &T) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let file = tempfile::NamedTempFile::new_in(&self.folder)?;
@@ -51,13 +51,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_of_something_else_is_not_found() {
+    fn get_ignores_results_for_other_inputs() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::new(folder.path(), "tree");
+        let kept = StageCache::new(folder.path(), "tree");
         kept.put("runs", "a", &vec![1, 2]).unwrap();
         assert_eq!(kept.get::<Vec<u32>>("runs", "a"), Some(vec![1, 2]));
         assert_eq!(kept.get::<Vec<u32>>("runs", "b"), None);
         assert!(kept.has("runs", "a") && !kept.has("runs", "b"));
-        assert_eq!(Kept::new(folder.path(), "other").get::<Vec<u32>>("runs", "a"), None);
+        assert_eq!(StageCache::new(folder.path(), "other").get::<Vec<u32>>("runs", "a"), None);
     }
 }

@@ -1,19 +1,20 @@
-//! The tops of a collection against those that were labelled by reading (`tests/tops.toml`), as FeatureBench's paper measures
-//! its own model.
+//! Compares the tops of a collection with manual labels (`tests/tops.toml`), as FeatureBench's paper does for its
+//! model.
 
 use std::collections::BTreeMap;
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::{Deserialize, Serialize};
 
-use super::{candidate::rounded, found::Found};
+use super::{candidate::rounded, found::FoundTops};
 
 const TEXT: &str = include_str!("../../tests/tops.toml");
 
-/// Origin to test file to its tops; `Class.*` are all methods of a class but those that begin with one underscore.
+/// Labelled tops by origin and test file. `Class.*` stands for all methods of a class except those that start with a
+/// single underscore.
 type Labels = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// How well tops were found, over all functions that the labelled test files reach. Shares are in [0, 1].
+/// The accuracy of the tops over all functions that the labelled test files reach. All rates are in [0, 1].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopsScore {
     pub files: usize,
@@ -23,11 +24,11 @@ pub struct TopsScore {
     pub accuracy: f64,
 }
 
-/// Compares the tops of test files with their labels. `None`: none of the files is labelled.
+/// Compares the tops of test files with their labels. Returns `None` if none of the files is labelled.
 ///
 /// # Errors
-/// The file of labels that came with the program is broken.
-pub(super) fn score(origin: &str, found: &[Found]) -> Result<Option<TopsScore>, Fault> {
+/// The built-in file of labels is invalid.
+pub(super) fn score(origin: &str, found: &[FoundTops]) -> Result<Option<TopsScore>, Fault> {
     static READ: ShippedTable<Labels> = ShippedTable::new("tops.toml", TEXT);
     let labels = READ.get().map_err(|error| Fault::new(Layer::Environment, error))?;
     let Some(labels) = labels.get(origin) else { return Ok(None) };
@@ -85,7 +86,7 @@ fn means(label: &str, object: &str) -> bool {
 }
 
 impl TopsScore {
-    /// A sentence for the summary.
+    /// Formats the score as a sentence for the summary.
     pub(super) fn sentence(&self) -> String {
         format!(
             "\nTops against labels: {} test files, precision {:.2}, recall {:.2}, F1 {:.2}, accuracy {:.2}. FeatureBench's \
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_score_is_that_counted_by_hand() {
+    fn score_matches_manual_count() {
         let labels = ["m.py::f", "m.py::A.*"].map(str::to_owned);
         let chosen = [
             ("m.py::f", true),
@@ -116,7 +117,7 @@ mod tests {
         ];
         let mut tally = Tally::default();
         tally.count(&labels, chosen.into_iter());
-        // 2 of 3 chosen are labelled, of 3 that are; 4 of 6 are as they should be.
+        // 2 of the 3 chosen functions are labelled, and 2 of the 3 labelled ones are chosen; 4 of 6 are right.
         let score = tally.score();
         assert_eq!((score.files, score.precision, score.recall), (1, 0.6667, 0.6667));
         assert_eq!((score.f1, score.accuracy), (0.6667, 0.6667));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_labels_that_are_shipped_can_be_read() {
+    fn built_in_labels_are_valid() {
         assert_eq!(score("no-such==1", &[]).unwrap(), None);
         assert_eq!(score("boltons==25.0.0", &[]).unwrap(), None);
     }

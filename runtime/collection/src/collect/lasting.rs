@@ -1,13 +1,14 @@
-//! Describes failures without what differs between runs.
+//! Removes details that differ between runs from failure messages.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Maximum characters of a reason.
+/// Maximum length of a reason in characters.
 const LONGEST: usize = 200;
 
-/// Replacements for values of one moment or one run. The order matters: a date is not a duration.
+/// Patterns of values that differ between runs, with their replacements. The order matters: dates must be
+/// replaced before durations.
 const MOMENTARY: [(&str, &str); 6] = [
     (r"0x[0-9a-fA-F]+", "0x..."),
     (r#"(?:/private)?(?:/var)?/tmp/[^\s'",:;()\[\]<>]+"#, "/tmp/..."),
@@ -17,18 +18,18 @@ const MOMENTARY: [(&str, &str); 6] = [
         r"\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|µs|us|ms|s|secs?|seconds?|milliseconds?|min|minutes?)\b",
         "(a while)",
     ),
-    // Epoch seconds, results of `id`.
+    // Epoch seconds and return values of `id()`.
     (r"\b\d{10,}(?:\.\d+)?\b", "(a number)"),
 ];
 
-/// One line, cut, with object addresses, temporary files, dates, times, durations and long numbers
-/// masked: the same seed has to give the same bytes.
-pub(super) fn lasting(text: &str) -> String {
+/// Joins a message into one line, truncates it and masks object addresses, temporary files, dates, times,
+/// durations and long numbers. Collections with the same seed must produce the same bytes.
+pub(super) fn stable_message(text: &str) -> String {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let read = |(pattern, mask)| Some((Regex::new(pattern).ok()?, mask));
         MOMENTARY.into_iter().filter_map(read).collect()
     });
-    // Pytest's prefix of error lines.
+    // Pytest prefixes error lines with `E`.
     let text = text.trim();
     let text = text.strip_prefix("E  ").unwrap_or(text);
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_of_one_run_is_masked_and_the_rest_stays() {
+    fn stable_message_masks_values_that_differ_between_runs() {
         for (said, told) in [
             (
                 "ModuleNotFoundError: No module named 'x'",
@@ -61,9 +62,9 @@ mod tests {
             ("assert 1764056000.12 == 139637976727552", "assert (a number) == (a number)"),
             ("assert 12 == 3 * s4", "assert 12 == 3 * s4"),
         ] {
-            assert_eq!(lasting(said), told, "{said}");
+            assert_eq!(stable_message(said), told, "{said}");
         }
-        assert_eq!(lasting(&"é".repeat(300)), "é".repeat(200) + "...");
+        assert_eq!(stable_message(&"é".repeat(300)), "é".repeat(200) + "...");
         assert_eq!(MOMENTARY.iter().filter(|(it, _)| Regex::new(it).is_err()).count(), 0);
     }
 }

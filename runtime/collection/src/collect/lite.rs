@@ -1,18 +1,18 @@
-//! The smaller set: a sample of the tasks, drawn with the seed.
+//! The lite set: a random sample of the tasks.
 
 use std::collections::BTreeSet;
 
-use super::{candidate::Made, seeded::Seeded, settings::LiteSettings};
+use super::{candidate::VerifiedTask, seeded::SeededRng, settings::LiteSettings};
 
-/// The value in its tasks' `categories`.
+/// The category that marks a lite task.
 pub(super) const CATEGORY: &str = "lite";
 
-/// Marks a sample of the tasks of both levels. Each level contributes proportionally; within a
-/// level, tasks of FeatureBench's size come first.
-pub(super) fn mark(levels: [&mut [Made]; 2], seed: &str, settings: &LiteSettings) {
+/// Marks a random sample of the tasks of both levels as lite. Each level contributes proportionally. Within a level,
+/// tasks of FeatureBench's size are preferred.
+pub(super) fn mark(levels: [&mut [VerifiedTask]; 2], seed: &str, settings: &LiteSettings) {
     let of_each = shares([levels[0].len(), levels[1].len()], settings);
     for (index, (level, count)) in levels.into_iter().zip(of_each).enumerate() {
-        let mut seeded = Seeded::of(&[seed, CATEGORY, &(index + 1).to_string()]);
+        let mut seeded = SeededRng::of(&[seed, CATEGORY, &(index + 1).to_string()]);
         let ids = |meets: bool| {
             let some = level.iter().filter(|made| made.facts.meets_minima == meets);
             some.map(|made| made.facts.task.clone()).collect::<BTreeSet<_>>().into_iter().collect()
@@ -26,7 +26,8 @@ pub(super) fn mark(levels: [&mut [Made]; 2], seed: &str, settings: &LiteSettings
     }
 }
 
-/// The number of each level: proportional, and at least one of a level that has tasks.
+/// Returns the sample size of each level. It is proportional to the number of tasks, and at least one if the level
+/// has tasks.
 fn shares(counts: [usize; 2], settings: &LiteSettings) -> [usize; 2] {
     let all = counts[0] + counts[1];
     let wanted = (settings.share * all as f64).ceil() as usize;
@@ -43,13 +44,13 @@ mod tests {
 
     const SETTINGS: LiteSettings = LiteSettings { share: 0.15, fewest: 5, most: 30 };
 
-    fn made(id: usize, meets_minima: bool) -> Made {
+    fn made(id: usize, meets_minima: bool) -> VerifiedTask {
         let task = serde_json::json!({"schema_version": 1, "id": format!("t{id:02}"), "statement": "",
             "environment": {"base": "host"}, "fail_to_pass": [], "test_command": ["pytest"]});
         let facts = serde_json::json!({"task": format!("t{id:02}"), "file": "", "policy": "", "words": 0, "lines": 0,
             "files": 0, "functions": 0, "tops": [], "fail_to_pass": 0, "pass_to_pass": 0, "pass_to_pass_files": 0,
             "pass_rate": 0.0, "leak_score": 0.0, "meets_minima": meets_minima, "lite": false});
-        Made {
+        VerifiedTask {
             task: serde_json::from_value(task).unwrap(),
             row: serde_json::Value::Null,
             facts: serde_json::from_value(facts).unwrap(),
@@ -58,9 +59,9 @@ mod tests {
     }
 
     #[test]
-    fn each_level_has_its_share() {
+    fn shares_are_proportional_to_levels() {
         let of = |counts| shares(counts, &SETTINGS);
-        // Like FeatureBench's own: 30 of 200.
+        // Same as FeatureBench's lite set: 30 of 200 tasks.
         assert_eq!(of([170, 30]), [26, 4]);
         assert_eq!(of([1000, 1000]), [15, 15]);
         assert_eq!(of([40, 1]), [6, 1]);
@@ -71,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_tasks_and_the_larger_ones_first() {
+    fn mark_is_reproducible_and_prefers_larger_tasks() {
         let draw = |seed: &str| {
-            let mut first: Vec<Made> = (0..20).map(|id| made(id, id % 8 == 0)).collect();
-            let mut second: Vec<Made> = (20..30).map(|id| made(id, true)).collect();
+            let mut first: Vec<VerifiedTask> = (0..20).map(|id| made(id, id % 8 == 0)).collect();
+            let mut second: Vec<VerifiedTask> = (20..30).map(|id| made(id, true)).collect();
             mark([&mut first, &mut second], seed, &SETTINGS);
-            let lite = |made: &&Made| made.facts.lite && made.task.categories == [CATEGORY];
-            let names = |level: &[Made]| {
+            let lite = |made: &&VerifiedTask| made.facts.lite && made.task.categories == [CATEGORY];
+            let names = |level: &[VerifiedTask]| {
                 level.iter().filter(lite).map(|made| made.facts.task.clone()).collect::<Vec<_>>()
             };
             (names(&first), names(&second))

@@ -1,4 +1,4 @@
-//! The mask: the carver removes the chosen code, and restores what imports need.
+//! Carves the chosen code out of the project, except for code that is needed at import time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,24 +7,24 @@ use std::{
 
 use proctor_patch::Patch;
 
-use super::{objects::Objects, traverse::Extracted};
+use super::{objects::Objects, traverse::ExtractedObjects};
 use crate::{CarveError, CarveOptions, Carving, carve_with};
 
-/// Removes as much of `extracted` as possible without breaking imports of the rest. Returns the
-/// carving; afterwards `extracted` is what was removed.
+/// Removes as much of `extracted` as possible without breaking imports of the remaining code. Afterwards,
+/// `extracted` contains only the removed objects.
 ///
 /// # Errors
-/// A sentence: what cannot be removed and why, if nothing is left in the end.
+/// The reason as a sentence, if nothing can be removed.
 pub(super) fn mask(
     tree: &Path,
     objects: &Objects,
-    extracted: &mut Extracted,
+    extracted: &mut ExtractedObjects,
     watched: &[String],
     rounds: usize,
 ) -> Result<Carving, String> {
     let mut last = String::new();
     let modules = objects.modules();
-    // Each round restores what one rejection names; a project whose imports need much has many.
+    // Each round restores the objects that one error names, so allow many rounds.
     for _ in 0..rounds.max(1) * 8 {
         let all = extracted.all();
         if all.is_empty() {
@@ -33,13 +33,13 @@ pub(super) fn mask(
                 false => format!("imports need all of it: {last}"),
             });
         }
-        let wanted = objects.wanted(&all);
+        let wanted = objects.paths_by_file(&all);
         let modules = Some(&modules);
         let options = CarveOptions { importers: true, watched, modules };
         match carve_with(tree, &wanted, options) {
             Ok(carving) => return Ok(carving),
             Err(error) => {
-                let back = needed(&error, objects, &all);
+                let back = needed_objects(&error, objects, &all);
                 last = error.to_string();
                 if back.is_empty() {
                     return Err(last);
@@ -51,8 +51,12 @@ pub(super) fn mask(
     Err(last)
 }
 
-/// The objects that a rejection concerns.
-fn needed(error: &CarveError, objects: &Objects, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
+/// Returns the objects in `gone` that a carving error refers to.
+fn needed_objects(
+    error: &CarveError,
+    objects: &Objects,
+    gone: &BTreeSet<usize>,
+) -> BTreeSet<usize> {
     let of = |fits: &dyn Fn(&super::objects::Object) -> bool| -> BTreeSet<usize> {
         let numbers = gone.iter().copied();
         numbers.filter(|&number| objects.list.get(number).is_some_and(fits)).collect()
@@ -63,7 +67,7 @@ fn needed(error: &CarveError, objects: &Objects, gone: &BTreeSet<usize>) -> BTre
             if !here.is_empty() {
                 return here;
             }
-            // Another module's object, by its imported name; or an alias of it.
+            // `name` may be an imported object of another module, or an alias.
             let tail = name.rsplit('.').next().unwrap_or(name);
             let top = of(&|object| object.path == tail);
             if !top.is_empty() { top } else { of(&|object| object.name() == tail) }
@@ -77,8 +81,12 @@ fn needed(error: &CarveError, objects: &Objects, gone: &BTreeSet<usize>) -> BTre
     }
 }
 
-/// The objects that a failed run's messages name as missing.
-pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
+/// Returns the objects in `gone` that the error messages of a failed run mention.
+pub(super) fn objects_named_in(
+    log: &str,
+    objects: &Objects,
+    gone: &BTreeSet<usize>,
+) -> BTreeSet<usize> {
     let mut by_name: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for &number in gone {
         if let Some(object) = objects.list.get(number) {
@@ -86,7 +94,7 @@ pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> 
         }
     }
     let mut out = BTreeSet::new();
-    // The last line of an exception as pytest prints it, and an exception without pytest.
+    // Match error lines of pytest, and exceptions printed by Python itself.
     let errors = log.lines().filter(|line| line.starts_with("E  ") || line.contains("Error: "));
     for line in errors {
         let words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
@@ -99,7 +107,7 @@ pub(super) fn named_in(log: &str, objects: &Objects, gone: &BTreeSet<usize>) -> 
     out
 }
 
-/// Lines that a mask removes.
-pub(super) fn lines_gone(mask: &str) -> usize {
+/// Returns the number of lines that a mask removes.
+pub(super) fn removed_lines(mask: &str) -> usize {
     Patch::read(mask.as_bytes()).added_and_removed().1
 }

@@ -1,5 +1,4 @@
-//! `proctor collect`: turns a repository into a benchmark, without manual work and without a model
-//! (`docs/collection.md`).
+//! `proctor collect`: creates a benchmark from a repository without manual work or a model (`docs/collection.md`).
 
 pub(crate) mod answers;
 mod asking;

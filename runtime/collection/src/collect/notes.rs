@@ -1,6 +1,5 @@
-//! Notes on functions in a statement besides their signatures and documentation: the types observed
-//! in tests, the exceptions they raise, and whether they are generators. They contain no values and
-//! no code.
+//! Creates notes on functions for the statement: the types observed in tests, the exceptions that a function
+//! raises, and whether it is a generator. Notes contain no values or code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +9,13 @@ use super::{
     objects::Objects,
 };
 
-/// Maximum number of types shown per parameter.
+/// Maximum number of types listed per parameter.
 const TYPES: usize = 6;
 
 /// The notes on a project's functions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes {
-    /// By object number.
+    /// Observed types by object number.
     seen: BTreeMap<usize, Types>,
 }
 
@@ -34,8 +33,8 @@ impl Notes {
         Self { seen }
     }
 
-    /// One line each. `helpers` are functions that are not shown: their callers raise what they
-    /// raise.
+    /// Returns the notes on a function, one per line. `helpers` tells whether the statement does not show a
+    /// function. Exceptions of such a helper are attributed to its callers.
     pub(super) fn lines(
         &self,
         number: usize,
@@ -47,9 +46,9 @@ impl Notes {
         let Some(object) = objects.list.get(number) else { return out };
         let yields = object.traits().any(|it| it.yields);
         if let (Some(traits), Some(seen)) = (object.traits().next(), self.seen.get(&number)) {
-            // The return value of a constructor or a generator is obvious.
+            // Leave out the return value of constructors and generators, which is obvious.
             let returns = !yields && object.name() != "__init__";
-            let said = said(&traits.untyped, seen, returns);
+            let said = format_types(&traits.untyped, seen, returns);
             out.extend((!said.is_empty()).then(|| format!("Seen in tests: {said}.")));
         }
         if yields {
@@ -63,8 +62,8 @@ impl Notes {
     }
 }
 
-/// `a: int or None; returns str`, for what has no annotation.
-fn said(untyped: &[String], seen: &Types, returns: bool) -> String {
+/// Formats the observed types of parameters and return values without annotations: `a: int or None; returns str`.
+fn format_types(untyped: &[String], seen: &Types, returns: bool) -> String {
     let kinds = |name: &String| {
         let (none, mut kinds): (Vec<&str>, Vec<&str>) =
             seen.get(name)?.iter().map(String::as_str).partition(|kind| *kind == "None");

@@ -1,4 +1,4 @@
-//! The objects that can be removed: functions, methods and classes of a package.
+//! The functions, methods and classes of a package, which a collection can remove.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,19 +12,19 @@ use crate::{
     carve::{Definition, Traits, definitions},
 };
 
-/// All definitions of one path.
+/// A function, method or class, with all definitions of its dotted path.
 #[derive(Debug, Clone)]
 pub(super) struct Object {
     pub(super) file: String,
     pub(super) path: String,
     pub(super) kind: Kind,
-    /// Of all its definitions.
+    /// Total lines of all definitions.
     pub(super) lines: usize,
     definitions: Vec<Definition>,
 }
 
 impl Object {
-    /// `file::path`.
+    /// Returns `file::path`.
     pub(super) fn id(&self) -> String {
         format!("{}::{}", self.file, self.path)
     }
@@ -33,39 +33,39 @@ impl Object {
         self.path.rsplit('.').next().unwrap_or(&self.path)
     }
 
-    /// The text of each of its definitions.
+    /// Returns the text of each definition.
     pub(super) fn code(&self, file: &str) -> Vec<String> {
         let lines: Vec<&str> = file.lines().collect();
         let of = |it: &Definition| lines.get(it.first - 1..it.last.min(lines.len()));
         self.definitions.iter().filter_map(of).map(|lines| lines.join("\n")).collect()
     }
 
-    /// The traits of its definitions, the last one's first.
+    /// Returns the traits of the definitions, starting with the last definition.
     pub(super) fn traits(&self) -> impl Iterator<Item = &Traits> {
         self.definitions.iter().rev().map(|it| &it.traits)
     }
 
-    /// The class of a method.
+    /// Returns the path of the class, if this is a method.
     pub(super) fn class(&self) -> Option<&str> {
         let (class, _) = self.path.rsplit_once('.')?;
         (self.kind == Kind::Method).then_some(class)
     }
 }
 
-/// What a code object represents.
+/// A node in the call graph, which stands for one or more code objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
-    /// By its number in [`Objects`].
+    /// A function, by its number in [`Objects`].
     Object(usize),
-    /// The statements of a module that run at import, including class bodies.
+    /// A module's statements that run at import, including class bodies.
     Module(String),
-    /// A lambda or a generator in a module's statements.
+    /// A lambda or generator at module level: file and line.
     Loose(String, usize),
-    /// Outside the package: tests, their fixtures and helpers.
+    /// Code outside the package, such as tests, fixtures and helpers.
     Outside(Code),
 }
 
-/// The objects of a package, in file and path order.
+/// The objects of a package, sorted by file and path.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Objects {
     pub(super) list: Vec<Object>,
@@ -73,7 +73,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Files that cannot be parsed have none: a template, an old dialect.
+    /// Collects the objects of some files. Skips files that cannot be parsed, such as templates or Python 2 code.
     pub(super) fn scan(tree: &Path, modules: &[String]) -> Self {
         let mut out = Self::default();
         for file in modules {
@@ -100,18 +100,18 @@ impl Objects {
         out
     }
 
-    /// The files that were scanned.
+    /// Returns the scanned files.
     pub(super) fn modules(&self) -> BTreeSet<String> {
         self.files.keys().cloned().collect()
     }
 
-    /// The object at a dotted path of a file.
+    /// Returns the number of the object at a dotted path in a file.
     pub(super) fn number(&self, file: &str, path: &str) -> Option<usize> {
         let is_it = |it: &usize| self.list.get(*it).is_some_and(|object| object.path == path);
         self.files.get(file)?.iter().copied().find(is_it)
     }
 
-    /// The function with exactly this code object.
+    /// Returns the function whose own code object this is, as opposed to one nested in it.
     pub(super) fn function(&self, code: &Code) -> Option<usize> {
         let is_it = |number: &usize| {
             self.list.get(*number).is_some_and(|object| {
@@ -124,7 +124,7 @@ impl Objects {
         self.files.get(&code.file)?.iter().copied().find(is_it)
     }
 
-    /// What a code object represents. Code inside a function counts as the function.
+    /// Returns the node for a code object. Code nested in a function belongs to the function.
     pub(super) fn node(&self, code: &Code) -> Node {
         let Some(of_file) = self.files.get(&code.file) else { return Node::Outside(code.clone()) };
         if code.name == "<module>" {
@@ -160,9 +160,9 @@ impl Objects {
         }
     }
 
-    /// The functions that some objects pass on when they run, by name: of their own file, or else
-    /// of any.
-    pub(super) fn handed_on(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
+    /// Returns the functions that some objects use as values, for example as callbacks. Looks up each name in the
+    /// object's own file first, then in all files.
+    pub(super) fn used_as_values(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut functions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, object) in self.list.iter().enumerate() {
             if object.kind == Kind::Function {
@@ -185,8 +185,8 @@ impl Objects {
         out
     }
 
-    /// Paths by file, as a carve needs them. A method of a removed class is not listed.
-    pub(super) fn wanted(&self, numbers: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
+    /// Returns the objects' paths by file, as input for carving.
+    pub(super) fn paths_by_file(&self, numbers: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
         let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for object in numbers.iter().filter_map(|&number| self.list.get(number)) {
             out.entry(object.file.clone()).or_default().push(object.path.clone());

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    environment::{Installed, PYTHON, WORKDIR, build_pins, built_with, pins, variables},
-    lasting::lasting,
+    environment::{InstalledPackages, PYTHON, WORKDIR, build_pins, built_with, pins, variables},
+    lasting::stable_message,
     project::Project,
     settings::Settings,
 };
@@ -43,7 +43,7 @@ pub(super) struct Order<'a> {
     pub(super) files: Vec<String>,
     pub(super) deselect: BTreeSet<String>,
     pub(super) seed: Option<u64>,
-    /// Modules that are loaded once, before any file's process starts.
+    /// Modules to import once, before forking a process for each file.
     pub(super) warm: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// What several runs of a suite share.
+/// The inputs that all runs of a suite share.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
     pub(super) files: Vec<String>,
@@ -72,7 +72,7 @@ pub(super) struct Selection {
     pub(super) warm: Vec<String>,
 }
 
-/// One line that `observe.py` writes.
+/// A record written by `observe.py`, one per line.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(super) enum Record {
@@ -80,12 +80,12 @@ pub(super) enum Record {
         file: String,
         ids: Vec<String>,
     },
-    /// Something could not be collected; without an id, pytest itself did not start.
+    /// An error during collection. The id is empty if pytest itself failed to start.
     Error {
         id: String,
         why: String,
         missing: Option<String>,
-        /// Options, on the command line or in a file, that pytest does not recognize.
+        /// Command-line or configuration options that pytest does not recognize.
         #[serde(default)]
         options: Vec<String>,
         /// Plug-ins that the project's configuration requires.
@@ -99,11 +99,11 @@ pub(super) enum Record {
         id: String,
         outcome: String,
         seconds: f64,
-        /// If it did not pass: the first line of its error.
+        /// The first line of the error, if the test did not pass.
         #[serde(default)]
         why: String,
     },
-    /// A file's process ended; without a code it was killed.
+    /// A file's process ended. `code` is `None` if the process was killed.
     File {
         file: String,
         code: Option<i32>,
@@ -120,37 +120,37 @@ pub(super) enum Record {
         file: Option<String>,
         process: u64,
         test: Option<String>,
-        /// Number, file, first line, name.
+        /// Code objects: number, file, first line, name.
         code: Vec<(u32, String, usize, String)>,
         edges: Vec<(i64, u32)>,
-        /// Number, parameter (empty: the return value), type.
+        /// Observed types: code object number, parameter (empty for the return value), type.
         #[serde(default)]
         types: Vec<(u32, String, String)>,
     },
     End,
 }
 
-/// How a test ended.
+/// A test's outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Ended {
+pub(super) struct TestOutcome {
     pub(super) outcome: String,
-    /// Its message, without what differs between runs.
+    /// The error message, without details that differ between runs.
     pub(super) why: String,
 }
 
 /// The result of one run of the suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Ran {
-    /// By id.
-    pub(super) tests: BTreeMap<String, Ended>,
-    /// Tests that were killed with their file.
+pub(super) struct RunResult {
+    /// Outcomes by test id.
+    pub(super) tests: BTreeMap<String, TestOutcome>,
+    /// Tests that were running when their file's process was killed.
     pub(super) hung: BTreeSet<String>,
     /// Files without results, and why.
     pub(super) broken: BTreeMap<String, String>,
     pub(super) seconds: f64,
 }
 
-/// Where runs happen: a built environment.
+/// Runs tests in sandboxes of one environment.
 pub(super) struct Bench<'a> {
     backend: &'a dyn Backend,
     prepared: &'a Prepared,
@@ -168,7 +168,7 @@ impl<'a> Bench<'a> {
         Self { backend, prepared, project, settings }
     }
 
-    /// Runs `observe.py` in a fresh sandbox without a network.
+    /// Runs `observe.py` in a fresh sandbox without network access.
     pub(super) async fn observe(
         &self,
         order: &Order<'_>,
@@ -184,7 +184,7 @@ impl<'a> Bench<'a> {
                     handle
                         .write(&path.as_str().into(), text.as_bytes(), Some(0o644))
                         .await
-                        .map_err(|error| error.fault("writing the collector's program"))?;
+                        .map_err(|error| error.fault("writing the collector's scripts"))?;
                 }
                 let mut command = self.command([PYTHON, &format!("{FOLDER}/observe.py")]);
                 command.stdin.clone_from(&line);
@@ -207,10 +207,10 @@ impl<'a> Bench<'a> {
         Err(Fault::new(Layer::Environment, what).cause(Cause::SetupLine))
     }
 
-    /// The installed packages.
-    pub(super) async fn freeze(&self) -> Result<Installed, Fault> {
+    /// Lists the packages installed in the environment.
+    pub(super) async fn freeze(&self) -> Result<InstalledPackages, Fault> {
         let what = "listing installed packages";
-        // Isolated: metadata in the source tree, on PYTHONPATH, would hide what was installed.
+        // Use -I, because metadata in the source tree, which is on PYTHONPATH, would hide installed packages.
         let pip = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check"];
         self.in_sandbox(what, async |handle| {
             let ask = async |argv: &[&str]| {
@@ -230,7 +230,7 @@ impl<'a> Bench<'a> {
                 ask(&[&pip[..], &["list", "--editable", "--format=json"]].concat()).await?;
             let built = ask(&["/bin/sh", "-c", &built_with()]).await?;
             let python = ask(&[PYTHON, "--version"]).await?;
-            Ok(Installed {
+            Ok(InstalledPackages {
                 pins: pins(&frozen, self.project),
                 editable: editable.contains("\"name\""),
                 built_with: build_pins(&built, self.project),
@@ -240,22 +240,22 @@ impl<'a> Bench<'a> {
         .await
     }
 
-    /// One run of the suite, with as many starts as hanging tests make necessary.
+    /// Runs the suite. If a test hangs, restarts its file without it, up to the limit of restarts.
     pub(super) async fn run(
         &self,
         mode: Mode,
         selection: &Selection,
         seed: Option<u64>,
         what: &str,
-    ) -> Result<(Ran, Calls), Fault> {
+    ) -> Result<(RunResult, Calls), Fault> {
         let mut order = Order::new(mode, self.settings, selection.files.clone());
         (order.deselect, order.seed) = (selection.deselect.clone(), seed);
         order.warm.clone_from(&selection.warm);
-        let (mut ran, mut calls) = (Ran::default(), Calls::default());
+        let (mut ran, mut calls) = (RunResult::default(), Calls::default());
         for start in 0..=self.settings.runs.restarts {
             let records = self.observe(&order, what).await?;
-            let killed = ran.take(&records);
-            calls.take(&records);
+            let killed = ran.add_records(&records);
+            calls.add_records(&records);
             let again: Vec<String> = killed
                 .into_iter()
                 .filter_map(|(file, test)| match test {
@@ -264,7 +264,7 @@ impl<'a> Bench<'a> {
                         Some(file)
                     }
                     _ => {
-                        ran.broken.insert(file, "it does not end".to_owned());
+                        ran.broken.insert(file, "it does not terminate".to_owned());
                         None
                     }
                 })
@@ -319,10 +319,10 @@ impl<'a> Bench<'a> {
     }
 }
 
-impl Ran {
-    /// Adds the records of a start. Returns the files that were killed, with the test that was
-    /// running.
-    fn take(&mut self, records: &[Record]) -> Vec<(String, Option<String>)> {
+impl RunResult {
+    /// Adds the records of one start of `observe.py`. Returns the files whose processes were killed, with the tests
+    /// that were running.
+    fn add_records(&mut self, records: &[Record]) -> Vec<(String, Option<String>)> {
         let mut killed = Vec::new();
         let mut running: Option<&String> = None;
         for record in records {
@@ -331,7 +331,7 @@ impl Ran {
                 Record::Test { id, outcome, seconds, why } => {
                     running = None;
                     self.seconds += seconds;
-                    let ended = Ended { outcome: outcome.clone(), why: lasting(why) };
+                    let ended = TestOutcome { outcome: outcome.clone(), why: stable_message(why) };
                     self.tests.insert(id.clone(), ended);
                 }
                 Record::File { file, code: None, .. } => {
@@ -342,12 +342,12 @@ impl Ran {
                 Record::File { .. } => running = None,
                 Record::Error { id, why, .. } => {
                     let file = id.split("::").next().unwrap_or(id);
-                    let last = lasting(why.lines().last().unwrap_or_default());
+                    let last = stable_message(why.lines().last().unwrap_or_default());
                     self.broken
                         .insert(file.to_owned(), format!("pytest cannot collect it: {last}"));
                 }
                 Record::Broken { file, why } => {
-                    self.broken.insert(file.clone(), lasting(why));
+                    self.broken.insert(file.clone(), stable_message(why));
                 }
                 Record::Items { .. }
                 | Record::Loaded { .. }
@@ -359,7 +359,7 @@ impl Ran {
     }
 }
 
-/// The collected tests, by file.
+/// Returns the ids of the collected tests, by file.
 pub(super) fn items(records: &[Record]) -> BTreeMap<String, Vec<String>> {
     let items = records.iter().filter_map(|record| match record {
         Record::Items { file, ids } => Some((file.clone(), ids.clone())),
@@ -368,7 +368,7 @@ pub(super) fn items(records: &[Record]) -> BTreeMap<String, Vec<String>> {
     items.collect()
 }
 
-/// The modules that can be loaded once for all files.
+/// Returns the third-party modules that can be imported once for all files.
 pub(super) fn loaded(records: &[Record]) -> Vec<String> {
     let modules = records.iter().filter_map(|record| match record {
         Record::Loaded { modules } => Some(modules.clone()),
@@ -385,9 +385,9 @@ mod tests {
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Pytest 8.4.2's output if it does not reach a test.
+    /// The texts are the output of pytest 8.4.2 when it fails before the first test.
     #[test]
-    fn missing_plugins_and_modules_are_read_from_pytest_errors() {
+    fn not_started_finds_missing_plugins_and_modules() {
         let told = |said: &str| {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join("observe.py"), SCRIPTS[0].1.as_bytes()).unwrap();
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn hanging_test_is_named_and_its_file_runs_again() {
+    fn add_records_returns_killed_file_with_hanging_test() {
         let records = read(
             "{\"t\": \"start\", \"id\": \"t.py::a\"}\n\
              {\"t\": \"test\", \"id\": \"t.py::a\", \"outcome\": \"passed\", \"seconds\": 0.5}\n\
@@ -440,8 +440,8 @@ mod tests {
              {\"t\": \"file\", \"file\": \"t.py\", \"code\": null, \"seconds\": 9}\n\
              {\"t\": \"error\", \"id\": \"u.py\", \"why\": \"x\\nE  No\", \"missing\": \"trio\"}\n",
         );
-        let mut ran = Ran::default();
-        let killed = ran.take(&records);
+        let mut ran = RunResult::default();
+        let killed = ran.add_records(&records);
         assert_eq!(killed, [("t.py".to_owned(), Some("t.py::b".to_owned()))]);
         assert_eq!(ran.tests["t.py::a"].outcome, "passed");
         assert!(ran.hung.contains("t.py::b") && ran.broken["u.py"].ends_with(": No"));

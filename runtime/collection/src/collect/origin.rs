@@ -1,4 +1,4 @@
-//! The source of a collection, as named by the user.
+//! Parses the source of a collection on the command line.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use proctor_setup::Sources;
 use proctor_types::{Fault, Source};
 use serde::{Deserialize, Serialize};
 
-/// A repository at one state.
+/// A repository at a fixed version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     /// `NAME==VERSION`: the sdist of a release.
@@ -18,8 +18,10 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Parses a source.
+    ///
     /// # Errors
-    /// A sentence for the user, with possible corrections.
+    /// A message for the user that names the supported forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some((name, version)) = text.split_once("==") {
             let plain = |part: &str| {
@@ -52,7 +54,7 @@ impl Origin {
         }
     }
 
-    /// The source of the tasks: a release with its checksum.
+    /// Returns the source for the tasks. A release includes its checksum.
     ///
     /// # Errors
     /// An environment fault if the index does not have the release.
@@ -63,7 +65,7 @@ impl Origin {
                 Ok(Source::Git { git: url.clone(), commit: commit.clone() })
             }
             Self::Folder(path) => {
-                // The dataset may be elsewhere.
+                // Make the path absolute, because the dataset may be in another directory.
                 let path = std::fs::canonicalize(path)
                     .map_or_else(|_| path.clone(), |path| path.display().to_string());
                 Ok(Source::Path { path })
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origin_has_three_forms_and_rejects_moving_references() {
+    fn parse_accepts_three_forms_and_rejects_branches() {
         let release = Origin::parse("boltons==25.0.0").unwrap();
         assert_eq!(release, Origin::Release { name: "boltons".into(), version: "25.0.0".into() });
         let hash = "a".repeat(40);

@@ -1,4 +1,4 @@
-//! The other test files, which must still pass.
+//! Chooses other test files of the project, which must still pass after the removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,50 +7,55 @@ use serde::Serialize;
 
 use super::{
     graph::FileGraph,
-    seeded::Seeded,
+    seeded::SeededRng,
     settings::{PassSettings, Policy},
 };
 
-/// The files that must still pass, and what may be removed.
+/// The files that must still pass, and the tops that may be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Others {
+pub(super) struct OtherFiles {
     pub(super) policy: Policy,
     pub(super) files: Vec<String>,
     #[serde(skip)]
     pub(super) tops: BTreeSet<usize>,
 }
 
-/// Chooses by a policy.
+/// Chooses files according to a policy.
 ///
 /// # Errors
-/// A sentence: what is missing, if the policy leaves no file or no top.
+/// The reason as a sentence, if there are too few files or no top is left.
 pub(super) fn choose(
     policy: Policy,
     file: &str,
     tops: &BTreeSet<usize>,
     all: &BTreeMap<String, FileGraph>,
     settings: &PassSettings,
-    seeded: &mut Seeded,
-) -> Result<Others, String> {
+    seeded: &mut SeededRng,
+) -> Result<OtherFiles, String> {
     let others: Vec<(&String, &FileGraph)> = all.iter().filter(|(name, _)| *name != file).collect();
     let enough = settings.files.min(others.len());
     if others.is_empty() && settings.fewest > 0 {
         return Err("no other test file has tests that pass every time".to_owned());
     }
     if enough < settings.fewest {
-        return Err(format!("{}, but {} needed", of_others(others.len()), are(settings.fewest)));
+        return Err(format!(
+            "{}, but {} needed",
+            of_others(others.len()),
+            count_with_verb(settings.fewest)
+        ));
     }
     let names = |chosen: Vec<&String>| chosen.into_iter().cloned().collect::<Vec<_>>();
     let everything = || others.iter().map(|(name, _)| *name).collect::<Vec<_>>();
     match policy {
-        Policy::All => Ok(Others { policy, files: names(everything()), tops: tops.clone() }),
+        Policy::All => Ok(OtherFiles { policy, files: names(everything()), tops: tops.clone() }),
         Policy::Random => {
             let mut files = names(seeded.sample(everything(), settings.files));
             files.sort();
-            Ok(Others { policy, files, tops: tops.clone() })
+            Ok(OtherFiles { policy, files, tops: tops.clone() })
         }
         Policy::Least => {
-            // The number of other files that need each top; the most needed one is given up first.
+            // Count the other files that reach each top. Drop the top that most files reach until enough
+            // files reach none.
             let wanted = |top: &usize| {
                 others.iter().filter(|(_, graph)| graph.reached.contains(top)).count()
             };
@@ -67,18 +72,18 @@ pub(super) fn choose(
                 if free.len() >= enough {
                     let mut files = names(seeded.sample(free, settings.files));
                     files.sort();
-                    return Ok(Others { policy, files, tops: left.into_keys().collect() });
+                    return Ok(OtherFiles { policy, files, tops: left.into_keys().collect() });
                 }
                 let most = left.iter().max_by_key(|(top, count)| (**count, usize::MAX - **top));
                 let most = most.map(|(top, _)| *top);
                 left.retain(|top, _| Some(*top) != most);
             }
-            // Tops were given up one by one: fewer tops leave more files unaffected.
+            // No tops are left, so `most_free` is the largest number of unaffected files.
             Err(format!(
                 "of {}, at most {} independent of its tops, but {} needed",
                 of_others(others.len()),
-                are(most_free),
-                are(enough)
+                count_with_verb(most_free),
+                count_with_verb(enough)
             ))
         }
     }
@@ -88,7 +93,7 @@ fn of_others(count: usize) -> String {
     plural(count, "other test file")
 }
 
-fn are(count: usize) -> String {
+fn count_with_verb(count: usize) -> String {
     format!("{count} {}", if count == 1 { "is" } else { "are" })
 }
 
@@ -101,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn tops_shared_by_too_many_files_are_dropped_one_by_one() {
+    fn least_policy_drops_tops_that_most_files_reach() {
         let all: BTreeMap<String, FileGraph> = [
             ("a", graph(&[1, 2, 3])),
             ("b", graph(&[1])),
@@ -112,11 +117,12 @@ mod tests {
         .into();
         let settings = PassSettings { policies: Vec::new(), files: 2, fewest: 1 };
         let tops = [1, 2, 3].into();
-        let of =
-            |policy| choose(policy, "a", &tops, &all, &settings, &mut Seeded::of(&["x"])).unwrap();
+        let of = |policy| {
+            choose(policy, "a", &tops, &all, &settings, &mut SeededRng::of(&["x"])).unwrap()
+        };
         let least = of(Policy::Least);
         assert_eq!(least.files, ["b", "d"]);
-        assert_eq!(least.tops, [2, 3].into(), "only the most wanted is given up");
+        assert_eq!(least.tops, [2, 3].into(), "only the top that most files reach is dropped");
         assert_eq!(of(Policy::All).files, ["b", "c", "d"]);
         let drawn = of(Policy::Random);
         assert_eq!((drawn.files.len(), &drawn.tops), (2, &tops));
@@ -124,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn missing_test_files_of_a_policy_are_counted() {
+    fn choose_error_counts_missing_test_files() {
         let all: BTreeMap<String, FileGraph> =
             [("a", graph(&[1, 2])), ("b", graph(&[1, 2])), ("c", graph(&[2])), ("d", graph(&[]))]
                 .map(|(name, graph)| (name.to_owned(), graph))
                 .into();
         let settings = PassSettings { policies: Vec::new(), files: 5, fewest: 1 };
         let why = |file: &str, policy, all: &BTreeMap<String, FileGraph>| {
-            let mut seeded = Seeded::of(&["x"]);
+            let mut seeded = SeededRng::of(&["x"]);
             choose(policy, file, &[1, 2].into(), all, &settings, &mut seeded).unwrap_err()
         };
         assert_eq!(

@@ -1,17 +1,17 @@
-//! The last resort for a removal that breaks other tests without naming a cause: bisects for the
-//! largest part that works.
+//! The last resort for a removal that breaks other tests for an unknown reason: finds a part that works by
+//! bisection.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::candidate::{Removal, Shared, Stop};
 
 impl Shared<'_> {
-    /// A part of `removal` that still contains something the file is about, and with which the
-    /// other tests pass. `failed` lists tests that fail with the whole removal.
+    /// Returns a part of `removal` that contains at least one top and with which the other tests pass. `failed` lists
+    /// the tests that fail with the whole removal.
     ///
     /// # Errors
-    /// A rejection if there is no such part, or a sandbox fault.
-    pub(super) async fn part_of(
+    /// A rejection if no such part is found, or a sandbox fault.
+    pub(super) async fn find_working_part(
         &self,
         file: &str,
         removal: &Removal,
@@ -27,7 +27,7 @@ impl Shared<'_> {
             let mut part = removal.clone();
             part.extracted.keep_to(&wanted);
             let holds = match self.carve(file, &mut part) {
-                Ok(()) => self.try_out(file, &part).await?.is_ok(),
+                Ok(()) => self.run_other_tests(file, &part).await?.is_ok(),
                 Err(_) => false,
             };
             match holds {
@@ -37,13 +37,15 @@ impl Shared<'_> {
         }
         let is_about_it = |part: &Removal| !part.extracted.all().is_disjoint(&removal.others.tops);
         best.filter(is_about_it).ok_or_else(|| {
-            let why = format!("other tests fail without the feature or any half of it: {failed}");
+            let why = format!(
+                "other tests fail without the feature, and no smaller part can be removed: {failed}"
+            );
             Stop::Reject("verify", why)
         })
     }
 }
 
-/// The two halves of a list; empty for a single element.
+/// Splits a list into two halves. Returns nothing for a single element.
 fn halves(list: &[usize]) -> Vec<Vec<usize>> {
     match list.len() {
         0 | 1 => Vec::new(),
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_halve_a_list_down_to_one() {
+    fn halves_stops_at_a_single_element() {
         assert_eq!(halves(&[1, 2, 3]), [vec![1, 2], vec![3]]);
         assert_eq!(halves(&[1, 2]), [vec![1], vec![2]]);
         assert!(halves(&[1]).is_empty() && halves(&[]).is_empty());

@@ -1,4 +1,4 @@
-//! A collection from end to end.
+//! The pipeline of `proctor collect`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,13 +14,13 @@ use proctor_types::{Cause, Fault, Task, plural};
 
 use super::{
     answers::{Answers, Model},
-    asking::Asking,
+    asking::TopsPrompts,
     attacked::Attacks,
-    candidate::{Made, Outcome, Reject, Shared},
+    candidate::{Outcome, Reject, Shared, VerifiedTask},
     environment::{self, Environment},
-    found::Found,
+    found::FoundTops,
     graph::FileGraph,
-    kept::Kept,
+    kept::StageCache,
     labels, lite,
     notes::Notes,
     objects::Objects,
@@ -37,23 +37,23 @@ use super::{
     verify,
 };
 
-/// The context of a collection.
+/// The dependencies and options of a collection.
 #[derive(Clone)]
 pub struct CollectionContext<'a> {
     pub backend: &'a dyn Backend,
     pub sources: &'a Sources,
-    /// Stages cache their results below it.
+    /// The directory below which stages cache their results.
     pub cache: PathBuf,
-    /// Concurrent candidates.
+    /// Maximum number of concurrent candidates.
     pub jobs: usize,
     pub seed: String,
-    /// Nothing is removed: only the tops are reported.
+    /// Only report the tops, without creating tasks.
     pub dry_run: bool,
-    /// The tasks whose grading is attacked.
+    /// Which tasks to attack.
     pub attacks: Attacks,
-    /// The test files to create tasks from. `None`: all.
+    /// The test files to create tasks from; `None` for all.
     pub only: Option<BTreeSet<String>>,
-    /// Decides what each test file is about, instead of the weights.
+    /// A model that decides which objects each test file tests. By default, scores decide.
     pub model: Option<&'a dyn Model>,
     /// Receives progress messages.
     pub tell: &'a (dyn Fn(&str) + Send + Sync),
@@ -64,18 +64,18 @@ pub struct CollectionContext<'a> {
 pub enum CollectError {
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The named source has nothing to collect.
+    /// The source cannot be found or has nothing to collect.
     #[error("{what}")]
     Nothing { what: String, hint: String },
     #[error("{}: {error}", place.display())]
     Io { place: PathBuf, error: io::Error },
 }
 
-/// Makes a dataset folder `out` of a repository: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`, `rejects.jsonl`,
-/// `solvability.jsonl`, `tops.jsonl`, `report.json`, `summary.md`.
+/// Creates the dataset directory `out` from a repository: `tasks.jsonl`, `lite.jsonl`, `featurebench.jsonl`,
+/// `rejects.jsonl`, `solvability.jsonl`, `tops.jsonl`, `report.json` and `summary.md`.
 ///
 /// # Errors
-/// [`CollectError`]. A candidate without a task is not an error: it is in the report.
+/// [`CollectError`]. A candidate that yields no task is not an error; the report lists it.
 pub async fn collect(
     origin: &Origin,
     name: &str,
@@ -85,16 +85,16 @@ pub async fn collect(
     let settings = Settings::get()?;
     let tell = context.tell;
     tell("downloading the source");
-    let source = origin.source(context.sources).await.map_err(named_nothing)?;
+    let source = origin.source(context.sources).await.map_err(usage_error)?;
     let tree = context.sources.fetch(&source, Path::new(".")).await?;
     let mut project = Project::read(&tree.folder, &settings.environment, &settings.layout);
     if project.name.is_empty() {
         project.name = default_name(origin);
     }
     if project.modules.is_empty() {
-        return Err(no_package(name, &Project::in_namespaces(&tree.folder, &settings.layout)));
+        return Err(no_package(name, &Project::namespace_packages(&tree.folder, &settings.layout)));
     }
-    let kept = Kept::new(
+    let kept = StageCache::new(
         &context.cache.join("collections"),
         &key(context, settings.version, &tree.digest),
     );
@@ -126,13 +126,13 @@ pub async fn collect(
     if let Some(unused) = suite.unused.iter().find(|it| suite.found == 0 && it.id == "pytest") {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no tests in {name}; {}", unused.why),
-            hint: "a plug-in may be missing in the project's metadata, or the project needs more than Python packages".into(),
+            hint: "the project's metadata may omit a pytest plug-in, or the project may need more than Python packages".into(),
         });
     }
     if suite.found == 0 {
         return Err(CollectError::Nothing {
             what: format!("pytest finds no tests in {name}"),
-            hint: "many PyPI releases do not include their tests: try git+URL@COMMIT of the same version".into(),
+            hint: "many PyPI releases do not include their tests; try git+URL@COMMIT of the same version".into(),
         });
     }
     let objects = Objects::scan(&tree.folder, &project.modules);
@@ -140,11 +140,11 @@ pub async fn collect(
     let notes = Notes::of(&suite.calls, &objects);
     let helpers = helpers(&tree.folder, &suite, &project);
     let answers = context.model.map(|model| Answers::new(model, &context.cache)).transpose()?;
-    let said: BTreeMap<String, Vec<Candidate>> = match &answers {
+    let model_candidates: BTreeMap<String, Vec<Candidate>> = match &answers {
         None => BTreeMap::new(),
         Some(answers) => {
             tell(&format!("asking {} what each test file tests", answers.model().name()));
-            let asking = Asking {
+            let asking = TopsPrompts {
                 answers,
                 package: &project.name,
                 tree: &tree.folder,
@@ -170,21 +170,21 @@ pub async fn collect(
         settings,
         seed: context.seed.clone(),
         answers,
-        said,
+        model_candidates,
     };
-    let found: Vec<Found> = shared.graphs.keys().map(|file| shared.found(file)).collect();
+    let found: Vec<FoundTops> = shared.graphs.keys().map(|file| shared.found(file)).collect();
     let outcomes = match context.dry_run {
         true => Vec::new(),
         false => candidates(&shared, &kept, context).await,
     };
     let (mut first, mut second): (Vec<Outcome>, Vec<Outcome>) = outcomes.into_iter().unzip();
-    same::keep_one(&mut second);
+    same::reject_duplicates(&mut second);
     let attacked = [
-        shared.attacked(&mut first, (context.attacks, 1), &kept, tell).await?,
-        shared.attacked(&mut second, (context.attacks, 2), &kept, tell).await?,
+        shared.run_attacks(&mut first, (context.attacks, 1), &kept, tell).await?,
+        shared.run_attacks(&mut second, (context.attacks, 2), &kept, tell).await?,
     ];
-    let (mut made, rejects) = sorted(first);
-    let (mut from_scratch, rejects_2) = sorted(second);
+    let (mut made, rejects) = split_outcomes(first);
+    let (mut from_scratch, rejects_2) = split_outcomes(second);
     lite::mark([&mut made, &mut from_scratch], &context.seed, &settings.lite);
     let head = Head {
         origin: name.to_owned(),
@@ -198,11 +198,11 @@ pub async fn collect(
         unused: shared.suite.unused.clone(),
         tops: labels::score(name, &found)?,
         dry: context.dry_run.then(|| {
-            let about = found.iter().filter(|one| one.is_about_something(&shared.suite));
+            let about = found.iter().filter(|one| one.may_yield_task(&shared.suite));
             (found.len(), about.count())
         }),
     };
-    let facts = |made: &[Made]| made.iter().map(|made| made.facts.clone()).collect();
+    let facts = |made: &[VerifiedTask]| made.iter().map(|made| made.facts.clone()).collect();
     let mut report = Report::of(head, facts(&made), rejects);
     report.add_level_two(facts(&from_scratch), rejects_2);
     report.add_attacked(attacked);
@@ -213,13 +213,13 @@ pub async fn collect(
     }
     write(out, &made, &found, &report)?;
     for (task, integrity) in report.unclean_gold() {
-        tell(&verify::unclean(task, integrity));
+        tell(&verify::unclean_warning(task, integrity));
     }
     Ok(report)
 }
 
-/// The index does not have the name that the user gave: a usage error, not a fault of this machine.
-fn named_nothing(fault: Fault) -> CollectError {
+/// Converts a fault. A release that does not exist on the index is a usage error, not a fault of this machine.
+fn usage_error(fault: Fault) -> CollectError {
     match fault {
         Fault { what, hint: Some(hint), cause: Cause::Missing, .. } => {
             CollectError::Nothing { what, hint }
@@ -228,56 +228,57 @@ fn named_nothing(fault: Fault) -> CollectError {
     }
 }
 
-/// Every test file, several at a time; the results are in file order.
+/// Processes the test files concurrently. Returns the level-1 and level-2 outcome of each, in file order.
 async fn candidates<'a>(
     shared: &'a Shared<'_>,
-    kept: &Kept,
+    kept: &StageCache,
     context: &CollectionContext<'_>,
 ) -> Vec<(Outcome, Outcome)> {
     let wanted = |file: &&String| context.only.as_ref().is_none_or(|only| only.contains(*file));
     let files: Vec<&String> = shared.graphs.keys().filter(wanted).collect();
     let suite = serde_json::to_string(&shared.suite.steady).unwrap_or_default();
-    // Its tasks name it: a directory with the same content may be elsewhere.
+    // Include the source in the cache key, because tasks contain it: the same content may be at
+    // another path.
     let source = serde_json::to_string(&shared.source).unwrap_or_default();
     let of_all = &format!("{suite}\0{source}");
     let of = |file: &String| {
         let mut of = format!("{file}\0{of_all}");
-        if let Some(said) = shared.said.get(file) {
-            let tops = said.iter().filter(|it| it.top).map(|it| it.object.as_str());
+        if let Some(model_candidates) = shared.model_candidates.get(file) {
+            let tops = model_candidates.iter().filter(|it| it.top).map(|it| it.object.as_str());
             of.push_str(&tops.collect::<Vec<_>>().join("\0"));
         }
-        // The model writes part of the statement, too.
+        // Include the model, because it writes part of the statement.
         of.extend(shared.answers.iter().map(|answers| answers.model().key()));
         of
     };
     let files: Vec<(&String, String)> = files.into_iter().map(|file| (file, of(file))).collect();
-    let is_kept = |of: &str| kept.has("candidate", of) && kept.has("from-scratch", of);
-    let to_make = files.iter().filter(|(_, of)| !is_kept(of)).count();
+    let is_cached = |of: &str| kept.has("candidate", of) && kept.has("from-scratch", of);
+    let to_make = files.iter().filter(|(_, of)| !is_cached(of)).count();
     let progress = &Progress::new(files.len(), to_make);
     let one = |(file, of): (&'a String, String)| async move {
-        let is_made = !is_kept(&of);
+        let is_made = !is_cached(&of);
         if is_made {
             progress.begin();
         }
         let first = match kept.get("candidate", &of) {
             Some(outcome) => outcome,
-            None => settled(kept, "candidate", (file, &of), shared.candidate(file).await),
+            None => to_outcome(kept, "candidate", (file, &of), shared.candidate(file).await),
         };
         let second = match kept.get("from-scratch", &of) {
             Some(outcome) => outcome,
-            None => settled(kept, "from-scratch", (file, &of), shared.level_two(file).await),
+            None => to_outcome(kept, "from-scratch", (file, &of), shared.level_two(file).await),
         };
         let so_far = progress.end(is_made);
-        (context.tell)(&format!("{file} ({so_far}), level 1: {}", said(&first)));
-        (context.tell)(&format!("{file}, level 2: {}", said(&second)));
+        (context.tell)(&format!("{file} ({so_far}), level 1: {}", describe(&first)));
+        (context.tell)(&format!("{file}, level 2: {}", describe(&second)));
         (first, second)
     };
     stream::iter(files).map(one).buffered(context.jobs.max(1)).collect().await
 }
 
-/// A stage's result, cached unless it is a fault.
-fn settled(
-    kept: &Kept,
+/// Converts a stage's result to an outcome, and caches it unless it is a fault.
+fn to_outcome(
+    kept: &StageCache,
     stage: &str,
     (file, of): (&str, &str),
     outcome: Result<Outcome, Fault>,
@@ -295,7 +296,7 @@ fn settled(
     }
 }
 
-fn said(outcome: &Outcome) -> String {
+fn describe(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Task(made) => format!(
             "new task: {} to write, {} to pass",
@@ -309,7 +310,7 @@ fn said(outcome: &Outcome) -> String {
     }
 }
 
-fn sorted(outcomes: Vec<Outcome>) -> (Vec<Made>, Vec<Reject>) {
+fn split_outcomes(outcomes: Vec<Outcome>) -> (Vec<VerifiedTask>, Vec<Reject>) {
     let (mut made, mut rejects) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
@@ -320,7 +321,7 @@ fn sorted(outcomes: Vec<Outcome>) -> (Vec<Made>, Vec<Reject>) {
     (made, rejects)
 }
 
-/// Everything that all stages depend on.
+/// Returns the cache key of everything that all stages depend on.
 pub(crate) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> String {
     let scripts: Vec<&str> = SCRIPTS.iter().map(|(_, text)| *text).collect();
     let templates = [
@@ -344,8 +345,8 @@ pub(crate) fn key(context: &CollectionContext<'_>, version: u32, tree: &str) -> 
     .join("\0")
 }
 
-/// Write errors are ignored: the result is computed again the next time.
-pub(crate) fn keep<T: serde::Serialize>(kept: &Kept, stage: &str, of: &str, made: &T) {
+/// Caches a result. A write error is only logged; the result is then computed again next time.
+pub(crate) fn keep<T: serde::Serialize>(kept: &StageCache, stage: &str, of: &str, made: &T) {
     if let Err(error) = kept.put(stage, of, made) {
         tracing::warn!(%error, stage, "cannot cache a stage's result");
     }
@@ -368,7 +369,7 @@ fn no_package(name: &str, in_namespaces: &[String]) -> CollectError {
     let what = match in_namespaces {
         [] => format!("{name} has no Python package at its top level, in src or in lib"),
         all => format!(
-            "{name} has {} in a namespace (a folder without __init__.py), which is not supported",
+            "{name} has {} in a namespace package (a folder without __init__.py), which is not supported",
             all.join(", ")
         ),
     };
@@ -376,7 +377,7 @@ fn no_package(name: &str, in_namespaces: &[String]) -> CollectError {
     CollectError::Nothing { what, hint: hint.into() }
 }
 
-/// Python files in test directories that contain no tests.
+/// Returns the Python files in test directories that contain no tests.
 fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
     let known: BTreeSet<&str> = suite
         .steady
@@ -396,7 +397,7 @@ fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
         for entry in fs::read_dir(tree.join(folder)).into_iter().flatten().flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            // The top level also contains the project's own scripts.
+            // At the top level, only `conftest.py` counts: other files may be the project's own scripts.
             let is_helper = name.ends_with(".py") && (!folder.is_empty() || name == "conftest.py");
             if is_helper && !known.contains(path.as_str()) {
                 out.push(path);
@@ -407,17 +408,23 @@ fn helpers(tree: &Path, suite: &Suite, project: &Project) -> Vec<String> {
     out
 }
 
-fn write(out: &Path, made: &[Made], found: &[Found], report: &Report) -> Result<(), CollectError> {
+fn write(
+    out: &Path,
+    made: &[VerifiedTask],
+    found: &[FoundTops],
+    report: &Report,
+) -> Result<(), CollectError> {
     let failed =
         |place: &Path, error: io::Error| CollectError::Io { place: place.to_owned(), error };
     fs::create_dir_all(out).map_err(|error| failed(out, error))?;
-    let mut made: Vec<&Made> = made.iter().collect();
+    let mut made: Vec<&VerifiedTask> = made.iter().collect();
     made.sort_by(|a, b| a.task.id.as_str().cmp(b.task.id.as_str()));
     let tasks: Vec<&Task> = made.iter().map(|made| &made.task).collect();
     let lite: Vec<&Task> =
         made.iter().filter(|made| made.facts.lite).map(|made| &made.task).collect();
-    // A row contains whole test files, so skip tasks with a test that cannot be solved.
-    let is_row = |made: &&&Made| made.facts.meets_minima && made.solvability.left_out.is_empty();
+    // FeatureBench's rows contain whole test files, so skip tasks with an excluded test.
+    let is_row =
+        |made: &&&VerifiedTask| made.facts.meets_minima && made.solvability.left_out.is_empty();
     let rows: Vec<&serde_json::Value> = made.iter().filter(is_row).map(|made| &made.row).collect();
     let solvability: Vec<&Solvability> = made.iter().map(|made| &made.solvability).collect();
     let rejects: Vec<&Reject> = report.rejects.iter().chain(&report.level_2.rejects).collect();

@@ -1,4 +1,4 @@
-//! Converts Poetry's requirements to pip's format (PEP 508).
+//! Converts Poetry's requirements to PEP 508.
 
 use std::sync::LazyLock;
 
@@ -7,9 +7,12 @@ use toml::{Table, Value};
 
 use super::settings::EnvironmentSettings;
 
-/// The requirements of a project's tests in Poetry's tables: from a group, else from
-/// `dev-dependencies`, and from an extra.
-pub(super) fn wanted(poetry: Option<&Table>, settings: &EnvironmentSettings) -> Vec<String> {
+/// Returns the test requirements in Poetry's tables: those of a group, or else of `dev-dependencies`, and those of
+/// an extra.
+pub(super) fn test_requirements(
+    poetry: Option<&Table>,
+    settings: &EnvironmentSettings,
+) -> Vec<String> {
     let Some(poetry) = poetry else { return Vec::new() };
     let table = |key: &str| poetry.get(key).and_then(Value::as_table);
     let group = |name: &String| table("group")?.get(name)?.get("dependencies")?.as_table();
@@ -28,15 +31,15 @@ pub(super) fn wanted(poetry: Option<&Table>, settings: &EnvironmentSettings) -> 
     out
 }
 
-/// The interpreters that it allows, if only Poetry's table says so.
-pub(super) fn interpreters(poetry: Option<&Table>) -> Option<String> {
+/// Returns the `Requires-Python` condition from Poetry's dependencies.
+pub(super) fn requires_python(poetry: Option<&Table>) -> Option<String> {
     let limits = limits(poetry?.get("dependencies")?.get("python")?.as_str()?);
-    // 3.8 means any 3.8.
+    // `3.8` means any 3.8 release.
     let is_one = limits.starts_with("==") && limits.matches('.').count() == 1;
     Some(if is_one { limits + ".*" } else { limits })
 }
 
-/// The requirements of one entry: a version, a table, or a list of either.
+/// Returns the requirements of one entry: a version, a table, or a list of these.
 fn of_entry(name: &str, value: &Value) -> Vec<String> {
     if name == "python" {
         return Vec::new();
@@ -49,8 +52,8 @@ fn of_entry(name: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// `None` for a directory or a file of the project: the same name on the index may be another
-/// project's. A dependency from a repository or a URL is requested by name, as a release.
+/// Returns the requirement of a table. Returns `None` for a local path, because a package of that name on the index
+/// may be a different project. A dependency on a repository or URL becomes a requirement without a version.
 fn of_table(name: &str, table: &Table) -> Option<String> {
     if table.contains_key("path") || table.contains_key("file") {
         return None;
@@ -81,19 +84,19 @@ fn of_table(name: &str, table: &Table) -> Option<String> {
     Some(format!("{name}{extras}{}{markers}", text("version").map(limits).unwrap_or_default()))
 }
 
-/// A version condition. Of several alternatives (`||`) it is the last, which is mostly the newest.
-/// Unparsable conditions are dropped.
+/// Converts a version condition. Uses only the last of several alternatives (`||`), which is usually the newest.
+/// Returns an empty text if the condition cannot be parsed.
 fn limits(text: &str) -> String {
     let last = text.rsplit("||").next().unwrap_or(text);
     let clauses = clauses(last).unwrap_or_default();
     clauses.iter().map(Clause::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// A condition on the interpreter, as a marker.
+/// Converts a condition on the Python version to a marker.
 fn python(text: &str) -> Option<String> {
     let all = |part: &str| -> Option<String> {
         let of = clauses(part)?.into_iter().map(|clause| {
-            // As in Poetry: 3.8 means any 3.8.
+            // As in Poetry, `3.8` means any 3.8 release.
             let name = match clause.version.trim_end_matches(".*").split('.').count() {
                 0..=2 => "python_version",
                 _ => "python_full_version",
@@ -118,8 +121,8 @@ impl std::fmt::Display for Clause {
     }
 }
 
-/// The conditions in a text that must all be true; empty for `*`. `None` if the grammar is
-/// different.
+/// Parses a list of conditions that must all hold. The list is empty for `*`. Returns `None` if the text cannot be
+/// parsed.
 fn clauses(text: &str) -> Option<Vec<Clause>> {
     static CLAUSE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"^[\s,]*(\^|~=|~|===|==|=|>=|<=|!=|>|<|)\s*v?(\*|[0-9][0-9A-Za-z.*+!-]*)").ok()
@@ -130,12 +133,12 @@ fn clauses(text: &str) -> Option<Vec<Clause>> {
         let found = clause.captures(rest)?;
         let (operator, version) = (found.get(1)?.as_str(), found.get(2)?.as_str());
         rest = &rest[found.get(0)?.end()..];
-        one(operator, version, &mut out)?;
+        add_clauses(operator, version, &mut out)?;
     }
     Some(out)
 }
 
-fn one(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
+fn add_clauses(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
     let plain = version.trim_end_matches(".*");
     if plain == "*" {
         return Some(());
@@ -150,11 +153,11 @@ fn one(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
         "!=" => add("!=", &exact),
         "^" => {
             add(">=", plain);
-            add("<", &next(plain, |numbers| numbers.iter().position(|&number| number > 0))?);
+            add("<", &upper_bound(plain, |numbers| numbers.iter().position(|&number| number > 0))?);
         }
         "~" => {
             add(">=", plain);
-            add("<", &next(plain, |numbers| Some(1).filter(|_| numbers.len() > 1))?);
+            add("<", &upper_bound(plain, |numbers| Some(1).filter(|_| numbers.len() > 1))?);
         }
         ">=" => add(">=", plain),
         "<=" => add("<=", plain),
@@ -165,15 +168,15 @@ fn one(operator: &str, version: &str, out: &mut Vec<Clause>) -> Option<()> {
     Some(())
 }
 
-/// The upper end of a range: increments one of its numbers and drops those after it. If none is
-/// chosen, the last number if all are zero, else the first.
-fn next(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
+/// Returns the upper end of a range by incrementing one number of the version and dropping those after it. If
+/// `chosen` returns no index, increments the last number if all are zero, or else the first.
+fn upper_bound(version: &str, chosen: impl Fn(&[u64]) -> Option<usize>) -> Option<String> {
     let digits = |part: &&str| part.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     let mut numbers = Vec::new();
     for part in version.split('.').take_while(digits) {
         let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         numbers.push(part[..end].parse::<u64>().ok()?);
-        // `2b1`: the suffix is not part of the release.
+        // The suffix in `2b1` is not part of the release.
         if end < part.len() {
             break;
         }
@@ -191,7 +194,7 @@ mod tests {
     use super::{super::settings::Settings, *};
 
     #[test]
-    fn a_limit_is_said_in_the_words_of_pip() {
+    fn limits_converts_version_conditions() {
         for (poetry, pip) in [
             ("*", ""),
             ("^1.2.3", ">=1.2.3,<2"),
@@ -219,9 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_read_with_its_tables_and_lists() {
+    fn test_requirements_reads_groups_extras_and_tables() {
         let settings = &Settings::get().unwrap().environment;
-        let read = |text: &str| wanted(Some(&text.parse().unwrap()), settings);
+        let read = |text: &str| test_requirements(Some(&text.parse().unwrap()), settings);
         let group = read(
             "[dependencies]\npython = '^3.8'\nOrjson = {version = '>=3', optional = true}\nidle = '1'\n\
              [extras]\ntest = ['orjson']\n[group.test.dependencies]\na = '^1.2'\nb = {version = '~2.1', extras = ['x', 'y']}\n\
@@ -244,11 +247,11 @@ mod tests {
             ]
         );
         assert_eq!(read("[dev-dependencies]\npytest = '^6.2'\n"), ["pytest>=6.2,<7"]);
-        assert!(wanted(None, settings).is_empty());
+        assert!(test_requirements(None, settings).is_empty());
         let table: Table = "[dependencies]\npython = '~2.7 || ^3.8'\n".parse().unwrap();
-        assert_eq!(interpreters(Some(&table)).as_deref(), Some(">=3.8,<4"));
+        assert_eq!(requires_python(Some(&table)).as_deref(), Some(">=3.8,<4"));
         let table: Table = "[dependencies]\npython = '3.8'\n".parse().unwrap();
-        assert_eq!(interpreters(Some(&table)).as_deref(), Some("==3.8.*"));
-        assert_eq!(interpreters(None), None);
+        assert_eq!(requires_python(Some(&table)).as_deref(), Some("==3.8.*"));
+        assert_eq!(requires_python(None), None);
     }
 }

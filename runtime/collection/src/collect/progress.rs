@@ -1,39 +1,39 @@
-//! The progress of a collection and its approximate remaining time. It is displayed but not stored
-//! in any file.
+//! Tracks the progress of a collection and estimates the remaining time. The estimate is displayed but never
+//! written to a file.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Counts finished items. Cached ones take no time and do not affect the pace.
+/// Counts finished items. Cached items are excluded from the pace because they take no time.
 #[derive(Debug)]
 pub(crate) struct Progress {
     all: usize,
     to_make: usize,
-    so_far: Mutex<SoFar>,
+    so_far: Mutex<Counts>,
 }
 
 #[derive(Debug, Default)]
-struct SoFar {
+struct Counts {
     done: usize,
     made: usize,
     begun: Option<Instant>,
 }
 
 impl Progress {
-    /// Of `all` items, `to_make` are not cached.
+    /// Creates the progress of `all` items, of which `to_make` are not cached.
     pub(crate) fn new(all: usize, to_make: usize) -> Self {
         Self { all, to_make, so_far: Mutex::default() }
     }
 
-    /// An uncached item starts.
+    /// Records that an item that is not cached starts.
     pub(crate) fn begin(&self) {
         let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
         so_far.begun.get_or_insert_with(Instant::now);
     }
 
-    /// An item is done: `3 of 10 done, about 4 min left`.
+    /// Records a finished item and returns a message: `3 of 10 done, about 4 min left`.
     pub(crate) fn end(&self, is_made: bool) -> String {
         let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
         so_far.done += 1;
@@ -45,13 +45,13 @@ impl Progress {
     }
 }
 
-/// At the present pace. `None` before there is one, and if nothing is left.
+/// Estimates the remaining time. Returns `None` if no item is finished yet or none is left.
 fn left(elapsed: Duration, made: usize, open: usize) -> Option<Duration> {
     let each = elapsed.checked_div(u32::try_from(made).ok()?)?;
     (open > 0).then(|| each.saturating_mul(u32::try_from(open).unwrap_or(u32::MAX)))
 }
 
-/// Rounded to its accuracy.
+/// Formats a duration, rounded to the accuracy of the estimate.
 fn words(time: Duration) -> String {
     let minutes = (time.as_secs_f64() / 60.0).round() as u64;
     match (minutes / 60, minutes % 60) {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_made_tells_the_pace() {
+    fn cached_items_do_not_affect_the_pace() {
         let seconds = Duration::from_secs;
         assert_eq!(left(seconds(0), 0, 9), None, "nothing is made yet");
         assert_eq!(left(seconds(60), 2, 3), Some(seconds(90)));

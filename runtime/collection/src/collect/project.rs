@@ -1,4 +1,4 @@
-//! What a source tree says about itself, read as data: nothing in it runs.
+//! Reads a project's metadata and layout from its source tree without running any of its code.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -11,23 +11,23 @@ use super::{
     settings::{EnvironmentSettings, Layout},
 };
 
-/// A project's own metadata, as far as a collection needs them.
+/// A project's metadata and layout.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Project {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) summary: String,
     pub(crate) requires_python: String,
-    /// Packages that its tests need: from an extra, a dependency group, or a requirements file.
+    /// Packages that the tests need, from an extra, a dependency group or a requirements file.
     pub(crate) requirements: Vec<String>,
     pub(crate) urls: Vec<String>,
-    /// The directory that its packages are imported from: `.`, `src` or `lib`.
+    /// The directory that contains the packages: `.`, `src` or `lib`.
     pub(crate) root: String,
-    /// The package's own Python files, below the tree.
+    /// Paths of the project's Python files, without tests.
     pub(crate) modules: Vec<String>,
-    /// Directories for pytest if the project's configuration names none.
+    /// Test directories to pass to pytest. Empty if the project's configuration sets `testpaths`.
     pub(crate) tests: Vec<String>,
-    /// Whether it can be installed.
+    /// Whether pip can install the project.
     pub(crate) installable: bool,
 }
 
@@ -56,7 +56,7 @@ impl Project {
             requires_python: header("Requires-Python")
                 .or(own("requires-python"))
                 .map(str::to_owned)
-                .or_else(|| poetry::interpreters(poetry_table))
+                .or_else(|| poetry::requires_python(poetry_table))
                 .unwrap_or_default(),
             installable: ["pyproject.toml", "setup.py"]
                 .iter()
@@ -67,8 +67,8 @@ impl Project {
             headers.iter().filter(|(key, _)| *key == "Provides-Extra").map(|(_, it)| *it).collect();
         let optional = project.and_then(|table| table.get("optional-dependencies")?.as_table());
         extras.extend(optional.into_iter().flatten().map(|(name, _)| name.as_str()));
-        // The extra's list rather than the extra itself, because pip would install its tools as
-        // well.
+        // Take the extra's requirements rather than install the extra, which would also install tools
+        // that are excluded below.
         let extra = settings.extras.iter().find(|name| extras.contains(name.as_str()));
         if let Some(extra) = extra {
             let listed = optional.and_then(|table| table.get(extra)?.as_array());
@@ -89,18 +89,18 @@ impl Project {
         {
             group(groups, name, 0, &mut out.requirements);
         }
-        out.requirements.extend(poetry::wanted(poetry_table, settings));
+        out.requirements.extend(poetry::test_requirements(poetry_table, settings));
         let file = settings.requirements.iter().find(|name| tree.join(name).is_file());
-        out.requirements.extend(file.into_iter().flat_map(|name| listed_in(&text(name))));
+        out.requirements.extend(file.into_iter().flat_map(|name| requirements_in(&text(name))));
         let wanted = |requirement: &String| {
-            let name = package_name(bare(requirement));
+            let name = package_name(requirement_name(requirement));
             !name.is_empty() && !settings.left_out.contains(&name)
         };
         out.requirements.retain(wanted);
         let mut seen = BTreeSet::new();
         out.requirements.retain(|requirement| seen.insert(requirement.clone()));
         out.urls = urls(&headers, project, poetry_table);
-        out.lay_out(tree, layout);
+        out.find_modules(tree, layout);
         let configured = at(&pyproject, &["tool", "pytest", "ini_options", "testpaths"]).is_some()
             || ["pytest.ini", "tox.ini", "setup.cfg"]
                 .iter()
@@ -112,8 +112,8 @@ impl Project {
         out
     }
 
-    /// Finds the directory that packages are imported from, and their files.
-    fn lay_out(&mut self, tree: &Path, layout: &Layout) {
+    /// Finds the directory that contains the packages, and their files.
+    fn find_modules(&mut self, tree: &Path, layout: &Layout) {
         for root in ["src", "lib", "."] {
             let (mut modules, mut of_tests) = (Vec::new(), Vec::new());
             for name in names(&tree.join(root)) {
@@ -121,7 +121,7 @@ impl Project {
                 let below = if root == "." { name.clone() } else { format!("{root}/{name}") };
                 if path.join("__init__.py").is_file() && !layout.outside.contains(&name) {
                     let is_named = package_name(&name) == package_name(&self.name);
-                    let into = match !is_named && holds_tests(&path) {
+                    let into = match !is_named && contains_tests(&path) {
                         true => &mut of_tests,
                         false => &mut modules,
                     };
@@ -130,7 +130,7 @@ impl Project {
                     modules.push(below);
                 }
             }
-            // If there is nothing else, the tests are inside the package.
+            // If there is no other package, this one contains both code and tests.
             if modules.is_empty() {
                 modules = of_tests;
             }
@@ -144,9 +144,9 @@ impl Project {
         self.root = ".".to_owned();
     }
 
-    /// The packages of a tree that are one level deeper, in a namespace: `jaraco.text` in `jaraco`,
-    /// which has no `__init__.py`. They are not supported.
-    pub(crate) fn in_namespaces(tree: &Path, layout: &Layout) -> Vec<String> {
+    /// Returns the packages inside namespace packages, which are not supported: `jaraco.text` if `jaraco` has no
+    /// `__init__.py`.
+    pub(crate) fn namespace_packages(tree: &Path, layout: &Layout) -> Vec<String> {
         let mut out = BTreeSet::new();
         for root in ["src", "lib", "."] {
             for space in names(&tree.join(root)) {
@@ -166,7 +166,7 @@ impl Project {
         out.into_iter().collect()
     }
 
-    /// `owner/name` of its repository, if one of its URLs is at a known forge.
+    /// Returns `owner/name` of the repository if one of the project's URLs is on a known forge.
     pub(crate) fn repository(&self) -> Option<String> {
         self.urls.iter().find_map(|url| {
             let rest = url.split_once("://")?.1;
@@ -186,14 +186,14 @@ fn is_module(name: &str, layout: &Layout) -> bool {
     })
 }
 
-/// A name that pytest uses for test files or their helpers.
+/// Whether pytest treats a file of this name as a test file or a `conftest.py`.
 pub(crate) fn is_test_name(name: &str) -> bool {
     name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py"
 }
 
-/// Whether most of a directory's own files are tests: then it contains the project's tests and is
-/// not one of its packages.
-fn holds_tests(folder: &Path) -> bool {
+/// Whether most Python files directly in a directory are tests. Such a directory is not one of the project's
+/// packages.
+fn contains_tests(folder: &Path) -> bool {
     let code = names(folder).into_iter().filter(|name| name.ends_with(".py"));
     let (tests, others): (Vec<String>, Vec<String>) =
         code.filter(|name| name != "__init__.py").partition(|name| is_test_name(name));
@@ -230,7 +230,7 @@ fn strings(list: &[Value]) -> impl Iterator<Item = String> + '_ {
     list.iter().filter_map(Value::as_str).map(str::to_owned)
 }
 
-/// A dependency group with the groups that it includes (PEP 735).
+/// Adds the requirements of a dependency group and of the groups that it includes (PEP 735).
 fn group(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
     let Some(list) = groups.get(name).and_then(Value::as_array).filter(|_| depth < 8) else {
         return;
@@ -248,8 +248,8 @@ fn group(groups: &Table, name: &str, depth: usize, out: &mut Vec<String>) {
     }
 }
 
-/// The requirements in a file, without pip's options and checksums.
-fn listed_in(text: &str) -> Vec<String> {
+/// Returns the requirements in a requirements file, without pip options and hashes.
+fn requirements_in(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| {
         let line = line.split(" #").next().unwrap_or_default();
         line.split(" --hash").next().unwrap_or_default().trim_end_matches('\\').trim()
@@ -260,8 +260,8 @@ fn listed_in(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The name of a requirement: everything before an extra, a version or a marker.
-pub(crate) fn bare(requirement: &str) -> &str {
+/// Returns the name of a requirement, without extras, version or marker.
+pub(crate) fn requirement_name(requirement: &str) -> &str {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
     requirement[..end.unwrap_or(requirement.len())].trim()
 }
@@ -286,8 +286,8 @@ fn urls(headers: &[(&str, &str)], project: Option<&Table>, poetry: Option<&Table
     out.into_iter().collect()
 }
 
-/// Requires-Python as a condition on `v`, for an interpreter without packages. Unsupported parts
-/// are dropped; pip reports them later.
+/// Converts `Requires-Python` to a Python condition on the version tuple `v`, so that a bare interpreter can check
+/// it. Drops clauses that it cannot convert; pip reports violations of those later.
 pub(crate) fn python_condition(requires: &str) -> String {
     let clause = |part: &str| -> Option<String> {
         let part = part.trim();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_says_what_its_tests_want_and_where_its_code_is() {
+    fn read_returns_metadata_requirements_and_layout() {
         let project = read(&[
             (
                 "PKG-INFO",
@@ -360,11 +360,11 @@ mod tests {
         assert_eq!(project.root, "src");
         assert_eq!(project.modules, ["src/pkg/__init__.py", "src/pkg/sub/a.py"]);
         assert_eq!(project.repository().as_deref(), Some("o/n"));
-        assert!(project.tests.is_empty(), "the configuration says where");
+        assert!(project.tests.is_empty(), "the configuration sets testpaths");
     }
 
     #[test]
-    fn a_plain_folder_is_read_too() {
+    fn read_supports_folder_without_metadata() {
         let project = read(&[
             ("setup.py", ""),
             ("one.py", ""),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_tests_is_no_package_beside_one() {
+    fn test_folder_counts_as_package_only_if_there_is_no_other() {
         let tests = [
             ("unittests/__init__.py", ""),
             ("unittests/utility.py", ""),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_in_a_namespace_are_told() {
+    fn namespace_packages_returns_dotted_names() {
         let dir = tempfile::tempdir().unwrap();
         for path in
             ["jaraco/text/__init__.py", "docs/sub/__init__.py", "src/zope/dotted/__init__.py"]
@@ -406,14 +406,14 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         let settings = Settings::get().unwrap();
-        let found = Project::in_namespaces(dir.path(), &settings.layout);
+        let found = Project::namespace_packages(dir.path(), &settings.layout);
         assert_eq!(found, ["jaraco.text", "zope.dotted"]);
         let project = Project::read(dir.path(), &settings.environment, &settings.layout);
         assert!(project.modules.is_empty());
     }
 
     #[test]
-    fn the_interpreter_is_asked_in_its_own_words() {
+    fn python_condition_converts_requires_python() {
         assert_eq!(python_condition(">=3.8, !=3.9.*,<4"), "v>=(3,8,) and v[:2]!=(3,9,) and v<(4,)");
         assert_eq!(python_condition("~=3.8"), "v>=(3,8,) and v[:1]==(3,)");
         assert_eq!(python_condition(""), "True");

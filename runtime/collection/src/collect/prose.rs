@@ -1,28 +1,30 @@
-//! A model's description of a task: a paragraph above the interfaces of its statement.
+//! Asks a model to describe a task in a paragraph, which precedes the interfaces in the statement.
 
 use proctor_datasets::fill;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
-use super::{answers::Answers, statement::told};
+use super::{answers::Answers, statement::quoted_share};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/prose.md.j2");
 
-/// Fewer words say nothing, and more are not a summary.
+/// Accepted number of words. A shorter text says too little, and a longer one is not a summary.
 const WORDS: std::ops::RangeInclusive<usize> = 8..=300;
 
-/// What a model is shown: code that an agent will not see.
+/// The prompt's variables. The model sees code that the agent will not see.
 #[derive(Serialize)]
 pub(super) struct Feature<'a> {
     pub(super) package: &'a str,
     pub(super) summary: &'a str,
     pub(super) code: &'a str,
-    /// What the statement shows of the code anyway.
+    /// The parts of the code that the statement shows.
     pub(super) stubs: &'a str,
 }
 
+/// Asks the model for a description of the feature.
+///
 /// # Errors
-/// The endpoint did not respond, or every response quotes the code.
+/// The endpoint did not respond, or every response is unusable: it quotes the code or has a wrong length.
 pub(super) async fn prose(
     answers: &Answers<'_>,
     file: &str,
@@ -38,7 +40,7 @@ pub(super) async fn prose(
 
 fn read(answer: &str, feature: &Feature<'_>) -> Option<String> {
     let text = answer.trim();
-    let is_told = told(feature.code, feature.stubs, &[text]) > 0.0;
+    let is_told = quoted_share(feature.code, feature.stubs, &[text]) > 0.0;
     let is_plain = !text.contains("```") && WORDS.contains(&text.split_whitespace().count());
     (is_plain && !is_told).then(|| text.to_owned())
 }
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptions_that_quote_code_are_rejected() {
+    fn read_rejects_descriptions_that_quote_code() {
         let code = "def f(length):\n    \"\"\"Doc.\"\"\"\n    return length * math.pi / 180.0\n";
         let feature = Feature { package: "p", summary: "", code, stubs: "def f(length):\n" };
         let said = "Angles are given in degrees, and callers want radians of the same sign.";

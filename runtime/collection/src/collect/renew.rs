@@ -15,30 +15,32 @@ use super::{
     pipeline::{CollectError, CollectionContext, collect, lines},
 };
 
-/// A newer task of the same test file must remove at least this share of the old task's functions;
-/// otherwise it is a different task.
+/// A newer task of the same test file must remove at least this share of the old task's functions.
+/// Otherwise it counts as a different task.
 const SAME: f64 = 0.5;
 
-/// The result for one task.
+/// The result of renewing one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Renewed {
     pub task: String,
-    /// Its test file.
+    /// The task's test file.
     pub file: String,
+    /// The release that the task was collected from.
     pub from: String,
     /// The newest release.
     pub to: Option<String>,
-    /// The task that replaces it.
+    /// The id of the new task.
     pub renewed: Option<String>,
-    /// Why there is none.
+    /// Why there is no new task.
     pub why: Option<String>,
 }
 
-/// Collects the test files of `tasks` again, from the newest release of each package. `out` gets a
-/// directory per release, `tasks.jsonl` with the tasks that are still valid, and `renewed.jsonl`.
+/// Collects the test files of `tasks` again from the newest release of each package. Writes to `out` one
+/// directory per release, `tasks.jsonl` with the new tasks, and `renewed.jsonl`.
 ///
 /// # Errors
-/// [`CollectError`]: the index is unavailable. Test files without a task any more are reported.
+/// [`CollectError`], for example if the index is unavailable. A test file that no longer yields a task is not an
+/// error; the results list it.
 pub async fn renew(
     tasks: &[Task],
     out: &Path,
@@ -73,7 +75,7 @@ pub async fn renew(
         (context.tell)(&format!("{name} {version} -> {newest}"));
         let origin = Origin::Release { name: name.to_owned(), version: newest.clone() };
         let release = format!("{name}=={newest}");
-        let only: BTreeSet<String> = tasks.iter().map(|task| about(task)).collect();
+        let only: BTreeSet<String> = tasks.iter().map(|task| test_file_of(task)).collect();
         let context = CollectionContext { only: Some(only), ..context.clone() };
         let folder = out.join(format!("{name}-{newest}"));
         let report = match collect(&origin, &release, &folder, &context).await {
@@ -87,10 +89,10 @@ pub async fn renew(
         };
         let fresh = read(&folder.join("tasks.jsonl"))?;
         for task in tasks {
-            let file = about(task);
+            let file = test_file_of(task);
             let mut of = Renewed::new(task, version, Some(&newest), "");
             let found =
-                fresh.iter().find(|fresh| fresh.level == task.level && about(fresh) == file);
+                fresh.iter().find(|fresh| fresh.level == task.level && test_file_of(fresh) == file);
             let rejects = match task.level {
                 Some(2) => &report.level_2.rejects,
                 _ => &report.rejects,
@@ -127,7 +129,7 @@ impl Renewed {
     fn new(task: &Task, from: &str, to: Option<&str>, why: &str) -> Self {
         Self {
             task: task.id.to_string(),
-            file: about(task),
+            file: test_file_of(task),
             from: from.to_owned(),
             to: to.map(str::to_owned),
             renewed: None,
@@ -136,19 +138,19 @@ impl Renewed {
     }
 }
 
-/// The test file of a task.
-fn about(task: &Task) -> String {
+/// Returns the test file of a task.
+fn test_file_of(task: &Task) -> String {
     task.fail_to_pass.first().map_or("", |id| file_of(id)).to_owned()
 }
 
-/// Whether a newer task removes enough of the same functions.
+/// Whether a newer task removes enough of the old task's functions.
 fn same(old: &Task, new: &Task) -> bool {
-    let (old, new) = (gone(old), gone(new));
+    let (old, new) = (removed_functions(old), removed_functions(new));
     old.intersection(&new).count() as f64 >= SAME * old.len() as f64
 }
 
-/// The functions whose first lines a mask removes, by file and name.
-fn gone(task: &Task) -> BTreeSet<(String, String)> {
+/// Returns file and name of each function whose `def` line the mask removes.
+fn removed_functions(task: &Task) -> BTreeSet<(String, String)> {
     let mask = task.mask.clone().unwrap_or_default();
     let mut out = BTreeSet::new();
     for file in Patch::read(mask.as_bytes()).files {
@@ -192,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn renewed_task_matches_if_half_of_its_functions_match() {
+    fn same_accepts_task_with_half_of_the_functions() {
         let old = task(&["f", "g"]);
         assert!(same(&old, &task(&["f", "h", "i"])));
         assert!(!same(&old, &task(&["h"])));
-        assert_eq!(about(&old), "tests/test_m.py");
+        assert_eq!(test_file_of(&old), "tests/test_m.py");
     }
 }

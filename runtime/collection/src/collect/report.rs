@@ -1,4 +1,4 @@
-//! The result of a collection: `report.json`, and a readable form.
+//! The result of a collection: `report.json` and `summary.md`.
 
 use proctor_types::{Integrity, plural};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::{
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// The content of `report.json`. It contains no times: the same seed gives the same bytes.
+/// The contents of `report.json`. It contains no times, so the same seed produces the same bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema_version: u32,
@@ -23,25 +23,25 @@ pub struct Report {
     pub version: String,
     pub python: String,
     pub seed: String,
-    /// The model that decided what each test file is about.
+    /// The model that decided which objects each test file tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// It ended after the tops: nothing was removed.
+    /// Whether this was a dry run, which only finds tops and creates no tasks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// How well the tops were found, if some of the test files are labelled.
+    /// The accuracy of the tops, if some of the test files have labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tops_score: Option<TopsScore>,
     pub stages: Stages,
     pub complexity: Complexity,
-    /// What the tests of the tasks require.
+    /// Counts of the requirements of all level-1 tasks.
     #[serde(default)]
     pub solvability: SolvabilityCounts,
     pub tasks: Vec<Facts>,
     pub rejects: Vec<Reject>,
-    /// The from-scratch tasks of the same test files.
+    /// The level-2 (from-scratch) tasks of the same test files.
     pub level_2: LevelTwo,
-    /// The tasks whose grading was attacked.
+    /// The results of attacks on grading.
     #[serde(default)]
     pub attacked: Attacked,
     /// Tests and files that are not used, and why.
@@ -59,17 +59,17 @@ pub struct Stages {
     pub masked: usize,
     pub verified: usize,
     pub meets_minima: usize,
-    /// Verified tasks that are in the smaller set.
+    /// Verified tasks in the lite set.
     pub lite: usize,
 }
 
-/// Tasks in which the agent starts from nothing.
+/// The results of level 2, whose tasks the agent solves from scratch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelTwo {
     pub test_files: usize,
-    /// Files whose imports could be rewritten.
+    /// Number of test files whose imports could be rewritten.
     pub rewritten: usize,
-    /// Files whose rewritten tests all pass with the library's own objects.
+    /// Number of test files whose rewritten tests all pass with the library's own objects.
     pub oracle: usize,
     pub verified: usize,
     pub meets_minima: usize,
@@ -81,7 +81,7 @@ pub struct LevelTwo {
     pub rejects: Vec<Reject>,
 }
 
-/// Means over the tasks, with the values of the table in FeatureBench's paper.
+/// Means over the tasks of the values in the table of FeatureBench's paper.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Complexity {
     pub problem_words: f64,
@@ -93,7 +93,7 @@ pub struct Complexity {
     pub leak_score: f64,
 }
 
-/// The content of a report besides its tasks and rejects.
+/// The fields of a report other than its tasks and rejects.
 pub(super) struct Head {
     pub(super) origin: String,
     pub(super) package: String,
@@ -105,7 +105,7 @@ pub(super) struct Head {
     pub(super) steady_tests: usize,
     pub(super) unused: Vec<Unused>,
     pub(super) tops: Option<TopsScore>,
-    /// Of a dry run: its test files, and those of them that are about something.
+    /// In a dry run: the number of test files, and of those that may yield a task.
     pub(super) dry: Option<(usize, usize)>,
 }
 
@@ -181,7 +181,7 @@ impl Report {
         }
     }
 
-    /// For people, in Markdown.
+    /// Renders the report as Markdown.
     pub fn summary(&self) -> String {
         let stages = &self.stages;
         let mut out = format!(
@@ -240,7 +240,7 @@ impl Report {
         out
     }
 
-    /// Tasks whose gold has a verdict that isn't clean.
+    /// Returns the tasks whose gold verdict is not clean.
     pub(super) fn unclean_gold(&self) -> Vec<(&str, Integrity)> {
         let of_both = self.tasks.iter().chain(&self.level_2.tasks);
         let unclean = of_both.filter_map(|task| {
@@ -250,7 +250,7 @@ impl Report {
         unclean.collect()
     }
 
-    /// What the tests require, and where a person who solves a task can learn it.
+    /// Renders the section about solvability.
     fn solvability(&self) -> String {
         if self.tasks.is_empty() && self.level_2.tasks.is_empty() {
             return String::new();
@@ -285,7 +285,7 @@ impl Report {
         out
     }
 
-    /// The smaller set, by name.
+    /// Renders the section that lists the lite tasks.
     fn lite(&self) -> String {
         let of_both = self.tasks.iter().chain(&self.level_2.tasks);
         let mut names: Vec<&str> =
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_counted_up_to_their_last_stage() {
+    fn stages_count_files_up_to_their_last_stage() {
         let head = |dry| Head {
             origin: "p==1".into(),
             package: "p".into(),
@@ -448,7 +448,7 @@ mod tests {
         ] {
             assert!(summary.contains(part), "{part:?} is missing in:\n{summary}");
         }
-        // What a dry run does not come to is not told as nothing.
+        // A dry run omits later stages instead of showing zeros.
         let dry = Report::of(head(Some((7, 6))), Vec::new(), Vec::new()).summary();
         assert!(
             dry.contains("| that test something of the package | 6 |\n\nThis is a dry run"),

@@ -1,12 +1,11 @@
-//! Test files that require the same work from scratch yield one task.
+//! Removes level-2 tasks that request the same objects.
 
 use std::collections::BTreeMap;
 
 use super::candidate::{Outcome, Reject};
 
-/// Of tasks that require the same objects, keeps the one with the most tests and rejects the
-/// others.
-pub(super) fn keep_one(outcomes: &mut [Outcome]) {
+/// Among tasks that request the same objects, keeps the one with the most tests and rejects the others.
+pub(super) fn reject_duplicates(outcomes: &mut [Outcome]) {
     let mut best: BTreeMap<Vec<String>, (usize, String)> = BTreeMap::new();
     for outcome in outcomes.iter() {
         let Outcome::Task(made) = outcome else { continue };
@@ -23,7 +22,8 @@ pub(super) fn keep_one(outcomes: &mut [Outcome]) {
         let Some((_, kept)) = best.get(&made.facts.tops).filter(|(_, kept)| *kept != file) else {
             continue;
         };
-        let reason = format!("it has the same request as {kept}, which has at least as many tests");
+        let reason =
+            format!("it requests the same objects as {kept}, which has at least as many tests");
         *outcome = Outcome::Reject(Reject { file, stage: "level_2: same".to_owned(), reason });
     }
 }
@@ -31,17 +31,17 @@ pub(super) fn keep_one(outcomes: &mut [Outcome]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::candidate::{Facts, Made};
+    use crate::collect::candidate::{Facts, VerifiedTask};
 
     #[test]
-    fn of_equal_requests_the_task_with_most_tests_is_kept() {
+    fn reject_duplicates_keeps_the_task_with_the_most_tests() {
         let task = |file: &str, top: &str, fail_to_pass| {
             let tops = vec![top.to_owned()];
             let facts = Facts { file: file.into(), tops, fail_to_pass, ..Facts::default() };
             let task = serde_json::json!({"schema_version": 1, "id": file, "statement": "",
                 "environment": {"base": "host"}, "fail_to_pass": [], "test_command": ["pytest"]});
             let task = serde_json::from_value(task).unwrap();
-            Outcome::Task(Box::new(Made {
+            Outcome::Task(Box::new(VerifiedTask {
                 task,
                 row: serde_json::Value::Null,
                 facts,
@@ -54,7 +54,7 @@ mod tests {
             task("c.py", "g", 1),
             task("d.py", "f", 3),
         ];
-        keep_one(&mut outcomes);
+        reject_duplicates(&mut outcomes);
         let left: Vec<&str> = outcomes
             .iter()
             .filter_map(|outcome| match outcome {
@@ -64,6 +64,6 @@ mod tests {
             .collect();
         assert_eq!(left, ["b.py", "c.py"]);
         let Outcome::Reject(reject) = &outcomes[0] else { panic!("{outcomes:?}") };
-        assert!(reject.reason.contains("the same request as b.py"), "{reject:?}");
+        assert!(reject.reason.contains("the same objects as b.py"), "{reject:?}");
     }
 }

@@ -1,19 +1,20 @@
-//! Random numbers that are the same for the same seed, on every machine and in every order of work.
+//! Reproducible random numbers: the same seed yields the same numbers on every machine and in any order of
+//! execution.
 
 use proctor_types::sha256_hex;
 
-/// A stream of numbers identified by a few texts.
+/// A random number generator (SplitMix64) whose seed is a list of texts.
 #[derive(Debug, Clone)]
-pub(super) struct Seeded(u64);
+pub(super) struct SeededRng(u64);
 
-impl Seeded {
+impl SeededRng {
     pub(super) fn of(parts: &[&str]) -> Self {
         let digest = sha256_hex(parts.join("\0").as_bytes());
         Self(u64::from_str_radix(&digest[..16], 16).unwrap_or(1))
     }
 
-    /// SplitMix64: a task needs a dozen numbers, and a library's stream may change with its
-    /// version.
+    /// Returns the next number. Implemented here because the output of a library's generator may change between
+    /// versions.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -22,13 +23,13 @@ impl Seeded {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number between `low` and `high`, inclusive.
     pub(super) fn between(&mut self, low: usize, high: usize) -> usize {
         let width = high.saturating_sub(low) as u64 + 1;
         low + (self.next() % width) as usize
     }
 
-    /// At most `most` elements of a list, in drawing order.
+    /// Draws at most `most` elements of a list, in random order.
     pub(super) fn sample<T>(&mut self, mut from: Vec<T>, most: usize) -> Vec<T> {
         let mut out = Vec::new();
         while out.len() < most && !from.is_empty() {
@@ -44,15 +45,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_words_give_the_same_numbers() {
+    fn same_seed_yields_same_numbers() {
         let draw = |word: &str| {
-            let mut seeded = Seeded::of(&["seed", word]);
+            let mut seeded = SeededRng::of(&["seed", word]);
             (seeded.between(3, 5), seeded.sample(vec![1, 2, 3, 4], 3))
         };
         assert_eq!(draw("a"), draw("a"));
         assert_ne!((draw("a"), draw("b")), (draw("b"), draw("a")));
         assert!((3..=5).contains(&draw("a").0) && draw("a").1.len() == 3);
-        // Fixed: another stream would create other tasks.
-        assert_eq!(Seeded::of(&["seed"]).next(), Seeded::of(&["seed"]).next());
+        // The stream must not change, because other numbers would create different tasks.
+        assert_eq!(SeededRng::of(&["seed"]).next(), SeededRng::of(&["seed"]).next());
     }
 }

@@ -1,4 +1,4 @@
-//! Reads `configs/collection.toml`.
+//! The settings in `configs/collection.toml`.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub(crate) struct TopSettings {
     pub(crate) model: ModelSettings,
 }
 
-/// How a model is asked for the tops.
+/// Settings for asking a model about tops.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelSettings {
@@ -82,15 +82,15 @@ pub(crate) struct ModelSettings {
     pub(crate) attempts: usize,
 }
 
-/// Which other test files must still pass.
+/// The policy for choosing the other test files, which must still pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// Every other test file.
     All,
-    /// Those that share no top with the task's own.
+    /// Test files that reach none of the removed tops.
     Least,
-    /// Drawn with the seed.
+    /// A random sample.
     Random,
 }
 
@@ -111,14 +111,14 @@ pub(crate) struct TakeAway {
     pub(crate) halvings: usize,
 }
 
-/// Return values of solutions that do nothing, besides None.
+/// Return values of stub solutions besides `None`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IdleSettings {
     pub(crate) returns: Vec<String>,
 }
 
-/// Exact texts that tests require, in characters.
+/// Limits for texts that tests require: length in characters, and number per test.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SolvabilitySettings {
@@ -136,7 +136,7 @@ pub(crate) struct Minima {
     pub(crate) pass_rate: f64,
 }
 
-/// The number of tasks in the smaller set.
+/// The size of the lite set.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LiteSettings {
@@ -146,6 +146,8 @@ pub(crate) struct LiteSettings {
 }
 
 impl Settings {
+    /// Returns the built-in settings.
+    ///
     /// # Errors
     /// The built-in file is invalid.
     pub(crate) fn get() -> Result<&'static Self, Fault> {

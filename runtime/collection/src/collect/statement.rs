@@ -1,4 +1,4 @@
-//! The agent's statement in Proctor's form and in FeatureBench's.
+//! Renders a level-1 task's statement in Proctor's format and in FeatureBench's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,25 +6,25 @@ use proctor_datasets::fill;
 use proctor_types::{Fault, Layer};
 use serde::Serialize;
 
-use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::Extracted};
+use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::ExtractedObjects};
 use crate::{Carving, Object, carve::lost_names, statement::Shown};
 
 const OWN: &str = include_str!("../../../../prompts/collection/statement.md.j2");
 const FEATUREBENCH: &str = include_str!("../../../../prompts/featurebench/level-1.md.j2");
 
-/// Both statements, and the share of gold lines that they reveal beyond signatures and
-/// documentation.
+/// A task's statement in both formats.
 pub(super) struct Statements {
     pub(super) own: String,
     pub(super) featurebench: String,
+    /// The share of gold lines that the statements reveal beyond signatures and documentation, in [0, 1].
     pub(super) leak_score: f64,
 }
 
 #[derive(Serialize)]
-struct Own<'a> {
+struct OwnVariables<'a> {
     title: String,
     overview: Option<&'a str>,
-    /// What the tests require besides: a sentence each.
+    /// Further requirements of the tests, one sentence each.
     required: &'a [String],
     package: &'a str,
     version: &'a str,
@@ -49,7 +49,7 @@ struct Helpers<'a> {
 }
 
 #[derive(Serialize)]
-struct Theirs<'a> {
+struct FeatureBenchVariables<'a> {
     task_statement: String,
     task_name: &'a str,
     library_name: &'a str,
@@ -64,15 +64,15 @@ struct Interface {
     code: String,
 }
 
-/// Writes the statements of one task. An overview is what a model says of it; the sentences after it say what its tests
-/// require besides.
+/// Renders the statements of one task. `overview` is a model's description. `required` are sentences about further
+/// requirements of the tests.
 ///
 /// # Errors
 /// A template cannot be rendered.
 pub(super) fn write(
     (project, overview, required): (&Project, Option<&str>, &[String]),
     carving: &Carving,
-    extracted: &Extracted,
+    extracted: &ExtractedObjects,
     objects: &Objects,
     test_command: &str,
 ) -> Result<Statements, Fault> {
@@ -92,7 +92,7 @@ pub(super) fn write(
     for object in carving.objects.iter().filter(|object| is_in(object, &helpers)) {
         missing.entry(&object.file).or_default().push(&object.path);
     }
-    let own = Own {
+    let own = OwnVariables {
         title: title(project, &files),
         overview,
         required,
@@ -112,7 +112,7 @@ pub(super) fn write(
         workdir: WORKDIR,
     };
     let title = own.title.clone();
-    let own = filled(OWN, own)?;
+    let own = render(OWN, own)?;
     let interfaces: Vec<Interface> = files
         .iter()
         .map(|(path, objects)| {
@@ -120,7 +120,7 @@ pub(super) fn write(
             Interface { path: format!("{WORKDIR}/{path}"), code: code.join("\n") }
         })
         .collect();
-    let theirs = Theirs {
+    let theirs = FeatureBenchVariables {
         task_statement: {
             let overview = overview.map_or(String::new(), |overview| format!("\n\n{overview}"));
             format!("{title}.{overview}{}", listed(required))
@@ -134,17 +134,17 @@ pub(super) fn write(
             .unwrap_or(Interface { path: String::new(), code: String::new() }),
         interfaces,
     };
-    let featurebench = filled(FEATUREBENCH, theirs)?;
+    let featurebench = render(FEATUREBENCH, theirs)?;
     let leak_score = leak_score(carving, &[&own, &featurebench]);
     Ok(Statements { own, featurebench, leak_score })
 }
 
-pub(super) fn filled(template: &str, filling: impl Serialize) -> Result<String, Fault> {
+pub(super) fn render(template: &str, filling: impl Serialize) -> Result<String, Fault> {
     fill(template, filling)
         .map_err(|error| Fault::new(Layer::Environment, format!("statement template: {error:#}")))
 }
 
-/// What tests require, for templates that have no place for it.
+/// Formats the requirements of tests as a list, for templates without a variable for them.
 pub(super) fn listed(required: &[String]) -> String {
     match required.is_empty() {
         true => String::new(),
@@ -152,14 +152,14 @@ pub(super) fn listed(required: &[String]) -> String {
     }
 }
 
-/// The files that import or export what went, with the names that they lost.
+/// Returns the files that import or export removed objects, with the names that were removed from each.
 fn exports(carving: &Carving) -> Vec<String> {
     let touched: BTreeSet<&str> =
         carving.objects.iter().map(|object| object.file.as_str()).collect();
     let others = carving.files.iter().filter(|(path, _)| !touched.contains(path.as_str()));
     let told = others.map(|(path, (before, after))| {
         let mut names = lost_names(before, after);
-        // An entry of `__all__` may come from a star import.
+        // A name may be listed in `__all__` but bound only by a star import, so also compare quoted names.
         let listed = |name: &&str| {
             let quoted = [format!("\"{name}\""), format!("'{name}'")];
             quoted.iter().any(|it| before.contains(it) && !after.contains(it))
@@ -177,7 +177,7 @@ fn exports(carving: &Carving) -> Vec<String> {
     told.collect()
 }
 
-/// A method's stub inside its class, as FeatureBench shows it.
+/// Returns an object's stub. A method's stub is wrapped in its class, as in FeatureBench.
 fn interface(object: &Object) -> String {
     let Some((class, _)) = object.path.rsplit_once('.') else { return object.stub.clone() };
     let inner: String = object
@@ -198,11 +198,11 @@ fn title(project: &Project, files: &BTreeMap<&str, Vec<&Object>>) -> String {
     format!("Implement {shown}{more} in {}", project.name)
 }
 
-/// A shorter line reveals nothing. In bytes.
-const TELLING: usize = 20;
+/// Minimum length in bytes of a line that can reveal something.
+const REVEALING_BYTES: usize = 20;
 
-/// The share of gold lines that are in a statement but in no stub. Lines that are too short to
-/// reveal anything are not counted.
+/// Returns the share of gold lines that are in a statement but in no stub. Lines that are too short to reveal
+/// anything are not counted.
 fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
     let shown: BTreeSet<String> =
         carving.objects.iter().flat_map(|object| plain(&object.stub)).collect();
@@ -211,15 +211,19 @@ fn leak_score(carving: &Carving, statements: &[&str]) -> f64 {
         let stays = plain(after);
         hidden.extend(plain(before).into_iter().filter(|line| !stays.contains(line)));
     }
-    share_told(hidden, &shown, statements)
+    quoted_lines_share(hidden, &shown, statements)
 }
 
-/// The same for code that an agent does not have at all, and its stubs.
-pub(super) fn told(code: &str, stubs: &str, statements: &[&str]) -> f64 {
-    share_told(plain(code), &plain(stubs), statements)
+/// Like [`leak_score`], for code that the agent's sandbox does not contain at all.
+pub(super) fn quoted_share(code: &str, stubs: &str, statements: &[&str]) -> f64 {
+    quoted_lines_share(plain(code), &plain(stubs), statements)
 }
 
-fn share_told(mut hidden: BTreeSet<String>, shown: &BTreeSet<String>, statements: &[&str]) -> f64 {
+fn quoted_lines_share(
+    mut hidden: BTreeSet<String>,
+    shown: &BTreeSet<String>,
+    statements: &[&str],
+) -> f64 {
     hidden.retain(|line| !shown.contains(line));
     let said: BTreeSet<String> = statements.iter().flat_map(|text| plain(text)).collect();
     if hidden.is_empty() {
@@ -229,7 +233,7 @@ fn share_told(mut hidden: BTreeSet<String>, shown: &BTreeSet<String>, statements
 }
 
 fn plain(text: &str) -> BTreeSet<String> {
-    let lines = text.lines().map(str::trim).filter(|line| line.len() >= TELLING);
+    let lines = text.lines().map(str::trim).filter(|line| line.len() >= REVEALING_BYTES);
     lines.map(str::to_owned).collect()
 }
 
@@ -239,7 +243,7 @@ mod tests {
     use crate::Kind;
 
     #[test]
-    fn statement_lists_files_with_their_removed_names() {
+    fn exports_lists_files_with_their_removed_names() {
         let object = |path: &str| Object {
             file: "p/a.py".into(),
             path: path.into(),

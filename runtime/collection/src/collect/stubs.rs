@@ -1,5 +1,5 @@
-//! Solutions that do nothing: everything that the statement requests exists, but every function
-//! returns None or another constant. If one of them resolves a task, its tests check nothing.
+//! Stub solutions: they contain everything that the statement requests, but each function only returns `None` or
+//! another constant. If a stub solution resolves a task, the tests check nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,14 +12,14 @@ use super::candidate::{Shared, Stop};
 use crate::{
     Carving,
     carve::{FIRST, NOTHING, hollow},
-    freeze::{ended, run},
+    freeze::{run, statuses_of},
 };
 
-/// The name of such a solution in a task's `cheats`.
+/// The name of the solution with empty functions in a task's `cheats`.
 const NAME: &str = "functions that do nothing";
 
-/// The name of solutions whose functions always return one value.
-pub(super) fn named(returns: &str) -> String {
+/// Returns the name of the solution whose functions all return the same value.
+pub(super) fn stub_name(returns: &str) -> String {
     format!("functions that return {}", returns.replace(FIRST, "their first argument"))
 }
 
@@ -27,12 +27,12 @@ pub(super) fn cheat(patch: String) -> Cheat {
     Cheat { name: NAME.to_owned(), patch }
 }
 
-/// A patch over the mask: everything is restored, but the removed functions do nothing.
+/// Returns a patch on top of the mask that restores everything, but with empty functions.
 pub(super) fn patch(carving: &Carving) -> String {
     patch_returning(carving, NOTHING)
 }
 
-/// The same, with removed functions that return this value.
+/// Returns a patch on top of the mask that restores everything, but with functions that only return this value.
 fn patch_returning(carving: &Carving, returns: &str) -> String {
     let idle = carving.files.iter().map(|(file, (before, after))| {
         let paths: BTreeSet<&str> = carving
@@ -44,26 +44,27 @@ fn patch_returning(carving: &Carving, returns: &str) -> String {
         let idle = hollow(before, returns, &|path| paths.contains(path));
         (file.clone(), (after.clone(), idle.unwrap_or_else(|| before.clone())))
     });
-    // A mask goes from one text to another, whatever these are.
+    // Reuse `mask`, which returns the diff from the first to the second text of each file.
     Carving { objects: Vec::new(), files: idle.collect() }.mask()
 }
 
-/// Time limits for runs with solutions that do nothing: a minimum, and a multiple of the whole
-/// suite's seconds. Some of these runs never end.
-const LEAST: f64 = 30.0;
-const TIMES: f64 = 10.0;
+/// Time limit for runs with stub solutions, some of which never end: a minimum in seconds, plus a multiple of the
+/// whole suite's duration.
+const LIMIT_SECONDS: f64 = 30.0;
+const LIMIT_FACTOR: f64 = 10.0;
 
 impl Shared<'_> {
-    /// The time limit of the tests for a solution that does nothing.
-    pub(super) fn idle_limit(&self, plan: &TestPlan) -> Duration {
-        plan.time_limit.min(Duration::from_secs_f64(LEAST + TIMES * self.suite.seconds))
+    /// Returns the time limit for tests of a stub solution.
+    pub(super) fn stub_time_limit(&self, plan: &TestPlan) -> Duration {
+        plan.time_limit
+            .min(Duration::from_secs_f64(LIMIT_SECONDS + LIMIT_FACTOR * self.suite.seconds))
     }
 
-    /// The number of the given tests that pass with a solution that does nothing.
+    /// Returns how many of the given tests pass with a stub solution.
     ///
     /// # Errors
-    /// A rejection if all of the task's tests do, or a sandbox fault.
-    pub(super) async fn pass_idle(
+    /// A rejection if the solution resolves the task, or a sandbox fault.
+    pub(super) async fn count_passing_stub(
         &self,
         task: &Task,
         environment: &Prepared,
@@ -71,12 +72,12 @@ impl Shared<'_> {
         (cheat, ids): (&Cheat, &[String]),
     ) -> Result<usize, Stop> {
         let mut plan = self.test_plan(task, ids.to_vec());
-        plan.time_limit = self.idle_limit(&plan);
+        plan.time_limit = self.stub_time_limit(&plan);
         let mask = task.mask.clone().unwrap_or_default().into_bytes();
         let patches: [&[u8]; 2] = [&mask, cheat.patch.as_bytes()];
         let ran = run((self.backend, environment, findings), task, &plan, &patches).await?;
-        // A run that was killed for its length shows that doing nothing solves nothing.
-        let Ok(statuses) = ended(ran, "stubs") else { return Ok(0) };
+        // If the run timed out, the stub solution does not resolve the task.
+        let Ok(statuses) = statuses_of(ran, "stubs") else { return Ok(0) };
         let passes = |id: &&String| statuses.get(*id) == Some(&TestStatus::Passed);
         if task.fail_to_pass.iter().all(|id| passes(&id)) {
             return Err(Stop::Reject("verify", format!("{} resolve it", cheat.name)));
@@ -84,12 +85,12 @@ impl Shared<'_> {
         Ok(ids.iter().filter(passes).count())
     }
 
-    /// Runs solutions whose functions return one constant: None passes no test that requires a
-    /// truthy value.
+    /// Checks that no solution whose functions return a constant resolves the task. This catches tests that pass
+    /// with any truthy value, but not with `None`.
     ///
     /// # Errors
     /// A rejection if one resolves the task, or a sandbox fault.
-    pub(super) async fn constants_do_not(
+    pub(super) async fn reject_constant_stubs(
         &self,
         task: &Task,
         environment: &Prepared,
@@ -98,9 +99,9 @@ impl Shared<'_> {
     ) -> Result<(), Stop> {
         for returns in &self.settings.idle.returns {
             let patch = patch_returning(carving, returns);
-            let cheat = Cheat { name: named(returns), patch };
+            let cheat = Cheat { name: stub_name(returns), patch };
             let solution = (&cheat, &task.fail_to_pass[..]);
-            self.pass_idle(task, environment, findings, solution).await?;
+            self.count_passing_stub(task, environment, findings, solution).await?;
         }
         Ok(())
     }
@@ -114,7 +115,7 @@ mod tests {
     use crate::{Kind, Object};
 
     #[test]
-    fn over_the_mask_everything_is_back_and_does_nothing() {
+    fn patch_restores_everything_with_empty_functions() {
         let before = "import x\n\n\ndef f(a):\n    return x.go(a)\n\n\ndef kept():\n    return 1\n";
         let after = "import x\n\n\ndef kept():\n    return 1\n";
         let files = BTreeMap::from([
@@ -135,6 +136,6 @@ mod tests {
         assert!(!patch.contains("x.go") && !patch.contains("-def kept"), "{patch}");
         let constant = patch_returning(&carving, FIRST);
         assert!(constant.contains("+def f(a):\n+    return a\n"), "{constant}");
-        assert_eq!(named(FIRST), "functions that return their first argument");
+        assert_eq!(stub_name(FIRST), "functions that return their first argument");
     }
 }

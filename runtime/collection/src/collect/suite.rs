@@ -1,4 +1,4 @@
-//! A project's tests, run and traced: the basis of all its tasks.
+//! Runs and traces a project's tests. All tasks of the project are based on the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calls::Calls,
-    lasting::lasting,
-    observe::{Bench, Mode, Order, Ran, Record, Selection, items, loaded},
-    seeded::Seeded,
+    lasting::stable_message,
+    observe::{Bench, Mode, Order, Record, RunResult, Selection, items, loaded},
+    seeded::SeededRng,
     settings::Settings,
 };
 
@@ -20,7 +20,7 @@ pub struct Unused {
     pub why: String,
 }
 
-/// Tests that always pass, and their call graph.
+/// The results of a project's tests: the tests that always pass, and the calls they make.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Suite {
     /// Number of collected tests.
@@ -29,11 +29,11 @@ pub(super) struct Suite {
     pub(super) steady: BTreeMap<String, Vec<String>>,
     pub(super) unused: Vec<Unused>,
     pub(super) calls: Calls,
-    /// Duration of the tests in a plain run.
+    /// Duration of the tests in a plain run, in seconds.
     pub(super) seconds: f64,
 }
 
-/// Runs the suite twice unchanged, the second time in random order, and once traced.
+/// Runs the unchanged project's tests three times: plain, in random order and traced.
 ///
 /// # Errors
 /// A fault of the environment or of the sandbox.
@@ -47,7 +47,7 @@ pub(super) async fn run_suite(
     let records =
         bench.observe(&Order::new(Mode::Collect, settings, tests), "searching for tests").await?;
     let items = items(&records);
-    let uncollected: Vec<Unused> = records.iter().filter_map(not_collected).collect();
+    let uncollected: Vec<Unused> = records.iter().filter_map(collection_error).collect();
     let found = items.values().map(Vec::len).sum();
     let mut selection = Selection {
         files: items.keys().cloned().collect(),
@@ -59,7 +59,7 @@ pub(super) async fn run_suite(
     let (plain, _) = bench.run(Mode::Run, &selection, None, "running the tests").await?;
     tell("running them again, in random order");
     selection.deselect.extend(plain.hung.iter().cloned());
-    let order = Some(Seeded::of(&[seed, "order"]).next() >> 12);
+    let order = Some(SeededRng::of(&[seed, "order"]).next() >> 12);
     let (random, _) =
         bench.run(Mode::Run, &selection, order, "running the tests in random order").await?;
     tell("tracing them");
@@ -75,25 +75,25 @@ pub(super) async fn run_suite(
     Ok(suite)
 }
 
-/// A file, or everything, in which pytest found no tests.
-fn not_collected(record: &Record) -> Option<Unused> {
+/// Converts an error during collection to an unused file. An empty id means that pytest failed to start.
+fn collection_error(record: &Record) -> Option<Unused> {
     let Record::Error { id, why, .. } = record else { return None };
     let last = why.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
-    let last = lasting(last);
+    let last = stable_message(last);
     Some(match id.is_empty() {
         true => Unused { id: "pytest".to_owned(), why: format!("it fails to start: {last}") },
         false => Unused { id: id.clone(), why: format!("pytest cannot collect it: {last}") },
     })
 }
 
-fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&Ran]) -> Suite {
+fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&RunResult]) -> Suite {
     let mut out = Suite::default();
     let broken: BTreeMap<&String, &String> = runs.iter().flat_map(|run| &run.broken).collect();
     for (file, why) in &broken {
         out.unused.push(Unused { id: (*file).clone(), why: (*why).clone() });
     }
     for (file, ids) in items {
-        // A killed process says nothing about tests that it did not reach.
+        // If a process was killed, the results of the tests after that point are unknown.
         if broken.contains_key(file) {
             continue;
         }
@@ -107,9 +107,9 @@ fn sort(items: &BTreeMap<String, Vec<String>>, runs: &[&Ran]) -> Suite {
     out
 }
 
-fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
+fn why_unsteady(id: &str, runs: &[&RunResult]) -> Option<String> {
     if id.chars().any(char::is_control) {
-        return Some("it cannot be selected by its id".to_owned());
+        return Some("pytest cannot select it by its id".to_owned());
     }
     if runs.iter().any(|run| run.hung.contains(id)) {
         return Some("it hangs".to_owned());
@@ -124,7 +124,7 @@ fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
         true => format!("it does not pass: {first}"),
         false => format!("its results vary: {}", outcomes.join(", ")),
     };
-    // A message that differs between runs would also differ between collections.
+    // Leave out a message that differs between runs: it would also differ between collections.
     let reasons: BTreeSet<&str> = runs
         .iter()
         .filter_map(|run| run.tests.get(id))
@@ -139,17 +139,17 @@ fn why_unsteady(id: &str, runs: &[&Ran]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::observe::Ended, *};
+    use super::{super::observe::TestOutcome, *};
 
-    /// `failed: why`
-    fn ended(text: &str) -> Ended {
+    /// Parses `failed: why`.
+    fn ended(text: &str) -> TestOutcome {
         let (outcome, why) = text.split_once(": ").unwrap_or((text, ""));
-        Ended { outcome: outcome.to_owned(), why: why.to_owned() }
+        TestOutcome { outcome: outcome.to_owned(), why: why.to_owned() }
     }
 
-    fn ran(outcomes: &[(&str, &str)], hung: &[&str], broken: &[(&str, &str)]) -> Ran {
+    fn ran(outcomes: &[(&str, &str)], hung: &[&str], broken: &[(&str, &str)]) -> RunResult {
         let own = |text: &&str| (*text).to_owned();
-        Ran {
+        RunResult {
             tests: outcomes.iter().map(|(id, it)| (own(id), ended(it))).collect(),
             hung: hung.iter().map(own).collect(),
             broken: broken.iter().map(|(file, why)| (own(file), (*why).to_owned())).collect(),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_steady_tests_are_used_and_others_have_reasons() {
+    fn sort_keeps_steady_tests_and_gives_reasons_for_the_others() {
         let items = BTreeMap::from([
             (
                 "a.py".to_owned(),

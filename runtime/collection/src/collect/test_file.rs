@@ -1,4 +1,4 @@
-//! What a test file reveals about its subject: the names that it imports and uses, and those in its
+//! Reads the evidence of what a test file tests: the names that it imports and uses, and the names in its
 //! assertions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,16 +14,16 @@ use crate::carve::dotted;
 /// The names in one test file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestFile {
-    /// Module and name: imported and used, or used as an attribute of an imported module.
+    /// Module and name of each imported object that the file uses, including attributes of imported modules.
     pub(super) used: BTreeSet<(String, String)>,
-    /// Last parts of names whose value an assertion checks.
+    /// Last components of the names whose values an assertion checks.
     pub(super) asserted: BTreeSet<String>,
-    /// Attributes that it accesses on any object.
+    /// Names of attributes that the file accesses on any object.
     pub(super) attributes: BTreeSet<String>,
 }
 
 impl TestFile {
-    /// A file that cannot be parsed has none.
+    /// Reads a file. Returns no names if it cannot be parsed.
     pub(super) fn read(text: &str) -> Self {
         let Ok(parsed) = parse_module(text) else { return Self::default() };
         let mut names = Names::default();
@@ -45,18 +45,18 @@ impl TestFile {
                 used.insert((module, attribute.clone()));
             }
         }
-        Self { used, asserted: names.asserted, attributes: names.asked }
+        Self { used, asserted: names.asserted, attributes: names.attribute_names }
     }
 }
 
 #[derive(Default)]
 struct Names {
-    /// Module and name by local name.
+    /// Module and name behind each local name.
     imports: BTreeMap<String, (String, Option<String>)>,
     loaded: BTreeSet<String>,
     attributes: BTreeSet<(String, String)>,
     asserted: BTreeSet<String>,
-    asked: BTreeSet<String>,
+    attribute_names: BTreeSet<String>,
 }
 
 impl<'a> Visitor<'a> for Names {
@@ -66,7 +66,7 @@ impl<'a> Visitor<'a> for Names {
                 for alias in &import.names {
                     let (local, module) = match &alias.asname {
                         Some(local) => (local.to_string(), alias.name.to_string()),
-                        // `import a.b` binds `a`; `a.b.c` is then looked up by its whole path.
+                        // `import a.b` binds `a`, but the attribute lookup of `a.b.c` needs the key `a.b`.
                         None => (alias.name.to_string(), alias.name.to_string()),
                     };
                     self.imports.insert(local, (module, None));
@@ -93,7 +93,7 @@ impl<'a> Visitor<'a> for Names {
         match expr {
             Expr::Name(name) => drop(self.loaded.insert(name.id.to_string())),
             Expr::Attribute(attribute) => {
-                self.asked.insert(attribute.attr.to_string());
+                self.attribute_names.insert(attribute.attr.to_string());
                 if let Some(owner) = dotted(&attribute.value) {
                     self.attributes.insert((owner, attribute.attr.to_string()));
                 }
@@ -104,12 +104,12 @@ impl<'a> Visitor<'a> for Names {
     }
 }
 
-/// The values in one function that an assertion checks.
+/// Finds the values in one function that assertions check.
 #[derive(Default)]
 struct Flow {
-    /// Names in assertions, including called ones.
+    /// Names in assertions, including those of called functions.
     asserted: BTreeSet<String>,
-    /// Targets, and the names on the right side.
+    /// Assignments: names on the left side, and names on the right side.
     assigned: Vec<(BTreeSet<String>, BTreeSet<String>)>,
 }
 
@@ -176,7 +176,7 @@ fn is_assertion(name: &str) -> bool {
     name.starts_with("assert") || ["raises", "warns", "eq_", "ok_"].contains(&name)
 }
 
-/// Names and last parts of attributes in an expression.
+/// Returns the names in an expression, and the last component of each attribute access.
 fn tails(expr: &Expr) -> BTreeSet<String> {
     let mut tails = Tails::default();
     tails.visit_expr(expr);
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_imported_and_used_is_told_from_what_is_only_imported() {
+    fn read_reports_only_imports_that_are_used() {
         let file = TestFile::read(
             "from pkg.a import f, idle\nfrom pkg import b\nimport pkg.c\nimport pkg.d as dd\n\
              def test():\n    f(b.g, pkg.c.h, dd.k)\n",
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assertion_looks_at_values_through_variables() {
+    fn read_follows_asserted_values_through_variables() {
         let file = TestFile::read(
             "def test():\n    x = parse(1)\n    y = x.body\n    setup()\n    assert y == 2\n    \
              with pytest.raises(E):\n        broken()\n    self.assertEqual(direct(), 1)\n    other = idle()\n",

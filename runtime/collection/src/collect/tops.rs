@@ -1,4 +1,4 @@
-//! Finds the objects that a test file is about.
+//! Finds the objects that a test file tests, by scoring candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{
     test_file::TestFile,
 };
 
-/// A candidate, and the evidence for and against it.
+/// A candidate with the evidence for and against it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Candidate {
     #[serde(skip)]
@@ -19,11 +19,12 @@ pub(super) struct Candidate {
     pub(super) object: String,
     pub(super) score: f64,
     pub(super) top: bool,
-    /// The features that apply, with their weights.
+    /// The features that apply to the candidate, with their weights.
     pub(super) because: BTreeMap<&'static str, f64>,
 }
 
-/// Scores a test file's candidates, level by level below its tests.
+/// Scores the functions that a test file calls, one call level at a time. Functions called only by a top are
+/// not scored.
 pub(super) fn find(
     file: &str,
     graph: &FileGraph,
@@ -45,7 +46,7 @@ pub(super) fn find(
             let Some(object) = objects.list.get(number) else { continue };
             let reach = all.values().filter(|graph| graph.reached.contains(&number)).count();
             let share = reach as f64 / all.len().max(1) as f64;
-            let because = because(object, depth, share, &words, test, settings);
+            let because = evidence(object, depth, share, &words, test, settings);
             let score: f64 = because.values().sum();
             let top = score >= settings.threshold;
             out.push(Candidate { number, object: object.id(), score, top, because });
@@ -58,7 +59,7 @@ pub(super) fn find(
     out
 }
 
-fn because(
+fn evidence(
     object: &Object,
     depth: usize,
     share: f64,
@@ -76,7 +77,7 @@ fn because(
     let dotted = module_of(&object.file);
     let top = object.path.split('.').next().unwrap_or(&object.path);
     let direct = test.used.iter().any(|(used, name)| {
-        // A package re-exports what its modules define.
+        // The test may import the object from a package that re-exports it.
         let same = dotted == *used
             || dotted.ends_with(&format!(".{used}"))
             || format!(".{dotted}").contains(&format!(".{used}."));
@@ -107,13 +108,13 @@ fn because(
     out
 }
 
-/// The dotted name of a file, including what precedes the package.
+/// Returns the dotted name of a file, including directories above the package.
 fn module_of(file: &str) -> String {
     let path = file.trim_end_matches(".py").trim_end_matches("/__init__");
     path.replace('/', ".")
 }
 
-/// A file's name without its suffix and without the part that makes it a test's.
+/// Returns a file's name without its extension and without `test_` or `_test`.
 fn stem(file: &str) -> &str {
     let name = file.rsplit('/').next().unwrap_or(file);
     let name = name.strip_suffix(".py").unwrap_or(name);
@@ -121,7 +122,7 @@ fn stem(file: &str) -> &str {
     name.strip_suffix("_test").unwrap_or(name)
 }
 
-/// The words of a name, in lower case, without a plural ending.
+/// Splits a name into words, in lower case and without a plural `s`.
 fn words(name: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     let mut word = String::new();
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_compared_word_by_word() {
+    fn words_and_stem_normalize_names() {
         let of = |name: &str| words(name).into_iter().collect::<Vec<_>>().join(" ");
         assert_eq!(of("IndexedSet"), "indexed set");
         assert_eq!(of("test_utils2"), "test utils2");

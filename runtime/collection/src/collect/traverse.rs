@@ -1,29 +1,29 @@
-//! What is removed with the tops: everything that only they need.
+//! Finds the objects to remove: the tops and everything that only they need.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{graph::FileGraph, objects::Objects};
 
-/// What must be kept, and how much may be removed.
+/// Limits on the objects to remove.
 pub(super) struct Bounds<'a> {
     /// Objects that other tests or imports need.
     pub(super) remained: &'a BTreeSet<usize>,
-    /// Maximum lines of definitions.
+    /// Maximum number of lines to remove.
     pub(super) lines: usize,
-    /// Names that are never removed.
+    /// Names of objects that are never removed.
     pub(super) never: &'a [String],
 }
 
-/// What is removed.
+/// The objects to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Extracted {
-    /// Shown in the statement: what the tests are about, and what remaining code calls.
+pub(super) struct ExtractedObjects {
+    /// Objects shown in the statement: the tops, and objects that tests or remaining code call.
     pub(super) shown: BTreeSet<usize>,
-    /// Called only by those.
+    /// Objects that only other removed objects call. They are not shown.
     pub(super) helpers: BTreeSet<usize>,
 }
 
-impl Extracted {
+impl ExtractedObjects {
     pub(super) fn all(&self) -> BTreeSet<usize> {
         self.shown.union(&self.helpers).copied().collect()
     }
@@ -38,7 +38,7 @@ impl Extracted {
         self.helpers.retain(|number| numbers.contains(number));
     }
 
-    /// Shows what the tests or remaining code call, because a solution must match these interfaces.
+    /// Moves helpers that tests or remaining code call to `shown`, because a solution must match their interfaces.
     pub(super) fn show_entries(&mut self, graph: &FileGraph) {
         let gone = self.all();
         let mut called = graph.called_by_tests();
@@ -53,14 +53,14 @@ impl Extracted {
     }
 }
 
-/// Breadth-first search from the tops. It continues through objects that must be kept. Objects that
-/// call each other in a cycle are removed or kept together.
+/// Finds the objects to remove by breadth-first search from the tops. The search continues through objects that
+/// must be kept. Objects that call each other in a cycle are removed or kept together.
 pub(super) fn extract(
     tops: &BTreeSet<usize>,
     graph: &FileGraph,
     objects: &Objects,
     bounds: &Bounds<'_>,
-) -> Extracted {
+) -> ExtractedObjects {
     let component = components(graph);
     let alone = |number: &usize| vec![*number];
     let members = |number: &usize| component.get(number).cloned().unwrap_or_else(|| alone(number));
@@ -78,11 +78,11 @@ pub(super) fn extract(
             .map(|object| object.lines)
             .sum()
     };
-    let mut out = Extracted::default();
+    let mut out = ExtractedObjects::default();
     let mut left = bounds.lines;
     let mut gone = BTreeSet::new();
     for top in tops.iter().filter(|top| may_go(top)) {
-        // A top is removed whatever it calls; its cycle is handled below.
+        // Remove the top even if its cycle cannot be removed as a whole.
         out.shown.insert(*top);
         gone.insert(*top);
         left = left.saturating_sub(size(&[*top]));
@@ -103,7 +103,7 @@ pub(super) fn extract(
             let whole = circle.iter().all(may_go);
             let lines = size(&circle);
             if !whole || lines > left {
-                // Part of it must be kept, or it is too large: keep it and what it needs.
+                // The cycle is too large, or part of it must be kept. Keep it and everything it calls.
                 continue;
             }
             left -= lines;
@@ -120,7 +120,7 @@ pub(super) fn extract(
     out
 }
 
-/// The cycles of more than one object, by member (Tarjan's algorithm, without recursion).
+/// Returns the cycles of more than one object, by member. Uses Tarjan's algorithm without recursion.
 fn components(graph: &FileGraph) -> BTreeMap<usize, Vec<usize>> {
     let mut index: BTreeMap<usize, usize> = BTreeMap::new();
     let mut low: BTreeMap<usize, usize> = BTreeMap::new();

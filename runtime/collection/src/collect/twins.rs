@@ -1,5 +1,5 @@
-//! Functions whose code also occurs in remaining files: an agent could read it there, so they are
-//! not removed.
+//! Finds functions whose code also occurs in the remaining files. They are not removed, because an agent could
+//! read the copy.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -13,12 +13,12 @@ use proctor_setup::Leak;
 use super::{environment::WORKDIR, objects::Objects};
 use crate::Carving;
 
-/// Share of windows from which on a function counts as present in a file: the leak check's own
-/// threshold.
+/// A function counts as present in a file if at least this share of its windows occurs there. Same threshold
+/// as in the leak check.
 const SHARE: f64 = 0.6;
 
-/// The objects of `gone` that occur in the files of some findings; if none occurs on its own, those
-/// with the largest share. Empty if the findings are of another kind.
+/// Returns the objects in `gone` whose code occurs in the files that the leak check reported. If none reaches
+/// the threshold, returns those with the largest share. Findings outside the work directory are ignored.
 pub(super) fn twins(
     leaks: &[Leak],
     gone: &BTreeSet<usize>,
@@ -36,7 +36,7 @@ pub(super) fn twins(
             Some((_, after)) => after.clone(),
             None => fs::read_to_string(tree.join(file)).unwrap_or_default(),
         };
-        let told: Vec<HashSet<u64>> =
+        let file_windows: Vec<HashSet<u64>> =
             (1..=WINDOW_LINES).map(|length| windows([stays.as_str()], length)).collect();
         let shares: Vec<(usize, f64)> = gone
             .iter()
@@ -46,7 +46,7 @@ pub(super) fn twins(
                     Some((before, _)) => before,
                     None => return None,
                 };
-                Some((number, share(&object.code(text), &told)))
+                Some((number, share(&object.code(text), &file_windows)))
             })
             .collect();
         let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
@@ -58,14 +58,16 @@ pub(super) fn twins(
     out
 }
 
-/// The share of some code that occurs, in windows as long as the code allows.
-fn share(code: &[String], told: &[HashSet<u64>]) -> f64 {
+/// Returns the share of the code's windows that occur in a file. Uses the longest window that fits into the code.
+fn share(code: &[String], file_windows: &[HashSet<u64>]) -> f64 {
     for length in (1..=WINDOW_LINES).rev() {
         let own = windows(code.iter().map(String::as_str), length);
-        let Some(told) = told.get(length - 1).filter(|_| !own.is_empty()) else { continue };
-        let found = own.intersection(told).count();
-        // Much code shares single lines; here they decide only between candidates without longer
-        // matches.
+        let Some(file_windows) = file_windows.get(length - 1).filter(|_| !own.is_empty()) else {
+            continue;
+        };
+        let found = own.intersection(file_windows).count();
+        // Single lines often match by chance. They are only compared if the code is too short for
+        // longer windows.
         return found as f64 / own.len() as f64;
     }
     0.0
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_method_that_another_class_has_too_stays() {
+    fn twins_finds_method_that_another_class_duplicates() {
         let before = "\
 class A:
     def push(self, token):

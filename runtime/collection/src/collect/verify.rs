@@ -1,5 +1,5 @@
-//! The final checks of a task: in fresh sandboxes gold resolves it, noop does not, and an agent
-//! finds no copy of hidden content.
+//! Final checks of a task in fresh sandboxes: gold resolves it, noop does not, and the agent's sandbox contains
+//! no copy of hidden content.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ use proctor_types::{Fault, Integrity, Layer, OnFinding, SandboxSpec, Task};
 
 use super::candidate::Stop;
 
-/// Where tasks are checked.
+/// The sandbox backend and sources for the checks.
 #[derive(Clone, Copy)]
 pub(crate) struct Judge<'a> {
     pub(crate) backend: &'a dyn Backend,
     pub(crate) sources: &'a Sources,
 }
 
-/// The task's environment, and the hidden content that it contains.
+/// Prepares the task's environment and scans it for copies of hidden content.
 ///
 /// # Errors
-/// A fault of the environment or of a sandbox.
+/// An environment or sandbox fault.
 pub(crate) async fn find(
     judge: Judge<'_>,
     task: &Task,
@@ -34,25 +34,23 @@ pub(crate) async fn find(
     Ok((environment, findings))
 }
 
-/// Scans a sandbox in the agent's state: it must contain no copy.
+/// Rejects the task if a sandbox, prepared as for an agent, contains a copy of hidden content.
 ///
 /// # Errors
 /// A rejection that names the copy, or a sandbox fault.
-pub(crate) async fn look_through(
+pub(crate) async fn check_no_copies(
     judge: Judge<'_>,
     task: &Task,
     environment: &Prepared,
     findings: &LayerFindings,
 ) -> Result<(), Stop> {
-    TaskSandboxes { backend: judge.backend, environment, findings, task }
-        .as_an_agent_finds_it()
-        .await
+    TaskSandboxes { backend: judge.backend, environment, findings, task }.scan_as_agent().await
 }
 
-/// Grades gold and noop. Returns the integrity of gold's verdict.
+/// Grades gold, which must resolve the task, and noop, which must not. Returns the integrity of gold's verdict.
 ///
 /// # Errors
-/// A rejection with the findings, or a sandbox fault.
+/// A rejection with the grader's reason, or a sandbox fault.
 pub(crate) async fn grade_both(
     judge: Judge<'_>,
     task: &Task,
@@ -61,11 +59,12 @@ pub(crate) async fn grade_both(
 ) -> Result<Integrity, Stop> {
     let sandboxes = TaskSandboxes { backend: judge.backend, environment, findings, task };
     let gold = gold_of(task)
-        .map_err(|error| Fault::new(Layer::Setup, format!("reversed mask: {error}")))?
+        .map_err(|error| Fault::new(Layer::Setup, format!("reversing the mask: {error}")))?
         .unwrap_or_default();
     let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
     if !graded.verdict.resolved {
-        // What the library's own tests do to the interpreter is no evidence against its own code.
+        // The tests themselves may tamper with the interpreter. Accept whatever the gold run shows as
+        // expected, and grade again.
         let expected = given_by_gold(&graded)?;
         graded =
             sandboxes.grade(&gold, GradeOptions { expected, ..GradeOptions::default() }).await?;
@@ -81,18 +80,18 @@ pub(crate) async fn grade_both(
     Ok(integrity)
 }
 
-/// What to say of a task whose gold has a verdict that isn't clean.
-pub(crate) fn unclean(task: &str, integrity: Integrity) -> String {
+/// Returns the warning for a task whose gold verdict is not clean.
+pub(crate) fn unclean_warning(task: &str, integrity: Integrity) -> String {
     format!(
         "warning: the gold patch of {task} is graded {integrity}, not clean; reports may also flag honest solutions"
     )
 }
 
-/// Grades one patch.
+/// Grades a patch in a fresh sandbox.
 ///
 /// # Errors
 /// A sandbox fault.
-pub(crate) async fn graded(
+pub(crate) async fn grade_patch(
     judge: Judge<'_>,
     task: &Task,
     environment: &Prepared,
@@ -131,7 +130,7 @@ impl TaskSandboxes<'_> {
         preparation.open(purpose).await
     }
 
-    async fn as_an_agent_finds_it(&self) -> Result<(), Stop> {
+    async fn scan_as_agent(&self) -> Result<(), Stop> {
         let refuse = OnFinding::default();
         let refused = |fault: Fault| match fault.layer {
             Layer::Setup => {

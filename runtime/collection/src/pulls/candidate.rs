@@ -1,4 +1,4 @@
-//! A merged pull request, split and measured.
+//! Splits a merged pull request into patch and tests, measures it and applies the filters.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -17,7 +17,7 @@ use super::{
     settings::PullSettings,
 };
 
-/// What a task is made of, before anything ran.
+/// A pull request that may become a task. None of its code has run yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Candidate {
     pub(super) number: u64,
@@ -25,7 +25,7 @@ pub(super) struct Candidate {
     pub(super) body: String,
     pub(super) labels: Vec<String>,
     pub(super) intent: String,
-    /// The commits at which its changes start and end.
+    /// The commits before and after its changes.
     pub(super) base: String,
     pub(super) head: String,
     pub(super) created_at: String,
@@ -34,14 +34,14 @@ pub(super) struct Candidate {
     pub(super) test_patch: String,
     pub(super) non_py_patch: String,
     pub(super) components: Vec<Component>,
-    /// Lines that the patch adds or removes, and those in new components.
+    /// Number of lines that the patch adds or removes, and of those that it adds in new components.
     pub(super) edited: usize,
     pub(super) new_lines: usize,
     pub(super) functions: usize,
     pub(super) classes: usize,
 }
 
-/// A new component with its lines.
+/// A new component with its first and last line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Component {
     #[serde(flatten)]
@@ -50,10 +50,10 @@ pub(super) struct Component {
 }
 
 impl Candidate {
-    /// Applies the filters that need no run to a pull request.
+    /// Creates a candidate, if the pull request passes all filters that do not run code.
     ///
     /// # Errors
-    /// The stage at which it was rejected, and why.
+    /// The stage that rejected the pull request, and why.
     pub(super) fn of(
         clone: &Repository,
         pull: &Pull,
@@ -63,7 +63,7 @@ impl Candidate {
     ) -> Result<Self, Stop> {
         let stop = |stage: Stage| move |why: String| Stop::Reject(stage, why);
         let (base, head) = match &pull.change {
-            // What the branch itself changed, as the forge shows it.
+            // Diff against the merge base, as the forge does, to get only the branch's own changes.
             Change::Merge(main, head) => {
                 (clone.merge_base(main, head).map_err(stop(Stage::Tests))?, head.clone())
             }
@@ -136,7 +136,7 @@ impl Candidate {
         })
     }
 
-    /// Test files that remain after it and that pytest would collect.
+    /// Returns the changed test files that still exist afterwards and that pytest collects by default.
     pub(super) fn test_files(&self) -> Vec<String> {
         let files = Patch::read(self.test_patch.as_bytes()).files;
         let names = files.iter().filter_map(|file| file.new.as_ref());
@@ -151,7 +151,7 @@ impl Candidate {
         out
     }
 
-    /// Number of files in the patch.
+    /// Returns the number of files in the patch.
     pub(super) fn files(&self) -> usize {
         Patch::read(self.patch.as_bytes()).names().len()
     }
@@ -161,7 +161,7 @@ impl Candidate {
     }
 }
 
-/// The lines that a patch edits, and those that it adds inside new components.
+/// Counts the lines that a patch edits, and those that it adds inside new components.
 fn share(patch: &str, components: &[Added]) -> (usize, usize) {
     let (mut edited, mut inside) = (0, 0);
     for file in Patch::read(patch.as_bytes()).files {
@@ -196,13 +196,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_added_lines_of_new_components_count() {
+    fn share_counts_only_added_lines_in_new_components() {
         let before = "def a():\n    return 1\n";
         let after = "import os\n\n\ndef a():\n    return 2\n\n\nclass B:\n    def c(self):\n        return os\n";
         let patch = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,10 @@\n+import os\n+\n+\n def a():\n-    return 1\n+    return 2\n+\n+\n+class B:\n+    def c(self):\n+        return os\n\
                      diff --git a/README b/README\n--- a/README\n+++ b/README\n@@ -1 +1,2 @@\n x\n+y\n";
         let components = added("m.py", before, after).unwrap();
-        // Nested components are counted once.
+        // Lines in nested components are counted once.
         assert_eq!(share(patch, &components), (11, 3));
     }
 

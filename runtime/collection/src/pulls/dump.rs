@@ -1,10 +1,10 @@
-//! Texts of pull requests from the forge's API.
+//! Reads pull request texts that were exported from a forge's API.
 
 use std::{collections::HashMap, fs, path::Path};
 
 use serde::Deserialize;
 
-/// A row: a pull request from `GET /repos/OWNER/NAME/pulls`, with two additional lists.
+/// A line of the file: a pull request as returned by `GET /repos/OWNER/NAME/pulls`, plus `comments` and `issues`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Row {
     pub(super) number: u64,
@@ -18,10 +18,10 @@ pub(super) struct Row {
     pub(super) html_url: Option<String>,
     #[serde(default)]
     pub(super) labels: Vec<Label>,
-    /// Comments of the pull request. The API's own field with this name is a count and is ignored.
+    /// Comments on the pull request. The API's own `comments` field is a count, which is ignored.
     #[serde(default, deserialize_with = "list")]
     pub(super) comments: Vec<Comment>,
-    /// The issues that it mentions.
+    /// The issues that the pull request mentions.
     #[serde(default)]
     pub(super) issues: Vec<Issue>,
 }
@@ -64,10 +64,10 @@ fn list<'de, D: serde::Deserializer<'de>>(given: D) -> Result<Vec<Comment>, D::E
     }
 }
 
-/// The rows of a file by number.
+/// Reads a file's rows, by pull request number.
 ///
 /// # Errors
-/// Which line is invalid, and why.
+/// The file cannot be read, or a line is invalid; the message names the line.
 pub(super) fn read(file: &Path) -> Result<HashMap<u64, Row>, String> {
     let place = file.display();
     let text = fs::read_to_string(file).map_err(|error| format!("{place}: {error}"))?;
@@ -80,7 +80,7 @@ pub(super) fn read(file: &Path) -> Result<HashMap<u64, Row>, String> {
     Ok(out)
 }
 
-/// Seconds since 1970 for `2024-05-01T12:00:00Z`, the API's only format.
+/// Parses `2024-05-01T12:00:00Z`, the API's only format, into seconds since 1970.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, by: char| -> Option<[u64; 3]> {
@@ -89,7 +89,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     };
     let [year, month, day] = numbers(date, '-')?;
     let [hour, minute, second] = numbers(time.split('.').next()?, ':')?;
-    // Years start in March, so that the leap day is the last one.
+    // Let years start in March so that the leap day is the last day of the year.
     let (year, month) =
         if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_of_the_api_is_read_and_a_count_of_comments_is_no_comment() {
+    fn read_ignores_comment_count_and_locates_invalid_line() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pulls.jsonl");
         let rows = r#"{"number": 7, "title": "Add x", "body": null, "comments": 3, "user": {"login": "a"}}
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_seconds() {
+    fn seconds_parses_api_timestamps() {
         assert_eq!(seconds("1970-01-01T00:00:00Z"), Some(0));
         assert_eq!(seconds("2024-02-29T12:30:05Z"), Some(1_709_209_805));
         assert_eq!(seconds("2000-03-01T00:00:00.5Z"), Some(951_868_800));

@@ -1,4 +1,4 @@
-//! The number of pull requests left after each stage, and statistics of the tasks.
+//! The report: how many pull requests are left after each stage, and task statistics.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::RecipeError;
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// The stages in order. A rejected pull request names the stage that it did not pass.
+/// The stages in order. A rejected pull request records the stage that rejected it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -19,26 +19,26 @@ pub enum Stage {
     Share,
     Intent,
     Size,
-    /// The tests run before and after.
+    /// Tests fail without the changes and pass with them.
     Run,
-    /// Gold resolves it, and noop does not.
+    /// The gold patch resolves the task, and an empty patch does not.
     Verify,
 }
 
 impl Stage {
-    /// Descriptions of what is left after each stage.
+    /// The stages with a description of the pull requests that pass each.
     const ALL: [(Self, &'static str); 7] = [
         (Self::Tests, "change tests"),
         (Self::Components, "add a function or a class"),
-        (Self::Share, "have most of their lines in these"),
+        (Self::Share, "have most of their edited lines in these"),
         (Self::Intent, "are about a feature"),
         (Self::Size, "have a small enough patch"),
-        (Self::Run, "have tests that fail before and pass after"),
+        (Self::Run, "have tests that fail before the change and pass after it"),
         (Self::Verify, "are resolved by gold but not by noop"),
     ];
 }
 
-/// A pull request without a task.
+/// A pull request that was rejected or could not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullReject {
     pub pull_number: u64,
@@ -47,7 +47,7 @@ pub struct PullReject {
     pub reason: String,
 }
 
-/// Why processing ended.
+/// Why a candidate was abandoned.
 #[derive(Debug)]
 pub(super) enum Stop {
     Reject(Stage, String),
@@ -69,13 +69,13 @@ impl From<RecipeError> for Stop {
     }
 }
 
-/// One task, or one candidate if nothing ran, with the values of the paper's dataset table.
+/// A task with the values of the dataset table in FEA-Bench's paper. In a dry run, a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PullFacts {
     pub instance_id: String,
     pub pull_number: u64,
     pub title: String,
-    /// Why it counts as a feature.
+    /// Why the pull request counts as a feature.
     pub intent: String,
     pub files: usize,
     pub edited_lines: usize,
@@ -85,49 +85,49 @@ pub struct PullFacts {
     pub fail_to_pass: usize,
     pub pass_to_pass: usize,
     pub lite: bool,
-    /// What excludes it from the smaller set.
+    /// Why the task is not in the lite set.
     pub not_lite: Vec<String>,
-    /// The same by name: `words`, `reference`, `image`, `deleted_file`, `files`, `hunks`, `tokens`,
-    /// `class`, `functions`.
+    /// The criteria behind `not_lite`: `words`, `reference`, `image`, `deleted_file`, `files`, `hunks`,
+    /// `tokens`, `class`, `functions`.
     #[serde(default)]
     pub not_lite_criteria: Vec<String>,
 }
 
-/// Whether the first candidates of a repository yielded a task.
+/// The result of trying the first candidates of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FastValidation {
     pub tried: usize,
-    /// The number that are tasks. If there is none, the repository is skipped.
+    /// How many became tasks. If none did, the repository is skipped.
     pub tasks: usize,
 }
 
-/// The content of `report.json`.
+/// The contents of `report.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PullReport {
     pub schema_version: u32,
     pub repo: String,
-    /// The commit from which the search started.
+    /// The newest commit that was searched.
     pub commit: String,
     pub since: Option<String>,
-    /// Nothing ran: `tasks` are candidates.
+    /// Whether this was a dry run. If so, `tasks` are candidates.
     pub dry_run: bool,
-    /// `pull_requests`, then what is left after each stage.
+    /// The number of merged pull requests, then the number left after each stage.
     pub funnel: Vec<(String, usize)>,
     pub tasks: Vec<PullFacts>,
     pub rejects: Vec<PullReject>,
-    /// Pull requests that a fault of this machine prevented from running.
+    /// Pull requests whose tests could not run because of a fault on this machine.
     pub faults: Vec<PullReject>,
-    /// Candidates left out by a limit or a failed fast validation.
+    /// Number of candidates skipped because of a limit or a failed fast validation.
     pub not_tried: usize,
-    /// The highest pull request number.
+    /// The highest number of a merged pull request.
     #[serde(default)]
     pub last_pull: u64,
-    /// Absent if not requested.
+    /// Absent if fast validation was not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fast_validation: Option<FastValidation>,
 }
 
-/// The content of a report besides its tasks and rejects.
+/// The fields of a report other than its tasks and rejects.
 pub(super) struct Head {
     pub(super) repo: String,
     pub(super) commit: String,
@@ -178,14 +178,14 @@ impl PullReport {
         }
     }
 
-    /// What is left after a stage; 0 if it was not reached.
+    /// Returns the number of pull requests left after a stage, or 0 if the stage was not reached.
     fn left(&self, stage: Stage) -> usize {
         let name = Stage::ALL.iter().find(|(one, _)| *one == stage).map_or("", |(_, name)| *name);
         self.funnel.iter().find(|(one, _)| one == name).map_or(0, |(_, count)| *count)
     }
 
-    /// The six counts of FEA-Bench's Table 6: the last pull request, merged ones, those with tests,
-    /// candidates, tasks of the full and of the lite set.
+    /// Returns the six columns of FEA-Bench's Table 6: last pull request number, merged pull requests, those
+    /// with tests, candidates, tasks, lite tasks.
     pub fn counts(&self) -> [u64; 6] {
         let merged = self.funnel.first().map_or(0, |(_, count)| *count);
         let full = if self.dry_run { 0 } else { self.tasks.len() };
@@ -195,7 +195,7 @@ impl PullReport {
         [self.last_pull, merged, tests, candidates, full, lite]
     }
 
-    /// For people, in Markdown.
+    /// Renders the report as Markdown.
     pub fn summary(&self) -> String {
         let since = self.since.as_deref().map_or_else(String::new, |it| format!(", since {it}"));
         let mut out = format!(
@@ -217,7 +217,7 @@ impl PullReport {
             let mean = |of: fn(&PullFacts) -> usize| {
                 tasks.iter().map(|task| of(task)).sum::<usize>() as f64 / tasks.len() as f64
             };
-            // As in FEA-Bench's Table 1, the share of the sums: 87.1 of 128.5 lines are 67.8 %.
+            // Divide the means, as in FEA-Bench's Table 1: 87.1 of 128.5 lines are 67.8 %.
             let share = mean(|task| task.new_lines) / mean(|task| task.edited_lines).max(1.0);
             out.push_str(&format!(
                 "\n| {}, mean | |\n| --- | ---: |\n| files edited | {:.2} |\n| lines edited | {:.1} |\n\
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn summary_counts_what_each_stage_left() {
+    fn funnel_counts_pull_requests_left_after_each_stage() {
         let reject =
             |stage| PullReject { pull_number: 1, title: "a | b".into(), stage, reason: "c".into() };
         let head = |dry_run| Head {
@@ -296,7 +296,7 @@ mod tests {
         let dry = PullReport::of(head(true), vec![], vec![reject(Stage::Share)], vec![]);
         let counts: Vec<usize> = dry.funnel.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [3, 3, 3, 2, 2, 2, 0]);
-        // 37 of 45 lines, and not the mean of three shares.
+        // The share is 37 of 45 lines, not the mean of the three shares.
         let task = |new_lines, edited_lines| PullFacts {
             instance_id: "a__b-1".into(),
             pull_number: 1,

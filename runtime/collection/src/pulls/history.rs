@@ -1,4 +1,4 @@
-//! Finds merged pull requests in the commits of a clone.
+//! Finds merged pull requests in a clone's history.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,26 +10,26 @@ pub(super) struct Pull {
     pub(super) number: u64,
     pub(super) title: String,
     pub(super) body: String,
-    /// When it was merged: `2024-05-01T12:00:00Z`.
+    /// Time of the merge: `2024-05-01T12:00:00Z`.
     pub(super) date: String,
     pub(super) written: u64,
     pub(super) change: Change,
 }
 
-/// Where its changes are.
+/// The two commits that a pull request's changes lie between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// From the merge base to its own last commit: `main`, `head`.
+    /// A merge commit's parents `main` and `head`. The changes are those from their merge base to `head`.
     Merge(String, String),
-    /// One commit on top of another: `parent`, `commit`.
+    /// A squashed commit: `parent`, `commit`.
     Squash(String, String),
 }
 
-/// The pull requests of a history (newest first), newest first, each number once.
+/// Returns the merged pull requests of a history, without duplicate numbers. Both are sorted newest first.
 ///
-/// A merge has its number on its first line, and so does a squashed commit; numbers elsewhere are
-/// only mentions. The commits of a merged pull request are not searched for others, because they
-/// may end with an issue's number.
+/// A merge or squashed commit has the pull request's number on its first line. Numbers elsewhere are only
+/// mentions. The commits inside a merged pull request are skipped, because their first lines may end with
+/// an issue number.
 pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
     let by_id: HashMap<&str, &Commit> =
         history.iter().map(|commit| (commit.id.as_str(), commit)).collect();
@@ -38,7 +38,7 @@ pub(super) fn pulls(history: &[Commit]) -> Vec<Pull> {
         history.first().map(|commit| commit.id.as_str()).into_iter().collect();
     while let Some(id) = open.pop() {
         let Some(commit) = by_id.get(id).filter(|_| mainline.insert(id)) else { continue };
-        // Another branch that was merged as a whole, with its pull requests.
+        // A merge commit without a number merges another branch, which may contain pull requests itself.
         let own = if pull(commit).is_some() { 1 } else { usize::MAX };
         open.extend(commit.parents.iter().take(own).map(String::as_str));
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn merges_and_squashes_are_found_and_commits_inside_a_pull_request_are_not() {
+    fn pulls_finds_merges_and_squashes_but_not_commits_inside_a_pull_request() {
         let history = [
             commit(
                 "m2",

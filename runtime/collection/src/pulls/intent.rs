@@ -1,4 +1,4 @@
-//! Decides whether a pull request adds a feature: by rules, or by asking a model.
+//! Decides whether a pull request adds a feature, by rules or by asking a model.
 
 use proctor_datasets::fill;
 use proctor_types::{Fault, Layer};
@@ -9,7 +9,7 @@ use crate::collect::answers::{Answers, last_json};
 
 const PROMPT: &str = include_str!("../../../../prompts/collection/intent.md.j2");
 
-/// The decision and its reason.
+/// Whether a pull request adds a feature, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Intent {
     pub(super) feature: bool,
@@ -24,7 +24,7 @@ pub(super) fn intent(
 ) -> Intent {
     let has = |list: &[String], word: &str| list.iter().any(|it| it.eq_ignore_ascii_case(word));
     let decided = |feature: bool, why: String| Intent { feature, why };
-    if let Some(kind) = conventional(title) {
+    if let Some(kind) = commit_type(title) {
         let said = || format!("its title has the type {kind:?}");
         if has(&settings.feature_types, kind) {
             return decided(true, said());
@@ -33,7 +33,7 @@ pub(super) fn intent(
             return decided(false, said());
         }
     }
-    // A label against it counts first, because `enhancement` is used for many things.
+    // Non-feature labels take precedence, because `enhancement` is used for many things.
     for (list, feature) in [(&settings.other_labels, false), (&settings.feature_labels, true)] {
         if let Some(label) = labels.iter().find(|label| has(list, label)) {
             return decided(feature, format!("it has the label {label:?}"));
@@ -63,17 +63,17 @@ struct Question<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Answered {
+struct IntentResponse {
     new_feature: bool,
     #[serde(default)]
     reasoning: String,
 }
 
-/// A model's answer for a candidate.
+/// Asks a model whether a candidate adds a feature.
 ///
 /// # Errors
 /// The endpoint did not respond, or no response can be parsed.
-pub(super) async fn asked(
+pub(super) async fn ask_intent(
     answers: &Answers<'_>,
     repo: &str,
     candidate: &Candidate,
@@ -92,15 +92,15 @@ pub(super) async fn asked(
         Fault::new(Layer::Environment, format!("prompts/collection/intent.md.j2: {error}"))
     })?;
     let of = format!("pull request {}", candidate.number);
-    let what = "saying whether it is a new feature";
-    let answered: Answered =
+    let what = "a decision whether it is a new feature";
+    let answered: IntentResponse =
         answers.ask("intent", &question, last_json, (of.as_str(), what)).await?;
     let why = format!("{} decided: {}", answers.model().name(), answered.reasoning);
     Ok(Intent { feature: answered.new_feature, why })
 }
 
-/// The type in `fix: x`, `fix(core): x`, `fix!: x`.
-fn conventional(title: &str) -> Option<&str> {
+/// Returns the type of a conventional commit title: `fix` for `fix: x`, `fix(core): x` and `fix!: x`.
+fn commit_type(title: &str) -> Option<&str> {
     let (head, _) = title.split_once(':')?;
     let head = head.trim_end_matches('!');
     let kind = head.split_once('(').map_or(head, |(kind, _)| kind);

@@ -1,4 +1,4 @@
-//! Why a task is not in the smaller set: the criteria of FEA-Bench's lite.
+//! The criteria of FEA-Bench's lite set.
 
 use std::sync::LazyLock;
 
@@ -8,22 +8,22 @@ use regex::Regex;
 
 use super::{candidate::Candidate, settings::LiteSettings};
 
-/// The number or URL of an issue or a pull request, or a possible commit id.
+/// Matches an issue or pull request number or URL, or a possible commit id.
 const REFERENCE: &str =
     r"(?i)(?:^|[^&])#\d+|\bgh-\d+|/(?:issues|pull|commit)/\w+|\b[0-9a-f]{7,40}\b";
 const IMAGE: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
 
-/// A reason for excluding a task from the smaller set.
+/// A criterion that excludes a task from the lite set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Against {
-    /// One of nine names, for machines.
+pub(super) struct Exclusion {
+    /// Machine-readable name; one of nine.
     pub(super) criterion: &'static str,
-    /// A sentence.
+    /// The reason as a sentence.
     pub(super) what: String,
 }
 
-/// All reasons; empty if it is in the set.
-pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Against> {
+/// Returns all criteria that exclude a candidate. The list is empty for a lite task.
+pub(super) fn exclusions(candidate: &Candidate, settings: &LiteSettings) -> Vec<Exclusion> {
     let request = format!("{}\n{}", candidate.title, candidate.body);
     let patch = Patch::read(candidate.patch.as_bytes());
     let python = |file: &&FilePatch| file.name().as_bytes().ends_with(b".py");
@@ -33,7 +33,7 @@ pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Aga
     let mut out = Vec::new();
     let mut if_so = |so: bool, criterion: &'static str, what: String| {
         if so {
-            out.push(Against { criterion, what });
+            out.push(Exclusion { criterion, what });
         }
     };
     let (files, functions) = (code.len(), candidate.functions);
@@ -53,7 +53,8 @@ pub(super) fn against(candidate: &Candidate, settings: &LiteSettings) -> Vec<Aga
     out
 }
 
-/// A commit id contains a digit and a letter: plain numbers and six-letter words don't count.
+/// Whether a text refers to an issue, a pull request or a commit. A commit id must contain a digit and a
+/// letter, so plain numbers and words like `defaced` don't count.
 fn refers(text: &str) -> bool {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE).ok());
     let found = PATTERN.iter().flat_map(|pattern| pattern.find_iter(text));
@@ -68,7 +69,7 @@ fn has_image(text: &str) -> bool {
     PATTERN.iter().any(|pattern| pattern.is_match(text))
 }
 
-/// The change in the natural form: each hunk before and after.
+/// Renders the change in FEA-Bench's natural format: each hunk before and after.
 fn as_answer(patch: &Patch) -> String {
     let mut out = String::new();
     for file in &patch.files {
@@ -90,9 +91,9 @@ fn as_answer(patch: &Patch) -> String {
 mod tests {
     use super::{super::settings::PullSettings, *};
 
-    /// Violates each criterion in turn, and no other.
+    /// Each case violates exactly one criterion.
     #[test]
-    fn each_of_the_nine_criteria_is_named_when_it_rejects() {
+    fn exclusions_name_the_violated_criterion() {
         let settings = &PullSettings::get().unwrap().lite;
         let file = |name: &str, hunks: usize, lines: usize| {
             let added = "+y = 'some more words in here'\n".repeat(lines);
@@ -126,16 +127,16 @@ mod tests {
             ("class", Candidate { classes: 1, ..small.clone() }),
             ("functions", Candidate { functions: 11, ..small.clone() }),
         ];
-        assert!(against(&small, settings).is_empty());
+        assert!(exclusions(&small, settings).is_empty());
         for (criterion, candidate) in cases {
-            let found = against(&candidate, settings);
+            let found = exclusions(&candidate, settings);
             let names: Vec<&str> = found.iter().map(|one| one.criterion).collect();
             assert_eq!(names, [criterion], "{found:?}");
         }
     }
 
     #[test]
-    fn commit_ids_are_distinguished_from_words_and_numbers() {
+    fn refers_distinguishes_commit_ids_from_words_and_numbers() {
         for (text, is) in [
             ("as in 1a2b3c4d", true),
             ("gh-12", true),

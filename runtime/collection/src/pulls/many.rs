@@ -1,4 +1,4 @@
-//! Joins the collections of several clones into one dataset.
+//! Merges the collections of several clones into one dataset.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use crate::collect::CollectError;
 /// The version of `report.json`.
 const REPORT_SCHEMA: u32 = 1;
 
-/// The files that are concatenated; a collection has some of them.
+/// The files to concatenate. A collection may lack some of them.
 const JOINED: [&str; 6] = [
     "tasks.jsonl",
     "feabench.jsonl",
@@ -28,7 +28,7 @@ const JOINED: [&str; 6] = [
 /// A clone's collection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CloneCollection {
-    /// The directory that it was written to.
+    /// The output directory of the collection.
     pub folder: PathBuf,
     pub report: PullReport,
 }
@@ -40,7 +40,7 @@ pub struct FailedClone {
     pub reason: String,
 }
 
-/// The content of `report.json` for several clones.
+/// The contents of `report.json` for several clones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClonesReport {
     pub schema_version: u32,
@@ -48,11 +48,11 @@ pub struct ClonesReport {
     pub failed: Vec<FailedClone>,
 }
 
-/// Joins the collections of several clones into one dataset directory. A reject gets its
-/// repository's name.
+/// Merges the collections of several clones into one dataset directory. Adds the repository's name to each
+/// reject.
 ///
 /// # Errors
-/// [`CollectError::Io`].
+/// [`CollectError::Io`] if a file cannot be read or written.
 pub fn join_clones(
     out: &Path,
     clones: Vec<CloneCollection>,
@@ -78,7 +78,7 @@ pub fn join_clones(
             }
         }
         let place = out.join(name);
-        // A dry run has no tasks and does not touch those of an earlier collection.
+        // Don't overwrite files that no collection has: a dry run must not delete the tasks of an earlier one.
         if let Some(text) = joined {
             fs::write(&place, text).map_err(|error| failed_at(&place, error))?;
         }
@@ -110,17 +110,17 @@ fn with_repo(line: &str, repo: &str) -> String {
 }
 
 impl ClonesReport {
-    /// Tasks of all repositories; for a dry run, candidates.
+    /// Returns the number of tasks in all repositories; in a dry run, of candidates.
     pub fn tasks(&self) -> usize {
         self.repositories.iter().map(|report| report.tasks.len()).sum()
     }
 
-    /// Pull requests without a task, of all repositories.
+    /// Returns the number of rejected pull requests in all repositories.
     pub fn rejects(&self) -> usize {
         self.repositories.iter().map(|report| report.rejects.len()).sum()
     }
 
-    /// For people, in Markdown: FEA-Bench's Table 6, then each repository.
+    /// Renders FEA-Bench's Table 6 and each repository's report as Markdown.
     pub fn summary(&self) -> String {
         let mut out = format!(
             "# Pull requests of {}\n\n| repository | last pull request | merged | with tests | candidates | full | lite \

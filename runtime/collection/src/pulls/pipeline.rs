@@ -1,4 +1,4 @@
-//! A collection from pull requests, from end to end.
+//! The pipeline of `proctor collect-pulls`.
 
 use std::{
     collections::HashMap,
@@ -16,50 +16,50 @@ use super::{
     dump::{self, Row},
     funnel::{FastValidation, Head, PullFacts, PullReject, PullReport, Stage, Stop},
     history::pulls,
-    intent::{Intent, asked},
+    intent::{Intent, ask_intent},
     lite,
     rows::{Forms, forms},
     settings::PullSettings,
-    trying::{Bench, Tried},
+    trying::{Bench, CandidateResult},
 };
 use crate::collect::{
     answers::Answers,
-    kept::Kept,
+    kept::StageCache,
     pipeline::{CollectError, CollectionContext, key, lines},
     progress::Progress,
     settings::Settings,
 };
 
-/// What to search, and for what.
+/// The clone to search, and filters for its pull requests.
 #[derive(Debug, Clone, Default)]
 pub struct Pulls {
-    /// A clone with its history. It is only read.
+    /// A clone with its full history. It is not modified.
     pub clone: PathBuf,
     /// `owner/name`; by default from the clone's origin, else the directory name.
     pub repo: Option<String>,
-    /// `2024-05-01`: pull requests that were merged earlier are skipped.
+    /// Skip pull requests that were merged before this date (`2024-05-01`).
     pub since: Option<String>,
-    /// Rows of the forge's API, one per line.
+    /// A file with pull requests from the forge's API, one JSON object per line.
     pub dump: Option<PathBuf>,
-    /// Skip the repository if none of its first candidates yields a task. `configs/pulls.toml` sets
-    /// the number.
+    /// Skip the repository if none of its first candidates becomes a task. `configs/pulls.toml` sets
+    /// how many are tried.
     pub fast_validation: bool,
 }
 
-/// How far a collection goes.
+/// Whether a collection stops at candidates or runs them to create tasks.
 #[derive(Clone, Copy)]
 pub enum Extent<'a> {
-    /// Nothing runs: candidates instead of tasks.
+    /// Report candidates without running any code.
     Candidates,
-    /// Runs the given number of candidates, newest first; all of them by default.
+    /// Run this many candidates, newest first; all by default.
     Tasks(&'a CollectionContext<'a>, Option<usize>),
 }
 
-/// Creates a dataset directory `out` from a clone's merged pull requests. If there is a model, it
-/// decides which of them add a feature, instead of the rules.
+/// Creates the dataset directory `out` from a clone's merged pull requests. With `answers`, a model instead
+/// of the built-in rules decides which pull requests add a feature.
 ///
 /// # Errors
-/// [`CollectError`]. A pull request without a task is not an error: it is in the report.
+/// [`CollectError`]. A pull request that yields no task is not an error; the report lists it.
 pub async fn collect_pulls(
     search: &Pulls,
     out: &Path,
@@ -69,25 +69,26 @@ pub async fn collect_pulls(
 ) -> Result<PullReport, CollectError> {
     let settings = PullSettings::get()?;
     let texts = match &search.dump {
-        Some(file) => dump::read(file).map_err(|what| nothing(what, DUMP_HINT))?,
+        Some(file) => dump::read(file).map_err(|what| nothing_to_collect(what, DUMP_HINT))?,
         None => HashMap::new(),
     };
-    let clone = Repository::open(&search.clone)
-        .map_err(|what| nothing(format!("{}: {what}", search.clone.display()), CLONE_HINT))?;
+    let clone = Repository::open(&search.clone).map_err(|what| {
+        nothing_to_collect(format!("{}: {what}", search.clone.display()), CLONE_HINT)
+    })?;
     let repo = search.repo.clone().unwrap_or_else(|| repo_of(&clone, &search.clone));
     let by_rules = answers.is_none();
-    let Mined { commit, mut candidates, mut rejects, last_pull } =
+    let MiningResult { commit, mut candidates, mut rejects, last_pull } =
         mine(&clone, search, &texts, (settings, by_rules), tell)?;
     if let Some(answers) = answers {
         let of = plural(candidates.len(), "pull request");
         tell(&format!("asking {} whether {of} add a feature", answers.model().name()));
-        (candidates, rejects) = judged(answers, &repo, candidates, rejects).await?;
+        (candidates, rejects) = filter_by_model(answers, &repo, candidates, rejects).await?;
     }
     let mut ready = Vec::new();
     for candidate in candidates {
         let id = format!("{}-{}", repo.replace('/', "__"), candidate.number);
         let forms = forms(&candidate, &id, &repo, &clone, texts.get(&candidate.number))?;
-        ready.push(Ready { id, candidate, forms });
+        ready.push(ReadyCandidate { id, candidate, forms });
     }
     let dry_run = matches!(extent, Extent::Candidates);
     let since = search.since.clone();
@@ -106,7 +107,10 @@ pub async fn collect_pulls(
     let shared = Settings::get()?;
     let bench = Bench {
         context,
-        kept: &Kept::new(&context.cache.join("collections"), &key(context, shared.version, &all)),
+        kept: &StageCache::new(
+            &context.cache.join("collections"),
+            &key(context, shared.version, &all),
+        ),
         settings: shared,
         clone: fs::canonicalize(&search.clone)
             .unwrap_or_else(|_| search.clone.clone())
@@ -118,9 +122,9 @@ pub async fn collect_pulls(
         true => settings.fast_validation.candidates.min(ready.len()),
         false => 0,
     };
-    let mut outcomes = tried(&bench, &ready[..first], tell).await;
+    let mut outcomes = run_candidates(&bench, &ready[..first], tell).await;
     if search.fast_validation {
-        let tasks = outcomes.iter().filter(|it| matches!(it, Ok(Tried::Task(_)))).count();
+        let tasks = outcomes.iter().filter(|it| matches!(it, Ok(CandidateResult::Task(_)))).count();
         head.fast_validation = Some(FastValidation { tried: first, tasks });
         if tasks == 0 {
             head.not_tried += ready.split_off(first).len();
@@ -131,10 +135,10 @@ pub async fn collect_pulls(
             ));
         }
     }
-    outcomes.extend(tried(&bench, &ready[first..], tell).await);
-    let mut made = Made { rejects, ..Made::default() };
+    outcomes.extend(run_candidates(&bench, &ready[first..], tell).await);
+    let mut made = CollectedTasks { rejects, ..CollectedTasks::default() };
     for (ready, outcome) in ready.into_iter().zip(outcomes) {
-        made.take(ready, outcome, settings);
+        made.add(ready, outcome, settings);
     }
     let report = PullReport::of(head, made.facts, made.rejects, made.faults);
     let of = |form: fn(&Forms) -> &Value| lines(&made.forms.iter().map(form).collect::<Vec<_>>());
@@ -148,17 +152,17 @@ pub async fn collect_pulls(
     Ok(report)
 }
 
-/// A candidate with the benchmark's texts.
-struct Ready {
+/// A candidate with its FEA-Bench rows.
+struct ReadyCandidate {
     id: String,
     candidate: Candidate,
     forms: Forms,
 }
 
-impl Ready {
+impl ReadyCandidate {
     fn facts(&self, settings: &PullSettings, task: Option<&Task>) -> PullFacts {
         let Self { id, candidate, .. } = self;
-        let against = lite::against(candidate, &settings.lite);
+        let exclusions = lite::exclusions(candidate, &settings.lite);
         PullFacts {
             instance_id: id.clone(),
             pull_number: candidate.number,
@@ -171,16 +175,16 @@ impl Ready {
             classes: candidate.classes,
             fail_to_pass: task.map_or(0, |task| task.fail_to_pass.len()),
             pass_to_pass: task.map_or(0, |task| task.pass_to_pass.len()),
-            lite: against.is_empty(),
-            not_lite_criteria: against.iter().map(|one| one.criterion.to_owned()).collect(),
-            not_lite: against.into_iter().map(|one| one.what).collect(),
+            lite: exclusions.is_empty(),
+            not_lite_criteria: exclusions.iter().map(|one| one.criterion.to_owned()).collect(),
+            not_lite: exclusions.into_iter().map(|one| one.what).collect(),
         }
     }
 }
 
-/// The results of the candidates.
+/// The results of all candidates.
 #[derive(Default)]
-struct Made {
+struct CollectedTasks {
     tasks: Vec<Task>,
     forms: Vec<Forms>,
     facts: Vec<PullFacts>,
@@ -188,8 +192,13 @@ struct Made {
     faults: Vec<PullReject>,
 }
 
-impl Made {
-    fn take(&mut self, ready: Ready, outcome: Result<Tried, Fault>, settings: &PullSettings) {
+impl CollectedTasks {
+    fn add(
+        &mut self,
+        ready: ReadyCandidate,
+        outcome: Result<CandidateResult, Fault>,
+        settings: &PullSettings,
+    ) {
         let reject = |stage: Stage, reason: String| PullReject {
             pull_number: ready.candidate.number,
             title: ready.candidate.title.clone(),
@@ -198,8 +207,8 @@ impl Made {
         };
         match outcome {
             Err(fault) => self.faults.push(reject(Stage::Run, fault.to_string())),
-            Ok(Tried::Reject(stage, reason)) => self.rejects.push(reject(stage, reason)),
-            Ok(Tried::Task(task)) => {
+            Ok(CandidateResult::Reject(stage, reason)) => self.rejects.push(reject(stage, reason)),
+            Ok(CandidateResult::Task(task)) => {
                 let mut task = *task;
                 let facts = ready.facts(settings, Some(&task));
                 if facts.lite {
@@ -217,7 +226,7 @@ impl Made {
     }
 }
 
-/// The solution fields of FEA-Bench's rows, for a task in Proctor's own format.
+/// Returns FEA-Bench's solution fields for a task in Proctor's own format.
 fn details(candidate: &Candidate, forms: &Forms) -> Details {
     Details {
         base_commit: candidate.base.clone().into(),
@@ -226,12 +235,12 @@ fn details(candidate: &Candidate, forms: &Forms) -> Details {
         functions_added: (candidate.functions as u64).into(),
         classes_added: (candidate.classes as u64).into(),
         new_components: candidate.components().into(),
-        discussion: detail(forms.said.discussion.as_deref().unwrap_or_default()),
+        discussion: detail(forms.texts.discussion.as_deref().unwrap_or_default()),
         ..Details::default()
     }
 }
 
-/// A text as a detail; an empty one is absent.
+/// Converts a text to a detail. A blank text is treated as absent.
 fn detail(text: &str) -> proctor_types::Kept<String> {
     match text.trim().is_empty() {
         true => proctor_types::Kept::Absent,
@@ -239,27 +248,28 @@ fn detail(text: &str) -> proctor_types::Kept<String> {
     }
 }
 
-/// Every candidate, several at a time; the results are in order.
-async fn tried<'a>(
+/// Runs the candidates concurrently and returns their results in order.
+async fn run_candidates<'a>(
     bench: &Bench<'_>,
-    ready: &'a [Ready],
+    ready: &'a [ReadyCandidate],
     tell: &(dyn Fn(&str) + Send + Sync),
-) -> Vec<Result<Tried, Fault>> {
-    let is_kept = |it: &Ready| bench.is_kept(&it.candidate, &it.id, &it.forms.said.statement);
-    let to_make = ready.iter().filter(|it| !is_kept(it)).count();
+) -> Vec<Result<CandidateResult, Fault>> {
+    let is_cached =
+        |it: &ReadyCandidate| bench.is_cached(&it.candidate, &it.id, &it.forms.texts.statement);
+    let to_make = ready.iter().filter(|it| !is_cached(it)).count();
     let progress = &Progress::new(ready.len(), to_make);
-    let one = |ready: &'a Ready| async move {
-        let Ready { id, candidate, forms } = ready;
-        let is_made = !is_kept(ready);
+    let one = |ready: &'a ReadyCandidate| async move {
+        let ReadyCandidate { id, candidate, forms } = ready;
+        let is_made = !is_cached(ready);
         if is_made {
             progress.begin();
         }
-        let outcome = bench.outcome(candidate, id, &forms.said.statement).await;
+        let outcome = bench.outcome(candidate, id, &forms.texts.statement).await;
         let said = match &outcome {
-            Ok(Tried::Task(task)) => {
+            Ok(CandidateResult::Task(task)) => {
                 format!("new task: {} to pass", plural(task.fail_to_pass.len(), "test"))
             }
-            Ok(Tried::Reject(_, why)) => format!("rejected: {why}"),
+            Ok(CandidateResult::Reject(_, why)) => format!("rejected: {why}"),
             Err(fault) => format!("not tried: {}", fault.what),
         };
         let said = said.lines().next().unwrap_or_default();
@@ -270,22 +280,22 @@ async fn tried<'a>(
     outcomes.buffered(bench.context.jobs.max(1)).collect().await
 }
 
-const CLONE_HINT: &str = "give the folder of a git clone with its full history";
+const CLONE_HINT: &str = "pass the directory of a git clone with its full history";
 const DUMP_HINT: &str = "write one pull request per line, as returned by the forge's API: {\"number\": 7, \"title\": \"...\"}";
 
-fn nothing(what: String, hint: &'static str) -> CollectError {
+fn nothing_to_collect(what: String, hint: &'static str) -> CollectError {
     CollectError::Nothing { what, hint: hint.to_owned() }
 }
 
-/// The candidates that the model considers features; the others are rejected.
-async fn judged(
+/// Keeps the candidates that the model considers features and rejects the others.
+async fn filter_by_model(
     answers: &Answers<'_>,
     repo: &str,
     candidates: Vec<Candidate>,
     mut rejects: Vec<PullReject>,
 ) -> Result<(Vec<Candidate>, Vec<PullReject>), Fault> {
     let at_once = Settings::get()?.tops.model.at_once.max(1);
-    let all = candidates.iter().map(|candidate| asked(answers, repo, candidate));
+    let all = candidates.iter().map(|candidate| ask_intent(answers, repo, candidate));
     let said: Vec<Intent> = stream::iter(all).buffered(at_once).try_collect().await?;
     let mut features = Vec::new();
     for (candidate, said) in candidates.into_iter().zip(said) {
@@ -302,8 +312,8 @@ async fn judged(
     Ok((features, rejects))
 }
 
-/// What a history yields without running anything.
-struct Mined {
+/// The candidates and rejects of a history, found without running any code.
+struct MiningResult {
     commit: String,
     candidates: Vec<Candidate>,
     rejects: Vec<PullReject>,
@@ -316,8 +326,8 @@ fn mine(
     texts: &HashMap<u64, Row>,
     (settings, by_rules): (&PullSettings, bool),
     tell: &(dyn Fn(&str) + Send + Sync),
-) -> Result<Mined, CollectError> {
-    let history = clone.history().map_err(|what| nothing(what, CLONE_HINT))?;
+) -> Result<MiningResult, CollectError> {
+    let history = clone.history().map_err(|what| nothing_to_collect(what, CLONE_HINT))?;
     let commit = history.first().map(|commit| commit.id.clone()).unwrap_or_default();
     let mut found = pulls(&history);
     let all = found.len();
@@ -327,12 +337,12 @@ fn mine(
     }
     if found.is_empty() {
         let what = match all {
-            0 => format!("none of {} commits is a merged pull request", history.len()),
-            all => format!("all of {all} pull requests were merged earlier"),
+            0 => format!("none of the {} commits is a merged pull request", history.len()),
+            all => format!("all {all} pull requests were merged before that date"),
         };
-        let hint = "a merge commit starts with `Merge pull request #7 from ...`, the first line of \
+        let hint = "a merge commit starts with `Merge pull request #7 from ...`; the first line of \
                     a squashed commit ends with `(#7)`";
-        return Err(nothing(what, hint));
+        return Err(nothing_to_collect(what, hint));
     }
     tell(&format!("{} commits, {} merged pull requests", history.len(), found.len()));
     let (mut candidates, mut rejects) = (Vec::new(), Vec::new());
@@ -351,11 +361,10 @@ fn mine(
             }),
         }
     }
-    Ok(Mined { commit, candidates, rejects, last_pull })
+    Ok(MiningResult { commit, candidates, rejects, last_pull })
 }
 
-/// `owner/name` from the URL that it was cloned from, if that is a forge's; else from the
-/// directory.
+/// Returns `owner/name` from the clone's origin URL, or the directory name if the origin is not a remote URL.
 fn repo_of(clone: &Repository, folder: &Path) -> String {
     let origin = clone.origin().unwrap_or_default();
     let below = origin.split_once("://").map(|(_, rest)| rest).and_then(|it| it.split_once('/'));

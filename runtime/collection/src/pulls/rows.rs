@@ -1,4 +1,4 @@
-//! A task in FEA-Bench's dataset forms: medium, Standard and Oracle.
+//! Converts a candidate to rows in FEA-Bench's dataset formats: medium, Standard and Oracle.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -13,20 +13,20 @@ use super::{
     dump::{Comment, Row, seconds},
 };
 
-/// Words before the number of an issue that a change closes.
+/// Matches the closing keyword and the number of an issue that a change closes.
 const CLOSES: &str = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)";
 
-/// The three forms of one task.
+/// One task as a row in each of the three formats.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Forms {
     pub(super) medium: Value,
     pub(super) standard: Value,
     pub(super) oracle: Value,
-    pub(super) said: Said,
+    pub(super) texts: Said,
 }
 
 impl Forms {
-    /// Adds the test ids to each form, once runs have determined them.
+    /// Sets the test ids in each row. They are known only after the test runs.
     pub(super) fn freeze(&mut self, fail_to_pass: &[String], pass_to_pass: &[String]) {
         for form in [&mut self.medium, &mut self.standard, &mut self.oracle] {
             form["FAIL_TO_PASS"] = json!(fail_to_pass);
@@ -35,10 +35,10 @@ impl Forms {
     }
 }
 
-/// The forms of a candidate, without test ids.
+/// Returns the rows of a candidate, without test ids.
 ///
 /// # Errors
-/// The benchmark's texts cannot be created: a template is invalid.
+/// The benchmark's texts cannot be rendered because a template is invalid.
 pub(super) fn forms(
     candidate: &Candidate,
     id: &str,
@@ -61,7 +61,7 @@ pub(super) fn forms(
         .names()
         .iter()
         .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
-        // Null if the change creates the file.
+        // `null` for a file that the change creates.
         .map(|name| (name.clone(), clone.file(&candidate.base, &name).into()))
         .collect();
     let url = row.and_then(|row| row.html_url.clone());
@@ -110,7 +110,7 @@ pub(super) fn forms(
             "files": listed(&files, "content"),
         }),
     );
-    Ok(Forms { medium, standard, oracle, said })
+    Ok(Forms { medium, standard, oracle, texts: said })
 }
 
 fn with(base: &Value, more: Value) -> Value {
@@ -121,7 +121,7 @@ fn with(base: &Value, more: Value) -> Value {
     out
 }
 
-/// The form for tables, which cannot have arbitrary keys.
+/// Converts a map to a list of objects, because columns of a table cannot have arbitrary keys.
 fn listed(entries: &[(String, Value)], what: &str) -> Value {
     entries.iter().map(|(file, value)| json!({"file": file, what: value})).collect()
 }
@@ -144,7 +144,7 @@ fn problem_info(candidate: &Candidate, row: Option<&Row>) -> Value {
     let timeline = |comments: &[Comment]| -> Value {
         let said = comments.iter().filter_map(|comment| {
             let body = comment.body.as_deref()?;
-            // A comment without a time may discuss the solution.
+            // Skip a comment without a time: it may discuss the solution.
             Some(json!({"time": seconds(&comment.created_at)?, "comment": body}))
         });
         said.collect()
@@ -166,7 +166,7 @@ fn problem_info(candidate: &Candidate, row: Option<&Row>) -> Value {
     })
 }
 
-/// The issues that it closes.
+/// Returns the sorted numbers of the issues that the candidate closes.
 fn issues(candidate: &Candidate, row: Option<&Row>) -> Vec<String> {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CLOSES).ok());
     let text = format!("{}\n{}", candidate.title, candidate.body);
@@ -184,7 +184,7 @@ mod tests {
     use super::{super::dump::Issue, *};
 
     #[test]
-    fn issues_are_those_that_it_closes_and_comments_those_before_it() {
+    fn rows_include_closed_issues_and_only_earlier_comments() {
         let candidate = Candidate {
             title: "Add x".into(),
             body: "Fixes #12, closes: #3. See #4.".into(),

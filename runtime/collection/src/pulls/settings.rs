@@ -1,4 +1,4 @@
-//! Reads `configs/pulls.toml`.
+//! The settings in `configs/pulls.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
@@ -50,6 +50,8 @@ pub(super) struct LiteSettings {
 }
 
 impl PullSettings {
+    /// Returns the built-in settings.
+    ///
     /// # Errors
     /// The built-in file is invalid.
     pub(super) fn get() -> Result<&'static Self, Fault> {

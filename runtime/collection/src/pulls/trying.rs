@@ -1,4 +1,4 @@
-//! Runs a candidate's tests before and after it, which decides whether it is a task.
+//! Decides whether a candidate becomes a task by running its tests without and with its changes.
 
 use std::{path::Path, time::Duration};
 
@@ -15,35 +15,35 @@ use super::{
 };
 use crate::{
     collect::{
-        candidate::Stop as Judged,
+        candidate::Stop as CollectStop,
         environment::{self, Environment, WORKDIR, variables},
-        kept::Kept,
+        kept::StageCache,
         pipeline::{CollectionContext, keep},
         project::Project,
         settings::Settings,
         verify::{self, Judge},
     },
     draft::blocked_urls,
-    freeze::{RUNS, Statuses, ended, run, sort},
+    freeze::{RUNS, Statuses, run, sort, statuses_of},
 };
 
-/// Files that determine how a project is installed, besides its own metadata.
+/// Files that affect how a project is installed. They are part of the environment's cache key.
 const INSTALLATION: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
 
-/// What all candidates of a collection share.
+/// Shared state for all candidates of a collection.
 pub(super) struct Bench<'a> {
     pub(super) context: &'a CollectionContext<'a>,
-    pub(super) kept: &'a Kept,
+    pub(super) kept: &'a StageCache,
     pub(super) settings: &'a Settings,
-    /// The clone's directory, absolute.
+    /// Absolute path of the clone.
     pub(super) clone: String,
     pub(super) repo: String,
 }
 
-/// The result of a candidate. Faults are not cached.
+/// A candidate's result, as cached. Faults are not cached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Tried {
+pub(super) enum CandidateResult {
     Task(Box<Task>),
     Reject(Stage, String),
 }
@@ -52,32 +52,32 @@ impl Bench<'_> {
     /// Runs a candidate, or returns its cached result.
     ///
     /// # Errors
-    /// A fault that says nothing about the candidate: a retry may help.
+    /// A fault that is unrelated to the candidate. A retry may help.
     pub(super) async fn outcome(
         &self,
         candidate: &Candidate,
         id: &str,
         statement: &str,
-    ) -> Result<Tried, proctor_types::Fault> {
-        let of = self.made_of(candidate, id, statement);
-        if let Some(tried) = self.kept.get::<Tried>("pull", &of) {
+    ) -> Result<CandidateResult, proctor_types::Fault> {
+        let of = self.cache_key(candidate, id, statement);
+        if let Some(tried) = self.kept.get::<CandidateResult>("pull", &of) {
             return Ok(tried);
         }
         let tried = match self.make(candidate, id, statement).await {
-            Ok(task) => Tried::Task(Box::new(task)),
-            Err(Stop::Reject(stage, why)) => Tried::Reject(stage, why),
+            Ok(task) => CandidateResult::Task(Box::new(task)),
+            Err(Stop::Reject(stage, why)) => CandidateResult::Reject(stage, why),
             Err(Stop::Fault(fault)) => return Err(fault),
         };
         keep(self.kept, "pull", &of, &tried);
         Ok(tried)
     }
 
-    /// Whether its result is cached.
-    pub(super) fn is_kept(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
-        self.kept.has("pull", &self.made_of(candidate, id, statement))
+    /// Whether the candidate's result is cached.
+    pub(super) fn is_cached(&self, candidate: &Candidate, id: &str, statement: &str) -> bool {
+        self.kept.has("pull", &self.cache_key(candidate, id, statement))
     }
 
-    fn made_of(&self, candidate: &Candidate, id: &str, statement: &str) -> String {
+    fn cache_key(&self, candidate: &Candidate, id: &str, statement: &str) -> String {
         serde_json::to_string(&(candidate, id, statement, &self.clone)).unwrap_or_default()
     }
 
@@ -85,7 +85,7 @@ impl Bench<'_> {
         let rejected = |why: &str| Stop::Reject(Stage::Run, why.to_owned());
         let files = candidate.test_files();
         if files.is_empty() {
-            return Err(rejected("it changes no test file of pytest"));
+            return Err(rejected("it does not change a pytest test file"));
         }
         let source = Source::Git { git: self.clone.clone(), commit: candidate.base.clone() };
         let tree = self.context.sources.fetch(&source, Path::new(".")).await?;
@@ -96,16 +96,16 @@ impl Bench<'_> {
         }
         if project.modules.is_empty() {
             return Err(rejected(
-                "its base has no Python package at the top level, in src or in lib",
+                "its base commit has no Python package at the top level, in src or in lib",
             ));
         }
         let environment = self.environment(&tree, &project).await?;
         let mut task = self.task(candidate, id, statement, &project, &environment, source);
         let judge = Judge { backend: self.context.backend, sources: self.context.sources };
-        // Before the runs: if an agent could read the solution, there is no task, whatever its
-        // tests do.
+        // Check for leaks before running tests: an environment that contains the solution rules the task
+        // out anyway.
         let (prepared, findings) = verify::find(judge, &task).await?;
-        verify::look_through(judge, &task, &prepared, &findings).await.map_err(judged)?;
+        verify::check_no_copies(judge, &task, &prepared, &findings).await.map_err(to_stop)?;
         let plan = TestPlan {
             command: task.test_command.clone(),
             workdir: task.workdir.clone(),
@@ -122,47 +122,48 @@ impl Bench<'_> {
             let ran = run(place, &task, &plan, &[patch, tests]).await?;
             if let Some((file, why)) = ran.collect_errors.iter().next() {
                 let why = why.lines().last().unwrap_or_default();
-                return Err(rejected(&format!("after it, pytest cannot collect {file}: {why}")));
+                return Err(rejected(&format!(
+                    "with its changes, pytest cannot collect {file}: {why}"
+                )));
             }
-            let ran = ended(ran, "gold")?;
-            fails_nowhere(&ran)?;
+            let ran = statuses_of(ran, "gold")?;
+            check_no_failures(&ran)?;
             after.push(ran);
             let ran = run(place, &task, &plan, &[tests]).await?;
-            // A run that breaks off passes nothing: the tests' own helpers may need code that does
-            // not exist yet.
-            before.push(ended(ran, "plain").unwrap_or_default());
+            // If the run aborts, count every test as failed: test helpers may need code that does not exist
+            // yet.
+            before.push(statuses_of(ran, "plain").unwrap_or_default());
         }
         let sorted = sort(&before, &after, &[]);
         if sorted.fail_to_pass.is_empty() {
             let kept = sorted.pass_to_pass.len();
             return Err(rejected(&format!(
-                "no test fails before and passes after; {kept} pass on both sides"
+                "no test fails without its changes and passes with them; {kept} pass both times"
             )));
         }
         task.fail_to_pass = sorted.fail_to_pass;
         task.pass_to_pass = sorted.pass_to_pass;
         let integrity =
-            verify::grade_both(judge, &task, &prepared, &findings).await.map_err(judged)?;
+            verify::grade_both(judge, &task, &prepared, &findings).await.map_err(to_stop)?;
         if integrity != Integrity::Clean {
-            (self.context.tell)(&verify::unclean(task.id.as_str(), integrity));
+            (self.context.tell)(&verify::unclean_warning(task.id.as_str(), integrity));
         }
         Ok(task)
     }
 
-    /// The environment of a state of the project, built once for all states with the same
-    /// requirements.
+    /// Returns the environment for a commit of the project. Commits with the same requirements share it.
     async fn environment(
         &self,
         tree: &proctor_sandbox_api::SourceTree,
         project: &Project,
     ) -> Result<Environment, Stop> {
-        let asked: Vec<String> = INSTALLATION
+        let metadata: Vec<String> = INSTALLATION
             .iter()
             .map(|name| std::fs::read_to_string(tree.folder.join(name)).unwrap_or_default())
             .collect();
-        // Added and removed code files do not matter here.
+        // Exclude code files from the key: adding or removing one does not change the environment.
         let project_of = Project { modules: Vec::new(), ..project.clone() };
-        let of = serde_json::to_string(&(asked, project_of)).unwrap_or_default();
+        let of = serde_json::to_string(&(metadata, project_of)).unwrap_or_default();
         if let Some(environment) = self.kept.get::<Environment>("environment", &of) {
             return Ok(environment);
         }
@@ -226,8 +227,8 @@ impl Bench<'_> {
     }
 }
 
-/// The benchmark's rule: if one test fails with gold, the whole task is rejected.
-fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
+/// Rejects the task if any test fails with gold. This is FEA-Bench's rule.
+fn check_no_failures(after: &Statuses) -> Result<(), Stop> {
     let bad = [TestStatus::Failed, TestStatus::Error];
     let failed: Vec<&str> = after
         .iter()
@@ -239,14 +240,14 @@ fn fails_nowhere(after: &Statuses) -> Result<(), Stop> {
         [first, more @ ..] => {
             let more =
                 if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-            Err(Stop::Reject(Stage::Run, format!("after it, {first} fails{more}")))
+            Err(Stop::Reject(Stage::Run, format!("{first} fails with its changes{more}")))
         }
     }
 }
 
-fn judged(stop: Judged) -> Stop {
+fn to_stop(stop: CollectStop) -> Stop {
     match stop {
-        Judged::Reject(_, why) => Stop::Reject(Stage::Verify, why),
-        Judged::Fault(fault) => Stop::Fault(fault),
+        CollectStop::Reject(_, why) => Stop::Reject(Stage::Verify, why),
+        CollectStop::Fault(fault) => Stop::Fault(fault),
     }
 }

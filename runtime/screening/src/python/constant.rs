@@ -1,11 +1,11 @@
-//! Strings that are written in the source, in one piece or in several.
+//! Evaluates constant strings, which may consist of several parts.
 
 use ruff_python_ast::{Expr, ExprFString, FStringPart, InterpolatedStringElement, Operator};
 
-/// Maximum nesting of concatenated pieces; nobody writes more by hand.
+/// Maximum nesting of concatenations. Code written by hand stays below this.
 const DEPTH: usize = 64;
 
-/// Functions that put a path together from its parts.
+/// Functions that join the parts of a path.
 const OF_PARTS: [&str; 5] = ["join", "joinpath", "Path", "PurePath", "PosixPath"];
 
 /// Whether an expression is a single string or bytes literal.
@@ -13,8 +13,8 @@ pub(super) fn is_literal(expr: &Expr) -> bool {
     matches!(expr, Expr::StringLiteral(_) | Expr::BytesLiteral(_))
 }
 
-/// The string that an expression always evaluates to: a literal, or pieces that are added, joined
-/// or formatted.
+/// Returns the string that an expression always evaluates to. The expression may be a literal or consist of parts
+/// that are added, joined or formatted.
 pub(super) fn fold(expr: &Expr) -> Option<String> {
     folded(expr, DEPTH)
 }
@@ -49,7 +49,7 @@ fn folded(expr: &Expr, depth: usize) -> Option<String> {
     }
 }
 
-/// The text of an f-string, with each of its expressions as `read` reads it.
+/// Returns the text of an f-string, with each of its expressions evaluated by `read`.
 fn formatted(
     text: &ExprFString,
     depth: usize,
@@ -76,8 +76,8 @@ fn formatted(
     Some(whole)
 }
 
-/// The string that an expression evaluates to, with `{}` for each part that is not constant. Also
-/// that of a path put together from parts.
+/// Returns the string that an expression evaluates to, with `{}` for each part that is not constant. Also supports
+/// paths that are joined from parts.
 pub(super) fn outline(expr: &Expr) -> String {
     outlined(expr, DEPTH).unwrap_or_default()
 }
@@ -107,30 +107,30 @@ fn outlined(expr: &Expr, depth: usize) -> Option<String> {
     Some(known.unwrap_or_else(|| "{}".to_owned()))
 }
 
-/// The beginning of the string that an expression evaluates to, as far as it is constant.
-pub(super) fn leading(expr: &Expr) -> Option<String> {
-    started(expr, DEPTH)
+/// Returns a constant prefix of the string that an expression evaluates to.
+pub(super) fn constant_prefix(expr: &Expr) -> Option<String> {
+    prefix_of(expr, DEPTH)
 }
 
-fn started(expr: &Expr, depth: usize) -> Option<String> {
+fn prefix_of(expr: &Expr, depth: usize) -> Option<String> {
     let depth = depth.checked_sub(1)?;
     if let Some(text) = fold(expr) {
         return Some(text);
     }
     match expr {
-        Expr::BinOp(sum) => started(&sum.left, depth),
+        Expr::BinOp(sum) => prefix_of(&sum.left, depth),
         Expr::FString(text) => match text.value.iter().next()? {
             FStringPart::Literal(literal) => Some(literal.value.to_string()),
             FStringPart::FString(part) => match part.elements.iter().next()? {
                 InterpolatedStringElement::Literal(literal) => Some(literal.value.to_string()),
                 InterpolatedStringElement::Interpolation(value) => {
-                    started(&value.expression, depth)
+                    prefix_of(&value.expression, depth)
                 }
             },
         },
         Expr::Call(call) => match &*call.func {
             Expr::Attribute(function) if function.attr.as_str() == "format" => {
-                started(&function.value, depth)
+                prefix_of(&function.value, depth)
             }
             _ => None,
         },

@@ -1,4 +1,4 @@
-//! Python code, parsed like the interpreter does, but never run.
+//! Screens Python code. The code is parsed but never run.
 
 mod constant;
 mod names;
@@ -17,7 +17,7 @@ use crate::{
 use names::Names;
 use walker::Walker;
 
-/// Bytes at the end of an archive in which its last record lies, with the longest comment.
+/// Number of bytes at the end of a ZIP archive that may contain its last record, including the longest comment.
 const END_OF_ARCHIVE: usize = (1 << 16) + 22;
 
 pub(crate) struct Python {
@@ -62,21 +62,21 @@ impl Screen for Python {
 }
 
 impl Python {
-    /// The encoding that a file declares.
+    /// Returns the encoding that a file declares.
     fn coding(&self, text: &str) -> Option<String> {
         let mut lines = text.lines().take(2);
         let declared = lines.find_map(|line| self.rules.coding.captures(line))?;
         Some(declared.get(1)?.as_str().to_ascii_lowercase().replace('_', "-"))
     }
 
-    /// Whether a file holds code that is not text. Compiled modules of Linux have names such as
-    /// `_speed.cpython-312-x86_64-linux-gnu.so`, and archives any name.
+    /// Whether a file contains code that is not text: a compiled module such as
+    /// `_speed.cpython-312-x86_64-linux-gnu.so`, or an archive, which may have any name.
     fn is_opaque(&self, path: &str, bytes: &[u8]) -> bool {
         let table = self.rules.table;
         let last = bytes.get(bytes.len().saturating_sub(END_OF_ARCHIVE)..).unwrap_or_default();
         table.opaque_suffixes.iter().any(|suffix| path.ends_with(suffix))
             || self.rules.opaque_beginnings.iter().any(|mark| bytes.starts_with(mark))
-            || self.rules.opaque_ends.iter().any(|mark| holds(last, mark))
+            || self.rules.opaque_ends.iter().any(|mark| contains_bytes(last, mark))
     }
 
     fn unreadable(&self, why: &str, path: &str) -> Vec<Hit> {
@@ -91,17 +91,18 @@ impl Python {
     }
 }
 
-/// Whether bytes hold a mark.
-fn holds(bytes: &[u8], mark: &[u8]) -> bool {
+/// Whether some bytes contain a mark.
+fn contains_bytes(bytes: &[u8], mark: &[u8]) -> bool {
     !mark.is_empty() && bytes.windows(mark.len()).any(|window| window == mark)
 }
 
-/// Reads as much as can be read: what Python itself cannot parse does not run.
+/// Parses code and tolerates syntax errors: code that Python cannot parse does not run.
 fn parse(text: &str) -> Parsed<ModModule> {
     parse_unchecked_source(text, PySourceType::Python)
 }
 
-/// Whether a recursive parser would overflow its stack. Python rejects such a file too.
+/// Whether code is nested so deeply that a recursive parser would overflow its stack. Python rejects such code as
+/// well.
 fn nests_too_deeply(text: &str, limits: &Limits) -> bool {
     let mut lexer = lex(text, Mode::Module);
     let (mut brackets, mut tokens) = (0_usize, 0_usize);

@@ -1,4 +1,4 @@
-//! Resolves names through imports and plain assignments, scope by scope.
+//! Resolves names through imports and simple assignments in each scope.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use ruff_python_ast::{
 use super::constant::fold;
 use crate::rules::Rules;
 
-/// Maximum number of parts of a dotted name.
+/// Maximum number of components of a dotted name.
 const DEPTH: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Module,
     Function,
-    /// Functions inside it do not see its names.
+    /// Names in a class body are not visible in the functions inside it.
     Class,
 }
 
-/// The content of a scope.
+/// The code of a scope.
 pub(super) enum Code<'a> {
     Body(&'a [Stmt]),
     Expr(&'a Expr),
@@ -30,17 +30,17 @@ pub(super) enum Code<'a> {
 #[derive(Debug, Clone)]
 struct Scope {
     kind: Kind,
-    /// The dotted name that a local name refers to.
+    /// The dotted names that local names refer to.
     aliases: BTreeMap<String, String>,
-    /// Local names that refer to something else.
+    /// Local names that refer to anything else.
     bound: BTreeSet<String>,
     /// Names that are declared `global` or `nonlocal`.
     outer: BTreeSet<String>,
-    /// Names of whole modules.
+    /// Local names of imported modules.
     modules: BTreeSet<String>,
 }
 
-/// The names visible at one place of a text.
+/// The names that are visible at the current location.
 #[derive(Clone)]
 pub(super) struct Names<'a> {
     rules: &'static Rules,
@@ -53,7 +53,7 @@ impl<'a> Names<'a> {
         Self { rules, owned, scopes: Vec::new() }
     }
 
-    /// Enters a scope, with everything that is bound anywhere in it.
+    /// Enters a scope, and collects all names that are bound anywhere in it.
     pub(super) fn enter(&mut self, kind: Kind, parameters: Option<&Parameters>, code: &Code<'_>) {
         let empty = BTreeMap::new();
         let scope = Scope {
@@ -85,7 +85,7 @@ impl<'a> Names<'a> {
         self.scopes.pop();
     }
 
-    /// Whether a dotted name begins in the repository's own packages.
+    /// Whether a dotted name belongs to the repository's own packages.
     pub(super) fn is_owned(&self, path: &str) -> bool {
         path.starts_with('.') || self.owned.contains(top(path))
     }
@@ -99,11 +99,11 @@ impl<'a> Names<'a> {
         if self.is_owned(path) {
             return false;
         }
-        // The result of a call or a subscript is an instance, unless it can be any module.
+        // The result of a call or subscript is an instance, unless it may be any module.
         !path.contains(['(', '[']) || self.rules.is_any_module(path)
     }
 
-    /// The dotted name that an expression refers to.
+    /// Returns the dotted name that an expression refers to.
     pub(super) fn path(&self, expr: &Expr) -> Option<String> {
         self.path_of(expr, DEPTH)
     }
@@ -167,14 +167,17 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The dotted name of an attribute. A module that another one imported has its own name:
-    /// `collections._sys` is `sys`.
+    /// Returns the dotted name of an attribute. If the attribute is a module that another module imports, returns the
+    /// module's own name: `sys` for `collections._sys`.
     fn attribute_of(&self, of: &str, name: &str) -> String {
         let module = name.trim_start_matches('_');
         let is_carried = self.rules.table.carried_modules.contains(module);
         let whole = format!("{of}.{name}");
-        // Such as `importlib.util`, whose own references count.
-        if is_carried && !self.is_owned(of) && !of.contains(['(', '[']) && !self.rules.names(&whole)
+        // Keep names that have their own references in the rules, such as `importlib.util`.
+        if is_carried
+            && !self.is_owned(of)
+            && !of.contains(['(', '['])
+            && !self.rules.has_references_to(&whole)
         {
             return module.to_owned();
         }
@@ -196,7 +199,7 @@ impl<'a> Names<'a> {
         self.rules.table.builtins.contains(name).then(|| format!("builtins.{name}"))
     }
 
-    /// Whether a name refers to a module that is imported as a whole.
+    /// Whether a name refers to an imported module.
     pub(super) fn is_module(&self, name: &str) -> bool {
         for (number, scope) in self.scopes.iter().rev().enumerate() {
             if scope.kind == Kind::Class && number > 0 {
@@ -219,8 +222,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Keeps the first meaning, but replaces one of the repository's own: a foreign one matters
-    /// more.
+    /// Adds an alias. Keeps an existing one, unless that belongs to the repository and the new one does not: names of
+    /// other packages matter more.
     fn put(&mut self, name: &str, path: String) {
         let known = self.scopes.last().and_then(|scope| scope.aliases.get(name));
         let replaces = known.is_none_or(|known| self.is_owned(known) && !self.is_owned(&path));
@@ -286,12 +289,12 @@ fn is_absolute(module: &str) -> bool {
     !module.starts_with('.')
 }
 
-/// The first part of a dotted name.
+/// Returns the first component of a dotted name.
 pub(super) fn top(path: &str) -> &str {
     path.split(['.', '[', '(']).next().unwrap_or(path)
 }
 
-/// The elements of a tuple or a list.
+/// Returns the elements of a tuple or list.
 fn elements(expr: &Expr) -> Option<&[Expr]> {
     match expr {
         Expr::Tuple(tuple) => Some(&tuple.elts),
@@ -300,7 +303,7 @@ fn elements(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// A number used as a subscript.
+/// Formats an integer subscript.
 fn index(expr: &Expr) -> Option<String> {
     match expr {
         Expr::NumberLiteral(literal) => match &literal.value {
@@ -314,7 +317,7 @@ fn index(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Collects what is bound in one scope.
+/// Collects the names that are bound in one scope.
 struct Binder<'n, 'a> {
     names: &'n mut Names<'a>,
     depth: usize,
@@ -346,7 +349,7 @@ impl<'b> Visitor<'b> for Binder<'_, '_> {
             Stmt::ImportFrom(import) => {
                 let module = import.module.as_ref().map(|module| module.as_str());
                 let module = module.unwrap_or_default();
-                // A relative import is the repository's own.
+                // A relative import refers to the repository's own code.
                 let dot = if import.level > 0 { "." } else { "" };
                 for alias in import.names.iter().filter(|alias| alias.name.as_str() != "*") {
                     let name = alias.asname.as_ref().unwrap_or(&alias.name).as_str();

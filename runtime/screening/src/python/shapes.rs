@@ -6,8 +6,8 @@ use ruff_python_ast::{
     visitor::{self, Visitor},
 };
 
-/// Whether an expression is always true, or always false, whatever its names refer to. `None` if it
-/// depends.
+/// Returns whether an expression is always true or always false. Returns `None` if this depends on the values of its
+/// names.
 pub(super) fn truth(expr: &Expr) -> Option<bool> {
     match expr {
         Expr::NoneLiteral(_) => Some(false),
@@ -16,7 +16,7 @@ pub(super) fn truth(expr: &Expr) -> Option<bool> {
         Expr::StringLiteral(literal) => Some(!literal.value.is_empty()),
         Expr::BytesLiteral(literal) => Some(!literal.value.is_empty()),
         Expr::BoolOp(several) => {
-            // One such value decides.
+            // A single true operand decides `or`; a single false operand decides `and`.
             let decisive = several.op == BoolOp::Or;
             let all = || several.values.iter().map(truth);
             match all().any(|value| value == Some(decisive)) {
@@ -52,7 +52,7 @@ fn is_named(expr: &Expr, name: &str) -> bool {
     matches!(expr, Expr::Name(found) if found.id.as_str() == name)
 }
 
-/// The bodies of a statement that belong to the same function.
+/// Returns the bodies of a compound statement that belong to the same function.
 pub(super) fn bodies(stmt: &Stmt) -> Vec<&[Stmt]> {
     match stmt {
         Stmt::For(it) => vec![&it.body[..], &it.orelse[..]],
@@ -75,8 +75,7 @@ pub(super) fn bodies(stmt: &Stmt) -> Vec<&[Stmt]> {
     }
 }
 
-/// Every statement of a function, including nested ones, but not those of functions and classes
-/// inside it.
+/// Collects every statement of a function, including nested ones, but not those of inner functions and classes.
 pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a Stmt>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     for stmt in body {
@@ -87,7 +86,7 @@ pub(super) fn statements<'a>(body: &'a [Stmt], depth: usize, found: &mut Vec<&'a
     }
 }
 
-/// What a function returns. `None` if some `return` has no value, or there is no `return`.
+/// Returns the expressions that a function returns. Returns `None` if a `return` has no value or there is none.
 pub(super) fn returned(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
     let mut all = Vec::new();
     statements(body, depth, &mut all);
@@ -100,9 +99,8 @@ pub(super) fn returned(body: &[Stmt], depth: usize) -> Option<Vec<&Expr>> {
     (!values.is_empty()).then_some(values)
 }
 
-/// Whether a value is made up: a constant, a function, the object itself or another one of its
-/// class.
-pub(super) fn is_made_up(expr: &Expr, parameters: Option<&Parameters>) -> bool {
+/// Whether a value is fabricated: a constant, a lambda, the object itself or a new object of its class.
+pub(super) fn is_fabricated(expr: &Expr, parameters: Option<&Parameters>) -> bool {
     let first = parameters.and_then(|all| all.posonlyargs.first().or_else(|| all.args.first()));
     let is_self = |expr: &Expr| first.is_some_and(|first| is_named(expr, first.name().as_str()));
     match expr {
@@ -123,8 +121,8 @@ pub(super) fn is_made_up(expr: &Expr, parameters: Option<&Parameters>) -> bool {
     }
 }
 
-/// Whether a condition only checks that one of these parameters is given.
-pub(super) fn asks_whether_given(expr: &Expr, parameters: &Parameters) -> bool {
+/// Whether a condition only checks that one of the parameters is set.
+pub(super) fn checks_whether_set(expr: &Expr, parameters: &Parameters) -> bool {
     let is_parameter = |expr: &Expr| match expr {
         Expr::Name(name) => {
             let mut names = parameters.iter().map(|parameter| parameter.name().as_str());
@@ -142,22 +140,22 @@ pub(super) fn asks_whether_given(expr: &Expr, parameters: &Parameters) -> bool {
     }
 }
 
-/// What [`holds`] searches for.
+/// The kind of statement that [`holds`] searches for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sought {
+pub(super) enum StatementKind {
     Yield,
     Raise,
 }
 
-/// Whether statements contain a `yield` or a `raise` of their own function.
-pub(super) fn holds(body: &[Stmt], sought: Sought, depth: usize) -> bool {
-    let mut finder = Finder { sought, found: false, depth };
+/// Whether statements contain a `yield` or a `raise`, not counting inner functions and classes.
+pub(super) fn holds(body: &[Stmt], kind: StatementKind, depth: usize) -> bool {
+    let mut finder = Finder { kind, found: false, depth };
     body.iter().for_each(|stmt| finder.visit_stmt(stmt));
     finder.found
 }
 
 struct Finder {
-    sought: Sought,
+    kind: StatementKind,
     found: bool,
     depth: usize,
 }
@@ -166,7 +164,7 @@ impl<'b> Visitor<'b> for Finder {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
         match stmt {
             Stmt::FunctionDef(_) | Stmt::ClassDef(_) => return,
-            Stmt::Raise(_) if self.sought == Sought::Raise => self.found = true,
+            Stmt::Raise(_) if self.kind == StatementKind::Raise => self.found = true,
             _ => {}
         }
         if !self.found && self.depth > 0 {
@@ -179,7 +177,7 @@ impl<'b> Visitor<'b> for Finder {
     fn visit_expr(&mut self, expr: &'b Expr) {
         match expr {
             Expr::Lambda(_) => return,
-            Expr::Yield(_) | Expr::YieldFrom(_) if self.sought == Sought::Yield => {
+            Expr::Yield(_) | Expr::YieldFrom(_) if self.kind == StatementKind::Yield => {
                 self.found = true;
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Walks a file and records where it breaks a rule.
+//! Walks the syntax tree of a file and records rule violations.
 
 use ruff_python_ast::{
     BoolOp, Comprehension, Expr, ExprAttribute, ExprContext, InterpolatedStringElement, Parameters,
@@ -23,21 +23,21 @@ mod classes;
 mod imports;
 mod managers;
 
-/// A longer string, in bytes, is not taken for a name.
+/// Maximum length in bytes of a string that is checked as a name.
 const LONGEST_NAME: usize = 4096;
 
-/// Maximum number of steps from an attribute to the base of a class.
+/// Maximum length of an attribute chain that is searched for the bases of a class.
 const CLIMB: usize = 8;
 
 pub(super) struct Walker<'a> {
     rules: &'static Rules,
     text: &'a str,
     names: Names<'a>,
-    /// The line of the call that runs this text, if it is part of another one.
+    /// The line in the file, if this text is a string in it that is run as code.
     line: Option<usize>,
     depth: usize,
-    /// A name that is only inspected where it occurs.
-    looked_at: Option<TextRange>,
+    /// The range of a name that is only inspected, not passed on.
+    inspected: Option<TextRange>,
     pub too_deep: bool,
     pub hits: Vec<Hit>,
 }
@@ -50,7 +50,7 @@ impl<'a> Walker<'a> {
             names,
             line: None,
             depth: 0,
-            looked_at: None,
+            inspected: None,
             too_deep: false,
             hits: Vec::new(),
         }
@@ -62,11 +62,11 @@ impl<'a> Walker<'a> {
         self.names.leave();
     }
 
-    fn most(&self) -> usize {
+    fn max_depth(&self) -> usize {
         self.rules.table.limits.depth
     }
 
-    fn written(&self, range: TextRange) -> String {
+    fn source_text(&self, range: TextRange) -> String {
         let slice = self.text.get(range.start().to_usize()..range.end().to_usize());
         let words: Vec<&str> = slice.unwrap_or_default().split_whitespace().collect();
         words.join(" ")
@@ -77,7 +77,7 @@ impl<'a> Walker<'a> {
         self.line.unwrap_or_else(|| 1 + before.bytes().filter(|byte| *byte == b'\n').count())
     }
 
-    /// Records a hit that is compared by a separate expression.
+    /// Records a hit with the given expression for comparison.
     fn hit_as(&mut self, rule: usize, range: TextRange, expression: String) {
         let start = range.start().to_usize();
         let before = self.text.get(..start).unwrap_or_default();
@@ -89,9 +89,9 @@ impl<'a> Walker<'a> {
         self.hits.push(Hit { rule, line, expression, snippet });
     }
 
-    /// Records a hit that is compared by its text.
+    /// Records a hit with its source text as the expression.
     fn hit(&mut self, rule: usize, range: TextRange) {
-        let written = self.written(range);
+        let written = self.source_text(range);
         self.hit_as(rule, range, written);
     }
 
@@ -101,14 +101,14 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A dotted name, and the part of it that is checked separately.
+    /// Records the rules that a dotted name violates. `shorter` is a prefix that is checked separately.
     fn reference(&mut self, range: TextRange, path: &str, shorter: Option<&str>) {
-        for (rule, reference) in self.rules.broken(path, shorter) {
+        for (rule, reference) in self.rules.violated(path, shorter) {
             self.hit_as(rule, range, reference.to_owned());
         }
     }
 
-    /// [`Walker::hit_each`], compared by a separate expression.
+    /// Like [`Walker::hit_each`], with the given expression for comparison.
     fn hit_each_as(&mut self, range: TextRange, expression: &str, holds: impl Fn(&Rule) -> bool) {
         for rule in self.rules.which(holds) {
             self.hit_as(rule, range, expression.to_owned());
@@ -126,7 +126,7 @@ impl<'a> Walker<'a> {
             }
         }
         self.hit_each(range, |rule| {
-            rule.climbed_attributes.iter().any(|it| it == name) && climbs(&attribute.value)
+            rule.climbed_attributes.iter().any(|it| it == name) && reaches_bases(&attribute.value)
         });
         self.attribute_name(range, name);
     }
@@ -135,19 +135,19 @@ impl<'a> Walker<'a> {
         self.hit_each(range, |rule| rule.attributes.iter().any(|it| it == name));
     }
 
-    /// A name that is written in letters other than those it is read as.
-    fn look_alike(&mut self, range: TextRange, name: &str) {
+    /// Checks for a name with non-ASCII letters that Python normalizes to ASCII.
+    fn check_look_alike(&mut self, range: TextRange, name: &str) {
         let slice = self.text.get(range.start().to_usize()..range.end().to_usize());
         if name.is_ascii() && slice.is_some_and(|slice| !slice.is_ascii()) {
             self.hit_each(range, |rule| rule.joined_names);
         }
     }
 
-    fn string(&mut self, range: TextRange, text: &str) {
+    fn check_string(&mut self, range: TextRange, text: &str) {
         if text.len() > LONGEST_NAME {
             return;
         }
-        for rule in self.rules.broken_by_text(text) {
+        for rule in self.rules.violated_by_text(text) {
             self.hit_as(rule, range, text.to_owned());
         }
         if text.contains('\n') || text.trim().contains(' ') {
@@ -160,37 +160,38 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A string of which only some parts are written, such as the path of a process.
-    fn outlined(&mut self, range: TextRange, text: &str) {
+    /// Checks a string with parts that are not constant, such as a path in `/proc`.
+    fn check_outline(&mut self, range: TextRange, text: &str) {
         if text.len() <= LONGEST_NAME && text.contains("{}") {
-            for rule in self.rules.broken_by_text(text) {
+            for rule in self.rules.violated_by_text(text) {
                 self.hit_as(rule, range, text.to_owned());
             }
         }
     }
 
-    /// Whether syntax is still followed at this depth.
-    fn descends(&mut self) -> bool {
-        let follows = self.depth <= self.most();
+    /// Whether the walk continues at the current depth. Records if it does not.
+    fn can_descend(&mut self) -> bool {
+        let follows = self.depth <= self.max_depth();
         self.too_deep |= !follows;
         follows
     }
 
-    /// Visits an expression that is compared, tested or asked for an attribute, but not passed on.
-    fn looks(&mut self, expr: &Expr) {
-        self.mark(expr);
+    /// Visits an expression that is only inspected: it is compared, tested or has an attribute read.
+    fn visit_inspected(&mut self, expr: &Expr) {
+        self.mark_inspected(expr);
         self.visit_expr(expr);
     }
 
-    fn mark(&mut self, expr: &Expr) {
+    fn mark_inspected(&mut self, expr: &Expr) {
         if matches!(expr, Expr::Name(_)) {
-            self.looked_at = Some(expr.range());
+            self.inspected = Some(expr.range());
         }
     }
 
-    /// A module that is passed to code which may know it by another name.
-    fn passed(&mut self, range: TextRange, name: &str, path: &str) {
-        let is_passed = self.looked_at != Some(range);
+    /// Checks for a module of another package that is passed on as a value, since code may then change it under another
+    /// name.
+    fn check_passed_module(&mut self, range: TextRange, name: &str, path: &str) {
+        let is_passed = self.inspected != Some(range);
         if is_passed && self.names.is_module(name) && self.names.is_foreign(path) {
             self.hit_each_as(range, path, |rule| rule.passed_modules);
         }
@@ -204,8 +205,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A table that is gone through, or handed on whole.
-    fn lists(&mut self, expr: &Expr) {
+    /// Checks for a table that is iterated over or passed as a whole.
+    fn check_listed(&mut self, expr: &Expr) {
         let whole = match expr {
             Expr::Starred(starred) => &*starred.value,
             whole => whole,
@@ -218,7 +219,7 @@ impl<'a> Walker<'a> {
 
 impl<'b> Visitor<'b> for Walker<'_> {
     fn visit_stmt(&mut self, stmt: &'b Stmt) {
-        if !self.descends() {
+        if !self.can_descend() {
             return;
         }
         self.depth += 1;
@@ -239,8 +240,8 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 if let Some(parameters) = &def.type_params {
                     self.visit_type_params(parameters);
                 }
-                self.look_alike(def.name.range(), def.name.as_str());
-                self.manager(def);
+                self.check_look_alike(def.name.range(), def.name.as_str());
+                self.check_manager(def);
                 let code = Code::Body(&def.body);
                 self.names.enter(Kind::Function, Some(&def.parameters), &code);
                 self.visit_body(&def.body);
@@ -261,38 +262,38 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 self.visit_body(&class.body);
                 self.names.leave();
             }
-            // Documentation.
+            // Skip docstrings.
             Stmt::Expr(alone) if is_literal(&alone.value) => {}
             Stmt::Import(import) => self.import(import, stmt.range()),
             Stmt::ImportFrom(import) => self.import_from(import, stmt.range()),
             _ => {
                 match stmt {
                     Stmt::Assign(assign) => {
-                        assign.targets.iter().for_each(|target| self.target(target));
-                        // Another name in the same scope is tracked.
+                        assign.targets.iter().for_each(|target| self.check_target(target));
+                        // Assigning to a plain name only creates an alias, which `Names` tracks.
                         if assign.targets.iter().all(|target| matches!(target, Expr::Name(_))) {
-                            self.mark(&assign.value);
+                            self.mark_inspected(&assign.value);
                         }
                     }
-                    Stmt::If(branch) => self.mark(&branch.test),
-                    Stmt::While(repeated) => self.mark(&repeated.test),
-                    Stmt::Assert(assertion) => self.mark(&assertion.test),
-                    Stmt::Expr(alone) => self.mark(&alone.value),
+                    Stmt::If(branch) => self.mark_inspected(&branch.test),
+                    Stmt::While(repeated) => self.mark_inspected(&repeated.test),
+                    Stmt::Assert(assertion) => self.mark_inspected(&assertion.test),
+                    Stmt::Expr(alone) => self.mark_inspected(&alone.value),
                     Stmt::AnnAssign(assign) if assign.value.is_some() => {
-                        self.target(&assign.target)
+                        self.check_target(&assign.target)
                     }
-                    Stmt::AugAssign(assign) => self.target(&assign.target),
+                    Stmt::AugAssign(assign) => self.check_target(&assign.target),
                     Stmt::Delete(delete) => {
-                        delete.targets.iter().for_each(|target| self.target(target));
+                        delete.targets.iter().for_each(|target| self.check_target(target));
                     }
                     Stmt::For(each) => {
-                        self.target(&each.target);
-                        self.lists(&each.iter);
+                        self.check_target(&each.target);
+                        self.check_listed(&each.iter);
                     }
                     Stmt::With(with) => {
                         for item in &with.items {
                             if let Some(target) = &item.optional_vars {
-                                self.target(target);
+                                self.check_target(target);
                             }
                         }
                     }
@@ -305,24 +306,24 @@ impl<'b> Visitor<'b> for Walker<'_> {
     }
 
     fn visit_annotation(&mut self, expr: &'b Expr) {
-        self.looks(expr);
-        self.texts_of_annotation(expr);
+        self.visit_inspected(expr);
+        self.check_annotation_texts(expr);
     }
 
     fn visit_comprehension(&mut self, comprehension: &'b Comprehension) {
-        self.lists(&comprehension.iter);
+        self.check_listed(&comprehension.iter);
         visitor::walk_comprehension(self, comprehension);
     }
 
     fn visit_expr(&mut self, expr: &'b Expr) {
-        if !self.descends() {
+        if !self.can_descend() {
             return;
         }
         self.depth += 1;
         let range = expr.range();
         let is_pieces = !is_literal(expr) && fold(expr).is_some();
         if matches!(expr, Expr::BinOp(_) | Expr::FString(_) | Expr::Call(_)) && !is_pieces {
-            self.outlined(range, &outline(expr));
+            self.check_outline(range, &outline(expr));
         }
         match expr {
             Expr::Lambda(lambda) => {
@@ -335,47 +336,47 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 self.names.leave();
             }
             Expr::Name(name) => {
-                self.look_alike(range, name.id.as_str());
+                self.check_look_alike(range, name.id.as_str());
                 if name.ctx == ExprContext::Load
                     && let Some(path) = self.names.path(expr)
                 {
                     self.reference(range, &path, None);
-                    self.passed(range, name.id.as_str(), &path);
+                    self.check_passed_module(range, name.id.as_str(), &path);
                 }
             }
             Expr::Compare(compare) => {
-                self.looks(&compare.left);
-                compare.comparators.iter().for_each(|value| self.looks(value));
+                self.visit_inspected(&compare.left);
+                compare.comparators.iter().for_each(|value| self.visit_inspected(value));
             }
             Expr::BoolOp(several) => {
-                // `a and b` is `b` or a false value; `a or b` may be either.
+                // The value of `a and b` is `b` or falsy; the value of `a or b` may be either operand.
                 let tested = match several.op {
                     BoolOp::And => several.values.len().saturating_sub(1),
                     BoolOp::Or => 0,
                 };
                 for (number, value) in several.values.iter().enumerate() {
                     if number < tested {
-                        self.looks(value);
+                        self.visit_inspected(value);
                     } else {
                         self.visit_expr(value);
                     }
                 }
             }
-            Expr::UnaryOp(unary) => self.looks(&unary.operand),
+            Expr::UnaryOp(unary) => self.visit_inspected(&unary.operand),
             Expr::If(either) => {
-                self.looks(&either.test);
+                self.visit_inspected(&either.test);
                 self.visit_expr(&either.body);
                 self.visit_expr(&either.orelse);
             }
             Expr::Attribute(attribute) => {
-                self.look_alike(attribute.attr.range(), attribute.attr.as_str());
+                self.check_look_alike(attribute.attr.range(), attribute.attr.as_str());
                 let path = self.names.path(expr);
                 self.attribute(range, attribute, path);
-                self.looks(&attribute.value);
+                self.visit_inspected(&attribute.value);
             }
             _ if is_pieces || is_literal(expr) => {
                 if let Some(text) = fold(expr) {
-                    self.string(range, &text);
+                    self.check_string(range, &text);
                 }
             }
             Expr::Call(call) => {
@@ -385,17 +386,17 @@ impl<'b> Visitor<'b> for Walker<'_> {
                 let looking = &self.rules.table.looking_functions;
                 let only_looks = function.is_some_and(|function| looking.contains(&function));
                 if let Some(module) = call.arguments.args.first().filter(|_| only_looks) {
-                    self.mark(module);
+                    self.mark_inspected(module);
                 }
                 self.visit_arguments(&call.arguments);
             }
             _ => {
                 match expr {
-                    Expr::Named(named) => self.target(&named.target),
-                    Expr::Starred(_) => self.lists(expr),
+                    Expr::Named(named) => self.check_target(&named.target),
+                    Expr::Starred(_) => self.check_listed(expr),
                     Expr::Dict(dict) => {
                         let unpacked = dict.items.iter().filter(|item| item.key.is_none());
-                        unpacked.for_each(|item| self.lists(&item.value));
+                        unpacked.for_each(|item| self.check_listed(&item.value));
                     }
                     Expr::Subscript(subscript) => {
                         if let Some(path) = self.names.path(expr) {
@@ -421,14 +422,14 @@ impl<'b> Visitor<'b> for Walker<'_> {
 
     fn visit_interpolated_string_element(&mut self, element: &'b InterpolatedStringElement) {
         if let InterpolatedStringElement::Literal(literal) = element {
-            self.string(literal.range, &literal.value);
+            self.check_string(literal.range, &literal.value);
         }
         visitor::walk_interpolated_string_element(self, element);
     }
 }
 
-/// Whether an expression goes up to the bases of a class, such as `().__class__.__base__`.
-fn climbs(expr: &Expr) -> bool {
+/// Whether an expression reaches the bases of a class, as in `().__class__.__base__`.
+fn reaches_bases(expr: &Expr) -> bool {
     let mut at = expr;
     for _ in 0..CLIMB {
         at = match at {
@@ -444,7 +445,7 @@ fn climbs(expr: &Expr) -> bool {
     false
 }
 
-/// A slice with a negative step.
+/// Whether this is a slice with a negative step.
 fn is_reversed(slice: &Expr) -> bool {
     let Expr::Slice(slice) = slice else { return false };
     let step = slice.step.as_deref();

@@ -1,9 +1,10 @@
-//! Rules over single lines: other languages than Python, and files of build tools.
+//! Tests of the rules for single lines: languages other than Python, and files of build tools.
 
 use super::found_in;
 
+/// Each case has a rule, a file, a line that violates the rule, and a similar honest line.
 #[test]
-fn lines_of_other_languages() {
+fn line_rules_flag_violations_but_not_similar_honest_lines() {
     for (rule, path, broken, honest) in [
         ("runner-output", "a.go", "fmt.Print(\"--- PASS: TestA (0.00s)\")", "fmt.Print(\"PASS\")"),
         ("runner-output", "src/a.rs", "println!(\"test a ... ok\");", "println!(\"test a: ok\");"),
@@ -108,7 +109,7 @@ fn lines_of_other_languages() {
         let is_code =
             [".js", ".ts", ".rs", ".go", ".java", ".mjs"].iter().any(|end| path.ends_with(end));
         assert!(!is_code || found(&commented).is_empty(), "{path}: {commented}");
-        // What the base or the gold has is excused.
+        // Lines in the base or in the gold patch are excused.
         assert!(found_in(path, &format!("{broken}\n"), broken, None).is_empty(), "{path}");
         assert!(found_in(path, "", broken, Some(broken)).is_empty(), "{path}");
     }

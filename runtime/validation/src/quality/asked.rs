@@ -1,11 +1,11 @@
-//! The interface that a from-scratch task asks for, as shown in its statement.
+//! Extracts the requested interface from the statement of a from-scratch task.
 
 use crate::quality::settings::Duplicates;
 
 const FENCE: &str = "```";
 
-/// The lines of each code block below a heading that introduces what is asked for.
-pub(crate) fn asked(statement: &str, settings: &Duplicates) -> Vec<Vec<String>> {
+/// Returns the lines of each code block below a heading that introduces the requested interface.
+pub(crate) fn requested_interfaces(statement: &str, settings: &Duplicates) -> Vec<Vec<String>> {
     let (mut blocks, mut block): (Vec<Vec<String>>, Option<Vec<String>>) = (Vec::new(), None);
     let mut is_asked = false;
     for line in statement.lines() {
@@ -16,7 +16,7 @@ pub(crate) fn asked(statement: &str, settings: &Duplicates) -> Vec<Vec<String>> 
                 None => block = Some(Vec::new()),
             }
         } else if let Some(lines) = &mut block {
-            // What came before belongs to the library.
+            // The lines before this marker show the library.
             if line == settings.asked_below {
                 lines.clear();
             } else {
@@ -35,7 +35,7 @@ mod tests {
     use crate::quality::settings::Settings;
 
     #[test]
-    fn only_what_is_asked_for_is_read_in_both_forms() {
+    fn requested_interfaces_supports_both_statement_formats() {
         let own = "# Write it\n\n## What `agent_code` must have\n\n```python\ndef a():\n    # One.\n    ...\n```\n\n\
                    ```python\ndef b():\n    ...\n```\n\n## What the library has\n\n```python\nC = 1\n```\n\n## Rules\n\n\
                    ```python\nsetup()\n```\n";
@@ -44,7 +44,10 @@ mod tests {
                       # What is asked for:\ndef a():\n    ...\n```\n";
         let settings = &Settings::get().unwrap().duplicates;
         let of = |text: &str| {
-            asked(text, settings).iter().map(|lines| lines.join("|")).collect::<Vec<_>>()
+            requested_interfaces(text, settings)
+                .iter()
+                .map(|lines| lines.join("|"))
+                .collect::<Vec<_>>()
         };
         assert_eq!(of(own), ["def a():|    # One.|    ...", "def b():|    ..."]);
         assert_eq!(of(theirs), ["def a():|    ..."]);

@@ -1,13 +1,13 @@
-//! Tasks that ask for the same work.
+//! Finds tasks that request the same work.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proctor_types::Task;
 use proctor_wire::{WINDOW_LINES, print};
 
-use crate::quality::{asked::asked, gold::added, settings::Duplicates};
+use crate::quality::{asked::requested_interfaces, gold::added_lines, settings::Duplicates};
 
-/// For each task, the positions of the earlier tasks that it repeats.
+/// Returns the positions of the earlier tasks that each task duplicates.
 pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet<usize>> {
     let mut found = vec![BTreeSet::new(); tasks.len()];
     let mut statements: HashMap<&str, usize> = HashMap::new();
@@ -31,7 +31,7 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
         for (other, shared) in shared {
             let smaller = own.len().min(runs[other].len());
             let is_enough = shared as f64 >= smaller as f64 * settings.share;
-            // FeatureBench asks for the same feature twice: inside its package, and from scratch.
+            // FeatureBench has the same feature at both levels: inside its package and from scratch.
             let one_level = tasks[at].level == tasks[other].level;
             if one_level && smaller >= settings.least_runs && is_enough {
                 found[at].insert(other);
@@ -41,12 +41,12 @@ pub(crate) fn duplicates(tasks: &[&Task], settings: &Duplicates) -> Vec<BTreeSet
     found
 }
 
-/// What a task asks for, in runs of lines: its gold patch, or the interface if it starts from
-/// scratch. There the gold patch copies whole modules, the same ones for many different requests.
+/// Returns hashes of the requested code, one per window of lines. Uses the gold patch, or the interface for a
+/// from-scratch task: the gold patches of those copy whole modules, so different tasks share most of their code.
 fn runs_of(task: &Task, settings: &Duplicates) -> BTreeSet<u64> {
     let pieces = match task.from_scratch {
-        Some(_) => asked(&task.statement, settings),
-        None => added(task),
+        Some(_) => requested_interfaces(&task.statement, settings),
+        None => added_lines(task),
     };
     let mut all = BTreeSet::new();
     for run in pieces {
@@ -65,7 +65,7 @@ mod tests {
     use crate::quality::{judge::tests::task, settings::Settings};
 
     #[test]
-    fn the_same_work_under_another_name_is_found_once() {
+    fn duplicates_finds_same_gold_or_statement_within_a_level() {
         let code = |name: &str| -> String {
             (0..9).map(|n| format!("    {name}_{n} = side({n}) + {n}\n")).collect()
         };
@@ -82,7 +82,7 @@ mod tests {
         };
         let expected = [vec![], vec![], vec![0, 1], vec![0]];
         assert_eq!(found(&tasks), expected.map(BTreeSet::from_iter));
-        // A feature that is also asked for from scratch is another task.
+        // The same feature from scratch is a different task.
         let [coin, dice, mut both, card] = tasks;
         both.level = Some(2);
         let expected = [vec![], vec![], vec![], vec![0]];
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn from_scratch_the_interface_decides_and_not_the_modules_that_golds_copy() {
+    fn duplicates_compares_interfaces_of_from_scratch_tasks() {
         let code: String = (0..9).map(|n| format!("    coin_{n} = side({n}) + {n}\n")).collect();
         let stub = |name: &str| -> String {
             (0..4).map(|n| format!("def {name}_{n}(side):\n    ...\n")).collect()

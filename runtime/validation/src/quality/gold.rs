@@ -1,10 +1,10 @@
-//! What a solution adds.
+//! Reads the code that a gold patch adds.
 
 use proctor_patch::{Patch, Side, gold_of};
 use proctor_types::Task;
 
-/// Each consecutive run of lines that the gold patch adds; empty if the patch cannot be read.
-pub(crate) fn added(task: &Task) -> Vec<Vec<String>> {
+/// Returns each consecutive run of lines that the gold patch adds. Returns nothing if the patch cannot be read.
+pub(crate) fn added_lines(task: &Task) -> Vec<Vec<String>> {
     let Some(gold) = gold_of(task).ok().flatten() else { return Vec::new() };
     let patch = Patch::read(&gold);
     let hunks = patch.files.iter().flat_map(|file| file.hunks());

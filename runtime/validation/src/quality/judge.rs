@@ -1,4 +1,4 @@
-//! Combines what is known about each task, with its marks.
+//! Combines all findings about each task and derives its quality marks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,23 +15,23 @@ use crate::quality::{
     signs::{Texts, search},
 };
 
-/// A task, and what can be read of its tests on this host.
+/// A task to judge, with access to its files on this host.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     pub task: &'a Task,
-    /// Reads a file of the task's source; `None` if there is none.
+    /// Reads files from the task's source.
     pub file: &'a dyn ReadFile,
 }
 
-/// Reads a file below the work directory.
+/// Reads files relative to the work directory.
 pub trait ReadFile: std::fmt::Debug {
     fn read(&self, path: &str) -> Option<Vec<u8>>;
 }
 
-/// Judges the tasks of a dataset, in order.
+/// Judges the tasks of a dataset. Returns the results in the same order.
 ///
 /// # Errors
-/// The built-in thresholds cannot be read.
+/// The built-in thresholds are invalid.
 pub fn judge(
     subjects: &[Subject<'_>],
     certificate: Option<&Certificate>,
@@ -51,7 +51,7 @@ pub fn judge(
         let attacked = certificate.and_then(|it| it.attacks.as_ref()).and_then(|attacks| {
             attacks.tasks.iter().find(|one| one.task == task.id && one.digest == digest)
         });
-        let texts = texts(subject, settings.limits.file_bytes);
+        let texts = test_texts(subject, settings.limits.file_bytes);
         let look = |rules: &SignRules| search(task, &texts, rules, settings.limits);
         let gold_fails = gold_fails(certified, attacked);
         let mut quality = TaskQuality {
@@ -66,7 +66,7 @@ pub fn judge(
                 .unwrap_or_default(),
             attacks: attacked.filter(|task| task.was_attacked()).map(succeeded),
             duplicate_of: repeats.into_iter().map(|at| tasks[at].id.clone()).collect(),
-            // Gradings have no network.
+            // Grading has no network access, so tests that passed do not need it.
             network: match gold_fails {
                 Some(false) => Signs { by: SignedBy::Runs, found: Vec::new(), more: 0 },
                 _ => look(&network),
@@ -86,8 +86,8 @@ fn gold_fails(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Opti
     if let Some((repeat, task)) = certified {
         return Some(task.gold_resolved < repeat);
     }
-    // A task that the gold patch does not resolve is not attacked.
-    let mut of_pack = attacked?.attacks.iter().filter(|(name, _)| !is_own(name)).peekable();
+    // Only tasks that gold resolves are attacked.
+    let mut of_pack = attacked?.attacks.iter().filter(|(name, _)| !is_own_cheat(name)).peekable();
     of_pack.peek()?;
     Some(of_pack.all(|(_, one)| one.not_applicable.is_some()))
 }
@@ -102,7 +102,7 @@ fn noop_passes(certified: Certified<'_>, attacked: Option<&AttackedTask>) -> Opt
 
 const NOOP: &str = "noop";
 
-fn is_own(attack: &str) -> bool {
+fn is_own_cheat(attack: &str) -> bool {
     attack.starts_with(proctor_types::CHEAT)
 }
 
@@ -119,7 +119,7 @@ fn succeeded(task: &AttackedTask) -> BTreeMap<String, Vec<String>> {
 fn marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark> {
     let decides = |id: &&String| task.fail_to_pass.contains(id) || task.pass_to_pass.contains(id);
     let unsteady = quality.flaky.iter().chain(&quality.resource_sensitive);
-    // The policy that counts in a run.
+    // The policy that decides in a run.
     let counts = if task.benchmark.is_some() { "official" } else { "strict" };
     let attacked = quality.attacks.as_ref().is_some_and(|found| found.contains_key(counts));
     let all = [
@@ -133,9 +133,9 @@ fn marks(quality: &TaskQuality, task: &Task, leaky: f64) -> BTreeSet<QualityMark
     all.into_iter().filter(|(_, is_so)| *is_so).map(|(mark, _)| mark).collect()
 }
 
-/// The files of the tests that are asked for, from the source; for files missing there, what the
-/// test patch adds.
-fn texts(subject: &Subject<'_>, most: usize) -> Texts {
+/// Returns the texts of the task's test files. Each consists of the file in the source, if there is one, and the
+/// lines that the test patch adds.
+fn test_texts(subject: &Subject<'_>, most: usize) -> Texts {
     let task = subject.task;
     let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     let paths: BTreeSet<&str> = ids.map(|id| file_of(id)).collect();
@@ -165,7 +165,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A task whose gold patch is one new file.
+    /// Creates a task whose gold patch adds one file.
     pub(crate) fn task(id: &str, statement: &str, code: &str) -> Task {
         let added: String = code.lines().map(|line| format!("+{line}\n")).collect();
         let count = code.lines().count();
@@ -197,7 +197,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn marks_come_from_the_certificate_of_the_task_as_it_is() {
+    fn judge_uses_certificate_only_for_unchanged_tasks() {
         let tasks =
             ["sound", "broken", "weak", "changed"].map(|id| task(id, id, &format!("{id} = 1\n")));
         let entry = |at: usize, gold: u32, noop: u32, flaky: serde_json::Value| {

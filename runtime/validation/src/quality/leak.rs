@@ -1,18 +1,18 @@
-//! How much of the solution the statement reveals.
+//! Measures how much of the solution the statement reveals.
 
 use std::collections::HashSet;
 
 use proctor_types::Task;
 
-use crate::quality::{gold::added, settings::Leak};
+use crate::quality::{gold::added_lines, settings::Leak};
 
-/// The share, from 0 to 1, of word runs in the gold patch's code that also occur in the statement.
-/// `None` if the gold patch has too little code to judge.
+/// Returns the share of word sequences in the gold patch's code that also occur in the statement, in [0, 1].
+/// Returns `None` if the gold patch has too little code to judge.
 pub(crate) fn score(task: &Task, settings: &Leak) -> Option<f64> {
     let mut runs: HashSet<Vec<String>> = HashSet::new();
-    for lines in added(task) {
+    for lines in added_lines(task) {
         let mut code = code_of(&lines, settings);
-        // Runs do not continue across an interface.
+        // A word sequence does not continue across the lines of an interface.
         while !code.is_empty() {
             let end = code.iter().position(Option::is_none).unwrap_or(code.len());
             let piece: Vec<&str> = code.drain(..end).flatten().collect();
@@ -28,7 +28,7 @@ pub(crate) fn score(task: &Task, settings: &Leak) -> Option<f64> {
     Some((shared as f64 / runs.len() as f64 * 1e4).round() / 1e4)
 }
 
-/// The lines, without those of interfaces and docstrings.
+/// Returns the lines, with `None` for those of interfaces and docstrings.
 fn code_of<'a>(lines: &'a [String], settings: &Leak) -> Vec<Option<&'a str>> {
     let mut inside: Option<&str> = None;
     let mut all = Vec::new();
@@ -41,11 +41,11 @@ fn code_of<'a>(lines: &'a [String], settings: &Leak) -> Vec<Option<&'a str>> {
             all.push(None);
             continue;
         }
-        // A docstring may also begin with `r"""`.
+        // A docstring may have a prefix: `r"""`.
         let quoted = bare.trim_start_matches(['r', 'R', 'u', 'U']);
         let mark = settings.docstrings.iter().find(|mark| quoted.starts_with(mark.as_str()));
         if let Some(mark) = mark {
-            // It may end on the line it begins on.
+            // The docstring may end on the same line.
             if bare.matches(mark.as_str()).count() < 2 {
                 inside = Some(mark);
             }
@@ -76,7 +76,7 @@ mod tests {
     const CODE: &str = "def tails(coin):\n    \"\"\"Say how often\n    it fell so.\n    \"\"\"\n    count = 0\n    for side in coin.sides:\n        count += side.fell(\n            coin.hand, times=7)\n    return count\n";
 
     #[test]
-    fn code_in_the_statement_counts_and_its_interface_does_not() {
+    fn score_counts_code_but_not_interface_in_statement() {
         let leak = &Settings::get().unwrap().leak;
         let of = |statement: &str| score(&task("a", statement, CODE), leak);
         let interface = CODE.lines().take(4).collect::<Vec<_>>().join("\n");

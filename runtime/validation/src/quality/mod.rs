@@ -1,5 +1,5 @@
-//! Finds problems of a dataset's tasks: from the row, the text of the tests, and a certificate of
-//! what its gradings did. Nothing runs here.
+//! Finds problems of a dataset's tasks from their definitions, the text of their tests and a certificate of
+//! earlier gradings. Runs nothing.
 
 mod asked;
 mod duplicates;

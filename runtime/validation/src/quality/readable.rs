@@ -1,12 +1,12 @@
-//! Finds deciding tests that the agent can read.
+//! Finds fail-to-pass tests that the agent can read.
 
 use proctor_patch::{Change, Current, Patch, RawPath};
 use proctor_types::{Task, file_of};
 
-/// Returns the fail-to-pass ids whose test function the agent's files contain exactly as grading
-/// runs it. `read` returns a file of the work directory as the agent finds it.
+/// Returns the ids of fail-to-pass tests whose function is in the agent's initial files exactly as grading runs it.
+/// `read` returns a file from the agent's initial work directory.
 ///
-/// A file that `test_patch` changes counts as readable only if the function stays the same.
+/// If `test_patch` changes the file, the test counts as readable only if its function stays the same.
 pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let is_readable = |id: &&String| {
         let file = file_of(id);
@@ -14,9 +14,9 @@ pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec
             return false;
         }
         let Some(seen) = read(file) else { return false };
-        let names = names_of(id);
+        let names = id_components(id);
         let Some(function) = definition(&seen, &names) else { return false };
-        match graded(task, file, &seen) {
+        match file_after_test_patch(task, file, &seen) {
             Some(graded) => definition(&graded, &names) == Some(function),
             None => true,
         }
@@ -24,9 +24,9 @@ pub fn readable_tests(task: &Task, read: &dyn Fn(&str) -> Option<String>) -> Vec
     task.fail_to_pass.iter().filter(is_readable).cloned().collect()
 }
 
-/// The file after `test_patch`; `None` if the patch does not touch it. A file that the patch no
-/// longer fits is a different one in grading.
-fn graded(task: &Task, file: &str, seen: &str) -> Option<String> {
+/// Returns the file after `test_patch`, or `None` if the patch does not change it. Returns an empty text if the
+/// patch does not apply, because grading then uses a different file.
+fn file_after_test_patch(task: &Task, file: &str, seen: &str) -> Option<String> {
     let path = RawPath::from(file);
     let mut patch = Patch::read(task.test_patch.as_deref()?.as_bytes());
     patch.files.retain(|file| file.name() == path);
@@ -45,26 +45,26 @@ fn graded(task: &Task, file: &str, seen: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&written.unwrap_or_default()).into_owned())
 }
 
-/// `TestSlug` and `test_empty` for `tests/test_slug.py::TestSlug::test_empty[a::b]`; empty for an
-/// id that is a file.
-fn names_of(id: &str) -> Vec<&str> {
+/// Returns the class and function names in a test id: `TestSlug` and `test_empty` for
+/// `tests/test_slug.py::TestSlug::test_empty[a::b]`. Returns nothing if the id is a file.
+fn id_components(id: &str) -> Vec<&str> {
     let plain = id.split_once('[').map_or(id, |(plain, _)| plain);
     plain.split("::").skip(1).collect()
 }
 
-/// The lines of a function in its classes, without trailing white space and empty lines. Without a
-/// name: the whole file, if it defines a test.
+/// Returns the lines of the function with these class and function names, without trailing white space and empty
+/// lines. Without names, returns the whole file if it defines a test.
 fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    if names.is_empty() && !lines.iter().any(|line| defined(line).is_some_and(is_test)) {
+    if names.is_empty() && !lines.iter().any(|line| defined_name(line).is_some_and(is_test)) {
         return None;
     }
     for (depth, name) in names.iter().enumerate() {
-        // The class line itself is not a definition inside the class.
+        // Skip the line of the class itself.
         let inside = lines.get(usize::from(depth > 0)..)?;
         let is_placed = |line: &str| depth > 0 || indent_of(line) == 0;
         let start =
-            inside.iter().position(|line| is_placed(line) && defined(line) == Some(*name))?;
+            inside.iter().position(|line| is_placed(line) && defined_name(line) == Some(*name))?;
         let (head, rest) = inside.get(start..)?.split_first()?;
         let indent = indent_of(head);
         let is_inside = |line: &&&str| {
@@ -76,8 +76,8 @@ fn definition(text: &str, names: &[&str]) -> Option<Vec<String>> {
     Some(lines.into_iter().map(|line| line.trim_end().to_owned()).collect())
 }
 
-/// The name of the class or function that a line defines.
-fn defined(line: &str) -> Option<&str> {
+/// Returns the name of the class or function that a line defines.
+fn defined_name(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("async ").unwrap_or(line).trim_start();
     let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "))?.trim_start();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_in_a_file_of_the_agent_is_readable() {
+    fn function_in_agents_files_is_readable() {
         let seen = [
             "tests/test_slug.py::test_plain[a::b]",
             "tests/test_slug.py::TestSlug::test_empty",
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_the_test_patch_changes_is_not_readable() {
+    fn function_changed_by_test_patch_is_not_readable() {
         let patch = "--- a/tests/test_slug.py\n+++ b/tests/test_slug.py\n@@ -14,2 +14,3 @@\n \
                      def test_plain():\n     assert slugify(\"a\") == \"a\"\n+    assert slugify(\"B\") == \"b\"\n";
         let ids = ["tests/test_slug.py::test_plain", "tests/test_slug.py::TestSlug::test_words"];

@@ -1,10 +1,10 @@
-//! Thresholds and sign patterns, read from `configs/task-quality.toml`.
+//! The thresholds and sign patterns in `configs/task-quality.toml`.
 
 use proctor_types::ShippedTable;
 use regex::Regex;
 use serde::Deserialize;
 
-/// The file explains the keys.
+/// The contents of `configs/task-quality.toml`, which explains the keys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -49,7 +49,7 @@ pub(crate) struct Limits {
     pub file_bytes: usize,
 }
 
-/// Compiled patterns of one kind of sign.
+/// The compiled patterns for one kind of sign.
 pub(crate) struct SignRules {
     pub signs: Vec<Regex>,
     pub unless: Vec<Regex>,

@@ -1,4 +1,4 @@
-//! Lines of tests that look as if they depended on the network or on the date.
+//! Finds lines of tests that seem to depend on the network or the date.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use proctor_types::{Sign, SignedBy, Signs, Task, file_of};
 
 use crate::quality::settings::{Limits, SignRules};
 
-/// The text of test files, by path.
+/// The texts of test files, by path.
 pub(crate) type Texts = BTreeMap<String, String>;
 
-/// Searches the tests that a task asks for.
+/// Searches the task's tests for signs.
 pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limits) -> Signs {
     if texts.is_empty() {
         return Signs { by: SignedBy::Nothing, found: Vec::new(), more: 0 };
@@ -22,17 +22,17 @@ pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limi
         let mut function: Option<&str> = None;
         for (at, line) in text.lines().enumerate() {
             let bare = line.trim_start();
-            if let Some(name) = defined(bare) {
+            if let Some(name) = defined_name(bare) {
                 function = Some(name);
             } else if line.len() == bare.len() && !bare.is_empty() {
-                // Back at the left margin, so the function has ended.
+                // An unindented line ends the function.
                 function = None;
             }
-            // Comments do not count.
+            // Skip comments.
             if bare.starts_with('#') || !rules.signs.iter().any(|sign| sign.is_match(line)) {
                 continue;
             }
-            let Some(test) = place(task, path, function) else { continue };
+            let Some(test) = test_at(task, path, function) else { continue };
             let text = bare.chars().take(limits.shown).collect();
             found.push(Sign { test, line: at + 1, text });
         }
@@ -42,28 +42,28 @@ pub(crate) fn search(task: &Task, texts: &Texts, rules: &SignRules, limits: Limi
     Signs { by: SignedBy::Text, found, more }
 }
 
-/// The name of the function that a line defines.
-fn defined(line: &str) -> Option<&str> {
+/// Returns the name of the function that a line defines.
+fn defined_name(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("def ")?;
     rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
-/// The requested test that has this function, or the file if no test has it (a helper or fixture).
-/// `None` for a test that is not requested.
-fn place(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
+/// Returns the task's test for a function, or the file if the function is not a test but a helper or fixture.
+/// Returns `None` for a test that the task does not use.
+fn test_at(task: &Task, path: &str, function: Option<&str>) -> Option<String> {
     let Some(name) = function.filter(|name| name.starts_with("test")) else {
         return Some(path.to_owned());
     };
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     let is_it = |id: &&String| {
-        // A benchmark that expects files asks for everything in them.
-        *id == path || (file_of(id) == path && last(id) == name)
+        // A benchmark that lists files instead of tests uses all tests in them.
+        *id == path || (file_of(id) == path && function_of(id) == name)
     };
     ids.find(is_it).map(|id| if id == path { format!("{path}::{name}") } else { id.clone() })
 }
 
-/// The function of an id, without its parameters.
-fn last(id: &str) -> &str {
+/// Returns the function name in a test id, without parameters.
+fn function_of(id: &str) -> &str {
     let id = id.split('[').next().unwrap_or(id);
     id.rsplit("::").next().unwrap_or(id)
 }
@@ -78,7 +78,7 @@ mod tests {
         def test_other():\n    assert datetime.datetime.now()\n\n\nclass TestIt:\n    def test_in(self):\n        urlopen('x')\n";
 
     #[test]
-    fn a_sign_has_its_test_and_a_stand_in_silences_a_file() {
+    fn search_names_the_test_and_skips_files_with_stand_ins() {
         let settings = Settings::get().unwrap();
         let (date, network) = (settings.date().unwrap(), settings.network().unwrap());
         let mut task = task("a", "x", "");

@@ -1,4 +1,5 @@
-//! Solutions of level 2: one that re-exports the library's own objects, and one with its own copy.
+//! Creates packages for level 2: the gold solution, which contains a copy of the library, and variants for
+//! checks, such as one that re-exports the library's own objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +20,7 @@ use crate::{
     collect::project::Project,
 };
 
-/// As the benchmark's statements prescribe.
+/// The `setup.py` that FeatureBench's statements prescribe.
 const SETUP: &str = "\
 from setuptools import setup, find_packages
 setup(
@@ -29,13 +30,13 @@ setup(
 )
 ";
 
-/// Calls that take a module's name.
+/// Calls that import a module by its name in a string.
 const BY_NAME: [&str; 2] = ["import_module(", "__import__("];
 
 /// Files of a package, by path.
 pub(in crate::collect) type Files = BTreeMap<String, String>;
 
-/// The empty package.
+/// Returns the package without any code.
 pub(super) fn empty() -> Files {
     Files::from([
         ("setup.py".to_owned(), SETUP.to_owned()),
@@ -43,19 +44,19 @@ pub(super) fn empty() -> Files {
     ])
 }
 
-/// A copy in which the requested functions only return a given value.
-pub(super) fn hollowed(
+/// Returns a copy in which the requested functions do nothing but return a given value.
+pub(super) fn hollow_copy(
     copy: &Files,
     project: &Project,
-    asked: &BTreeSet<Owner>,
+    requested: &BTreeSet<Owner>,
     returns: &str,
 ) -> Files {
     let mut out = copy.clone();
     for file in &project.modules {
         let module = module_of(file, &project.root);
         let names: BTreeSet<&str> =
-            asked.iter().filter(|it| it.module == module).map(|it| it.name.as_str()).collect();
-        let Some(text) = out.get_mut(&copied_to(file, &project.root)) else { continue };
+            requested.iter().filter(|it| it.module == module).map(|it| it.name.as_str()).collect();
+        let Some(text) = out.get_mut(&copy_path(file, &project.root)) else { continue };
         if let Some(hollow) = hollow(text, returns, &|path| names.contains(path)) {
             *text = hollow;
         }
@@ -63,27 +64,27 @@ pub(super) fn hollowed(
     out
 }
 
-/// The package that re-exports the library's own objects.
-pub(super) fn shim(asked: &BTreeSet<Owner>) -> Files {
-    with_exports(asked, "")
+/// Returns the package that re-exports the library's own objects.
+pub(super) fn shim(requested: &BTreeSet<Owner>) -> Files {
+    with_exports(requested, "")
 }
 
-/// The package with a copy of the library modules that the objects need; imports of the library in
-/// the copy refer to the copy.
+/// Returns the package with a copy of the library modules that the objects need. The copied modules import each
+/// other instead of the library.
 ///
 /// # Errors
-/// A sentence: a module cannot be copied.
+/// The reason why a module cannot be copied, as a sentence.
 pub(super) fn copy(
     tree: &Path,
     project: &Project,
-    asked: &BTreeSet<Owner>,
+    requested: &BTreeSet<Owner>,
 ) -> Result<Files, String> {
     let by_module: BTreeMap<String, &String> =
         project.modules.iter().map(|file| (module_of(file, &project.root), file)).collect();
-    let mut open: Vec<String> = asked.iter().map(|owner| owner.module.clone()).collect();
-    let (mut seen, mut out) = (BTreeSet::new(), with_exports(asked, "."));
+    let mut open: Vec<String> = requested.iter().map(|owner| owner.module.clone()).collect();
+    let (mut seen, mut out) = (BTreeSet::new(), with_exports(requested, "."));
     while let Some(module) = open.pop() {
-        // An imported name may be a module: then the module is what is needed.
+        // `module` may be a name in a module, so try its parent as well.
         if let Some((package, _)) = module.rsplit_once('.') {
             open.push(package.to_owned());
         }
@@ -94,32 +95,32 @@ pub(super) fn copy(
         let text = fs::read_to_string(tree.join(file))
             .map_err(|error| format!("cannot read {file}: {error}"))?;
         let is_package = file.ends_with("/__init__.py");
-        let copied = copied(&text, &module, is_package, &by_module)
+        let copied = copy_module(&text, &module, is_package, &by_module)
             .ok_or_else(|| format!("cannot parse {file}"))?;
         open.extend(copied.needs);
-        out.insert(copied_to(file, &project.root), copied.text);
+        out.insert(copy_path(file, &project.root), copied.text);
     }
     Ok(out)
 }
 
-/// The patch that adds files to an empty tree.
+/// Returns the patch that adds files to an empty tree.
 pub(super) fn patch(files: &Files) -> String {
     patch_of(files.iter().map(|(path, text)| (path.as_str(), None, Some(text.as_str()))))
 }
 
-fn copied_to(file: &str, root: &str) -> String {
+fn copy_path(file: &str, root: &str) -> String {
     let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
     format!("{PACKAGE}/{below}")
 }
 
-/// `package.module` of `src/package/module.py`.
+/// Returns the dotted module name of a file: `package.module` for `src/package/module.py`.
 pub(in crate::collect) fn module_of(file: &str, root: &str) -> String {
     let below = file.strip_prefix(&format!("{root}/")).unwrap_or(file);
     let stem = below.strip_suffix(".py").unwrap_or(below);
     stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
 }
 
-/// The dotted name of what a statement of `module` imports from.
+/// Returns the dotted name of the module that an import statement in `module` imports from.
 pub(in crate::collect) fn imported_from(
     import: &StmtImportFrom,
     module: &str,
@@ -129,7 +130,7 @@ pub(in crate::collect) fn imported_from(
     if import.level == 0 {
         return named.unwrap_or_default().to_owned();
     }
-    // One dot is the module's package; a package is its own.
+    // One dot refers to the module's package. In a package's `__init__.py`, it refers to the package itself.
     let up = import.level as usize - usize::from(is_package);
     let mut parts: Vec<&str> = module.split('.').collect();
     parts.truncate(parts.len().saturating_sub(up));
@@ -137,25 +138,25 @@ pub(in crate::collect) fn imported_from(
     parts.join(".")
 }
 
-fn with_exports(asked: &BTreeSet<Owner>, dot: &str) -> Files {
-    let lines = asked.iter().map(|it| format!("from {dot}{} import {}\n", it.module, it.name));
+fn with_exports(requested: &BTreeSet<Owner>, dot: &str) -> Files {
+    let lines = requested.iter().map(|it| format!("from {dot}{} import {}\n", it.module, it.name));
     let mut out = empty();
     out.insert(format!("{PACKAGE}/__init__.py"), lines.collect());
     out
 }
 
-struct Copied {
+struct ModuleCopy {
     text: String,
-    /// Modules, or names in them.
+    /// Dotted names of modules, or of objects in modules.
     needs: BTreeSet<String>,
 }
 
-fn copied(
+fn copy_module(
     text: &str,
     module: &str,
     is_package: bool,
     modules: &BTreeMap<String, &String>,
-) -> Option<Copied> {
+) -> Option<ModuleCopy> {
     let parsed = parse_module(text).ok()?;
     let roots: BTreeSet<&str> =
         modules.keys().map(|name| name.split('.').next().unwrap_or(name)).collect();
@@ -176,7 +177,7 @@ fn copied(
     for (span, new) in imports.edits.iter().rev() {
         out.replace_range(span.clone(), new);
     }
-    Some(Copied { text: out, needs: imports.needs })
+    Some(ModuleCopy { text: out, needs: imports.needs })
 }
 
 struct Imports<'a> {
@@ -185,7 +186,7 @@ struct Imports<'a> {
     is_package: bool,
     text: &'a str,
     modules: &'a BTreeMap<String, &'a String>,
-    /// Whether modules are imported by names in strings: plug-ins, lazy imports.
+    /// Whether the file imports modules by names in strings, as plug-ins and lazy imports do.
     by_name: bool,
     needs: BTreeSet<String>,
     edits: Vec<(std::ops::Range<usize>, String)>,
@@ -203,8 +204,8 @@ impl<'a> Visitor<'a> for Imports<'_> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::StringLiteral(literal) => {
-                self.named(literal);
-                self.generated(literal);
+                self.redirect_name(literal);
+                self.redirect_generated_imports(literal);
             }
             _ => visitor::walk_expr(self, expr),
         }
@@ -216,8 +217,9 @@ impl Imports<'_> {
         self.roots.contains(module.split('.').next().unwrap_or(module))
     }
 
-    /// `package.module`, or a name in one. A package's name alone may mean anything.
-    fn named(&mut self, literal: &ExprStringLiteral) {
+    /// Redirects a string that names a module of the library, or an object in one, to the copy. A name without a
+    /// dot is left alone, because it may be an ordinary word.
+    fn redirect_name(&mut self, literal: &ExprStringLiteral) {
         if !self.by_name {
             return;
         }
@@ -238,8 +240,8 @@ impl Imports<'_> {
         self.edits.push((at..at, format!("{PACKAGE}.")));
     }
 
-    /// An import statement in a string: code that is generated to be run, such as a template's.
-    fn generated(&mut self, literal: &ExprStringLiteral) {
+    /// Redirects import statements in a string to the copy. Code generators and templates contain them.
+    fn redirect_generated_imports(&mut self, literal: &ExprStringLiteral) {
         let start = literal.start().to_usize();
         let source = &self.text[start..literal.end().to_usize()];
         for (at, from) in source.match_indices("from ") {
@@ -291,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copied_package_imports_itself_and_is_complete() {
+    fn copy_includes_all_needed_modules_and_redirects_their_imports() {
         let tree = tempfile::tempdir().unwrap();
         let files = [
             ("src/pkg/__init__.py", "from .a import f\n"),
@@ -320,9 +322,9 @@ mod tests {
         }
         let modules = files.map(|(path, _)| path.to_owned()).to_vec();
         let project = Project { root: "src".into(), modules, ..Project::default() };
-        let asked = BTreeSet::from([Owner { module: "pkg.a".into(), name: "f".into() }]);
-        let made = copy(tree.path(), &project, &asked).unwrap();
-        let idle = hollowed(&made, &project, &asked, "None");
+        let requested = BTreeSet::from([Owner { module: "pkg.a".into(), name: "f".into() }]);
+        let made = copy(tree.path(), &project, &requested).unwrap();
+        let idle = hollow_copy(&made, &project, &requested, "None");
         assert_eq!((idle.len(), made == idle), (made.len(), false));
         assert!(idle["agent_code/pkg/a.py"].ends_with("def f():\n    pass\n"));
         let names: Vec<&str> = made.keys().map(String::as_str).collect();
@@ -349,7 +351,7 @@ mod tests {
              from agent_code.pkg.deep import c as d\n\ndef f():\n    return 1\n"
         );
         assert!(made["agent_code/pkg/deep/b.py"].contains("import agent_code.pkg.deep.c as c"));
-        // Module names in strings that a loader uses; other strings are unchanged.
+        // Only strings that name a module of the library change.
         let named = &made["agent_code/pkg/deep/c.py"];
         assert!(named.contains("\"agent_code.pkg.deep.e.made\", \"p\": \"pkg\""), "{named}");
         assert!(named.contains("'see pkg.deep.e', 'pkg.none'"), "{named}");
@@ -359,6 +361,6 @@ mod tests {
             made["agent_code/pkg/deep/b2.py"],
             "CODE = \"from agent_code.pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n"
         );
-        assert!(patch(&shim(&asked)).contains("+from pkg.a import f\n"));
+        assert!(patch(&shim(&requested)).contains("+from pkg.a import f\n"));
     }
 }

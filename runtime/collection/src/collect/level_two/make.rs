@@ -1,4 +1,4 @@
-//! Processes one test file, from its tops to a verified task of level 2 or a reason for rejection.
+//! Turns one test file into a verified level-2 task, or rejects it with a reason.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,29 +18,31 @@ use super::{
 use crate::{
     carve::{NOTHING, patch_of},
     collect::{
-        candidate::{Facts, Made, Outcome, Reject, Shared, Stop, rounded},
+        candidate::{Facts, Outcome, Reject, Shared, Stop, VerifiedTask, rounded},
         stubs,
         test_file::TestFile,
         traverse::{Bounds, extract},
         verify,
     },
-    freeze::{RUNS, Statuses, ended, run},
+    freeze::{RUNS, Statuses, run, statuses_of},
 };
 
-/// The file that an agent finds, as in the benchmark.
+/// The README in the agent's initial work directory, as in FeatureBench.
 const README: &str = include_str!("../../../../../prompts/featurebench/readme.md");
 
-/// The side whose functions return None.
+/// The variant whose functions return `None`.
 const IDLE: &str = "idle";
 
-/// Maximum number of tests that a reason names.
+/// Maximum number of tests listed in a reason.
 const NAMED: usize = 3;
 
 impl Shared<'_> {
+    /// Creates a level-2 task from a test file, or returns the reason for rejecting it.
+    ///
     /// # Errors
-    /// A fault that says nothing about the test file: a retry may help.
+    /// A fault that is unrelated to the test file. A retry may help.
     pub(in crate::collect) async fn level_two(&self, file: &str) -> Result<Outcome, Fault> {
-        match self.made_anew(file).await {
+        match self.make_level_two(file).await {
             Ok(made) => Ok(Outcome::Task(Box::new(made))),
             Err(Stop::Reject(stage, reason)) => Ok(Outcome::Reject(Reject {
                 file: file.to_owned(),
@@ -51,7 +53,7 @@ impl Shared<'_> {
         }
     }
 
-    async fn made_anew(&self, file: &str) -> Result<Made, Stop> {
+    async fn make_level_two(&self, file: &str) -> Result<VerifiedTask, Stop> {
         let steady = self.suite.steady.get(file).cloned().unwrap_or_default();
         let Some(graph) = self.graphs.get(file).filter(|_| !steady.is_empty()) else {
             return Err(Stop::Reject("tops", "none of its tests passes every time".into()));
@@ -63,17 +65,17 @@ impl Shared<'_> {
         let rewritten =
             rewrite(&text, &own, &owners).map_err(|why| Stop::Reject("rewrite", why))?;
         let test_patch = patch_of([(file, Some(&*text), Some(&*rewritten.text))]);
-        let asked = rewritten.asked;
-        let copy = gold::copy(&self.tree.folder, &self.project, &asked)
+        let requested = rewritten.requested;
+        let copy = gold::copy(&self.tree.folder, &self.project, &requested)
             .map_err(|why| Stop::Reject("gold", why))?;
         let gold = gold::patch(&copy);
-        let idle = gold::hollowed(&copy, &self.project, &asked, NOTHING);
+        let idle = gold::hollow_copy(&copy, &self.project, &requested, NOTHING);
         let constants: Vec<(&String, Files)> = self
             .settings
             .idle
             .returns
             .iter()
-            .map(|returns| (returns, gold::hollowed(&copy, &self.project, &asked, returns)))
+            .map(|returns| (returns, gold::hollow_copy(&copy, &self.project, &requested, returns)))
             .collect();
         let notes = |file: &str, path: &str| {
             let number = self.objects.number(file, path);
@@ -82,12 +84,13 @@ impl Shared<'_> {
             lines.unwrap_or_default()
         };
         let used = TestFile::read(&text).attributes;
-        let mut interface = Interface::of(&self.tree.folder, &self.project, &asked, &notes, used);
-        interface.wanted = self.names_of_library(file, &rewritten.text);
+        let mut interface =
+            Interface::of(&self.tree.folder, &self.project, &requested, &notes, used);
+        interface.wanted = self.library_names(file, &rewritten.text);
         let overview = self.prose(file, &interface.hidden, &interface.stubs()).await?;
         let write = |required: &[String]| {
             let about = (&self.project, overview.as_deref(), required);
-            statement::write(&self.tree.folder, about, &asked, interface.clone())
+            statement::write(&self.tree.folder, about, &requested, interface.clone())
         };
         let mut statements = write(&[])?;
         let mut task = Task {
@@ -100,7 +103,7 @@ impl Shared<'_> {
             cheats: vec![
                 Cheat {
                     name: "the library's own objects".to_owned(),
-                    patch: gold::patch(&gold::shim(&asked)),
+                    patch: gold::patch(&gold::shim(&requested)),
                 },
                 stubs::cheat(gold::patch(&idle)),
             ],
@@ -112,16 +115,20 @@ impl Shared<'_> {
         };
         let plan = self.test_plan(&task, steady.clone());
         let of_library = copy.clone();
-        let sides =
-            [("shim", gold::shim(&asked)), ("empty", gold::empty()), (IDLE, idle), ("gold", copy)];
+        let sides = [
+            ("shim", gold::shim(&requested)),
+            ("empty", gold::empty()),
+            (IDLE, idle),
+            ("gold", copy),
+        ];
         let mut seen: BTreeMap<&str, Vec<Statuses>> = BTreeMap::new();
         for (side, files) in &sides {
             for _ in 0..RUNS {
                 let mut plan = plan.clone();
                 if *side == IDLE {
-                    plan.time_limit = self.idle_limit(&plan);
+                    plan.time_limit = self.stub_time_limit(&plan);
                 }
-                let statuses = self.beside(&task, &plan, files, side).await?;
+                let statuses = self.run_beside_package(&task, &plan, files, side).await?;
                 seen.entry(side).or_default().push(statuses);
             }
         }
@@ -137,11 +144,11 @@ impl Shared<'_> {
         if !broken.is_empty() {
             let why = format!(
                 "the rewritten tests fail with the library's own objects: {}",
-                few(&broken)
+                first_names(&broken)
             );
             return Err(Stop::Reject("oracle", why));
         }
-        // A test that compares with the library's own classes requires what no rewrite can provide.
+        // No rewrite can pass a test that checks for the library's own classes.
         let whole = steady.iter().all(|id| passes("gold", id));
         task.fail_to_pass =
             steady.iter().filter(|id| passes("gold", id) && fails("empty", id)).cloned().collect();
@@ -153,24 +160,24 @@ impl Shared<'_> {
             file,
             &task,
             (rewritten.text.as_str(), statements.own.as_str()),
-            (&of_library, &asked),
+            (&of_library, &requested),
         );
         let required = solvability.lines();
         if !required.is_empty() {
             statements = write(&required)?;
             task.statement.clone_from(&statements.own);
         }
-        solvability.leave(&mut task)?;
+        solvability.remove_left_out(&mut task)?;
         if !task.fail_to_pass.iter().any(|id| fails(IDLE, id)) {
             let why =
                 "functions that do nothing resolve it, because its tests check no return value";
             return Err(Stop::Reject("verify", why.to_owned()));
         }
-        self.no_constant_does(&task, &plan, &constants).await?;
+        self.reject_constant_copies(&task, &plan, &constants).await?;
         let (environment, findings) = verify::find(self.judge(), &task).await?;
-        verify::look_through(self.judge(), &task, &environment, &findings).await?;
+        verify::check_no_copies(self.judge(), &task, &environment, &findings).await?;
         let integrity = verify::grade_both(self.judge(), &task, &environment, &findings).await?;
-        self.shim_is_refused(&task, &environment, &findings).await?;
+        self.reject_shim(&task, &environment, &findings).await?;
         let objects = extract(
             &tops,
             graph,
@@ -199,7 +206,10 @@ impl Shared<'_> {
             lines,
             files: files.len(),
             functions: objects.len(),
-            tops: asked.iter().map(|owner| format!("{}.{}", owner.module, owner.name)).collect(),
+            tops: requested
+                .iter()
+                .map(|owner| format!("{}.{}", owner.module, owner.name))
+                .collect(),
             fail_to_pass: task.fail_to_pass.len(),
             pass_to_pass: 0,
             pass_to_pass_files: 0,
@@ -212,10 +222,10 @@ impl Shared<'_> {
             gold_integrity: Some(integrity),
         };
         let row = self.row_of(&task, file, &facts, statements.featurebench, ("", &test_patch), &[]);
-        Ok(Made { task, row, facts, solvability })
+        Ok(VerifiedTask { task, row, facts, solvability })
     }
 
-    /// What tests can import of the tops: their functions, and the classes of their methods.
+    /// Returns the top-level names of the tops, which tests can import: functions, and the classes of methods.
     fn owners(&self, tops: &BTreeSet<usize>) -> BTreeSet<Owner> {
         let objects = tops.iter().filter_map(|&number| self.objects.list.get(number));
         let owner = |object: &crate::collect::objects::Object| Owner {
@@ -225,14 +235,15 @@ impl Shared<'_> {
         objects.map(owner).collect()
     }
 
-    /// Whether it is not shown: its callers raise what it raises.
+    /// Whether an object is private, so the statement does not show it. Exceptions that it raises are
+    /// attributed to its callers.
     fn is_private(&self, number: usize) -> bool {
         let object = self.objects.list.get(number);
         object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
     }
 
-    /// The rewritten tests, beside the library and a package.
-    async fn beside(
+    /// Runs the rewritten tests with the library and a package side by side.
+    async fn run_beside_package(
         &self,
         task: &Task,
         plan: &TestPlan,
@@ -245,35 +256,36 @@ impl Shared<'_> {
         let laid = gold::patch(&package).into_bytes();
         let test_patch = task.test_patch.clone().unwrap_or_default().into_bytes();
         let ran = run(place, task, plan, &[&test_patch, &laid]).await?;
-        // Functions that do nothing may loop forever; tests that did not run did not pass.
+        // Functions that do nothing may make a test loop forever. Accept an incomplete run: tests without a
+        // result count as not passed.
         if side == IDLE {
             return Ok(ran.tests);
         }
-        Ok(ended(ran, side)?)
+        Ok(statuses_of(ran, side)?)
     }
 
-    /// Runs copies whose functions return one constant.
-    async fn no_constant_does(
+    /// Rejects the task if a copy whose functions all return the same constant resolves it.
+    async fn reject_constant_copies(
         &self,
         task: &Task,
         plan: &TestPlan,
         constants: &[(&String, Files)],
     ) -> Result<(), Stop> {
         let mut plan = plan.clone();
-        plan.time_limit = self.idle_limit(&plan);
+        plan.time_limit = self.stub_time_limit(&plan);
         for (returns, files) in constants {
-            let statuses = self.beside(task, &plan, files, IDLE).await?;
+            let statuses = self.run_beside_package(task, &plan, files, IDLE).await?;
             let passes = |id: &String| statuses.get(id) == Some(&TestStatus::Passed);
             if task.fail_to_pass.iter().all(passes) {
-                let why = format!("{} resolve it", stubs::named(returns));
+                let why = format!("{} resolve it", stubs::stub_name(returns));
                 return Err(Stop::Reject("verify", why));
             }
         }
         Ok(())
     }
 
-    /// Re-exporting the library's objects must not resolve the task.
-    async fn shim_is_refused(
+    /// Rejects the task if re-exporting the library's own objects resolves it.
+    async fn reject_shim(
         &self,
         task: &Task,
         environment: &Prepared,
@@ -281,7 +293,7 @@ impl Shared<'_> {
     ) -> Result<(), Stop> {
         let Some(shim) = task.cheats.first() else { return Ok(()) };
         let options = GradeOptions::default();
-        let graded = verify::graded(
+        let graded = verify::grade_patch(
             self.judge(),
             task,
             environment,
@@ -302,7 +314,7 @@ fn clone((path, text): (&String, &String)) -> (String, String) {
     (path.clone(), text.clone())
 }
 
-fn few(ids: &[&String]) -> String {
+fn first_names(ids: &[&String]) -> String {
     let shown: Vec<&str> = ids.iter().take(NAMED).map(|id| id.as_str()).collect();
     match ids.len().saturating_sub(NAMED) {
         0 => shown.join(", "),

@@ -1,4 +1,5 @@
-//! Level 2: the agent rewrites what a test file is about from nothing, as a package `agent_code`.
+//! Level 2: the agent writes the functions and classes that a test file tests from scratch, as the package
+//! `agent_code`.
 
 mod gold;
 mod make;

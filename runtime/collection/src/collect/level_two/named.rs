@@ -1,5 +1,5 @@
-//! Code that an interface mentions but that is not requested: constants, types, base classes of the
-//! library. The author of a rewrite must know it.
+//! Finds the library code that an interface refers to but that is not requested: constants, types and base
+//! classes. The statement shows it, because the agent needs it to write the interface.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -23,16 +23,16 @@ use crate::{
     collect::project::Project,
 };
 
-/// Maximum lines, and bytes of one line, of a value that is shown.
-const LINES: usize = 6;
-const BYTES: usize = 400;
-/// How far names are followed, and how many bytes of code are shown: closer names come first.
+/// Values with more lines or bytes are replaced by `...`.
+const VALUE_LINES: usize = 6;
+const VALUE_BYTES: usize = 400;
+/// Limits for following names: levels of references, and bytes of shown code. Closer names come first.
 const DEPTH: usize = 2;
-const MOST: usize = 12_000;
+const CODE_BYTES: usize = 12_000;
 
-/// The names in some code that it does not define itself.
+/// Returns the names that some code uses but does not define.
 fn names(code: &str) -> BTreeSet<String> {
-    let mut found = Found::default();
+    let mut found = NameCollector::default();
     if let Ok(parsed) = parse_module(code) {
         parsed.syntax().body.iter().for_each(|stmt| found.visit_stmt(stmt));
     }
@@ -40,13 +40,13 @@ fn names(code: &str) -> BTreeSet<String> {
 }
 
 #[derive(Default)]
-struct Found {
+struct NameCollector {
     loaded: BTreeSet<String>,
     defined: BTreeSet<String>,
     in_annotation: bool,
 }
 
-impl<'a> Visitor<'a> for Found {
+impl<'a> Visitor<'a> for NameCollector {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::FunctionDef(def) => drop(self.defined.insert(def.name.to_string())),
@@ -89,20 +89,20 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
-/// The modules of a library, for lookups.
+/// The modules of a library.
 struct Library<'a> {
     tree: &'a Path,
     files: BTreeMap<String, &'a String>,
     view: View<'a>,
 }
 
-/// The meaning of a module's name.
+/// What a name in a module refers to.
 enum Meaning {
-    /// Code of the library that defines it.
+    /// A definition in the module, as code.
     Code(String),
-    /// A name in another module of the library.
+    /// Another module of the library, and the name there.
     Elsewhere(String, String),
-    /// An import from outside the library: source, and name.
+    /// An import from outside the library: the `from` module, if any, and the imported name.
     Import(Option<String>, String),
 }
 
@@ -120,7 +120,7 @@ impl Library<'_> {
             .find_map(|stmt| self.bound(stmt, &text, name, (module, is_package)))
     }
 
-    /// Whether a module of the library has a definition or a variable of this name, and does not only import it.
+    /// Whether a module of the library defines a name, rather than only importing it.
     fn defines(&self, module: &str, name: &str) -> bool {
         let Some(file) = self.files.get(module) else { return false };
         let text = fs::read_to_string(self.tree.join(file)).unwrap_or_default();
@@ -147,11 +147,11 @@ impl Library<'_> {
         match stmt {
             Stmt::Assign(assign) if assign.targets.iter().any(is_it) => {
                 let head = &text[stmt.start().to_usize()..assign.value.start().to_usize()];
-                Some(Meaning::Code(shown(whole, head)))
+                Some(Meaning::Code(shortened(whole, head)))
             }
             Stmt::AnnAssign(assign) if is_it(&assign.target) => {
                 let end = assign.annotation.end().to_usize();
-                Some(Meaning::Code(shown(
+                Some(Meaning::Code(shortened(
                     whole,
                     &format!("{} =", &text[stmt.start().to_usize()..end]),
                 )))
@@ -194,19 +194,20 @@ fn binds(target: &Expr, name: &str) -> bool {
     }
 }
 
-/// A long value is left out.
-fn shown(whole: &str, head: &str) -> String {
-    match whole.lines().count() <= LINES && whole.len() <= BYTES {
+/// Returns an assignment, with a long value replaced by `...`.
+fn shortened(whole: &str, head: &str) -> String {
+    match whole.lines().count() <= VALUE_LINES && whole.len() <= VALUE_BYTES {
         true => format!("{whole}\n"),
         false => format!("{} ...\n", head.trim_end_matches([' ', '(', '\\', '\n'])),
     }
 }
 
-/// The code of what `interfaces` name and what tests take from the library (`wanted`, by module and name), with the private
-/// names that tests use (`used`), beside what is asked for; imports first. Empty where they name nothing of the library's.
+/// Returns the library code that the `interfaces` refer to and that the tests import (`wanted`: module and
+/// name), except for the requested objects. Imports come first. Class stubs include the private names in `used`.
+/// Returns an empty text if there is no such code.
 pub(super) fn named(
     (tree, project): (&Path, &Project),
-    asked: &BTreeSet<Owner>,
+    requested: &BTreeSet<Owner>,
     interfaces: &[(&Owner, String)],
     (used, wanted): (&BTreeSet<String>, &BTreeSet<(String, String)>),
 ) -> String {
@@ -222,13 +223,13 @@ pub(super) fn named(
     let mut imports: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
     let (mut code, mut size) = (Vec::new(), 0);
     while let Some((depth, module, name)) = open.pop_front() {
-        let is_asked = asked.iter().any(|it| it.module == module && it.name == name);
-        if is_asked || !seen.insert((module.clone(), name.clone())) {
+        let is_requested = requested.iter().any(|it| it.module == module && it.name == name);
+        if is_requested || !seen.insert((module.clone(), name.clone())) {
             continue;
         }
         match library.meaning(&module, &name) {
-            // Skip a large class to leave room for the constants after it.
-            Some(Meaning::Code(text)) if size + text.len() > MOST => {}
+            // Skip a class that is too large, to leave room for the constants after it.
+            Some(Meaning::Code(text)) if size + text.len() > CODE_BYTES => {}
             Some(Meaning::Code(text)) => {
                 size += text.len();
                 if depth < DEPTH {
@@ -266,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_interface_names_is_shown_wherever_the_library_has_it() {
+    fn named_shows_referenced_code_wherever_the_library_defines_it() {
         let tree = tempfile::tempdir().unwrap();
         let long: String = (0..9).map(|n| format!("    {n},\n")).collect();
         for (path, text) in [
@@ -293,11 +294,11 @@ mod tests {
         let project = Project { root: ".".into(), modules, ..Project::default() };
         let owner = |name: &str| Owner { module: "pkg.a".into(), name: name.into() };
         let (f, own) = (owner("F"), owner("Own"));
-        let asked = BTreeSet::from([f.clone(), own]);
+        let requested = BTreeSet::from([f.clone(), own]);
         let stub = "class F(Base):\n    def m(self, kind: 'K', o: Own, x: t.Literal['t'] = None) -> int:\n        ...\n";
         let none = (&BTreeSet::new(), &BTreeSet::new());
         let place = (tree.path(), &project);
-        let said = named(place, &asked, &[(&f, stub.to_owned())], none);
+        let said = named(place, &requested, &[(&f, stub.to_owned())], none);
         assert_eq!(
             said,
             "import typing as t\nfrom typing import NamedTuple\n\n\
@@ -306,13 +307,13 @@ mod tests {
         );
         assert!(!said.contains("secret"));
         let plain = [(&f, "def f(a: int, b=None):\n    ...\n".to_owned())];
-        assert_eq!(named(place, &asked, &plain, none), "");
-        // What the tests take from the library, wherever a package hands it on.
+        assert_eq!(named(place, &requested, &plain, none), "");
+        // Names that the tests import are found even if a package re-exports them.
         let wanted = BTreeSet::from([("pkg.types".to_owned(), "HTML4".to_owned())]);
-        let said = named(place, &asked, &plain, (&BTreeSet::new(), &wanted));
+        let said = named(place, &requested, &plain, (&BTreeSet::new(), &wanted));
         assert_eq!(said, "HTML4 = \"html4\"\n");
         let wanted = BTreeSet::from(["HIGH", "NONE"].map(|it| ("pkg".to_owned(), it.to_owned())));
-        let said = named(place, &asked, &plain, (&BTreeSet::new(), &wanted));
+        let said = named(place, &requested, &plain, (&BTreeSet::new(), &wanted));
         assert_eq!(said, "LOW, HIGH = 1, 9\n");
     }
 }

@@ -1,7 +1,7 @@
 //! Rewrites a test file to import from `agent_code`, as in FeatureBench's level 2.
 //!
-//! Only imported names are changed: names in import statements, and attributes of imported modules.
-//! The number of lines stays the same.
+//! It changes only names in import statements and attributes of imported modules. The number of lines stays
+//! the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,39 +21,40 @@ pub(super) const PACKAGE: &str = "agent_code";
 /// A top-level name of a module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::collect) struct Owner {
-    /// Dotted, as its package imports it.
+    /// Dotted module name.
     pub(in crate::collect) module: String,
     pub(in crate::collect) name: String,
 }
 
-/// A rewritten test file, and what it imports from the package.
+/// A rewritten test file, and the names that it imports from `agent_code`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rewritten {
+pub(super) struct RewrittenTest {
     pub(super) text: String,
-    pub(super) asked: BTreeSet<Owner>,
+    pub(super) requested: BTreeSet<Owner>,
 }
 
-/// `own` is the test file's own dotted module name: relative imports are resolved against it.
+/// Rewrites a test file to import `owners` from `agent_code`. Relative imports are resolved against `own`, the
+/// test file's dotted module name.
 ///
 /// # Errors
-/// A sentence: why the file cannot be rewritten.
+/// The reason why the file cannot be rewritten, as a sentence.
 pub(super) fn rewrite(
     text: &str,
     own: &str,
     owners: &BTreeSet<Owner>,
-) -> Result<Rewritten, String> {
+) -> Result<RewrittenTest, String> {
     let mut by_name: BTreeMap<&str, &Owner> = BTreeMap::new();
     for owner in owners {
         if let Some(other) = by_name.insert(&owner.name, owner) {
             return Err(format!(
-                "{} and {} both have a {}, but {PACKAGE} can have only one",
+                "{} and {} both have a {}, but {PACKAGE} can only have one",
                 other.module, owner.module, owner.name
             ));
         }
     }
     let parsed = parse_module(text).map_err(|error| format!("cannot parse it: {error}"))?;
-    let mut found = Found { own, by_name, ..Found::default() };
-    // Imports may follow their uses in the text.
+    let mut found = Rewriter { own, by_name, ..Rewriter::default() };
+    // Collect imports first: an import may come after its use in the text.
     let mut imports = Imports(Vec::new());
     parsed.syntax().body.iter().for_each(|stmt| imports.visit_stmt(stmt));
     for stmt in &imports.0 {
@@ -66,7 +67,7 @@ pub(super) fn rewrite(
             found.edits.push((*end..*end, format!("; import {PACKAGE}")));
         }
     }
-    if found.asked.is_empty() {
+    if found.requested.is_empty() {
         return Err("its tests do not import what they test".to_owned());
     }
     let mut out = text.to_owned();
@@ -77,10 +78,10 @@ pub(super) fn rewrite(
     if out.lines().count() != text.lines().count() || parse_module(&out).is_err() {
         return Err("its imports cannot be rewritten line by line".to_owned());
     }
-    Ok(Rewritten { text: out, asked: found.asked.into_iter().cloned().collect() })
+    Ok(RewrittenTest { text: out, requested: found.requested.into_iter().cloned().collect() })
 }
 
-/// All import statements, including those inside functions.
+/// Collects all import statements, including those inside functions.
 struct Imports<'a>(Vec<&'a Stmt>);
 
 impl<'a> Visitor<'a> for Imports<'a> {
@@ -95,20 +96,20 @@ impl<'a> Visitor<'a> for Imports<'a> {
 type Span = std::ops::Range<usize>;
 
 #[derive(Default)]
-struct Found<'a> {
+struct Rewriter<'a> {
     own: &'a str,
     by_name: BTreeMap<&'a str, &'a Owner>,
-    /// The module of each local name; the name is dotted if the import binds it so.
+    /// The module behind each local name. `import a.b` is recorded under the name `a.b`.
     bound: BTreeMap<String, String>,
-    /// The end of the statement that bound each.
+    /// The end offset of the statement that binds each local name.
     modules: BTreeMap<String, usize>,
     /// Local names of modules whose attributes are used.
     used: BTreeSet<String>,
-    asked: BTreeSet<&'a Owner>,
+    requested: BTreeSet<&'a Owner>,
     edits: Vec<(Span, String)>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> Rewriter<'a> {
     fn import(&mut self, text: &str, stmt: &Stmt) {
         let end = stmt.end().to_usize();
         match stmt {
@@ -129,19 +130,23 @@ impl<'a> Found<'a> {
         let span = import.start().to_usize()..import.end().to_usize();
         let (mut stay, mut go): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for alias in &import.names {
-            let written = written(alias);
+            let written = alias_source(alias);
             if &*alias.name == "*" {
-                let names: Vec<&'a Owner> =
-                    self.by_name.values().copied().filter(|it| is_of(&it.module, module)).collect();
+                let names: Vec<&'a Owner> = self
+                    .by_name
+                    .values()
+                    .copied()
+                    .filter(|it| is_importable_from(&it.module, module))
+                    .collect();
                 go.extend(names.iter().map(|owner| owner.name.clone()));
-                self.asked.extend(names);
+                self.requested.extend(names);
                 stay.push(written);
                 continue;
             }
             let owner = self.by_name.get(&*alias.name).copied();
-            match owner.filter(|owner| is_of(&owner.module, module)) {
+            match owner.filter(|owner| is_importable_from(&owner.module, module)) {
                 Some(owner) => {
-                    self.asked.insert(owner);
+                    self.requested.insert(owner);
                     go.push(written);
                 }
                 None => {
@@ -155,39 +160,39 @@ impl<'a> Found<'a> {
         if go.is_empty() {
             return;
         }
-        let asked = format!("from {PACKAGE} import {}", go.join(", "));
+        let requested = format!("from {PACKAGE} import {}", go.join(", "));
         let lines = "\n".repeat(text[span.clone()].matches('\n').count());
         let new = match stay.is_empty() {
-            true => asked,
-            false => format!("from {} import {}; {asked}", source(import), stay.join(", ")),
+            true => requested,
+            false => format!("from {} import {}; {requested}", source(import), stay.join(", ")),
         };
-        // Text inserted at the end of a replaced statement is replaced with it.
+        // Append newlines to keep the number of lines.
         self.edits.push((span, new + &lines));
     }
 }
 
-/// The source of an import, as written.
+/// Returns an import's module as written, with leading dots.
 fn source(import: &StmtImportFrom) -> String {
     let module = import.module.as_deref().unwrap_or_default();
     format!("{}{module}", ".".repeat(import.level as usize))
 }
 
-fn written(alias: &Alias) -> String {
+fn alias_source(alias: &Alias) -> String {
     match &alias.asname {
         Some(local) => format!("{} as {local}", &alias.name),
         None => alias.name.to_string(),
     }
 }
 
-impl<'a> Visitor<'a> for Found<'_> {
+impl<'a> Visitor<'a> for Rewriter<'_> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Attribute(attribute) = expr
             && let Some(local) = dotted(&attribute.value)
             && let Some(module) = self.module(&local)
             && let Some(owner) = self.by_name.get(&*attribute.attr).copied()
-            && is_of(&owner.module, &module)
+            && is_importable_from(&owner.module, &module)
         {
-            self.asked.insert(owner);
+            self.requested.insert(owner);
             let first = local.split('.').next().unwrap_or(&local).to_owned();
             let binder = if self.modules.contains_key(&local) { local } else { first };
             self.used.insert(self.binder(binder));
@@ -199,13 +204,13 @@ impl<'a> Visitor<'a> for Found<'_> {
     }
 }
 
-impl Found<'_> {
-    /// The module that a dotted name refers to, given the imports.
+impl Rewriter<'_> {
+    /// Returns the module that a dotted name refers to, given the imports.
     fn module(&self, local: &str) -> Option<String> {
         if let Some(module) = self.bound.get(local) {
             return Some(module.clone());
         }
-        // `import a.b` binds `a`, and `a.b` is looked up by its path.
+        // `import a.b` binds `a`, but is recorded under `a.b`.
         let first = local.split('.').next().unwrap_or(local);
         if let Some(module) = self.bound.get(first) {
             return Some(local.replacen(first, module, 1));
@@ -214,7 +219,7 @@ impl Found<'_> {
         self.bound.keys().any(is_bound).then(|| local.to_owned())
     }
 
-    /// The import that binds a name: `a` is bound by `import a.b`.
+    /// Returns the key of the import that binds a name: `import a.b` binds `a`.
     fn binder(&self, name: String) -> String {
         if self.modules.contains_key(&name) {
             return name;
@@ -225,9 +230,9 @@ impl Found<'_> {
     }
 }
 
-/// Whether a module's object is available from what is imported: the module, or a package that
-/// re-exports it.
-fn is_of(module: &str, imported: &str) -> bool {
+/// Whether an object of `module` can be imported from `imported`: from the module itself or from a parent package,
+/// which may re-export it.
+fn is_importable_from(module: &str, imported: &str) -> bool {
     module == imported || module.strip_prefix(imported).is_some_and(|rest| rest.starts_with('.'))
 }
 
@@ -290,11 +295,11 @@ class Sub(agent_code.Tree):
         return other.parse, agent_code.Tree.make(), parse(p)
 "
         );
-        assert_eq!(out.asked, owners);
+        assert_eq!(out.requested, owners);
     }
 
     #[test]
-    fn relative_imports_start_at_the_tests_package() {
+    fn rewrite_resolves_relative_imports_against_the_test_package() {
         let text = "\
 from . import m, test_help
 from .m import idle, parse
@@ -321,7 +326,7 @@ assert agent_code.parse, agent_code.walk
     }
 
     #[test]
-    fn rewrite_says_why_it_fails() {
+    fn rewrite_returns_the_reason_for_a_failure() {
         let one = owners(&[("pkg.m", "parse")]);
         let two = owners(&[("pkg.m", "parse"), ("pkg.n", "parse")]);
         let told = |text: &str, owners| rewrite(text, "tests.test_m", owners).unwrap_err();

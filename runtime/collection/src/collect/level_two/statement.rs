@@ -1,4 +1,4 @@
-//! The statement for an agent that starts from nothing.
+//! Renders the statement of a level-2 task.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -15,7 +15,7 @@ use crate::{
     collect::{
         environment::WORKDIR,
         project::Project,
-        statement::{Statements, filled, listed, told},
+        statement::{Statements, listed, quoted_share, render},
     },
 };
 
@@ -23,10 +23,10 @@ const OWN: &str = include_str!("../../../../../prompts/collection/level-2.md.j2"
 const FEATUREBENCH: &str = include_str!("../../../../../prompts/featurebench/level-2.md.j2");
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct StatementVariables<'a> {
     title: String,
     overview: Option<&'a str>,
-    /// What the tests require besides: a sentence each.
+    /// Further requirements of the tests, one sentence each.
     required: &'a [String],
     package: &'a str,
     version: &'a str,
@@ -35,32 +35,34 @@ struct Told<'a> {
     workdir: &'a str,
     black_links: String,
     interfaces: &'a [String],
-    /// Code of the library that the interfaces mention.
+    /// Library code that the interfaces refer to.
     named: &'a str,
 }
 
-/// What is asked for: the stub of each, and the code of all.
+/// The requested objects.
 #[derive(Clone)]
 pub(super) struct Interface<'a> {
+    /// Each object with its stub.
     pub(super) shown_of: Vec<(&'a Owner, String)>,
+    /// The concatenated code of all objects.
     pub(super) hidden: String,
-    /// Attribute names that the tests use on any object.
+    /// Attribute names that the tests access on any object.
     used: BTreeSet<String>,
-    /// Module and name of what the tests still take from the library.
+    /// Module and name of each object that the tests still import from the library.
     pub(super) wanted: BTreeSet<(String, String)>,
 }
 
 impl<'a> Interface<'a> {
-    /// `notes` are for the function at a dotted path of a file.
+    /// `notes` returns the notes for the function at a dotted path in a file.
     pub(super) fn of(
         tree: &Path,
         project: &Project,
-        asked: &'a BTreeSet<Owner>,
+        requested: &'a BTreeSet<Owner>,
         notes: &dyn Fn(&str, &str) -> Vec<String>,
         used: BTreeSet<String>,
     ) -> Self {
         let (mut shown_of, mut hidden) = (Vec::new(), String::new());
-        for owner in asked {
+        for owner in requested {
             let is_it = |file: &&String| module_of(file, &project.root) == owner.module;
             let Some(file) = project.modules.iter().find(is_it) else { continue };
             let text = fs::read_to_string(tree.join(file)).unwrap_or_default();
@@ -79,23 +81,25 @@ impl<'a> Interface<'a> {
     }
 }
 
+/// Renders the statement in Proctor's and in FeatureBench's format.
+///
 /// # Errors
 /// A template cannot be rendered.
 pub(super) fn write(
     tree: &Path,
     (project, overview, required): (&Project, Option<&str>, &[String]),
-    asked: &BTreeSet<Owner>,
+    requested: &BTreeSet<Owner>,
     Interface { shown_of, hidden, used, wanted }: Interface<'_>,
 ) -> Result<Statements, Fault> {
-    let named = named((tree, project), asked, &shown_of, (&used, &wanted));
+    let named = named((tree, project), requested, &shown_of, (&used, &wanted));
     let interfaces: Vec<String> = shown_of.into_iter().map(|(_, stub)| stub).collect();
-    let names: Vec<&str> = asked.iter().map(|owner| owner.name.as_str()).collect();
+    let names: Vec<&str> = requested.iter().map(|owner| owner.name.as_str()).collect();
     let shown = names.iter().take(3).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let more = match names.len().saturating_sub(3) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let mut filling = Told {
+    let mut filling = StatementVariables {
         title: format!("Write {shown}{more} of {} from scratch", project.name),
         overview,
         required,
@@ -108,8 +112,8 @@ pub(super) fn write(
         interfaces: &interfaces,
         named: &named,
     };
-    let own = filled(OWN, &filling)?;
-    // The benchmark's template has no place for it except before an interface.
+    let own = render(OWN, &filling)?;
+    // FeatureBench's template has no variable for `named`, so put it before the first interface.
     let mut with_named = interfaces.clone();
     if let Some(first) = with_named.first_mut().filter(|_| !named.is_empty()) {
         *first = format!(
@@ -117,11 +121,11 @@ pub(super) fn write(
         );
     }
     filling.interfaces = &with_named;
-    // Nor for what the tests require.
+    // It has no variable for requirements either, so append them to the overview.
     let overview =
         format!("{}{}", overview.unwrap_or_default(), listed(required)).trim().to_owned();
     filling.overview = (!overview.is_empty()).then_some(&*overview);
-    let featurebench = filled(FEATUREBENCH, &filling)?;
-    let leak_score = told(&hidden, &with_named.concat(), &[&own, &featurebench]);
+    let featurebench = render(FEATUREBENCH, &filling)?;
+    let leak_score = quoted_share(&hidden, &with_named.concat(), &[&own, &featurebench]);
     Ok(Statements { own, featurebench, leak_score })
 }

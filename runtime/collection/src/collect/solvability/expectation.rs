@@ -1,21 +1,21 @@
-//! Calls in tests that say which exception or warning must come: of pytest, and of unittest.
+//! Recognizes pytest and unittest calls that expect an exception or a warning.
 
 use ruff_python_ast::{Expr, ExprCall};
 
-/// What a call expects.
+/// The exception or warning that a call expects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Expectation {
     pub(super) is_warning: bool,
-    /// Last parts of the names of classes.
+    /// Last components of the class names.
     pub(super) types: Vec<String>,
-    /// The text that must be in it; `true`: as a regular expression.
+    /// The expected text, and whether it is a regular expression.
     pub(super) text: Option<(String, bool)>,
-    /// The function that the call itself is given to call.
+    /// The function passed to the call, which should raise or warn.
     pub(super) called: Option<String>,
 }
 
 impl Expectation {
-    /// `None`: the call expects nothing.
+    /// Returns `None` if the call does not expect an exception or a warning.
     pub(super) fn of(call: &ExprCall) -> Option<Self> {
         let name = tail(&call.func)?;
         let args = &call.arguments.args;
@@ -24,7 +24,7 @@ impl Expectation {
             found.map(|it| &it.value)
         };
         let first = |name: &str| args.first().or_else(|| keyword(name));
-        // The place of the text among the arguments, and of the function.
+        // The arguments are in a different order in each function.
         let (is_warning, types, text, called) = match name.as_str() {
             "raises" => (false, first("expected_exception"), keyword("match"), args.get(1)),
             "warns" => (true, first("expected_warning"), keyword("match"), args.get(1)),
@@ -55,10 +55,10 @@ impl Expectation {
     }
 }
 
-/// Whoever expects these expects nothing that must be known.
+/// Types that match almost anything, so a solver need not know them.
 const ANY: [&str; 3] = ["Exception", "BaseException", "Warning"];
 
-/// The classes that an expression names; a variable may hold any.
+/// Returns the classes that an expression names. Skips variables, whose value is unknown.
 fn classes(expr: &Expr) -> Vec<String> {
     match expr {
         Expr::Tuple(tuple) => tuple.elts.iter().flat_map(classes).collect(),
@@ -74,7 +74,7 @@ fn is_class(name: &str) -> bool {
         && name.chars().any(char::is_lowercase)
 }
 
-/// The last part of a name.
+/// Returns the last component of a dotted name.
 pub(super) fn tail(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Name(name) => Some(name.id.to_string()),
@@ -83,11 +83,12 @@ pub(super) fn tail(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Names that tests give to what holds an exception or a warning.
+/// Names that tests commonly use for a caught exception or warning.
 const HOLDERS: [&str; 9] =
     ["e", "err", "error", "ex", "exc", "exc_info", "excinfo", "exception", "warning"];
 
-/// Whether an expression is the text of an exception or a warning: `str(e.value)`, `e.exception.args[0]`.
+/// Whether an expression evaluates to the text of an exception or a warning, such as `str(e.value)` or
+/// `e.exception.args[0]`.
 pub(super) fn is_message(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => match &*call.func {
@@ -106,7 +107,7 @@ pub(super) fn is_message(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression is an exception or a warning that was caught.
+/// Whether an expression looks like a caught exception or warning.
 pub(super) fn names_exception(expr: &Expr) -> bool {
     match expr {
         Expr::Name(name) => HOLDERS.contains(&name.id.as_str()),
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_runner_has_its_own_order_of_arguments() {
+    fn of_reads_the_arguments_of_each_function() {
         let found = of("self.assertRaisesRegex(pkg.Bad, 'no (\\w+)', pkg.run, 1)").unwrap();
         assert_eq!(found.types, ["Bad"]);
         assert_eq!(found.text, Some(("no (\\w+)".to_owned(), true)));
@@ -138,14 +139,14 @@ mod tests {
         let found = of("self.assertWarnsMessage(UserWarning, 'old', f)").unwrap();
         assert_eq!((found.text, found.is_warning), (Some(("old".to_owned(), false)), true));
         let found = of("pytest.raises(expected_exception=E, match=pattern)").unwrap();
-        // One upper-case letter may be a variable of any class.
+        // A single upper-case letter may be a variable.
         assert_eq!((found.types.len(), found.text), (0, None));
         assert_eq!(of("deprecated_call()").unwrap().types, ["DeprecationWarning"]);
         assert_eq!(of("parse(ValueError)"), None);
     }
 
     #[test]
-    fn the_text_of_an_exception_is_told_from_other_values() {
+    fn is_message_recognizes_only_exception_texts() {
         let is = |text: &str| is_message(&parse_expression(text).unwrap().syntax().body);
         for text in [
             "str(e.value)",

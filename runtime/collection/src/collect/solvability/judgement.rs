@@ -1,36 +1,37 @@
-//! Where each requirement of some tests can be learned.
+//! Decides where an agent can find each requirement of the tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Coverage, Requirement, RequirementKind,
     needs::Needs,
-    words::{Visible, Words},
+    words::{VisibleText, Words},
 };
 use crate::collect::settings::SolvabilitySettings;
 
-/// What a task shows and hides.
+/// The texts that a task shows to the agent or hides from it.
 pub(super) struct Shown<'a> {
-    /// The code that stays. Empty where an agent starts from nothing.
-    pub(super) tree: &'a Visible,
-    pub(super) statement: &'a Visible,
+    /// The remaining code. Empty in a level-2 task.
+    pub(super) tree: &'a VisibleText,
+    pub(super) statement: &'a VisibleText,
     pub(super) hidden: &'a Words,
     pub(super) limits: &'a SolvabilitySettings,
 }
 
-/// A test function, what it requires, and the hidden functions that it called: by name, with whether the statement shows them.
+/// A test function and its requirements.
 pub(super) struct TestFunction {
     pub(super) name: String,
     pub(super) needs: Needs,
+    /// The hidden functions that the test called, by name, and whether the statement shows each.
     pub(super) calls: BTreeMap<String, bool>,
 }
 
-type Found = BTreeMap<(RequirementKind, String), Requirement>;
+type RequirementMap = BTreeMap<(RequirementKind, String), Requirement>;
 
-/// The requirements of some tests, in the order of their kinds. Whoever requires something [`Coverage::Uncovered`] has to
-/// leave the task.
+/// Returns the requirements of the tests, sorted by kind. Tests with an [`Coverage::Uncovered`] requirement must be
+/// removed from the task.
 pub(super) fn judge(tests: &[TestFunction], shown: &Shown<'_>) -> Vec<Requirement> {
-    let mut found = Found::new();
+    let mut found = RequirementMap::new();
     for test in tests {
         for (function, is_shown) in &test.calls {
             let coverage = if *is_shown { Coverage::Statement } else { Coverage::Uncovered };
@@ -41,7 +42,7 @@ pub(super) fn judge(tests: &[TestFunction], shown: &Shown<'_>) -> Vec<Requiremen
         attributes(&mut found, test, shown);
     }
     texts(&mut found, tests, shown);
-    // Nobody has to be told what only tests need that left.
+    // Don't add requirements to the statement that only removed tests have.
     let left = uncovered(&found);
     for requirement in found.values_mut() {
         if requirement.coverage == Coverage::Added && requirement.tests.is_subset(&left) {
@@ -51,13 +52,13 @@ pub(super) fn judge(tests: &[TestFunction], shown: &Shown<'_>) -> Vec<Requiremen
     found.into_values().collect()
 }
 
-fn uncovered(found: &Found) -> BTreeSet<String> {
+fn uncovered(found: &RequirementMap) -> BTreeSet<String> {
     let uncovered = found.values().filter(|it| it.coverage == Coverage::Uncovered);
     uncovered.flat_map(|it| it.tests.iter().cloned()).collect()
 }
 
 fn add(
-    found: &mut Found,
+    found: &mut RequirementMap,
     test: &TestFunction,
     kind: RequirementKind,
     what: &str,
@@ -73,15 +74,16 @@ fn add(
     });
     let is_attribute =
         matches!(kind, RequirementKind::Attribute | RequirementKind::PrivateAttribute);
-    // One place where it is used is enough.
+    // For an attribute, one example of its use is enough.
     if !is_attribute || requirement.by.is_empty() {
         requirement.by.extend(by.iter().cloned());
     }
     requirement.tests.insert(test.name.clone());
 }
 
-/// A name that nothing shows says nothing by itself, so it is not added.
-fn names(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
+/// Adds the required names. A name alone would not help a solver, so unknown names are not added to the
+/// statement.
+fn names(found: &mut RequirementMap, test: &TestFunction, shown: &Shown<'_>) {
     for (module, name) in &test.needs.names {
         let is_constant =
             name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase);
@@ -92,13 +94,13 @@ fn names(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
     }
 }
 
-fn expectations(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
+fn expectations(found: &mut RequirementMap, test: &TestFunction, shown: &Shown<'_>) {
     let needs = &test.needs;
     for (kind, types) in
         [(RequirementKind::Raised, &needs.raised), (RequirementKind::Warning, &needs.warned)]
     {
         for (name, by) in types {
-            // Code that stays may name it for another reason.
+            // Ignore the remaining code, which may mention the type for another reason.
             let is_said = shown.statement.has_word(name);
             let coverage = if is_said { Coverage::Statement } else { Coverage::Added };
             add(found, test, kind, name, by, coverage);
@@ -112,12 +114,12 @@ fn expectations(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
             true => RequirementKind::Pattern,
             false => RequirementKind::Message,
         };
-        let coverage = shown.text(text).unwrap_or_else(|| shown.entering(text));
+        let coverage = shown.text(text).unwrap_or_else(|| shown.addable_coverage(text));
         add(found, test, kind, text, &message.by, coverage);
     }
 }
 
-fn attributes(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
+fn attributes(found: &mut RequirementMap, test: &TestFunction, shown: &Shown<'_>) {
     let none = BTreeSet::new();
     for (name, written) in &test.needs.attributes {
         let is_private = name.starts_with('_') && !name.ends_with("__");
@@ -144,13 +146,13 @@ fn attributes(found: &mut Found, test: &TestFunction, shown: &Shown<'_>) {
     }
 }
 
-/// Texts of the hidden code in the strings of tests. A test that needs too many has to leave; those that need the fewest
-/// come first, since a text that is added for one test is known to the others.
-fn texts(found: &mut Found, tests: &[TestFunction], shown: &Shown<'_>) {
+/// Adds the texts of the hidden code that occur in the tests' strings. A test that needs too many unknown texts must
+/// be removed. Tests that need the fewest come first, because a text added for one test is known to the others.
+fn texts(found: &mut RequirementMap, tests: &[TestFunction], shown: &Shown<'_>) {
     let limits = shown.limits;
     let is_long = |text: &&String| text.chars().count() >= limits.shortest && is_word(text);
     let long: Vec<&String> = shown.hidden.texts.iter().filter(is_long).collect();
-    // What was added so far, and in the end the texts that were.
+    // Everything added so far. Texts added below are included.
     let mut said: BTreeSet<String> = found
         .values()
         .filter(|it| it.coverage == Coverage::Added)
@@ -176,7 +178,8 @@ fn texts(found: &mut Found, tests: &[TestFunction], shown: &Shown<'_>) {
         unknown.retain(|text| !said.iter().any(|it| it.contains(text.as_str())));
         let too_many = unknown.len() > limits.texts;
         for text in unknown {
-            let coverage = if too_many { Coverage::Uncovered } else { shown.entering(text) };
+            let coverage =
+                if too_many { Coverage::Uncovered } else { shown.addable_coverage(text) };
             add(found, test, RequirementKind::Text, text, &BTreeSet::new(), coverage);
             if coverage == Coverage::Added {
                 said.insert(text.clone());
@@ -185,7 +188,7 @@ fn texts(found: &mut Found, tests: &[TestFunction], shown: &Shown<'_>) {
     }
 }
 
-/// Rows of dashes and the like are no text.
+/// Whether at least half of a text is letters, which excludes rows of dashes and the like.
 fn is_word(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphabetic()).count() * 2 >= text.chars().count()
 }
@@ -205,8 +208,8 @@ impl Shown<'_> {
         self.tree.has_text(text).then_some(Coverage::Tree)
     }
 
-    /// Whether a text can be added.
-    fn entering(&self, text: &str) -> Coverage {
+    /// Returns [`Coverage::Added`] if a text can be added to the statement.
+    fn addable_coverage(&self, text: &str) -> Coverage {
         let enters =
             text.chars().count() <= self.limits.longest && !text.contains(char::is_control);
         if enters { Coverage::Added } else { Coverage::Uncovered }
@@ -257,8 +260,8 @@ def parse(text, **options):
         let names = ["test_raises", "test_private", "test_text", "test_page", "test_gone"];
         let limits = SolvabilitySettings { shortest: 12, longest: 60, texts: 2 };
         let shown = Shown {
-            tree: &Visible::of("LIMIT = 3\n".to_owned()),
-            statement: &Visible::of(
+            tree: &VisibleText::of("LIMIT = 3\n".to_owned()),
+            statement: &VisibleText::of(
                 "def parse(text, **options):\n    # Raises ValueError.\n    shown\n".to_owned(),
             ),
             hidden: &Words::of(HIDDEN),
@@ -268,7 +271,7 @@ def parse(text, **options):
     }
 
     #[test]
-    fn each_requirement_is_found_where_it_can_be_learned() {
+    fn judge_finds_the_coverage_of_each_requirement() {
         let told: Vec<String> = judged()
             .iter()
             .map(|it| {
@@ -299,7 +302,7 @@ def parse(text, **options):
     }
 
     #[test]
-    fn a_text_that_is_added_for_one_test_is_known_to_the_next() {
+    fn text_added_for_one_test_counts_as_known_to_the_others() {
         let test = |name: &str, strings: &[&str]| TestFunction {
             name: name.to_owned(),
             needs: Needs {
@@ -311,8 +314,8 @@ def parse(text, **options):
         let tests = [test("both", &["first text, second text"]), test("one", &["first text"])];
         let limits = SolvabilitySettings { shortest: 10, longest: 60, texts: 1 };
         let shown = Shown {
-            tree: &Visible::default(),
-            statement: &Visible::default(),
+            tree: &VisibleText::default(),
+            statement: &VisibleText::default(),
             hidden: &Words::of("x = 'first text', 'second text'\n"),
             limits: &limits,
         };

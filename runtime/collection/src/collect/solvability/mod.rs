@@ -1,7 +1,7 @@
-//! The solvability report: what the fail-to-pass tests of a task require, and where a solver can learn it.
+//! The solvability report: the requirements of a task's fail-to-pass tests, and where a solver can find each.
 //!
-//! If neither the remaining code nor the statement shows a requirement, `collect` adds it to the statement. If that is
-//! impossible, it removes the tests from the task.
+//! If neither the remaining code nor the statement shows a requirement, `collect` adds it to the statement. If that
+//! is impossible, `collect` removes the tests from the task.
 
 mod expectation;
 mod judgement;
@@ -14,55 +14,55 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// How many functions a sentence of the statement names.
+/// Maximum number of functions listed in a sentence of the statement.
 const NAMED: usize = 4;
 
-/// What a test may require.
+/// The kind of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequirementKind {
-    /// A function that the test itself called while it ran.
+    /// A function that the test calls directly.
     Call,
-    /// A name of the library that the test imports, or asks of an imported module.
+    /// A name that the test imports from the library or accesses as an attribute of an imported module.
     Name,
-    /// The same, in upper case.
+    /// A name in upper case.
     Constant,
-    /// A class of exceptions that must be raised.
+    /// An exception class that must be raised.
     Raised,
-    /// A category of warnings that must be given.
+    /// A warning category that must be issued.
     Warning,
     /// The text of an exception or a warning.
     Message,
-    /// The same, as a regular expression.
+    /// A regular expression for the text of an exception or a warning.
     Pattern,
-    /// A text of the hidden code that the test's strings contain.
+    /// A text in the hidden code that also occurs in the test's strings.
     Text,
     Attribute,
     PrivateAttribute,
-    /// The name of an argument.
+    /// A keyword argument.
     Keyword,
 }
 
-/// Where a requirement can be learned.
+/// Where a solver can find a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Coverage {
-    /// The code that stays has it.
+    /// In the remaining code.
     Tree,
-    /// The statement says it in a signature, in documentation or in a note.
+    /// In the statement's signatures, documentation or notes.
     Statement,
-    /// The statement says it since the report found it missing.
+    /// In a sentence that `collect` added to the statement.
     Added,
-    /// Nothing says it. Its tests are not part of the task.
+    /// Nowhere. Tests with this requirement are removed from the task.
     Uncovered,
 }
 
-/// Something that tests require.
+/// A requirement of one or more tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requirement {
     pub kind: RequirementKind,
     pub what: String,
-    /// The functions that it is required of, where the test says so; of an attribute, how a test writes it.
+    /// The functions to which the requirement applies, if known. For an attribute, an expression that uses it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub by: BTreeSet<String>,
     pub coverage: Coverage,
@@ -70,16 +70,16 @@ pub struct Requirement {
     pub tests: BTreeSet<String>,
 }
 
-/// The solvability report of a task: a line of `solvability.jsonl`.
+/// The solvability report of a task; a line in `solvability.jsonl`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Solvability {
     pub task: String,
     pub requirements: Vec<Requirement>,
-    /// Ids of the tests that left the task because they require something that a solver cannot learn.
+    /// Ids of the tests that were removed from the task because of an uncovered requirement.
     pub left_out: Vec<String>,
 }
 
-/// How many requirements one or more tasks have.
+/// Counts of the requirements of one or more tasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SolvabilityCounts {
     pub requirements: usize,
@@ -87,7 +87,7 @@ pub struct SolvabilityCounts {
     pub in_statement: usize,
     pub added: usize,
     pub uncovered: usize,
-    /// Tests that left.
+    /// Number of removed tests.
     pub left_out: usize,
 }
 
@@ -104,7 +104,7 @@ impl Solvability {
         }
     }
 
-    /// What the statement must say besides: a sentence each.
+    /// Returns the sentences to add to the statement.
     pub(super) fn lines(&self) -> Vec<String> {
         let added = self.requirements.iter().filter(|it| it.coverage == Coverage::Added);
         added.map(Requirement::line).collect()
@@ -123,7 +123,7 @@ impl SolvabilityCounts {
         })
     }
 
-    /// A row of each count, with its share of all requirements.
+    /// Returns a label for each count, the count and its share of all requirements.
     pub(super) fn rows(&self) -> Vec<(&'static str, usize, f64)> {
         let rows = [
             ("stated by the remaining code", self.in_tree),
@@ -137,7 +137,7 @@ impl SolvabilityCounts {
 }
 
 impl Requirement {
-    /// A sentence for the statement.
+    /// Formats the requirement as a sentence for the statement.
     fn line(&self) -> String {
         let what = code(&self.what);
         let named: Vec<String> = self.by.iter().take(NAMED).map(|name| code(name)).collect();
@@ -168,7 +168,7 @@ impl Requirement {
     }
 }
 
-/// In Markdown.
+/// Formats a text as Markdown code.
 fn code(text: &str) -> String {
     match text.contains('`') {
         true => format!("`` {text} ``"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn statement_gets_a_sentence_for_each_added_requirement() {
+    fn lines_has_a_sentence_for_each_added_requirement() {
         let report = Solvability {
             task: "t".into(),
             requirements: vec![

@@ -1,32 +1,33 @@
-//! What a test requires, as its text shows.
+//! The requirements of a test, as found in its source text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::expectation::Expectation;
 
-/// What a test requires.
+/// The requirements of a test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Needs {
-    /// Module and name: imported, or asked of an imported module.
+    /// Module and name of objects that the test imports or accesses as attributes of an imported module.
     pub(super) names: BTreeSet<(String, String)>,
-    /// Exceptions, with the functions that are called where they are expected.
+    /// Expected exceptions, with the functions that should raise them.
     pub(super) raised: BTreeMap<String, BTreeSet<String>>,
-    /// Categories of warnings, with the same.
+    /// Expected warning categories, with the functions that should issue them.
     pub(super) warned: BTreeMap<String, BTreeSet<String>>,
-    /// Texts that exceptions or warnings must have.
+    /// Expected texts of exceptions and warnings.
     pub(super) messages: BTreeMap<String, Message>,
-    /// All strings.
+    /// All string literals.
     pub(super) strings: BTreeSet<String>,
-    /// Attributes, as they are written.
+    /// Attribute names, with an expression that uses each.
     pub(super) attributes: BTreeMap<String, String>,
-    /// Keyword arguments, with the functions that get them.
+    /// Keyword arguments, with the functions that receive them.
     pub(super) keywords: BTreeMap<String, BTreeSet<String>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Message {
-    /// It is a regular expression.
+    /// Whether the text is a regular expression.
     pub(super) is_pattern: bool,
+    /// The functions that should produce the message.
     pub(super) by: BTreeSet<String>,
 }
 

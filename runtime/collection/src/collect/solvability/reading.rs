@@ -1,6 +1,6 @@
-//! What each test of a file requires, read from its syntax tree.
+//! Reads what each test of a file requires from its syntax tree.
 //!
-//! A test requires what its body requires, and what the fixtures, helpers and classes that it names require.
+//! The requirements of a test are those of its body and of the fixtures, helpers and classes that it uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,34 +20,35 @@ use crate::{
     collect::level_two::imported_from,
 };
 
-/// An expression of more bytes is shown by its attribute alone.
+/// Maximum length in bytes of a shown expression. A longer one is shortened to `(...).attribute`.
 const SHOWN: usize = 60;
 
 /// Methods that run before the tests of a class.
 const SETUP: [&str; 6] =
     ["setUp", "setUpClass", "setup", "setup_class", "setup_method", "asyncSetUp"];
 
-/// A test file: its functions, methods, classes and variables, by name. Methods are `Class::method`, as in a test's id.
+/// The requirements of a test file's functions, methods, classes and variables, by name. Methods are named
+/// `Class::method`, as in a test's id.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TestNeeds {
     units: BTreeMap<String, Unit>,
-    /// Fixtures that every test uses.
+    /// Names of autouse fixtures.
     autouse: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Unit {
     needs: Needs,
-    /// Names of other units.
+    /// Names that may refer to other units.
     named: BTreeSet<String>,
-    /// Of a class, its bases.
+    /// The base classes, if this is a class.
     bases: Vec<String>,
     is_class: bool,
 }
 
 impl TestNeeds {
-    /// `own` is the file's own module, dotted: relative imports begin there. `roots` are the packages whose names count.
-    /// A file that cannot be parsed requires nothing.
+    /// Reads a test file. `own` is its dotted module name, against which relative imports are resolved. `roots` are the
+    /// library's top-level packages. A file that cannot be parsed has no requirements.
     pub(super) fn read(text: &str, own: &str, roots: &BTreeSet<String>) -> Self {
         let Ok(parsed) = parse_module(text) else { return Self::default() };
         let body = &parsed.syntax().body;
@@ -66,7 +67,7 @@ impl TestNeeds {
         out
     }
 
-    /// What the test with this id requires.
+    /// Returns the requirements of the test with this id.
     pub(super) fn of(&self, id: &str) -> Needs {
         let Some(start) = self.unit_of(id) else { return Needs::default() };
         let own_class = path_of(id).rsplit_once("::").map_or("", |(class, _)| class).to_owned();
@@ -84,7 +85,8 @@ impl TestNeeds {
             }
             out.add(&unit.needs);
             open.extend(unit.named.iter().cloned());
-            // A class that a test uses is used whole. The class of the test has other tests, too.
+            // Add all methods of a class that the test uses, but not those of its own class, which
+            // include other tests.
             if unit.is_class && !self.with_bases(&own_class).contains(&name) {
                 let below = format!("{name}::");
                 open.extend(self.units.keys().filter(|it| it.starts_with(&below)).cloned());
@@ -94,12 +96,12 @@ impl TestNeeds {
         out
     }
 
-    /// Names of modules that any test of the file asks for.
+    /// Returns module and name of each library object that the file uses.
     pub(super) fn names(&self) -> BTreeSet<(String, String)> {
         self.units.values().flat_map(|unit| unit.needs.names.iter().cloned()).collect()
     }
 
-    /// A test may be one of a base class in the file.
+    /// Returns the unit of a test. It may be inherited from a base class in the file.
     fn unit_of(&self, id: &str) -> Option<String> {
         let path = path_of(id);
         if self.units.contains_key(path) {
@@ -127,7 +129,7 @@ impl TestNeeds {
         let mut reader = Reader::new(file, class);
         def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
         for parameter in def.parameters.iter_non_variadic_params() {
-            // A parameter may be a fixture's name.
+            // A parameter may be the name of a fixture.
             reader.named.insert(parameter.parameter.name.to_string());
             reader.named.insert(below(class, &parameter.parameter.name));
             parameter.default.iter().for_each(|it| reader.visit_expr(it));
@@ -160,9 +162,9 @@ impl TestNeeds {
         self.put(path, unit);
     }
 
-    /// Statements of the module, by the names that they bind.
+    /// Adds a unit for each name that a module-level statement binds.
     fn variables(&mut self, file: &File<'_>, stmt: &Stmt) {
-        let mut bound = Stored::default();
+        let mut bound = BoundNames::default();
         bound.visit_stmt(stmt);
         if bound.0.is_empty() {
             return;
@@ -173,7 +175,7 @@ impl TestNeeds {
         bound.0.into_iter().for_each(|name| self.put(name, unit.clone()));
     }
 
-    /// Branches of a condition may define one name twice.
+    /// Adds a unit, merging it with an existing one: a name may be defined in both branches of an `if`.
     fn put(&mut self, name: String, unit: Unit) {
         let all = self.units.entry(name).or_default();
         all.needs.add(&unit.needs);
@@ -183,7 +185,7 @@ impl TestNeeds {
     }
 }
 
-/// The part of a test's id that names its function, without parameters.
+/// Returns the part of a test's id after the file, without parameters.
 pub(super) fn path_of(id: &str) -> &str {
     let path = id.split_once("::").map_or(id, |(_, path)| path);
     path.split('[').next().unwrap_or(path)
@@ -200,7 +202,7 @@ fn is_autouse(decorator: &Expr) -> bool {
 
 struct File<'a> {
     text: &'a str,
-    /// Local name to module and name in it.
+    /// Module and name behind each local name.
     imports: BTreeMap<String, (String, Option<String>)>,
     roots: &'a BTreeSet<String>,
 }
@@ -210,7 +212,7 @@ impl File<'_> {
         self.roots.contains(module.split('.').next().unwrap_or(module))
     }
 
-    /// Whether an expression begins with something that another package has.
+    /// Whether an expression starts with a name imported from another package.
     fn is_foreign(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Name(name) => {
@@ -235,7 +237,7 @@ impl<'a> Visitor<'a> for Imports<'_> {
         match stmt {
             Stmt::Import(import) => {
                 for alias in &import.names {
-                    // `import a.b` binds `a`; `a.b.c` is looked up by its whole path.
+                    // `import a.b` binds `a`, but the attribute lookup of `a.b.c` needs the key `a.b`.
                     let first = alias.name.split('.').next().unwrap_or_default().to_owned();
                     if alias.asname.is_none() {
                         self.bound.entry(first.clone()).or_insert((first, None));
@@ -257,11 +259,11 @@ impl<'a> Visitor<'a> for Imports<'_> {
     }
 }
 
-/// The names that a statement binds.
+/// Collects the names that a statement binds.
 #[derive(Default)]
-struct Stored(BTreeSet<String>);
+struct BoundNames(BTreeSet<String>);
 
-impl<'a> Visitor<'a> for Stored {
+impl<'a> Visitor<'a> for BoundNames {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         if !matches!(stmt, Stmt::FunctionDef(_) | Stmt::ClassDef(_)) {
             visitor::walk_stmt(self, stmt);
@@ -278,14 +280,14 @@ impl<'a> Visitor<'a> for Stored {
     }
 }
 
-/// Reads one unit.
+/// Reads the requirements of one unit.
 struct Reader<'f> {
     file: &'f File<'f>,
     class: &'f str,
     needs: Needs,
     named: BTreeSet<String>,
     loaded: BTreeSet<String>,
-    asked: BTreeSet<(String, String)>,
+    accessed: BTreeSet<(String, String)>,
 }
 
 impl<'f> Reader<'f> {
@@ -296,19 +298,19 @@ impl<'f> Reader<'f> {
             needs: Needs::default(),
             named: BTreeSet::new(),
             loaded: BTreeSet::new(),
-            asked: BTreeSet::new(),
+            accessed: BTreeSet::new(),
         }
     }
 
     fn unit(self) -> Unit {
-        let Self { file, mut needs, mut named, loaded, asked, .. } = self;
+        let Self { file, mut needs, mut named, loaded, accessed, .. } = self;
         let mut names = BTreeSet::new();
         for name in &loaded {
             if let Some((module, Some(inner))) = file.imports.get(name) {
                 names.insert((module.clone(), inner.clone()));
             }
         }
-        for (owner, attribute) in &asked {
+        for (owner, attribute) in &accessed {
             let Some((module, inner)) = file.imports.get(owner) else { continue };
             let module = match inner {
                 Some(inner) => format!("{module}.{inner}"),
@@ -334,7 +336,7 @@ impl<'f> Reader<'f> {
             let is_pattern = name.as_deref().is_some_and(|name| name.contains("Regex"));
             self.messages(call.arguments.args.iter(), is_pattern);
         }
-        // `excinfo.match(PATTERN)`.
+        // `excinfo.match(PATTERN)`
         if let Expr::Attribute(method) = &*call.func
             && method.attr.as_str() == "match"
             && names_exception(&method.value)
@@ -362,7 +364,7 @@ impl<'f> Reader<'f> {
 impl<'a> Visitor<'a> for Reader<'_> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
-            // A docstring.
+            // Skip docstrings.
             Stmt::Expr(expr) if expr.value.is_string_literal_expr() => return,
             Stmt::With(with) => {
                 let expected = with.items.iter().filter_map(|item| match &item.context_expr {
@@ -389,7 +391,7 @@ impl<'a> Visitor<'a> for Reader<'_> {
             Expr::Attribute(attribute) => {
                 let name = attribute.attr.to_string();
                 if let Some(owner) = dotted(&attribute.value) {
-                    self.asked.insert((owner, name.clone()));
+                    self.accessed.insert((owner, name.clone()));
                 }
                 let owner = attribute.value.as_name_expr().map(|it| it.id.as_str());
                 if matches!(owner, Some("self" | "cls")) {
@@ -414,7 +416,7 @@ impl<'a> Visitor<'a> for Reader<'_> {
     }
 }
 
-/// Last parts of the names that some statements call.
+/// Collects the last components of the names of called functions.
 #[derive(Default)]
 struct Calls(BTreeSet<String>);
 
@@ -485,7 +487,7 @@ def test_two():
     }
 
     #[test]
-    fn a_test_requires_what_its_fixtures_and_variables_require() {
+    fn needs_include_those_of_fixtures_and_variables() {
         let needs = read().of("tests/test_m.py::TestParse::test_one[a-the first case]");
         let names: Vec<String> =
             needs.names.iter().map(|(module, name)| format!("{module}:{name}")).collect();
@@ -507,24 +509,24 @@ def test_two():
         assert!(needs.strings.contains("the first case") && needs.strings.contains("a fixture"));
         assert!(!needs.strings.iter().any(|it| it.contains("docstring")), "{:?}", needs.strings);
         assert_eq!(needs.keywords.get("strict_mode"), Some(&set(&["parse"])));
-        // Another package's function takes it.
+        // `sep` is an argument of another package's function.
         assert!(!needs.keywords.contains_key("sep"), "{:?}", needs.keywords);
         assert_eq!(needs.attributes["walk"], "parse(one).walk");
         assert!(!needs.attributes.contains_key("join") && needs.warned.is_empty());
     }
 
     #[test]
-    fn expected_types_are_known_by_class_and_by_call() {
+    fn expected_exceptions_are_recorded_with_the_called_functions() {
         let needs = read().of("tests/test_m.py::test_two");
         assert_eq!(needs.warned, BTreeMap::from([("DeprecationWarning".into(), set(&["parse"]))]));
         let raised: Vec<&str> = needs.raised.keys().map(String::as_str).collect();
-        // Any exception will do: nothing has to be known.
+        // `Exception` is not recorded, because it matches any exception.
         assert_eq!(raised, ["KeyError", "ValueError"]);
         assert_eq!(needs.raised["KeyError"], set(&["parse"]));
     }
 
     #[test]
-    fn an_inherited_test_is_that_of_the_base() {
+    fn inherited_test_has_the_needs_of_the_base_class_method() {
         let needs = read().of("tests/test_m.py::TestParse::test_inherited");
         assert_eq!(needs.attributes["_cache"], "parse('x')._cache");
         assert!(needs.names.contains(&("pkg.deep".into(), "DEPTH".into())), "{:?}", needs.names);

@@ -1,4 +1,4 @@
-//! The reports of both levels.
+//! Creates the solvability reports for tasks of both levels.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use super::{
     Coverage, Solvability,
     judgement::{Shown, TestFunction, judge},
     reading::{TestNeeds, path_of},
-    words::{Visible, Words},
+    words::{VisibleText, Words},
 };
 use crate::collect::{
     candidate::{Removal, Shared, Stop},
@@ -19,15 +19,15 @@ use crate::collect::{
     objects::Node,
 };
 
-/// How many tests a reason names.
+/// Maximum number of requirements listed in a reason.
 const NAMED: usize = 3;
 
 impl Solvability {
-    /// Takes the tests that have to leave out of a task.
+    /// Removes the tests in `left_out` from a task.
     ///
     /// # Errors
-    /// A rejection where no test stays.
-    pub(in crate::collect) fn leave(&self, task: &mut Task) -> Result<(), Stop> {
+    /// A rejection if no fail-to-pass test is left.
+    pub(in crate::collect) fn remove_left_out(&self, task: &mut Task) -> Result<(), Stop> {
         let left: BTreeSet<&String> = self.left_out.iter().collect();
         task.fail_to_pass.retain(|id| !left.contains(id));
         if !task.fail_to_pass.is_empty() {
@@ -44,7 +44,7 @@ impl Solvability {
 }
 
 impl Shared<'_> {
-    /// The report of a task of level 1, by the ids that it has to make pass.
+    /// Creates the report of a level-1 task from its fail-to-pass tests.
     pub(in crate::collect) fn solvability(
         &self,
         file: &str,
@@ -68,48 +68,51 @@ impl Shared<'_> {
                 })
                 .collect()
         };
-        let seen = Seen {
+        let seen = ReportInputs {
             text: &text,
-            tree: &Visible::of(self.what_stays(task, removal)),
+            tree: &VisibleText::of(self.remaining_text(task, removal)),
             hidden: &hidden,
             statement,
         };
         self.solvability_of(file, task, &seen, &calls)
     }
 
-    /// The report of a task of level 2. `text` is the test file as it asks for the new package.
+    /// Creates the report of a level-2 task. `text` is the rewritten test file.
     pub(in crate::collect) fn solvability_from_scratch(
         &self,
         file: &str,
         task: &Task,
         (text, statement): (&str, &str),
-        (copy, asked): (&Files, &BTreeSet<Owner>),
+        (copy, requested): (&Files, &BTreeSet<Owner>),
     ) -> Solvability {
         let mut hidden = Words::default();
         for text in copy.values() {
             hidden.extend(Words::of(text));
         }
-        let said = Visible::of(statement.to_owned());
-        let test = Visible::of(text.to_owned());
+        let said = VisibleText::of(statement.to_owned());
+        let test = VisibleText::of(text.to_owned());
         let calls = |id: &String| -> BTreeMap<String, bool> {
             let called = self.called_by_test(file, id);
             let of_asked = called.into_iter().filter_map(|number| {
                 let object = self.objects.list.get(number)?;
                 let module = module_of(&object.file, &self.project.root);
                 let name = object.path.split('.').next().unwrap_or(&object.path);
-                let is_asked = asked.iter().any(|it| it.module == module && it.name == name);
-                // The interpreter calls others on behalf of the test: operators, constructors, generators.
+                let is_requested =
+                    requested.iter().any(|it| it.module == module && it.name == name);
+                // Ignore functions that the test does not name: the interpreter calls operators, constructors
+                // and generators implicitly.
                 let is_named = test.has_word(object.name());
-                (is_asked && is_named).then(|| (object.path.clone(), said.has_word(object.name())))
+                (is_requested && is_named)
+                    .then(|| (object.path.clone(), said.has_word(object.name())))
             });
             of_asked.collect()
         };
-        let seen = Seen { text, tree: &Visible::default(), hidden: &hidden, statement };
+        let seen = ReportInputs { text, tree: &VisibleText::default(), hidden: &hidden, statement };
         self.solvability_of(file, task, &seen, &calls)
     }
 
-    /// Names of the library that the tests of a file still ask for.
-    pub(in crate::collect) fn names_of_library(
+    /// Returns module and name of each library object that a rewritten test file still imports.
+    pub(in crate::collect) fn library_names(
         &self,
         file: &str,
         text: &str,
@@ -124,7 +127,7 @@ impl Shared<'_> {
         &self,
         file: &str,
         task: &Task,
-        seen: &Seen<'_>,
+        seen: &ReportInputs<'_>,
         calls: &dyn Fn(&String) -> BTreeMap<String, bool>,
     ) -> Solvability {
         let own = module_of(file, &self.project.root);
@@ -141,7 +144,7 @@ impl Shared<'_> {
         let tests: Vec<TestFunction> = tests.into_values().collect();
         let shown = Shown {
             tree: seen.tree,
-            statement: &Visible::of(seen.statement.to_owned()),
+            statement: &VisibleText::of(seen.statement.to_owned()),
             hidden: seen.hidden,
             limits: &self.settings.solvability,
         };
@@ -154,7 +157,7 @@ impl Shared<'_> {
         Solvability { task: task.id.to_string(), requirements, left_out }
     }
 
-    /// The objects that the frames of a test called themselves, as the trace has them.
+    /// Returns the objects that a test's own code, rather than the library's, called in the traced run.
     fn called_by_test(&self, file: &str, id: &str) -> BTreeSet<usize> {
         let calls = &self.suite.calls;
         let edges = calls.files.get(file).and_then(|of_file| of_file.tests.get(id));
@@ -170,8 +173,8 @@ impl Shared<'_> {
         out
     }
 
-    /// The package and the tests that an agent of level 1 finds.
-    fn what_stays(&self, task: &Task, removal: &Removal) -> String {
+    /// Returns the text of all package and test files that the agent can read in a level-1 task.
+    fn remaining_text(&self, task: &Task, removal: &Removal) -> String {
         let mut out = String::new();
         for file in &self.project.modules {
             match removal.carving.files.get(file) {
@@ -200,7 +203,7 @@ impl Shared<'_> {
         self.project.modules.iter().map(root).collect()
     }
 
-    /// Whether a name is one of a module of the library, and no module itself.
+    /// Whether a name belongs to a module of the library and is not a module itself.
     fn is_in_library(&self, (module, name): &(String, String)) -> bool {
         let modules: BTreeSet<String> =
             self.project.modules.iter().map(|file| module_of(file, &self.project.root)).collect();
@@ -208,10 +211,10 @@ impl Shared<'_> {
     }
 }
 
-/// What a report looks at.
-struct Seen<'a> {
+/// The inputs of a report.
+struct ReportInputs<'a> {
     text: &'a str,
-    tree: &'a Visible,
+    tree: &'a VisibleText,
     hidden: &'a Words,
     statement: &'a str,
 }

@@ -1,4 +1,4 @@
-//! What code binds and says, and what can be read of it.
+//! Extracts names and texts from code, and searches visible text for them.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use ruff_python_parser::parse_module;
 /// The names and texts of some code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Words {
-    /// Functions, classes, parameters, attributes and variables, and strings that could be names.
+    /// Names of functions, classes, parameters, attributes and variables, and strings that could be names.
     pub(super) bound: BTreeSet<String>,
-    /// Texts of strings, without what is filled in. Documentation is left out.
+    /// Fixed parts of strings, without placeholders. Docstrings are excluded.
     pub(super) texts: BTreeSet<String>,
 }
 
 impl Words {
-    /// Code that cannot be parsed has none.
+    /// Extracts names and texts from code. Returns none if it cannot be parsed.
     pub(super) fn of(code: &str) -> Self {
         let mut reader = Reader::default();
         if let Ok(parsed) = parse_module(code) {
@@ -32,7 +32,7 @@ impl Words {
         self.texts.extend(other.texts);
     }
 
-    /// Leaves out what other code has, too.
+    /// Removes names and texts that also occur in other code.
     pub(super) fn without(mut self, other: &Self) -> Self {
         self.bound.retain(|name| !other.bound.contains(name));
         self.texts.retain(|text| !other.texts.contains(text));
@@ -94,13 +94,13 @@ impl<'a> Visitor<'a> for Reader {
     }
 }
 
-/// The parts of a text between line ends and places that `%` or `format` fills in.
+/// Splits a text at line ends and at the placeholders of `%` and `format`.
 fn parts(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.lines() {
         let (mut part, mut rest) = (String::new(), line);
         while let Some(c) = rest.chars().next() {
-            match filled_in(rest) {
+            match placeholder_length(rest) {
                 Some(length) => {
                     out.push(std::mem::take(&mut part));
                     rest = &rest[length..];
@@ -116,8 +116,8 @@ fn parts(text: &str) -> Vec<String> {
     out.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// The length of a place that is filled in, at the beginning of a text.
-fn filled_in(text: &str) -> Option<usize> {
+/// Returns the length of the placeholder that a text starts with, if any.
+fn placeholder_length(text: &str) -> Option<usize> {
     if let Some(inner) = text.strip_prefix('{') {
         let end = inner.find('}')?;
         let is_field =
@@ -134,14 +134,14 @@ fn filled_in(text: &str) -> Option<usize> {
     "diouxXeEfFgGcrsa".contains(kind).then_some(1 + name + flags + 1)
 }
 
-/// What can be read by whoever solves a task.
+/// Text that a solver can read.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Visible {
+pub(super) struct VisibleText {
     text: String,
     words: BTreeSet<String>,
 }
 
-impl Visible {
+impl VisibleText {
     pub(super) fn of(text: String) -> Self {
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         let words = words.filter(|it| !it.is_empty()).map(str::to_owned).collect();
@@ -152,7 +152,7 @@ impl Visible {
         self.words.contains(word)
     }
 
-    /// Also as a string of Python or Markdown writes it.
+    /// Whether the text occurs, possibly escaped as in a Python string.
     pub(super) fn has_text(&self, text: &str) -> bool {
         self.text.contains(text)
             || self.text.contains(&text.replace('\\', "\\\\"))
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_told_without_what_is_filled_in_or_documentation() {
+    fn words_excludes_placeholders_and_docstrings() {
         let words = Words::of(
             "class A:\n    '''Says a lot.'''\n    def f(self, depth, *rest, **options):\n        \
              self._seen = options.get('max_depth')\n        total = 1\n        \
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn braces_and_signs_that_fill_nothing_in_stay() {
+    fn parts_keeps_braces_and_percent_signs_that_are_not_placeholders() {
         assert_eq!(parts("100 % of {it is} 5%"), ["100 % of {it is} 5%"]);
         assert_eq!(parts("{}: %-5.2f%%"), [":", "%%"]);
     }
 
     #[test]
-    fn a_text_is_found_as_python_writes_it() {
-        let visible = Visible::of("raise E('can\\'t do it', \"a \\\\d+ b\")".to_owned());
+    fn has_text_finds_escaped_text() {
+        let visible = VisibleText::of("raise E('can\\'t do it', \"a \\\\d+ b\")".to_owned());
         assert!(visible.has_text("can't do it") && visible.has_text("a \\d+ b"));
         assert!(visible.has_word("raise") && !visible.has_word("rais"));
     }

@@ -1,4 +1,4 @@
-//! Annotations. They are evaluated where they stand, or as text by whoever asks for the types of an object.
+//! Checks annotations. Python evaluates them in place or, if they are strings, when code resolves the types.
 
 use ruff_python_ast::{
     Expr,
@@ -9,29 +9,29 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::python::{constant::fold, nests_too_deeply, parse};
 
-/// Signs without which a text only names a type.
+/// Characters of code. A text without them only names a type.
 const SIGNS: [char; 4] = ['(', '[', '.', ':'];
 
 impl Walker<'_> {
-    /// The texts in an annotation, read as the rest of the file is. One that is no expression is only a text.
-    pub(super) fn texts_of_annotation(&mut self, annotation: &Expr) {
-        let mut texts = Texts { depth: self.most(), found: Vec::new() };
+    /// Checks the strings in an annotation as code. Ignores strings that are not valid code.
+    pub(super) fn check_annotation_texts(&mut self, annotation: &Expr) {
+        let mut texts = Texts { depth: self.max_depth(), found: Vec::new() };
         texts.visit_expr(annotation);
         for (range, text) in texts.found {
             let text = text.trim();
-            if self.depth > self.most() || nests_too_deeply(text, &self.rules.table.limits) {
+            if self.depth > self.max_depth() || nests_too_deeply(text, &self.rules.table.limits) {
                 self.too_deep = true;
                 continue;
             }
             let parsed = parse(text);
             if parsed.has_valid_syntax() {
-                self.read_within(range, text, &parsed.syntax().body);
+                self.check_inner_code(range, text, &parsed.syntax().body);
             }
         }
     }
 }
 
-/// Collects the texts of an expression.
+/// Collects the strings in an expression.
 struct Texts {
     depth: usize,
     found: Vec<(TextRange, String)>,

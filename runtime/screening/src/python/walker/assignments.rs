@@ -1,4 +1,4 @@
-//! What is assigned, deleted or bound.
+//! Checks assignments and deletions.
 
 use ruff_python_ast::{Expr, InterpolatedStringElement};
 use ruff_text_size::{Ranged, TextRange};
@@ -6,25 +6,25 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::{
     python::{
-        constant::{fold, leading},
+        constant::{constant_prefix, fold},
         names::top,
     },
     rules::Rule,
 };
 
 impl Walker<'_> {
-    /// Something that is assigned, deleted or bound.
-    pub(super) fn target(&mut self, target: &Expr) {
+    /// Checks a target that is assigned, deleted or bound.
+    pub(super) fn check_target(&mut self, target: &Expr) {
         match target {
-            Expr::Tuple(tuple) => tuple.elts.iter().for_each(|target| self.target(target)),
-            Expr::List(list) => list.elts.iter().for_each(|target| self.target(target)),
-            Expr::Starred(starred) => self.target(&starred.value),
+            Expr::Tuple(tuple) => tuple.elts.iter().for_each(|target| self.check_target(target)),
+            Expr::List(list) => list.elts.iter().for_each(|target| self.check_target(target)),
+            Expr::Starred(starred) => self.check_target(&starred.value),
             Expr::Attribute(attribute) => {
                 let name = attribute.attr.as_str();
-                self.assigned(target.range(), &attribute.value, name);
+                self.check_assigned(target.range(), &attribute.value, name);
             }
             Expr::Subscript(subscript) => {
-                self.filled(target.range(), &subscript.value);
+                self.check_filled(target.range(), &subscript.value);
                 let Some(path) = self.names.path(&subscript.value) else { return };
                 if path == "sys.modules" {
                     self.module_table(target.range(), Some(&subscript.slice));
@@ -43,16 +43,16 @@ impl Walker<'_> {
         }
     }
 
-    /// A table whose entries are assigned.
-    pub(super) fn filled(&mut self, range: TextRange, table: &Expr) {
+    /// Checks a table with entries that are assigned.
+    pub(super) fn check_filled(&mut self, range: TextRange, table: &Expr) {
         if let Expr::Attribute(table) = table {
             let name = table.attr.as_str();
             self.hit_each(range, |rule| rule.filled.iter().any(|it| it == name));
         }
     }
 
-    /// An attribute that is assigned or deleted.
-    pub(super) fn assigned(&mut self, range: TextRange, base: &Expr, name: &str) {
+    /// Checks an attribute that is assigned or deleted.
+    pub(super) fn check_assigned(&mut self, range: TextRange, base: &Expr, name: &str) {
         let path = self.names.path(base);
         if let Some(path) = path.filter(|path| self.names.is_foreign(path)) {
             let whole = format!("{path}.{name}");
@@ -61,19 +61,19 @@ impl Walker<'_> {
             }
         }
         if !is_self(base) {
-            let written = format!("{} =", self.written(range));
+            let written = format!("{} =", self.source_text(range));
             let is_it = |rule: &Rule| rule.assigned.iter().any(|it| it == name);
             self.hit_each_as(range, &written, is_it);
         }
     }
 
-    /// A change of `sys.modules`. A package may add itself there.
+    /// Checks a change to `sys.modules`. A package may add its own modules.
     pub(super) fn module_table(&mut self, range: TextRange, key: Option<&Expr>) {
         if let Some(key) = key {
             if is_own_name(key) {
                 return;
             }
-            if let Some(text) = leading(key) {
+            if let Some(text) = constant_prefix(key) {
                 let is_whole = fold(key).is_some() || text.contains('.');
                 if is_whole && self.names.owns(top(&text)) {
                     return;
@@ -84,12 +84,12 @@ impl Walker<'_> {
     }
 }
 
-/// The object or the class that a method belongs to, by its usual name.
+/// Whether an expression is `self` or `cls`.
 pub(super) fn is_self(expr: &Expr) -> bool {
     matches!(expr, Expr::Name(it) if matches!(it.id.as_str(), "self" | "cls"))
 }
 
-/// `__name__`, or a string that begins with it.
+/// Whether an expression is `__name__` or an f-string that starts with it.
 fn is_own_name(key: &Expr) -> bool {
     match key {
         Expr::Name(name) => name.id.as_str() == "__name__",

@@ -1,4 +1,4 @@
-//! Calls, and strings that are run as code.
+//! Checks calls, and strings that are run as code.
 
 use ruff_python_ast::{Arguments, Expr, ExprCall, Stmt};
 use ruff_text_size::TextRange;
@@ -9,7 +9,7 @@ use crate::python::{
     nests_too_deeply, parse,
 };
 
-/// Functions that take parts of paths.
+/// Functions with paths, or parts of paths, as arguments.
 const OF_PATHS: [&str; 11] = [
     "join",
     "joinpath",
@@ -32,13 +32,13 @@ impl Walker<'_> {
                 let name = name.as_str();
                 self.hit_each(range, |rule| rule.keywords.iter().any(|it| it == name));
             }
-            self.lists(&keyword.value);
+            self.check_listed(&keyword.value);
         }
-        args.iter().for_each(|value| self.lists(value));
+        args.iter().for_each(|value| self.check_listed(value));
         if let Expr::Attribute(function) = &*call.func
             && matches!(function.attr.as_str(), "update" | "setdefault" | "__setitem__")
         {
-            self.filled(range, &function.value);
+            self.check_filled(range, &function.value);
         }
         let Some(function) = self.names.path(&call.func) else { return };
         self.reference(range, &format!("{function}()"), Some(&function));
@@ -67,7 +67,7 @@ impl Walker<'_> {
             && matches!(last, "setattr" | "delattr" | "__setattr__" | "__delattr__")
         {
             match fold(name) {
-                Some(name) => self.assigned(range, base, &name),
+                Some(name) => self.check_assigned(range, base, &name),
                 None if self.names.path(base).is_some_and(|path| self.names.is_foreign(&path)) => {
                     self.hit_each(range, |rule| rule.foreign);
                 }
@@ -105,8 +105,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A string that is run as code. If it is written in the source, it is checked like the rest of
-    /// the file.
+    /// Checks a string that is run as code. A constant string is checked like the rest of the file.
     pub(super) fn dynamic(
         &mut self,
         rule: usize,
@@ -118,18 +117,18 @@ impl Walker<'_> {
             return;
         }
         let text = text.trim();
-        if self.depth > self.most() || nests_too_deeply(text, &self.rules.table.limits) {
+        if self.depth > self.max_depth() || nests_too_deeply(text, &self.rules.table.limits) {
             return self.hit(rule, range);
         }
         let parsed = parse(text);
         if !parsed.has_valid_syntax() {
             return self.hit(rule, range);
         }
-        self.read_within(range, text, &parsed.syntax().body);
+        self.check_inner_code(range, text, &parsed.syntax().body);
     }
 
-    /// Reads code that stands in a text as the rest of the file is read.
-    pub(super) fn read_within(&mut self, range: TextRange, text: &str, body: &[Stmt]) {
+    /// Checks code inside a string like the rest of the file.
+    pub(super) fn check_inner_code(&mut self, range: TextRange, text: &str, body: &[Stmt]) {
         let mut inner = Walker {
             line: Some(self.line_of(range)),
             depth: self.depth + 1,

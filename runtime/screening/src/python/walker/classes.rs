@@ -1,4 +1,4 @@
-//! Classes, their names and their methods.
+//! Checks classes, the names they assign and their methods.
 
 use ruff_python_ast::{Expr, ExprLambda, Stmt, StmtClassDef, StmtFunctionDef};
 use ruff_text_size::{Ranged, TextRange};
@@ -7,11 +7,11 @@ use super::Walker;
 use crate::python::{
     constant::fold,
     names::top,
-    shapes::{Sought, holds, is_made_up, returned, truth},
+    shapes::{StatementKind, holds, is_fabricated, returned, truth},
 };
 
 impl Walker<'_> {
-    /// The namespace of a class made by `type`.
+    /// Checks the namespace of a class created by `type`.
     pub(super) fn namespace(&mut self, namespace: &Expr) {
         let Expr::Dict(dict) = namespace else { return };
         for item in &dict.items {
@@ -24,7 +24,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The module that a class claims to belong to.
+    /// Checks the module that a class claims to belong to.
     pub(super) fn module_name(&mut self, value: &Expr) {
         let Some(module) = fold(value) else { return };
         if !self.names.owns(top(&module)) && module != "__main__" {
@@ -67,7 +67,7 @@ impl Walker<'_> {
                 let truth = truth(body);
                 (truth == Some(true) && (has(&rule.always_true) || has(&rule.swallows)))
                     || (truth == Some(false) && has(&rule.always_false))
-                    || (is_made_up(body, parameters.as_deref()) && has(&rule.always_answers))
+                    || (is_fabricated(body, parameters.as_deref()) && has(&rule.always_answers))
             });
         }
     }
@@ -75,20 +75,21 @@ impl Walker<'_> {
     pub(super) fn method(&mut self, def: &StmtFunctionDef) {
         let name = def.name.as_str();
         let has = |names: &[String]| names.iter().any(|it| it == name);
-        let most = self.most();
+        let most = self.max_depth();
         let values = returned(&def.body, most).unwrap_or_default();
         let all =
             |holds: &dyn Fn(&Expr) -> bool| !values.is_empty() && values.iter().copied().all(holds);
         let (all_true, all_false) =
             (all(&|value| truth(value) == Some(true)), all(&|value| truth(value) == Some(false)));
-        let answers = all(&|value| is_made_up(value, Some(&def.parameters)))
-            && !holds(&def.body, Sought::Raise, most);
+        let answers = all(&|value| is_fabricated(value, Some(&def.parameters)))
+            && !holds(&def.body, StatementKind::Raise, most);
         let broken = self.rules.which(|rule| {
             has(&rule.methods)
                 || (all_true && has(&rule.always_true))
                 || (all_false && has(&rule.always_false))
                 || (answers && has(&rule.always_answers))
-                || (has(&rule.swallows) && self.swallows(rule, &def.body, &def.parameters, most))
+                || (has(&rule.swallows)
+                    && self.exit_suppresses(rule, &def.body, &def.parameters, most))
         });
         for rule in broken {
             self.hit_as(rule, def.name.range(), format!("def {name}"));

@@ -1,4 +1,4 @@
-//! Imports, by the names that they bind.
+//! Checks imports.
 
 use ruff_python_ast::{Expr, StmtImport, StmtImportFrom};
 use ruff_text_size::{Ranged, TextRange};
@@ -6,14 +6,14 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::{
     python::{
-        constant::{fold, leading},
+        constant::{constant_prefix, fold},
         names::top,
     },
     rules::Rule,
 };
 
 impl Walker<'_> {
-    pub(super) fn imported(&mut self, range: TextRange, module: &str) {
+    pub(super) fn check_imported(&mut self, range: TextRange, module: &str) {
         let first = top(module);
         if !self.names.owns(first) {
             let is_below = |known: &String| {
@@ -29,31 +29,33 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether an expression is the name of a module of tests, or begins like one.
+    /// Whether an expression evaluates to the name of a test module, or to a string that starts like one.
     pub(super) fn names_test(&self, name: &Expr) -> bool {
         match fold(name) {
             Some(name) => self.is_test_import(&name),
-            // Any letter stands for the rest.
-            None => leading(name).is_some_and(|begun| self.is_test_import(&format!("{begun}x"))),
+            // `x` stands for the rest of the name.
+            None => {
+                constant_prefix(name).is_some_and(|begun| self.is_test_import(&format!("{begun}x")))
+            }
         }
     }
 
-    /// Whether an import by this name gives a module of tests. A colon separates the module from a name in it.
+    /// Whether importing this name imports a test module. A colon separates the module from a name in it.
     pub(super) fn is_test_import(&self, module: &str) -> bool {
         let mut parts = module.split(['.', ':']);
         let first = parts.next().unwrap_or(module);
         if first.is_empty() || self.names.owns(first) {
             return parts.any(|part| self.rules.is_test_module(part));
         }
-        // The standard library has a package of that name.
+        // `test` is a package of the standard library.
         first != "test" && self.rules.is_test_module(first)
     }
 
     pub(super) fn import(&mut self, import: &StmtImport, range: TextRange) {
         for alias in &import.names {
             let module = alias.name.as_str();
-            self.look_alike(alias.name.range(), module);
-            self.imported(range, module);
+            self.check_look_alike(alias.name.range(), module);
+            self.check_imported(range, module);
             self.reference(range, module, None);
         }
     }
@@ -69,12 +71,12 @@ impl Walker<'_> {
             return;
         }
         if let Some(module) = &import.module {
-            self.look_alike(module.range(), module.as_str());
+            self.check_look_alike(module.range(), module.as_str());
         }
         for alias in &import.names {
-            self.look_alike(alias.name.range(), alias.name.as_str());
+            self.check_look_alike(alias.name.range(), alias.name.as_str());
         }
-        self.imported(range, module);
+        self.check_imported(range, module);
         self.reference(range, module, None);
         for name in names() {
             if name == "*" {

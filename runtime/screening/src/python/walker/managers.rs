@@ -1,18 +1,17 @@
-//! Context managers that suppress exceptions of a `with` statement.
+//! Checks for context managers that suppress exceptions of a `with` statement.
 
 use ruff_python_ast::{ExceptHandler, Expr, Parameters, Stmt, StmtFunctionDef};
 use ruff_text_size::Ranged;
 
 use super::Walker;
 use crate::{
-    python::shapes::{Sought, asks_whether_given, bodies, holds, statements, truth},
+    python::shapes::{StatementKind, bodies, checks_whether_set, holds, statements, truth},
     rules::Rule,
 };
 
 impl Walker<'_> {
-    /// Whether the exit method of a context manager suppresses any exception, a failed assertion
-    /// included.
-    pub(super) fn swallows(
+    /// Whether the exit method of a context manager suppresses all exceptions, including failed assertions.
+    pub(super) fn exit_suppresses(
         &self,
         rule: &Rule,
         body: &[Stmt],
@@ -23,32 +22,32 @@ impl Walker<'_> {
         body.iter().any(|stmt| match stmt {
             Stmt::Return(returned) => returned.value.as_deref().is_some_and(|value| {
                 truth(value) == Some(true)
-                    || asks_whether_given(value, parameters)
-                    || self.asks_for_any(rule, value)
+                    || checks_whether_set(value, parameters)
+                    || self.checks_broad_class(rule, value)
             }),
             Stmt::If(branch) => {
-                asks_whether_given(&branch.test, parameters)
-                    && self.swallows(rule, &branch.body, parameters, depth)
+                checks_whether_set(&branch.test, parameters)
+                    && self.exit_suppresses(rule, &branch.body, parameters, depth)
             }
-            Stmt::With(_) => {
-                bodies(stmt).into_iter().any(|body| self.swallows(rule, body, parameters, depth))
-            }
+            Stmt::With(_) => bodies(stmt)
+                .into_iter()
+                .any(|body| self.exit_suppresses(rule, body, parameters, depth)),
             Stmt::Try(tried) => [&tried.body[..], &tried.orelse[..], &tried.finalbody[..]]
                 .into_iter()
-                .any(|body| self.swallows(rule, body, parameters, depth)),
+                .any(|body| self.exit_suppresses(rule, body, parameters, depth)),
             _ => false,
         })
     }
 
-    /// `isinstance(error, Exception)` and the like.
-    pub(super) fn asks_for_any(&self, rule: &Rule, expr: &Expr) -> bool {
+    /// Whether an expression checks for a broad exception class, as in `isinstance(error, Exception)`.
+    pub(super) fn checks_broad_class(&self, rule: &Rule, expr: &Expr) -> bool {
         let Expr::Call(call) = expr else { return false };
         let Expr::Name(name) = &*call.func else { return false };
         let is_asked = matches!(name.id.as_str(), "isinstance" | "issubclass");
         is_asked && call.arguments.args.get(1).is_some_and(|of| self.is_broad(rule, Some(of)))
     }
 
-    /// Whether a clause catches a failed assertion.
+    /// Whether an `except` clause catches failed assertions.
     pub(super) fn is_broad(&self, rule: &Rule, caught: Option<&Expr>) -> bool {
         match caught {
             None => true,
@@ -62,8 +61,8 @@ impl Walker<'_> {
         }
     }
 
-    /// A generator that is a context manager and suppresses the exception of its `with` statement.
-    pub(super) fn manager(&mut self, def: &StmtFunctionDef) {
+    /// Checks for a generator-based context manager that suppresses the exception of its `with` statement.
+    pub(super) fn check_manager(&mut self, def: &StmtFunctionDef) {
         let decorators: Vec<String> = def
             .decorator_list
             .iter()
@@ -74,20 +73,20 @@ impl Walker<'_> {
         if broken.is_empty() {
             return;
         }
-        let most = self.most();
+        let most = self.max_depth();
         let mut all = Vec::new();
         statements(&def.body, most, &mut all);
         for number in broken {
             let Some(rule) = self.rules.table.rules.get(number) else { continue };
             let keeps = all.iter().any(|stmt| match stmt {
-                Stmt::Try(tried) if holds(&tried.body, Sought::Yield, most) => {
+                Stmt::Try(tried) if holds(&tried.body, StatementKind::Yield, most) => {
                     tried.handlers.iter().any(|handler| {
                         let ExceptHandler::ExceptHandler(handler) = handler;
                         self.is_broad(rule, handler.type_.as_deref())
-                            && !holds(&handler.body, Sought::Raise, most)
+                            && !holds(&handler.body, StatementKind::Raise, most)
                     })
                 }
-                Stmt::With(with) if holds(&with.body, Sought::Yield, most) => {
+                Stmt::With(with) if holds(&with.body, StatementKind::Yield, most) => {
                     with.items.iter().any(|item| self.suppresses(rule, &item.context_expr))
                 }
                 _ => false,
