@@ -17,8 +17,8 @@ struct Tools {
 
 /// Returns the copies of the task's hidden content in the environment, and which of them the test
 /// tools need.
-///
-/// # Errors
+/// Returns the copies of the task's hidden content in the environment, and those that the test
+/// tools need.
 ///
 /// A sandbox fault if the sandbox cannot be opened or searched; a set-up fault if the mask does not
 /// apply.
@@ -43,20 +43,21 @@ pub async fn find_leaks(
         }
         let mut findings = LayerFindings::take(handle, task).await?;
         if findings.has_leaks() {
-            // Before masking: the tool may import modules from the work directory.
+            // Do this before masking: the test tool may import modules from the work directory.
             findings.tools = tools(handle, task).await?;
         }
         findings.look_at_workdir(handle, task).await?;
         Ok(findings)
     };
     let found = work.await;
-    // Keep the findings even if closing fails; the next run removes leftovers.
+    // Keep the findings even if closing fails. The next run removes what is left over.
     let _ = sandbox.close().await;
     found
 }
 
-/// Empty if the tests are not pytest's, or the interpreter does not start. Nothing is kept for the
-/// tool then, and the grading reports what is missing.
+/// The files that the test tool loads or declares. Empty if the tests do not use pytest or the
+/// interpreter does not start. No copies are then kept for the tool, and the grading reports what is
+/// missing.
 async fn tools(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> {
     let passing = |fault: Fault| match fault.layer {
         Layer::Sandbox => Err(fault),

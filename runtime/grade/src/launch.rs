@@ -1,4 +1,4 @@
-//! Parses a test command and finds its interpreter.
+//! Parses a test command and finds its Python interpreter.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer};
 
-/// How pytest starts: `interpreter... [-m pytest] arguments...`.
+/// How pytest is started: `interpreter... [-m pytest] arguments...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Launch {
-    /// The interpreter and its own flags.
+    /// The interpreter and the interpreter's own flags.
     pub interpreter: Vec<String>,
-    /// `python -m pytest` puts the working directory on the import path; the script does not.
+    /// Whether the working directory is on the import path: `python -m pytest` adds it, `pytest` does not.
     pub cwd_on_path: bool,
     pub arguments: Vec<String>,
 }
@@ -27,8 +27,8 @@ const SCRIPT_LIMIT: u64 = 1 << 20;
 impl Launch {
     /// Accepts `python [flags] -m pytest ...` and `pytest ...`.
     ///
-    /// Rejects commands that start pytest in another way (a shell line, a wrapper), because the
-    /// recorder could not start before the graded code.
+    /// Rejects commands that start pytest in another way (a shell line, a wrapper), because the recorder
+    /// could not start before the graded code.
     pub(crate) async fn read(
         handle: &SandboxHandle,
         command: &[String],
@@ -64,7 +64,7 @@ impl Launch {
     }
 }
 
-/// Whether [`Launch::read`] accepts a test command, judging by its words only.
+/// Whether [`Launch::read`] accepts a test command. Does not check that the script exists.
 pub(crate) fn starts_pytest(command: &[String]) -> bool {
     Launch::is_script(command) || Launch::module(command).is_some()
 }

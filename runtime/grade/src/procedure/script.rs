@@ -1,12 +1,12 @@
-//! The scripts that run a task's tests between the harness's markers.
+//! Creates the scripts that run a task's tests between the harness's markers.
 
 use proctor_official::OfficialPolicy;
 
-/// Lines that the harness removes and then puts at the start of every script.
+/// Lines that the harness removes from every script and then puts at its start.
 const HEAD: [&str; 2] = ["#!/bin/bash", "set -uxo pipefail"];
 
-/// The row's own script as the harness runs it: it saves the tests' exit status before the end
-/// marker's line and prints it after the marker. A script without that marker is left unchanged.
+/// Returns the row's own script as the harness runs it: it saves the tests' exit status before the
+/// line with the end marker and prints it after. Without that marker, only [`HEAD`] is normalized.
 pub(super) fn of_row(script: &str, status: &str, policy: &OfficialPolicy) -> String {
     let mut lines: Vec<String> = HEAD.map(str::to_owned).into();
     let end = policy.log.markers.as_ref().map(|markers| markers.end.as_str());
@@ -26,7 +26,7 @@ pub(super) fn of_row(script: &str, status: &str, policy: &OfficialPolicy) -> Str
     lines.join("\n") + "\n"
 }
 
-/// A generated script that runs one command, for rows without their own.
+/// Returns a generated script that runs one command, for rows without a script.
 pub(super) fn of_command(command: &str, workdir: &str, prelude: &str) -> String {
     format!(
         "exec 2>&1\n{prelude}\ncd {workdir}\nset -x\n: '>>>>> Start Test Output'\n{command}\n\
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_status_is_kept_around_the_first_end_marker_only() {
+    fn of_row_saves_the_status_at_the_first_end_marker_only() {
         let all = OfficialPolicy::all().unwrap();
         let policy =
             all.iter().find(|one| one.benchmark == "swe-bench" && one.version == "5.0.2").unwrap();
