@@ -1,10 +1,10 @@
 """A pytest plugin that streams each test's phases to the results pipe. Runs on Python 3.6 and later.
 
-A line is `MAC JSON`, where MAC is the HMAC-SHA256 of the previous MAC and the JSON: the grader sees a line that
-anything without the key added, changed, dropped or moved.
+A line is `MAC JSON`, where MAC is the HMAC-SHA256 of the previous MAC and the JSON. The grader detects lines that were
+added, changed, dropped or moved without the key.
 
-The plugin has no attributes, and its methods only ask (`asking.py`). No code that finds the plugin finds the canaries
-or the channel by it.
+The plugin has no attributes, and its methods only ask (`asking.py`). So code that finds the plugin cannot reach the
+canaries or the channel through it.
 """
 
 import hashlib
@@ -16,8 +16,9 @@ import pytest
 
 
 def channel(pipe, key):
-    """A function that writes one record. It keeps its own hold on all that it calls, and calls no function of a module
-    that looks anything up in its module: `hmac.new` and `json.dumps` do what the names beside them say."""
+    """Returns a function that writes one record. It has its own references to everything that it calls. It
+    calls no library function that looks up names in its module, such as `hmac.new` and `json.dumps`: graded
+    code can replace these names."""
     last, owner = [b""], os.getpid()
     digest, write, pid, encoded = hashlib.sha256, os.write, os.getpid, encoder()
     # HMAC (RFC 2104). The key is shorter than a block.
@@ -26,7 +27,7 @@ def channel(pipe, key):
 
     def emit(record):
         if pid() != owner:
-            return  # A forked child is not the test process.
+            return  # Only the test process may write records, not a forked child.
         body = encoded(record).encode("ascii")
         mac = digest(around + digest(within + last[0] + body).digest()).hexdigest()
         last[0] = mac.encode("ascii")
@@ -38,7 +39,7 @@ def channel(pipe, key):
 
 
 def encoder():
-    """A function that makes JSON of the types that records have."""
+    """Returns a function that encodes the types used in records as JSON."""
     quoted = json.encoder.encode_basestring_ascii
     plain = {int: int.__repr__, float: float.__repr__, bool: {True: "true", False: "false"}.get}
 
@@ -57,12 +58,12 @@ def encoder():
 
 
 def text(value):
-    """Text without lone surrogates, which are not JSON to everybody."""
+    """Converts a value to text without lone surrogates, which not every JSON parser accepts."""
     return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def peak_kb():
-    """The most memory that this process or one of its children had, in KiB. Linux only."""
+    """Returns the peak memory of this process or its largest child, in KiB. Linux only."""
     try:
         import resource
 
@@ -73,7 +74,7 @@ def peak_kb():
 
 
 def plugin(emit, order, origin, canaries, sight, answer, ask):
-    """The plugin, and the function that sends the last record. Both only ask (`asking.py`)."""
+    """Returns the plugin, and a function that sends the last record. Both only ask (`asking.py`)."""
     ids = order["ids"]
     wanted = None if ids is None else frozenset(ids)
     watched = [(name, os.path.abspath(name)) for name in order["watch"]]
@@ -86,7 +87,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         return wanted is None or nodeid in wanted
 
     def guarded(where, look, *given):
-        """A look that raises is no reason to stop, and is told."""
+        """Runs a check. If it raises, the error is recorded and the tests continue."""
         try:
             return look(*given)
         except Exception as error:
@@ -144,7 +145,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
     def after_call(item, outcome):
         canaries.take_back()
         sight.call_ended()
-        # Seen without pytest's own account of it.
+        # Recorded independently of pytest's own report.
         called[item.nodeid] = looks and getattr(outcome, "excinfo", None) is not None
 
     def before_function():
@@ -156,7 +157,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         if call.when == "call":
             seen = called.pop(item.nodeid, None)
             if looks:
-                # A report of a call that was not seen is the report of no call.
+                # If the call was not observed, the report does not describe a real call.
                 has_raised = None if seen is None else seen or has_raised
                 guarded("the hooks after a test", sight.after_phase, recorder)
                 guarded("files that a test opened", sight.look_at_openings)
@@ -241,7 +242,7 @@ def asking_plugin(ask):
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_makereport(self, item, call):
-            yield  # Other plugins may replace call.excinfo (unittest does), so look afterwards.
+            yield  # Check afterwards, because other plugins (such as unittest's) may replace call.excinfo.
             ask("made", self, item, call)
 
         @pytest.hookimpl(tryfirst=True)
