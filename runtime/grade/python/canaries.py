@@ -102,12 +102,12 @@ class Canaries:
                 item, function, test, code, value = self._make(canary, found, compiled, lines, number)
                 run = self._duplicate(item)
             except NoCanary as error:  # This test has no canary; the others are not affected.
-                self._tell(number, "left_out", str(error))
+                self._report(number, "left_out", str(error))
                 continue
             except Exception as error:
-                self._tell(number, "left_out", "failed: " + NAME_OF(type(error)))
+                self._report(number, "left_out", "failed: " + NAME_OF(type(error)))
                 continue
-            self._tell(number, "laid", item.nodeid)
+            self._report(number, "laid", item.nodeid)
             laid.setdefault(function, test)
             if canary["swapped"] and id(item) not in tests and type(item).__module__ in PLAIN:
                 tests[id(item)], run = run, item
@@ -144,7 +144,7 @@ class Canaries:
             raise NoCanary("it was not collected")
         item, function = found[int(canary["pick"] * len(found)) % len(found)]
         if function is None or not hasattr(type(item), "_initrequest"):
-            raise NoCanary("no function is behind it")
+            raise NoCanary("it has no function")
         text = canary["text"].encode("utf-8")
         if function not in compiled:
             compiled[function] = self._test(item, canary["path"], text, function, marks)
@@ -208,11 +208,11 @@ class Canaries:
         for name in path:
             found = [part for part in code.co_consts if getattr(part, "co_name", None) == name]
             if not found:
-                raise NoCanary("its code is not in the module's")
+                raise NoCanary("the module's code does not contain it")
             code = found[-1]
         for same in ("co_freevars", "co_argcount", "co_kwonlyargcount", "co_firstlineno", "co_name"):
             if getattr(code, same) != getattr(was, same):
-                raise NoCanary("what was collected has another " + same)
+                raise NoCanary("the collected function has a different " + same)
         if marks:
             values = [seen if type(value) is str and value == MARK else value for value in code.co_consts]
             code = code.replace(co_consts=tuple(values))
@@ -349,9 +349,9 @@ class Canaries:
             _, _, _, number = self._runs.get(id(later), (None, None, None, None))
             if number is not None:
                 items.remove(later)
-                self._tell(number, "left_out", "slow")
+                self._report(number, "left_out", "slow")
 
-    def _tell(self, number, when, what):
+    def _report(self, number, when, what):
         self._emit({"t": "canary_" + when, "number": number, "what": str(what)})
 
 

@@ -67,22 +67,22 @@ class Origin:
                 return
             path = os.path.abspath(path)
             if self._is_original(path):
-                who = self._who(sys._getframe(1))
+                who = self._responsible_file(sys._getframe(1))
                 if who is not None:
-                    self._tell("%s reads %s" % (who, path[len(self._workdir) :]))
+                    self._report("%s reads %s" % (who, path[len(self._workdir) :]))
                     raise FileNotFoundError(2, "No such file or directory", path)
 
     def _refuse(self, name, wanted, frame):
         if str(name).split(".", 1)[0] not in self._modules:
             return
-        who = self._who(frame)
+        who = self._responsible_file(frame)
         if who is None:
             return
         what = "%s of %s" % (wanted, name) if wanted else name
-        self._tell("%s imports %s" % (who, what))
+        self._report("%s imports %s" % (who, what))
         raise ModuleNotFoundError("No module named %r" % str(name), name=str(name))
 
-    def _who(self, frame):
+    def _responsible_file(self, frame):
         """Returns the file of the submission that caused an access; `None` if other code did. It is the nearest
         file on the stack that is not in the standard library."""
         while frame is not None:
@@ -102,26 +102,26 @@ class Origin:
             return False
         return not self._test_folders.intersection(file[len(self._workdir) :].split(os.sep))
 
-    def _tell(self, what):
+    def _report(self, what):
         if len(self._said) < MOST and what not in self._said:
             self._said.add(what)
             self._emit({"t": "origin", "what": text(what)})
 
-    def look(self):
+    def check(self):
         """Reports every name of the submission that refers to an object of the library."""
         for key, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and file.startswith(self._folder):
                 for name, value in list(vars(module).items()):
                     self._compare(file[len(self._folder) :] + ": " + name, value)
-        for module, name in sorted(self._asked()):
+        for module, name in sorted(self._used_by_tests()):
             try:
                 value = getattr(sys.modules.get(module), name, None)
             except Exception:  # The submission may define `__getattr__`.
                 continue
             self._compare("%s.%s" % (module, name), value)
 
-    def _asked(self):
+    def _used_by_tests(self):
         """Returns what the tests use of the submission: `package.name`, and `from package import name`."""
         mine = {
             key
@@ -156,7 +156,7 @@ class Origin:
         except Exception:  # An object that cannot be inspected does not belong to the library.
             place = None
         if place is not None:
-            self._tell("%s is %s" % (name, place))
+            self._report("%s is %s" % (name, place))
 
     def _place(self, value):
         """Returns the part of the library that an object belongs to or is built from."""
@@ -166,7 +166,7 @@ class Origin:
             for base in value.__mro__:
                 module = sys.modules.get(base.__module__)
                 place = self._of_module(base.__module__, getattr(module, "__file__", None))
-                if place is not None and not self._only_says_so(base):
+                if place is not None and not self._only_claims_module(base):
                     return "%s of %s" % (base.__qualname__, place)
                 for method in list(vars(base).values()):
                     if self._is_original(self._file(method)):
@@ -179,7 +179,7 @@ class Origin:
             return None
         return self._place(type(value))
 
-    def _only_says_so(self, kind):
+    def _only_claims_module(self, kind):
         """Whether a class only claims to be in a module of the library. `__module__` can be set to anything,
         and a library that exposes its classes under its top package does that. The class then belongs to the
         submission if a file of the submission has a class statement with this name and no module of the library
@@ -190,9 +190,9 @@ class Origin:
                 inner = [vars(it).values() for it in values if isinstance(it, type)]
                 if any(it is kind for it in values) or any(it is kind for some in inner for it in some):
                     return False
-        return kind.__name__ in self._written()
+        return kind.__name__ in self._class_names()
 
-    def _written(self):
+    def _class_names(self):
         """Returns the names in the submission's class statements."""
         if self._classes is None:
             self._classes = set()

@@ -114,7 +114,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
 
     def collected(session, recorder):
         if origin is not None:
-            origin.look()
+            origin.check()
         guarded("the collected tests", sight.collected, session, recorder, canaries)
         begin = {
             "t": "begin",
@@ -160,7 +160,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
                 # If the call was not observed, the report does not describe a real call.
                 has_raised = None if seen is None else seen or has_raised
                 guarded("the hooks after a test", sight.after_phase, recorder)
-                guarded("files that a test opened", sight.look_at_openings)
+                guarded("files that a test opened", sight.check_openings)
                 guarded("a test after its call", sight.after_call, item, has_raised)
         raised[item.nodeid, call.when] = has_raised
         guarded("what a test raised", canaries.saw, item, call.excinfo)
@@ -186,11 +186,11 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
 
     def last(recorder, code):
         if origin is not None:
-            origin.look()
+            origin.check()
         if sight.is_ready():
-            guarded("the end of the run", sight.look, recorder)
+            guarded("the end of the run", sight.check, recorder)
         record = {"t": "end", "code": code, "count": count[0], "peak_kb": peak_kb()}
-        record.update(sight.told())
+        record.update(sight.observations())
         emit(record)
 
     for function in (configured, registered, modified, uncollected, collected, begins, ends):
