@@ -30,8 +30,8 @@ words["work"] = frozenset(order["work"])
 chance = random.Random(order["seed"])
 
 # The opposite order uses another method. `==` and `!=` are left alone: a class may define one of them and inherit
-# the other, and an honest value then passes both. A comparison of a value with itself is also left alone, because
-# it tests a moved position or a copy.
+# the other, and an honest value then passes both. No edit compares an expression with
+# itself: evaluating it twice may move a position or create a copy.
 FLIPS = {ast.Lt: ("<", ">="), ast.GtE: (">=", "<"), ast.Gt: (">", "<="), ast.LtE: ("<=", ">")}
 ORDERS = {
     "assertGreater": "assertLessEqual",
@@ -48,7 +48,7 @@ NEGATIONS = {
     "assertRegex": "assertNotRegex",
 }
 NEGATIONS.update({other: name for name, other in list(NEGATIONS.items())})
-# Assertions that an object equal to everything cannot pass.
+# Assertions that do not compare values, so an object equal to everything cannot affect them.
 UNTRIED = ("asserttrue", "assertfalse", "assertis", "assertisnot", "assertisnone", "assertisnotnone")
 PLAIN = (ast.Expr, ast.Assign, ast.AugAssign, ast.Assert, ast.Pass, ast.Delete, ast.Raise)
 OTHER_TYPE = {
@@ -506,9 +506,9 @@ class Test:
         return not parts & words["unsteady"]
 
     def _of_difference(self, left, right, op):
-        """Yields edits of a number that a value must be close to: `abs(found - 2.5) < 1e-9`, `round(found -
-        2.5, 7) == 0`. An object whose difference to anything is zero passes each of these, but fails the
-        reversed comparison."""
+        """Yields edits of a number that a value must be close to: `abs(found - 2.5) < 1e-9` or
+        `round(found - 2.5, 7) == 0`. An object whose difference to anything is zero passes each of these,
+        but fails the reversed comparison."""
         small, bound = (right, left) if op in (ast.Gt, ast.GtE) else (left, right)
         if not isinstance(small, ast.Call) or small.keywords or not small.args:
             return
