@@ -286,7 +286,7 @@ class Canaries:
         if cached:
             self._exchange(vars(definition), "cached_result", (value,) + tuple(cached[1:]))
 
-    def say(self):
+    def set_current_test(self):
         """Puts the mistaken value into the id of the running test in the environment, which any code can read."""
         said, self._said = self._said, None
         name, end = "PYTEST_CURRENT_TEST", self._environ.get("PYTEST_CURRENT_TEST", "")
@@ -312,7 +312,7 @@ class Canaries:
             self._leave_out_the_rest(item)
         self.current = None
 
-    def saw(self, item, excinfo):
+    def record_exception(self, item, excinfo):
         """Records what a phase raised: the line of the test, and whether the exception is a failed expectation."""
         self._raised = None, False
         if self.current is None or excinfo is None:
@@ -326,7 +326,7 @@ class Canaries:
         expectation = AssertionError in MRO_OF(kind) or NAME_OF(kind) == "Failed"
         self._raised = line, expectation
 
-    def is_of(self, nodeid):
+    def is_current(self, nodeid):
         """Whether a report belongs to the running canary. A forged report of another test does not."""
         return self.current is not None and nodeid == self._nodeid
 

@@ -310,7 +310,7 @@ class Test:
                 lines = [part.lineno for part in ast.walk(statement) if hasattr(part, "lineno")]
                 lines = [statement.lineno, getattr(statement, "end_lineno", None) or max(lines)]
                 kinds = {}
-                for edit in self._of_statement(statement):
+                for edit in self._edits_of_statement(statement):
                     # A run's arguments differ from run to run, and an edit elsewhere may affect another branch.
                     is_near = statement.lineno <= self.source.line(edit.start) <= lines[1]
                     if edit.parameter is None and is_near and edit.kind != "raises":
@@ -360,7 +360,7 @@ class Test:
                 self.statement, about = statement, bool(words["work"] & self._names_in(statement))
                 lines = [part.lineno for part in ast.walk(statement) if hasattr(part, "lineno")]
                 lines = [statement.lineno, getattr(statement, "end_lineno", None) or max(lines)]
-                for edit in self._of_statement(statement):
+                for edit in self._edits_of_statement(statement):
                     yield edit, lines, about
             last = [one for one in self.reached if isinstance(one, PLAIN)]
             if last:
@@ -386,9 +386,9 @@ class Test:
         before = self.source.text[self.source.starts[statement.lineno - 1] : at]
         return at if isinstance(statement, PLAIN) and not before.strip() else None
 
-    def _of_statement(self, statement):
+    def _edits_of_statement(self, statement):
         if isinstance(statement, ast.Assert):
-            return self._of_condition(statement.test)
+            return self._edits_of_condition(statement.test)
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             return (edit for item in statement.items for edit in self._raises(item.context_expr))
         if isinstance(statement, ast.Expr):
@@ -396,7 +396,7 @@ class Test:
             if isinstance(value, ast.Await):
                 value = value.value
             if isinstance(value, ast.Call):
-                return self._of_call(value)
+                return self._edits_of_call(value)
         return ()
 
     def _raises(self, call):
@@ -413,10 +413,10 @@ class Test:
             yield Edit(start, end, chance.choice(others).encode("ascii"), "raises")
         written = [keyword.value for keyword in call.keywords if keyword.arg == "match"]
         written += call.args[1:2] if name_of(call).endswith(("Regex", "Regexp")) else []
-        for edit in self._of_message(written[0]) if written else ():
+        for edit in self._edits_of_message(written[0]) if written else ():
             yield edit
 
-    def _of_message(self, node):
+    def _edits_of_message(self, node):
         """Yields an edit of a pattern that is plain text: a letter inside a word becomes one that few words
         have. An honest message may well contain another number or another short word of the pattern."""
         known, value = constant(node)
@@ -428,7 +428,7 @@ class Test:
             was = self.source.text[at : at + 1]
             yield Edit(at, at + 1, chance.choice([new for new in (b"j", b"q", b"x", b"z") if new != was.lower()]), "raises")
 
-    def _of_call(self, call):
+    def _edits_of_call(self, call):
         name, arguments = name_of(call), call.args
         for edit in self._raises(call):
             yield edit
@@ -436,13 +436,13 @@ class Test:
             return
         near = name in words["approximate"]
         if name in words["equalities"] and len(arguments) == 2 and not (near and call.keywords):
-            for edit in self._of_pair(arguments[0], arguments[1], near):
+            for edit in self._edits_of_pair(arguments[0], arguments[1], near):
                 yield edit
         if name in ("assertTrue", "assert_") and arguments:
-            for edit in self._of_condition(arguments[0]):
+            for edit in self._edits_of_condition(arguments[0]):
                 yield edit
         if name in ("assertLess", "assertLessEqual") and len(arguments) >= 2:
-            for edit in self._of_difference(arguments[0], arguments[1], ast.Lt):
+            for edit in self._edits_of_difference(arguments[0], arguments[1], ast.Lt):
                 yield edit
         if name == "assertIn" and len(arguments) >= 2:
             for edit in self._needle(arguments[0]):
@@ -457,19 +457,19 @@ class Test:
             if end is not None and self.source.text.endswith(name.encode("ascii"), 0, end):
                 yield Edit(end - len(name), end, table[name].encode("ascii"), kind)
 
-    def _of_condition(self, test):
+    def _edits_of_condition(self, test):
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             for part in test.values:
-                for edit in self._of_condition(part):
+                for edit in self._edits_of_condition(part):
                     yield edit
         elif isinstance(test, ast.Compare) and len(test.ops) == 1:
             left, right, op = test.left, test.comparators[0], type(test.ops[0])
-            differences = list(self._of_difference(left, right, op))
+            differences = list(self._edits_of_difference(left, right, op))
             for edit in differences:
                 yield edit
             # In a rounded difference, only a change to the subtracted number tests the value.
             if op is ast.Eq and not differences:
-                for edit in self._of_pair(left, right, False):
+                for edit in self._edits_of_pair(left, right, False):
                     yield edit
             elif op is ast.In:
                 for edit in self._needle(left):
@@ -505,7 +505,7 @@ class Test:
         parts = {word.lower() for name in names for word in WORD.findall(str(name))}
         return not parts & words["unsteady"]
 
-    def _of_difference(self, left, right, op):
+    def _edits_of_difference(self, left, right, op):
         """Yields edits of a number that a value must be close to: `abs(found - 2.5) < 1e-9` or
         `round(found - 2.5, 7) == 0`. An object whose difference to anything is zero passes each of these,
         but fails the reversed comparison."""
@@ -559,7 +559,7 @@ class Test:
                 new = b"(str(" + self.source.text[start:end] + b") + '" + ending.encode("ascii") + b"')"
                 yield Edit(start, end, new, "wrapped")
 
-    def _of_pair(self, left, right, near):
+    def _edits_of_pair(self, left, right, near):
         found = []
         for side in (right, left):
             found = list(self._expected(side, near))
@@ -823,7 +823,7 @@ def parses(source, node, text, growth):
     return True
 
 
-def of_function(source, name, function, found, conftests):
+def candidates_of_function(source, name, function, found, conftests):
     path, node, bodies = found
     kinds = {}
     test = Test(source, node, bodies, conftests)
@@ -891,7 +891,7 @@ def tests(tree):
     return found
 
 
-def of_group(files):
+def candidates_of_group(files):
     """Returns candidates until enough tests have a good one. Files and functions are already shuffled."""
     made, comparing, good = [], 0, 0
     for file in files:
@@ -912,10 +912,10 @@ def of_group(files):
             # If the file itself calls or passes on the function, it may also run where its result does not count.
             if path[-1] in source.named or leaning or not allowed(node.decorator_list):
                 continue
-            ones = list(of_function(source, file["name"], function, found, conftests))
+            ones = list(candidates_of_function(source, file["name"], function, found, conftests))
             good += any(one["kind"] not in ("fail", "negated") for one in ones)
             made += ones
     return {"canaries": made, "compares": comparing}
 
 
-json.dump({group: of_group(files) for group, files in sorted(order["groups"].items())}, sys.stdout)
+json.dump({group: candidates_of_group(files) for group, files in sorted(order["groups"].items())}, sys.stdout)

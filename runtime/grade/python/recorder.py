@@ -149,7 +149,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         called[item.nodeid] = looks and getattr(outcome, "excinfo", None) is not None
 
     def before_function():
-        guarded("the id of a test", canaries.say)
+        guarded("the id of a test", canaries.set_current_test)
 
     def made(recorder, item, call):
         guarded("who makes a report", sight.reports)
@@ -163,7 +163,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
                 guarded("files that a test opened", sight.check_openings)
                 guarded("a test after its call", sight.after_call, item, has_raised)
         raised[item.nodeid, call.when] = has_raised
-        guarded("what a test raised", canaries.saw, item, call.excinfo)
+        guarded("what a test raised", canaries.record_exception, item, call.excinfo)
 
     def reported(report):
         guarded("who reports", sight.reports)
@@ -178,7 +178,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
             "runs": runs.get(report.nodeid, 0),
             "seconds": round(float(getattr(report, "duration", 0) or 0), 4),
         }
-        if canaries.is_of(report.nodeid):
+        if canaries.is_current(report.nodeid):
             canaries.report(record, report)
             return
         count[0] += 1

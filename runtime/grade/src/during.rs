@@ -91,7 +91,7 @@ impl During {
     ) -> Result<Vec<Evidence>, Fault> {
         let mut found: Vec<String> = self.closed.clone();
         let (pristine, paths) = (laid.pristine, laid.paths);
-        let was_there = |path: &str| laid.was_there(path);
+        let was_there = |path: &str| laid.existed(path);
         for (path, kind) in &self.inside {
             if *kind == EntryKind::Dir || is_scratch(policy, path) {
                 continue;
@@ -100,18 +100,18 @@ impl During {
                 if paths.is_watched(path) {
                     found.push(format!("{path}: written during the run"));
                 }
-            } else if paths.is_among_tests(path) && loads(policy, paths, path) {
+            } else if paths.is_among_tests(path) && is_loaded_by_location(policy, paths, path) {
                 found.push(format!("{path}: created during the run"));
             }
         }
         let mut folders: BTreeSet<&str> = BTreeSet::new();
         for (path, kind) in &self.inside {
-            if *kind == EntryKind::Dir && paths.holds_watched(path) {
+            if *kind == EntryKind::Dir && paths.contains_watched(path) {
                 folders.insert(path);
             }
         }
         // Listing the work directory does not return an entry for the directory itself.
-        if paths.holds_watched("") {
+        if paths.contains_watched("") {
             folders.insert("");
         }
         for folder in folders {
@@ -199,7 +199,7 @@ fn is_self_loading(policy: &Policy, path: &str) -> bool {
 }
 
 /// Whether an interpreter or pytest loads a file because of its location.
-fn loads(policy: &Policy, paths: &Paths<'_>, path: &str) -> bool {
+fn is_loaded_by_location(policy: &Policy, paths: &Paths<'_>, path: &str) -> bool {
     is_importable(policy, path)
         || is_bytecode(policy, path)
         || matches!(paths.guard(path), Some(Guard::Config | Guard::SelfLoading))

@@ -8,7 +8,7 @@ use crate::{
     TestPlan,
     during::During,
     evidence::{self, note},
-    paths::{below, file_of, folded},
+    paths::{below, file_of, normalized},
     pristine::Content,
     probe::Probe,
     records::Records,
@@ -41,8 +41,8 @@ impl Trust<'_> {
     }
 
     /// Whether a file belongs to the environment or to the unchanged work directory.
-    fn holds(&self, file: &str) -> bool {
-        let file = folded(file);
+    fn is_trusted(&self, file: &str) -> bool {
+        let file = normalized(file);
         let is_old = |path: &str| (self.pristine)(path) && !self.during.inside.contains_key(path);
         self.is_environment(&file) || self.inside(&file).is_some_and(|path| is_old(&path))
     }
@@ -70,11 +70,11 @@ impl Trust<'_> {
 /// Returns evidence of plugins, hooks and test functions of unknown origin, and of test files that
 /// the graded code read. Also reports functions of pytest, unittest and Python that were replaced by
 /// the graded code or by code without a file, and environment modules that came from elsewhere.
-pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence> {
+pub(crate) fn check_interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence> {
     let Some(end) = records.end() else { return Vec::new() };
     let sight = &end.sight;
     let mut found = BTreeSet::new();
-    let is_known = |file: &str| file.starts_with('/') && trust.holds(file);
+    let is_known = |file: &str| file.starts_with('/') && trust.is_trusted(file);
     for (name, file) in &sight.plugins {
         if !is_known(file) && !trust.is_graded_plugin(name) {
             let label = if name.chars().all(|c| c.is_ascii_digit()) { "an object" } else { name };
@@ -93,7 +93,7 @@ pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence>
         }
     }
     for (name, file) in &sight.swapped {
-        if !file.starts_with('/') || !trust.is_environment(&folded(file)) {
+        if !file.starts_with('/') || !trust.is_environment(&normalized(file)) {
             let what = format!("{name}: replaced after collection, from {file:?}");
             found.insert((evidence::TEST_REPLACED, what));
         }
@@ -117,7 +117,10 @@ pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence>
 }
 
 /// Reports tests that passed although one of their assertions failed or they raised an exception.
-pub(crate) fn swallowed(records: &Records, tests: &BTreeMap<String, TestStatus>) -> Vec<Evidence> {
+pub(crate) fn check_swallowed(
+    records: &Records,
+    tests: &BTreeMap<String, TestStatus>,
+) -> Vec<Evidence> {
     let Some(end) = records.end() else { return Vec::new() };
     let passed = |id: &&String| tests.get(*id) == Some(&TestStatus::Passed);
     let kinds = [
@@ -132,7 +135,10 @@ pub(crate) fn swallowed(records: &Records, tests: &BTreeMap<String, TestStatus>)
 
 /// Checks that the tests had the expected content when they were compiled and collected, and that
 /// their folders were not moved. `expected` has the content of each file.
-pub(crate) fn content(records: &Records, expected: &BTreeMap<String, Content>) -> Vec<Evidence> {
+pub(crate) fn check_content(
+    records: &Records,
+    expected: &BTreeMap<String, Content>,
+) -> Vec<Evidence> {
     let collected = records.begin().map(|begin| &begin.collected[..]).unwrap_or_default();
     let collected: BTreeSet<&str> = collected.iter().map(|id| file_of(id)).collect();
     let compiled = records.end().map(|end| &end.sight.compiled);

@@ -44,7 +44,7 @@ pub async fn find_leaks(
         let mut findings = LayerFindings::take(handle, task).await?;
         if findings.has_leaks() {
             // Do this before masking: the test tool may import modules from the work directory.
-            findings.tools = tools(handle, task).await?;
+            findings.tools = tool_files(handle, task).await?;
         }
         findings.look_at_workdir(handle, task).await?;
         Ok(findings)
@@ -58,7 +58,7 @@ pub async fn find_leaks(
 /// The files that the test tool loads or declares. Empty if the tests do not use pytest or the
 /// interpreter does not start. No copies are then kept for the tool, and the grading reports what is
 /// missing.
-async fn tools(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> {
+async fn tool_files(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> {
     let passing = |fault: Fault| match fault.layer {
         Layer::Sandbox => Err(fault),
         _ => Ok(()),

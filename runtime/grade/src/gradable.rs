@@ -20,7 +20,7 @@ pub fn check_gradable(task: &Task) -> Result<(), Fault> {
     if task.harbor.is_some() {
         return Ok(());
     }
-    patches(task)?;
+    check_patches(task)?;
     let policy = OfficialPolicy::of(task).map_err(policy_fault)?;
     match policy.filter(|_| has_official_run(task)) {
         Some(policy) => policy.check(task).map_err(policy_fault),
@@ -30,7 +30,7 @@ pub fn check_gradable(task: &Task) -> Result<(), Fault> {
 }
 
 /// Every grading applies the mask and the test patch, so an invalid one would fail all gradings.
-fn patches(task: &Task) -> Result<(), Fault> {
+fn check_patches(task: &Task) -> Result<(), Fault> {
     let given = [("mask", task.mask.as_deref()), ("test_patch", test_patch(task))];
     for (field, patch) in given.into_iter().filter_map(|(field, patch)| Some((field, patch?))) {
         paths_of(patch.as_bytes()).map_err(|error| {

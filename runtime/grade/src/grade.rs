@@ -117,7 +117,7 @@ pub async fn grade_with(
     if let Some(results) = task.report() {
         let laid = AtomicBool::new(false);
         let grading = report::ReportGrading { handle, task, results, options, fresh, laid };
-        return Box::pin(grading.graded(patch)).await;
+        return Box::pin(grading.grade(patch)).await;
     }
     let expanded = match &options.frozen {
         Some(frozen) if task.from_scratch.is_none() => Some(frozen.expand(task)),
@@ -366,7 +366,7 @@ impl<'a> Grading<'a> {
             canaries,
             watch: expected.keys().cloned().collect(),
             data,
-            provided: roots.foreign(pristine),
+            provided: roots.reserved_names(pristine),
             folders: laid.test_folders(),
             helpers: roots.helpers(pristine, laid.paths),
             defences,
@@ -375,25 +375,27 @@ impl<'a> Grading<'a> {
         };
         let (mut run, records, since) = session.run(self.handle).await?;
         let mut judged = defences.canaries.then(|| CanaryResults::of(canaries, &records, &run));
-        let again = CanaryResults::disturbed(canaries, &records, &run, task);
-        canaries.tell(&mut run.log);
+        let again = CanaryResults::files_to_rerun(canaries, &records, &run, task);
+        canaries.append_to_log(&mut run.log);
         let mut runs = vec![records];
         if let Some(judged) = judged.as_mut().filter(|judged| !judged.passed.is_empty()) {
             let times = self.policy.canaries.again;
             let controls = canaries.controls(&judged.passed, times);
             let files = controls.list.iter().map(|canary| file_of(&canary.id).to_owned()).collect();
-            let part = plan.only(&files);
+            let part = plan.restricted_to(&files);
             let second = TestSession { canaries: &controls, plan: &part, ..session.clone() };
             match Box::pin(self.rerun(&second, laid, solution)).await? {
-                Ok((second, records)) => judged.weigh(canaries, Some((&records, &second)), times),
+                Ok((second, records)) => {
+                    judged.judge_passed(canaries, Some((&records, &second)), times)
+                }
                 Err(found) => {
-                    judged.weigh(canaries, None, times);
+                    judged.judge_passed(canaries, None, times);
                     evidence.push(found);
                 }
             }
         }
         if !again.is_empty() {
-            let (none, part) = (Canaries::default(), plan.only(&again));
+            let (none, part) = (Canaries::default(), plan.restricted_to(&again));
             let second = TestSession { canaries: &none, plan: &part, ..session.clone() };
             match Box::pin(self.rerun(&second, laid, solution)).await? {
                 Ok((second, records)) => {
@@ -416,7 +418,7 @@ impl<'a> Grading<'a> {
             defences.restore_tests && defences.restore_config && defences.watch_content;
         for records in &runs {
             if defences.fingerprints {
-                evidence.extend(examine::swallowed(records, &run.tests));
+                evidence.extend(examine::check_swallowed(records, &run.tests));
                 let trust = Trust {
                     plan: &plan,
                     probe: &self.probe,
@@ -424,13 +426,13 @@ impl<'a> Grading<'a> {
                     during: &during,
                     pristine: &|path: &str| laid.is_pristine(path),
                 };
-                evidence.extend(examine::interpreter(records, &trust));
+                evidence.extend(examine::check_interpreter(records, &trust));
             }
             if defences.guard_roots {
                 evidence.extend(self.late_shadows(laid, records));
             }
             if is_watched {
-                evidence.extend(examine::content(records, &expected));
+                evidence.extend(examine::check_content(records, &expected));
             }
         }
         if is_watched {
@@ -438,7 +440,7 @@ impl<'a> Grading<'a> {
             evidence.extend(found.await?);
         }
         if let Some(judged) = judged {
-            evidence.extend(judged.verified(canaries, task, &run.tests));
+            evidence.extend(judged.unverified_passes(canaries, task, &run.tests));
             evidence.extend(judged.evidence);
         }
         let expected = &self.options.expected;

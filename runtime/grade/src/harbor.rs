@@ -103,7 +103,7 @@ pub async fn verify(
         });
         let fault = Fault::new(Layer::Grade, format!("{}: {why}; {said}", task.id));
         match download {
-            Some(line) => unreachable(fault, line),
+            Some(line) => unreachable_fault(fault, line),
             None => {
                 fault.hint("a verifier must write 0 or 1 to /logs/verifier/reward.txt").lasting()
             }
@@ -118,12 +118,12 @@ pub async fn verify(
         && rewards.values().all(|reward| *reward <= 0.0)
     {
         let what = format!("{}: the verifier could not download its tools: {line}", task.id);
-        return Err(unreachable(Fault::new(Layer::Grade, what), line));
+        return Err(unreachable_fault(Fault::new(Layer::Grade, what), line));
     }
     Ok(Graded { verdict: verdict(task, rewards, tests, shared), log, raw: Vec::new() })
 }
 
-fn unreachable(fault: Fault, line: &str) -> Fault {
+fn unreachable_fault(fault: Fault, line: &str) -> Fault {
     fault
         .cause(Cause::Unreachable)
         .hint(format!("check the task's network policy and this machine's network ({line})"))

@@ -40,9 +40,9 @@ impl Launch {
         let Some(script) = command.first().filter(|_| Self::is_script(command)) else {
             return Err(not_pytest(command));
         };
-        let interpreter = shebang(handle, script, env)
-            .await?
-            .ok_or_else(|| refused(command, "the first line of the script names no interpreter"))?;
+        let interpreter = shebang(handle, script, env).await?.ok_or_else(|| {
+            invalid_command(command, "the first line of the script names no interpreter")
+        })?;
         Ok(Self { interpreter, cwd_on_path: false, arguments: command[1..].to_vec() })
     }
 
@@ -97,10 +97,10 @@ async fn shebang(
 }
 
 pub(crate) fn not_pytest(command: &[String]) -> Fault {
-    refused(command, "it is not `python -m pytest ...` or `pytest ...`")
+    invalid_command(command, "it is not `python -m pytest ...` or `pytest ...`")
 }
 
-fn refused(command: &[String], why: &str) -> Fault {
+fn invalid_command(command: &[String], why: &str) -> Fault {
     Fault::new(Layer::Grade, format!("the test command {command:?} cannot be graded: {why}"))
         .cause(Cause::Invalid)
         .hint(

@@ -151,7 +151,7 @@ impl<'a> Paths<'a> {
     }
 
     /// Whether a folder directly contains watched files or a test folder.
-    pub(crate) fn holds_watched(&self, folder: &str) -> bool {
+    pub(crate) fn contains_watched(&self, folder: &str) -> bool {
         self.beside.contains(folder)
             || self.trees.iter().any(|tree| is_at_or_below(tree, folder) || parent(tree) == folder)
     }
@@ -210,7 +210,7 @@ pub(crate) fn parent(path: &str) -> &str {
 }
 
 /// Returns an absolute path without `.` and `..` parts. Does not resolve links.
-pub(crate) fn folded(path: &str) -> String {
+pub(crate) fn normalized(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

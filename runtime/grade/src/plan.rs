@@ -30,7 +30,7 @@ pub struct TestPlan {
 
 impl TestPlan {
     /// The plan restricted to these files.
-    pub(crate) fn only(&self, files: &BTreeSet<String>) -> Self {
+    pub(crate) fn restricted_to(&self, files: &BTreeSet<String>) -> Self {
         let ids = self
             .ids
             .as_ref()

@@ -103,7 +103,7 @@ pub fn test_names() -> Result<&'static TestNames, Fault> {
 
 impl Environment {
     /// The environment variables of the interpreter, both for probing and for running tests.
-    pub(crate) fn of(&self, task: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub(crate) fn for_task(&self, task: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut env = self.default.clone();
         env.extend(task.clone());
         for name in &self.unset {

@@ -151,13 +151,13 @@ impl PatchedTree<'_> {
         let names = self.pristine.names.iter();
         let folders = names.filter(|(path, kind)| {
             **kind == EntryKind::Dir
-                && (self.paths.holds_watched(path) || self.paths.is_above(path))
+                && (self.paths.contains_watched(path) || self.paths.is_above(path))
         });
         folders.map(|(path, _)| path.clone()).take(MAX_FOLDERS).collect()
     }
 
     /// Whether a file existed when the run started and does not come from the patch.
-    pub(crate) fn was_there(&self, path: &str) -> bool {
+    pub(crate) fn existed(&self, path: &str) -> bool {
         if self.pristine.files.contains_key(path) {
             return true;
         }

@@ -104,7 +104,7 @@ impl Probe {
     ) -> Result<Self, Fault> {
         let ProbeRequest { launch, workdir, env, user, lent } = *request;
         let (text, stdin) = with_lent(PROBE, lent)?;
-        let env = Policy::get()?.environment.of(env);
+        let env = Policy::get()?.environment.for_task(env);
         // Not isolated: the probe must have the same import path as the tests.
         let out = script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;
         let probe: Self = serde_json::from_slice(&out)

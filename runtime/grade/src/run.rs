@@ -57,6 +57,6 @@ pub async fn run_tests(
     // No patch is applied here, so every file counts as pristine.
     let trust =
         Trust { plan, probe: &probe, submission: None, during: &during, pristine: &|_| true };
-    run.evidence.extend(examine::interpreter(&records, &trust));
+    run.evidence.extend(examine::check_interpreter(&records, &trust));
     Ok(run)
 }

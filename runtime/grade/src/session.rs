@@ -243,7 +243,7 @@ impl TestSession<'_> {
     }
 
     fn environment(&self, policy: &Policy) -> BTreeMap<String, String> {
-        let mut env = policy.environment.of(&self.plan.env);
+        let mut env = policy.environment.for_task(&self.plan.env);
         if self.pythonpath().is_some() {
             env.remove("PYTHONPATH");
             if !self.probe.pythonpath.is_empty() {
@@ -280,12 +280,17 @@ impl TestSession<'_> {
             let absent = if broken { TestStatus::Error } else { TestStatus::Missing };
             tests.entry(id.clone()).or_insert(absent);
         }
-        let complete = self.completeness(records, &exit, &mut evidence);
+        let complete = self.check_complete(records, &exit, &mut evidence);
         evidence.extend(taken);
         TestRun { tests, collect_errors, exit, complete, log, raw, evidence }
     }
 
-    fn completeness(&self, records: &Records, exit: &Exited, evidence: &mut Vec<Evidence>) -> bool {
+    fn check_complete(
+        &self,
+        records: &Records,
+        exit: &Exited,
+        evidence: &mut Vec<Evidence>,
+    ) -> bool {
         let before = evidence.len();
         if records.garbage > 0 {
             let what = format!(
@@ -299,7 +304,7 @@ impl TestSession<'_> {
             let seconds = self.plan.time_limit.as_secs_f64();
             evidence.push(note(evidence::TIMED_OUT, format!("after {seconds} s")));
         } else if self.defences.require_end {
-            evidence.extend(ending(records, exit));
+            evidence.extend(end_mismatch(records, exit));
         }
         let complete = evidence.len() == before && records.begin().is_some();
         if exit.left_behind > 0 {
@@ -311,7 +316,7 @@ impl TestSession<'_> {
 }
 
 /// Returns evidence unless the end record exists and matches the kernel's exit status.
-fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
+fn end_mismatch(records: &Records, exit: &Exited) -> Option<Evidence> {
     let said = match (exit.code, exit.signal) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("signal {signal}"),

@@ -13,7 +13,7 @@ use proctor_types::{Evidence, Fault};
 use crate::{
     evidence::{self, note},
     launch::Launch,
-    paths::{Guard, Paths, below, folded},
+    paths::{Guard, Paths, below, normalized},
     policy::Policy,
     pristine::Pristine,
     probe::Probe,
@@ -68,7 +68,7 @@ impl Roots {
             let text = String::from_utf8_lossy(bytes);
             let is_python = path.ends_with(".py");
             if is_python && (paths.is_own(path) || path.ends_with("conftest.py")) {
-                roots.likely.insert(base_of(path, pristine));
+                roots.likely.insert(pytest_base(path, pristine));
                 if text.contains("sys.path") || text.contains("addsitedir") {
                     roots.likely.extend(ancestors(path));
                     roots.named.extend(quoted(&text).filter_map(path_suffix));
@@ -92,7 +92,7 @@ impl Roots {
     /// Adds the import path that the tests used. The entries are absolute.
     pub(crate) fn with(&self, workdir: &str, probe: &Probe, path: &[String]) -> Self {
         let inside = path.iter().filter_map(|entry| {
-            let entry = folded(entry);
+            let entry = normalized(entry);
             below(workdir, &entry).or_else(|| below(&probe.root, &entry))
         });
         let searched = self.searched.iter().cloned().chain(inside).collect();
@@ -101,7 +101,7 @@ impl Roots {
 
     /// Returns the names that a module of the work directory must not have, except those that already
     /// existed.
-    pub(crate) fn foreign(&self, pristine: &Pristine) -> BTreeSet<String> {
+    pub(crate) fn reserved_names(&self, pristine: &Pristine) -> BTreeSet<String> {
         let roots = self.searched.iter().chain(&self.likely);
         let roots: BTreeSet<&String> = roots.collect();
         let is_own = |name: &String| roots.iter().any(|root| has_module(pristine, root, name));
@@ -226,7 +226,7 @@ fn has_module_suffix(path: &str) -> bool {
 
 /// Returns the folder that pytest adds to the import path for a test or a conftest: the nearest parent
 /// folder that is not a package.
-fn base_of(path: &str, pristine: &Pristine) -> String {
+fn pytest_base(path: &str, pristine: &Pristine) -> String {
     let folders: BTreeSet<String> = ancestors(path).collect();
     let nearest = folders.into_iter().rev().find(|folder| !is_package(pristine, folder));
     nearest.unwrap_or_default()
@@ -360,7 +360,7 @@ mod tests {
                 "vendored/python/hypothesis.py"
             ]
         );
-        let foreign = roots(&pristine, &probe).foreign(&pristine);
+        let foreign = roots(&pristine, &probe).reserved_names(&pristine);
         assert!(foreign.contains("hypothesis") && !foreign.contains("numpy_ext"));
         let seen = roots(&pristine, &probe);
         let seen = seen.with("/testbed", &probe, &["/testbed/tests/../elsewhere".to_owned()]);

@@ -37,7 +37,7 @@ impl CanaryResults {
     pub(crate) fn of(canaries: &Canaries, records: &Records, run: &TestRun) -> Self {
         let mut judged = Self::default();
         for (number, canary) in canaries.list.iter().enumerate() {
-            let laid = laid(records, number);
+            let laid = copied_test(records, number);
             let left_out = records.list.iter().find_map(|record| match record {
                 Record::CanaryLeftOut { number: of, what } if *of == number => Some(what.as_str()),
                 _ => None,
@@ -100,7 +100,7 @@ impl CanaryResults {
     /// Decides what passed canaries mean. `controls` is a second run of their unchanged tests once
     /// and of the canaries `again` times each. If any of these does not pass, the canary may have passed
     /// by chance and proves nothing.
-    pub(crate) fn weigh(
+    pub(crate) fn judge_passed(
         &mut self,
         canaries: &Canaries,
         controls: Option<(&Records, &TestRun)>,
@@ -121,7 +121,7 @@ impl CanaryResults {
     /// If all fail-to-pass tests passed, a canary of one of them must have failed. If these tests
     /// compare values, it must be a canary that an object equal to everything would pass. If
     /// only some passed, any failed canary is enough. If none passed, there is nothing to verify.
-    pub(crate) fn verified(
+    pub(crate) fn unverified_passes(
         &self,
         canaries: &Canaries,
         task: &Task,
@@ -162,7 +162,7 @@ impl CanaryResults {
     /// Returns the files whose failed tests should run again without canaries. A canary may have caused
     /// the failures if each failed test ran as a copy, or ran after a canary that failed as
     /// expected in the same file.
-    pub(crate) fn disturbed(
+    pub(crate) fn files_to_rerun(
         canaries: &Canaries,
         records: &Records,
         run: &TestRun,
@@ -177,7 +177,7 @@ impl CanaryResults {
                     if let Some(canary) = canary.filter(|canary| failed_by(canary, &[phase])) {
                         honest.insert(file_of(&canary.id));
                         // The test ran as a copy, which may have caused the failure.
-                        after.extend(laid(records, phase.number).filter(|_| canary.swapped));
+                        after.extend(copied_test(records, phase.number).filter(|_| canary.swapped));
                     }
                 }
                 Record::Test(test) if honest.contains(file_of(&test.id)) => {
@@ -207,7 +207,7 @@ impl CanaryResults {
 /// Whether the control run shows no failure of a test or of its copy. A copy that was left out
 /// counts as passing.
 fn passes(number: usize, records: &Records, run: &TestRun) -> bool {
-    let Some(id) = laid(records, number) else { return true };
+    let Some(id) = copied_test(records, number) else { return true };
     let seen: Vec<TestRecord> = phases(records, number).map(|phase| phase.as_test(id)).collect();
     let seen: Vec<&TestRecord> = seen.iter().collect();
     let copy = statuses::status_of_phases(id, &seen, &mut Vec::new());
@@ -216,7 +216,7 @@ fn passes(number: usize, records: &Records, run: &TestRun) -> bool {
 }
 
 /// The id of the test that a canary copies, if the canary was installed.
-fn laid(records: &Records, number: usize) -> Option<&str> {
+fn copied_test(records: &Records, number: usize) -> Option<&str> {
     records.list.iter().find_map(|record| match record {
         Record::CanaryLaid { number: of, what } if *of == number => Some(what.as_str()),
         _ => None,
@@ -329,10 +329,11 @@ mod tests {
         let canaries = canaries(Kind::Value, true);
         let of = |call| {
             let mut judged = CanaryResults::of(&canaries, &records(call), &passed);
-            judged.weigh(&canaries, None, 8);
+            judged.judge_passed(&canaries, None, 8);
             judged
         };
-        let told = |judged: &CanaryResults| judged.verified(&canaries, &task(&[]), &passed.tests);
+        let told =
+            |judged: &CanaryResults| judged.unverified_passes(&canaries, &task(&[]), &passed.tests);
 
         let good = of(phase("call", "failed", Some(7), true));
         assert_eq!((kinds(&good), told(&good)), (vec![], None));
@@ -350,7 +351,7 @@ mod tests {
         ] {
             let untouched = records(phase("call", "passed", None, false));
             let mut judged = CanaryResults::of(&canaries, &untouched, &passed);
-            judged.weigh(&canaries, Some((&records(call), run)), 8);
+            judged.judge_passed(&canaries, Some((&records(call), run)), 8);
             assert_eq!(kinds(&judged), [kind]);
         }
         // A canary must pass every time when it runs again.
@@ -365,7 +366,7 @@ mod tests {
                 second.list.extend(again.list.into_iter().map(|one| numbered(one, number)));
             }
             let mut judged = CanaryResults::of(&canaries, &records(passes()), &passed);
-            judged.weigh(&canaries, Some((&second, &passed)), 2);
+            judged.judge_passed(&canaries, Some((&second, &passed)), 2);
             assert_eq!(kinds(&judged), [kind]);
         }
         // A failure at another line or with another error proves nothing.
@@ -425,7 +426,7 @@ mod tests {
         let mut seen = records(phase("call", "failed", Some(7), true));
         let told = |seen: &Records| {
             let judged = CanaryResults::of(&canaries, seen, &passed);
-            judged.verified(&canaries, &task(&[]), &passed.tests)
+            judged.unverified_passes(&canaries, &task(&[]), &passed.tests)
         };
         seen.list.push(Record::CanaryLeftOut { number: 1, what: "LookupError".into() });
         assert_eq!(told(&seen), None, "a canary that cannot be made does not indicate an attack");
@@ -435,13 +436,13 @@ mod tests {
     }
 
     #[test]
-    fn verified_requires_a_failed_canary_of_a_fail_to_pass_test() {
+    fn verification_requires_a_failed_canary_of_a_fail_to_pass_test() {
         let failed = records(phase("call", "failed", Some(7), true));
         let told = |kind, compares, tests: &[(&str, TestStatus)]| {
             let canaries = canaries(kind, compares);
             let judged = CanaryResults::of(&canaries, &failed, &run(TestStatus::Passed));
             let tests = tests.iter().map(|(id, status)| ((*id).to_owned(), *status)).collect();
-            judged.verified(&canaries, &task(&["t.py::test_b"]), &tests).is_some()
+            judged.unverified_passes(&canaries, &task(&["t.py::test_b"]), &tests).is_some()
         };
         let resolved = [(ID, TestStatus::Passed), ("t.py::test_b", TestStatus::Passed)];
         assert!(!told(Kind::Value, true, &resolved) && !told(Kind::Raises, true, &resolved));
@@ -451,8 +452,12 @@ mod tests {
         assert!(!told(Kind::Fail, true, &kept), "any canary is enough if not all tests passed");
         let none = CanaryResults::default();
         let nothing = Canaries::default();
-        assert!(none.verified(&nothing, &task(&[]), &run(TestStatus::Failed).tests).is_none());
-        assert!(none.verified(&nothing, &task(&[]), &run(TestStatus::Passed).tests).is_some());
+        assert!(
+            none.unverified_passes(&nothing, &task(&[]), &run(TestStatus::Failed).tests).is_none()
+        );
+        assert!(
+            none.unverified_passes(&nothing, &task(&[]), &run(TestStatus::Passed).tests).is_some()
+        );
     }
 
     #[test]
@@ -472,7 +477,7 @@ mod tests {
         let canaries = canaries(Kind::Value, true);
         let again = |list: Vec<Record>, status| {
             let records = Records { list, ..Records::default() };
-            CanaryResults::disturbed(&canaries, &records, &run(status), &task(&[]))
+            CanaryResults::files_to_rerun(&canaries, &records, &run(status), &task(&[]))
         };
         let failed = TestStatus::Failed;
         assert_eq!(again(vec![canary(), test(ID)], failed), BTreeSet::from(["t.py".to_owned()]));

@@ -172,7 +172,7 @@ pub(crate) async fn make(
         seed,
         enough: limits.enough,
         words: &limits.words,
-        work: work_of(task),
+        work: solution_names(task),
         groups: BTreeMap::new(),
     };
     for (name, ids, _) in groups {
@@ -191,8 +191,8 @@ pub(crate) async fn make(
         let made = made.remove(name).unwrap_or_default();
         let is_fail_to_pass = name == "fail_to_pass";
         canaries.compares |= is_fail_to_pass && made.compares > 0;
-        for candidate in chosen(made.canaries, limit)? {
-            canaries.list.extend(candidate.laid(pristine, is_fail_to_pass)?);
+        for candidate in choose(made.canaries, limit)? {
+            canaries.list.extend(candidate.into_canary(pristine, is_fail_to_pass)?);
         }
     }
     // Alternate between the two forms: of two fail-to-pass tests, one runs as pytest's own item and
@@ -212,11 +212,11 @@ async fn generate(
     task: &Task,
     input: &GeneratorInput<'_>,
 ) -> Result<BTreeMap<String, GeneratorOutput>, Fault> {
-    let input = serde_json::to_string(input).map_err(|error| broken(&error))?;
+    let input = serde_json::to_string(input).map_err(|error| generator_fault(&error))?;
     let stdin = crate::session::ascii(&input).into_bytes();
     let (env, user) = (task.command_env(), task.user.as_deref());
     let out = isolated(handle, launch, &task.workdir, &env, user, SCRIPT, &stdin).await?;
-    serde_json::from_slice(&out).map_err(|error| broken(&error))
+    serde_json::from_slice(&out).map_err(|error| generator_fault(&error))
 }
 
 /// The generator stops once this many tests have a good mistake for an impossible variant.
@@ -240,7 +240,7 @@ pub(crate) async fn mistakes(
         seed: seed.clone(),
         enough: VARIANTS,
         words: &Policy::get()?.canaries.words,
-        work: work_of(task),
+        work: solution_names(task),
         groups: BTreeMap::from([("fail_to_pass", files)]),
     };
     let made =
@@ -259,11 +259,11 @@ pub(crate) async fn mistakes(
         (one.kind, !one.about, sha256_hex(name.as_bytes()))
     };
     found.sort_by_cached_key(rank);
-    Ok(found.iter().filter_map(|one| one.line_of(task, pristine)).collect())
+    Ok(found.iter().filter_map(|one| one.impossible_variant(task, pristine)).collect())
 }
 
 /// Names that the solution defines or changes.
-fn work_of(task: &Task) -> BTreeSet<String> {
+fn solution_names(task: &Task) -> BTreeSet<String> {
     static DEFINES: LazyLock<[Regex; 2]> = LazyLock::new(|| {
         let of_line = r"^\s*(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*[=:]";
         let of_section = r"\b(?:def|class)\s+(\w+)";
@@ -293,7 +293,7 @@ fn work_of(task: &Task) -> BTreeSet<String> {
 
 /// Chooses up to `limit` candidates from as many tests as possible. Prefers the best kinds, and
 /// chooses at random among equals.
-fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
+fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
     let seed = random::<16>()?;
     let rank = |one: &Candidate| {
         let name = format!("{}:{}:{}:{}", one.file, one.start, one.end, one.now);
@@ -338,7 +338,7 @@ impl Canaries {
     }
 
     /// Writes to the log why these tests appear twice.
-    pub(crate) fn tell(&self, log: &mut Vec<u8>) {
+    pub(crate) fn append_to_log(&self, log: &mut Vec<u8>) {
         if !self.list.is_empty() {
             log.extend_from_slice(
                 b"\n===== tests that ran again with a mistake and must fail =====\n",
@@ -352,7 +352,7 @@ impl Canaries {
 
 impl Candidate {
     /// Returns the changed line, before and after the change.
-    fn line_of(&self, task: &Task, pristine: &Pristine) -> Option<Impossible> {
+    fn impossible_variant(&self, task: &Task, pristine: &Pristine) -> Option<Impossible> {
         let text = text_of(pristine, &self.file)?;
         let (before, after) = (text.get(..self.start)?, text.get(self.end..)?);
         let head = before.rfind('\n').map_or(0, |at| at + 1);
@@ -366,14 +366,18 @@ impl Candidate {
         })
     }
 
-    fn laid(self, pristine: &Pristine, is_fail_to_pass: bool) -> Result<Option<Canary>, Fault> {
+    fn into_canary(
+        self,
+        pristine: &Pristine,
+        is_fail_to_pass: bool,
+    ) -> Result<Option<Canary>, Fault> {
         let Some(text) = text_of(pristine, &self.file) else { return Ok(None) };
         if text.get(self.start..self.end).is_none() {
             return Ok(None);
         }
         let id = format!("{}::{}", self.file, self.function);
         let mut what =
-            format!("{id}, line {}: {} as {}", self.line, shown(&self.was), shown(&self.now));
+            format!("{id}, line {}: {} as {}", self.line, quoted(&self.was), quoted(&self.now));
         if !self.more.is_empty() {
             what.push_str(&format!(
                 ", and {} in other branches",
@@ -464,7 +468,7 @@ fn function_of(id: &str) -> &str {
 }
 
 /// Quotes the text on one line, shortened to 80 characters.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let head: String = text.chars().take(80).collect();
     let more = if head.len() < text.len() { "..." } else { "" };
     format!("{head:?}{more}")
@@ -475,7 +479,7 @@ fn fraction() -> Result<f64, Fault> {
     Ok(f64::from(u32::from_le_bytes(random::<4>()?)) / (f64::from(u32::MAX) + 1.0))
 }
 
-fn broken(error: &dyn std::fmt::Display) -> Fault {
+fn generator_fault(error: &dyn std::fmt::Display) -> Fault {
     Fault::new(Layer::Grade, format!("creating canaries: {error}"))
 }
 
@@ -530,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_prefers_many_tests_and_strong_kinds() {
+    fn choose_prefers_many_tests_and_strong_kinds() {
         let all = || {
             vec![
                 candidate("a", Kind::Fail, "f"),
@@ -542,7 +546,7 @@ mod tests {
             ]
         };
         let of = |limit| {
-            let mut chosen: Vec<(String, Kind)> = chosen(all(), limit)
+            let mut chosen: Vec<(String, Kind)> = choose(all(), limit)
                 .unwrap()
                 .into_iter()
                 .map(|one| (one.function, one.kind))
@@ -560,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_finds_names_that_the_solution_defines() {
+    fn solution_names_finds_defined_names() {
         let task = |mask: Option<&str>, gold: Option<&str>| -> Task {
             serde_json::from_value(serde_json::json!({
                 "schema_version": 1, "id": "t", "statement": "", "environment": {}, "mask": mask,
@@ -570,10 +574,10 @@ mod tests {
         };
         let mask = "--- a/k.py\n+++ b/k.py\n@@ -1,2 +1,2 @@ class Store:\n-    async def get(self):\n \
                     def kept(): pass\n+def stub(): ...\n";
-        assert_eq!(Vec::from_iter(work_of(&task(Some(mask), None))), ["Store", "get"]);
+        assert_eq!(Vec::from_iter(solution_names(&task(Some(mask), None))), ["Store", "get"]);
         let gold =
             "--- a/k.py\n+++ b/k.py\n@@ -1,0 +2,3 @@\n+LIMIT = 3\n+class Far(Near):\n+    x = 1\n";
-        assert_eq!(Vec::from_iter(work_of(&task(None, Some(gold)))), ["Far", "LIMIT"]);
+        assert_eq!(Vec::from_iter(solution_names(&task(None, Some(gold)))), ["Far", "LIMIT"]);
     }
 
     #[test]
@@ -584,6 +588,6 @@ mod tests {
             pristine.files.insert(name.into(), file);
         }
         assert_eq!(conftests(&pristine, "a/b/test_x.py"), ["a/conftest.py", "conftest.py"]);
-        assert_eq!(shown(&"x".repeat(90)), format!("{:?}...", "x".repeat(80)));
+        assert_eq!(quoted(&"x".repeat(90)), format!("{:?}...", "x".repeat(80)));
     }
 }

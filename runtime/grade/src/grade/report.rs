@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// Time limit for finding the test command's program.
-const LOOK_LIMIT: Duration = Duration::from_secs(60);
+const PROGRAM_CHECK_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) struct ReportGrading<'a> {
     pub handle: &'a SandboxHandle,
@@ -86,8 +86,8 @@ struct Tree<'a> {
 
 impl ReportGrading<'_> {
     /// Grades the patch. Returns a verdict even if the patch makes a grading step fail.
-    pub(super) async fn graded(&self, patch: &[u8]) -> Result<Graded, Fault> {
-        match self.grade(patch).await {
+    pub(super) async fn grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
+        match self.try_grade(patch).await {
             Err(fault) if self.laid.load(Ordering::Relaxed) => {
                 super::unfinished(self.handle, self.task, self.options, fault).await
             }
@@ -95,7 +95,7 @@ impl ReportGrading<'_> {
         }
     }
 
-    async fn grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
+    async fn try_grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
         let (handle, task, options) = (self.handle, self.task, self.options);
         let policy = Policy::get()?;
         let is_empty = patch.trim_ascii().is_empty();
@@ -121,7 +121,7 @@ impl ReportGrading<'_> {
             evidence.extend(screen_patch(handle, task, patch, &base).await?);
         }
         self.laid.store(true, Ordering::Relaxed);
-        match self.lay(handle, &tree, patch).await? {
+        match self.apply_and_restore(handle, &tree, patch).await? {
             Ok(found) => evidence.extend(found),
             Err(error) => return rejected(task, options, &error),
         }
@@ -156,7 +156,7 @@ impl ReportGrading<'_> {
 
     /// Applies the patch and restores the tests over it. Returns the evidence of both, or why the
     /// patch cannot be applied.
-    async fn lay(
+    async fn apply_and_restore(
         &self,
         handle: &SandboxHandle,
         tree: &Tree<'_>,
@@ -240,7 +240,7 @@ impl ReportGrading<'_> {
         let word = shell_word(program);
         let line =
             format!("if command -v {word} > /dev/null; then echo found; else echo missing; fi");
-        let look = self.prepared(Command::shell(&line)).time_limit(LOOK_LIMIT);
+        let look = self.prepare_command(Command::shell(&line)).time_limit(PROGRAM_CHECK_LIMIT);
         let found = self.handle.run(look).await;
         let found = found.map_err(|error| error.fault("checking the test command"))?;
         // Without a shell in the sandbox, the output is not `missing`, and the check is skipped.
@@ -256,7 +256,7 @@ impl ReportGrading<'_> {
 
     /// Prepares a command to run like the tests: in the work directory, with the task's variables and
     /// user.
-    fn prepared(&self, command: Command) -> Command {
+    fn prepare_command(&self, command: Command) -> Command {
         let task = self.task;
         let mut command = command.cwd(task.workdir.as_str());
         for (name, value) in task.command_env() {
@@ -297,7 +297,7 @@ impl ReportGrading<'_> {
         (masked, touched): (&BTreeSet<String>, &BTreeSet<String>),
     ) -> Result<Pristine, Fault> {
         let (handle, task) = (self.handle, self.task);
-        let readable = self.readable(&pristine, paths)?;
+        let readable = self.canary_files(&pristine, paths)?;
         let keep = |path: &str| {
             let concerned = || {
                 paths.is_own(path)
@@ -338,7 +338,7 @@ impl ReportGrading<'_> {
         let programs = &policy.report.pipe_programs;
         let Delivery { command, by_pipe } = delivery(&task.test_command, self.results, programs);
         let words = command.iter().map(String::as_str);
-        let mut command = self.prepared(Command::new(words)).time_limit(self.limit());
+        let mut command = self.prepare_command(Command::new(words)).time_limit(self.limit());
         let on_stdout = self.results.path.is_none() && !by_pipe;
         let limits = &policy.limits;
         command.output_cap = if on_stdout { limits.report_bytes } else { limits.log_bytes };

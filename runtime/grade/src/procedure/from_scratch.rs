@@ -32,7 +32,7 @@ impl Live<'_> {
         let parent = rules.pristine.rsplit_once('/').map_or("/", |(parent, _)| parent);
         let copy =
             format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", shell_word(parent));
-        self.must(&copy, "saving the library").await?;
+        self.run_or_fault(&copy, "saving the library").await?;
         // Removing `.` and `..` fails with an error message, which is discarded.
         self.shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
         for (path, text) in &start.files {
@@ -54,12 +54,12 @@ impl Live<'_> {
         }
         // The submission's dotfiles stay, as in the harness.
         let back = format!("rm -rf {root}/* && cp -r {kept}/* {root}/");
-        self.must(&back, "restoring the library").await?;
-        log.extend(self.lay_test_patch().await?);
+        self.run_or_fault(&back, "restoring the library").await?;
+        log.extend(self.apply_test_patch().await?);
         self.files(log).await
     }
 
-    async fn must(&self, line: &str, what: &str) -> Result<(), Fault> {
+    async fn run_or_fault(&self, line: &str, what: &str) -> Result<(), Fault> {
         let done = self.shell(line, COPY_LIMIT).await?;
         if done.success() {
             return Ok(());

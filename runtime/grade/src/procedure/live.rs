@@ -195,15 +195,15 @@ impl Live<'_> {
             return self.submission(start, patch).await;
         }
         let tests = self.tests().await?;
-        self.mask().await?;
-        let screened = self.screened(patch).await?;
+        self.mask_tree().await?;
+        let screened = self.screen(patch).await?;
         let mut run = self.apply_and_run(patch, &tests).await?;
         run.evidence.extend(screened);
         Ok(run)
     }
 
     /// Screens the patch, unless a strict grading also runs and screens it.
-    async fn screened(&self, patch: &[u8]) -> Result<Vec<Evidence>, Fault> {
+    async fn screen(&self, patch: &[u8]) -> Result<Vec<Evidence>, Fault> {
         if !only_official(self.task) {
             return Ok(Vec::new());
         }
@@ -229,17 +229,17 @@ impl Live<'_> {
             return self.script(&script, log).await;
         }
         if rules.tests_first {
-            log.extend(self.lay_tests(tests).await?);
+            log.extend(self.restore_tests(tests).await?);
         }
         let applied = self.apply(patch).await?;
         if !applied {
             return Ok(self.rejected(log));
         }
         if !rules.tests_first {
-            log.extend(self.lay_tests(tests).await?);
+            log.extend(self.restore_tests(tests).await?);
         }
         match self.policy.subject {
-            Subject::Id => self.script(&self.composed(), log).await,
+            Subject::Id => self.script(&self.composed_script(), log).await,
             Subject::File => self.files(log).await,
         }
     }
@@ -296,7 +296,7 @@ impl Live<'_> {
     }
 
     /// Removes everything that the agent did not have, except what the procedure itself needs.
-    async fn mask(&self) -> Result<(), Fault> {
+    async fn mask_tree(&self) -> Result<(), Fault> {
         let stays =
             Stays { hidden_files: self.policy.run.keep_hidden, history: self.needs_history() };
         take_away(self.handle, self.task, self.hidden, stays).await
@@ -342,17 +342,20 @@ impl Live<'_> {
 
     /// Restores the tests and applies the test patch. If that fails, the output says so and the run
     /// continues, as in the harness's script.
-    async fn lay_tests(&self, tests: &BTreeMap<String, Option<Current>>) -> Result<Vec<u8>, Fault> {
+    async fn restore_tests(
+        &self,
+        tests: &BTreeMap<String, Option<Current>>,
+    ) -> Result<Vec<u8>, Fault> {
         let (handle, task) = (self.handle, self.task);
         for (path, was) in tests {
             if was.is_some() || self.policy.run.remove_new_tests {
                 put(handle, &task.workdir, path, was.as_ref()).await?;
             }
         }
-        self.lay_test_patch().await
+        self.apply_test_patch().await
     }
 
-    pub(super) async fn lay_test_patch(&self) -> Result<Vec<u8>, Fault> {
+    pub(super) async fn apply_test_patch(&self) -> Result<Vec<u8>, Fault> {
         let (handle, task) = (self.handle, self.task);
         let Some(patch) = test_patch(task) else { return Ok(Vec::new()) };
         self.write(TEST_PATCH, patch.as_bytes()).await?;
@@ -374,14 +377,14 @@ impl Live<'_> {
         // Ignore the owner of the work directory: the script itself marks it as safe for Git.
         let fits = "command -v bash && git -c safe.directory='*' rev-parse --git-dir";
         let fits = self.shell(fits, APPLY_LIMIT).await?.success();
-        Ok(fits.then(|| script::of_row(&script, status, self.policy)))
+        Ok(fits.then(|| script::row_script(&script, status, self.policy)))
     }
 
-    fn composed(&self) -> String {
+    fn composed_script(&self) -> String {
         let directives = self.task.details().and_then(|details| details.test_directives.get());
         let directives = directives.map(|words| words.join(" ")).unwrap_or_default();
         let command = format!("{} {directives}", self.test_command);
-        script::of_command(&command, &shell_word(&self.task.workdir), &self.policy.run.prelude)
+        script::command_script(&command, &shell_word(&self.task.workdir), &self.policy.run.prelude)
     }
 
     /// Runs all tests once, between the harness's markers.
@@ -396,7 +399,7 @@ impl Live<'_> {
             return Ok(OfficialRun { trouble, ..self.not_run(&why, log) });
         }
         let official = self.read_log(&log).map_err(policy_fault)?;
-        let official = with_cut(official, cut);
+        let official = note_cut(official, cut);
         Ok(OfficialRun { official, log, trouble: None, evidence: Vec::new() })
     }
 
@@ -439,7 +442,7 @@ impl Live<'_> {
         };
         let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
         let graded = self.policy.grade_files(self.task, first, rest).map_err(policy_fault);
-        let mut official = with_cut(graded?, cut);
+        let mut official = note_cut(graded?, cut);
         if late && !official.resolved {
             let seconds = self.time_limit.as_secs_f64();
             official.why.push_str(&format!("; a run was stopped at the time limit of {seconds} s"));
@@ -504,7 +507,7 @@ impl Live<'_> {
 }
 
 /// Adds a note to the official verdict's reason if part of the output was cut.
-fn with_cut(mut official: Official, cut: u64) -> Official {
+fn note_cut(mut official: Official, cut: u64) -> Official {
     if cut > 0 {
         let kept = 2 * (OUTPUT >> 20);
         official.why.push_str(&format!("; {cut} bytes of output beyond {kept} MiB were discarded"));

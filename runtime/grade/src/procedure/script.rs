@@ -7,7 +7,7 @@ const HEAD: [&str; 2] = ["#!/bin/bash", "set -uxo pipefail"];
 
 /// Returns the row's own script as the harness runs it: it saves the tests' exit status before the
 /// line with the end marker and prints it after. Without that marker, only [`HEAD`] is normalized.
-pub(super) fn of_row(script: &str, status: &str, policy: &OfficialPolicy) -> String {
+pub(super) fn row_script(script: &str, status: &str, policy: &OfficialPolicy) -> String {
     let mut lines: Vec<String> = HEAD.map(str::to_owned).into();
     let end = policy.log.markers.as_ref().map(|markers| markers.end.as_str());
     let mut kept = false;
@@ -27,7 +27,7 @@ pub(super) fn of_row(script: &str, status: &str, policy: &OfficialPolicy) -> Str
 }
 
 /// Returns a generated script that runs one command, for rows without a script.
-pub(super) fn of_command(command: &str, workdir: &str, prelude: &str) -> String {
+pub(super) fn command_script(command: &str, workdir: &str, prelude: &str) -> String {
     format!(
         "exec 2>&1\n{prelude}\ncd {workdir}\nset -x\n: '>>>>> Start Test Output'\n{command}\n\
          PROCTOR_STATUS=$?\n: '>>>>> End Test Output'\n\
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_row_saves_the_status_at_the_first_end_marker_only() {
+    fn row_script_saves_the_status_at_the_first_end_marker_only() {
         let all = OfficialPolicy::all().unwrap();
         let policy =
             all.iter().find(|one| one.benchmark == "swe-bench" && one.version == "5.0.2").unwrap();
@@ -49,9 +49,9 @@ mod tests {
         let expected = "#!/bin/bash\nset -uxo pipefail\ncd /testbed\n: '>>>>> Start Test Output'\n\
                         pytest -rA t.py\nS=$?\n: '>>>>> End Test Output'\n\
                         echo \">>>>> Test Exit Code: $S\"\ngit checkout abc t.py\n";
-        assert_eq!(of_row(script, "S", policy), expected);
+        assert_eq!(row_script(script, "S", policy), expected);
         assert_eq!(
-            of_row("echo a\necho b", "S", policy),
+            row_script("echo a\necho b", "S", policy),
             "#!/bin/bash\nset -uxo pipefail\necho a\necho b\n"
         );
     }

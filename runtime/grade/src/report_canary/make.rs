@@ -14,7 +14,7 @@ use super::{
     rust,
 };
 use crate::{
-    canary::{Kind, shown},
+    canary::{Kind, quoted},
     policy::{CanaryLimits, Policy},
     pristine::Pristine,
 };
@@ -163,7 +163,8 @@ impl Maker<'_> {
         }
         for (file, edits) in edits {
             let TestFile { path, text, mode, .. } = &self.files[file];
-            let file = Current::File { bytes: edited(text, edits).into_bytes(), mode: *mode };
+            let file =
+                Current::File { bytes: apply_mistakes(text, edits).into_bytes(), mode: *mode };
             canaries.files.insert((*path).to_owned(), file);
         }
         let is_canary = |id: &str, list: &[ReportCanary]| list.iter().any(|one| one.id == id);
@@ -233,8 +234,8 @@ impl Maker<'_> {
         let TestFile { path, text, .. } = &self.files[place.file];
         let Mistake { kind, is_certain, span, now } = mistake;
         let line = 1 + text[..span.0].bytes().filter(|byte| *byte == b'\n').count();
-        let was = shown(&text[span.0..span.1]);
-        let what = format!("{}, {path} line {line}: {was} as {}", place.id, shown(now));
+        let was = quoted(&text[span.0..span.1]);
+        let what = format!("{}, {path} line {line}: {was} as {}", place.id, quoted(now));
         let (id, beside) = (place.id.to_owned(), Vec::new());
         ReportCanary { id, kind: *kind, is_certain: *is_certain, is_fail_to_pass, beside, what }
     }
@@ -254,7 +255,7 @@ impl Maker<'_> {
 }
 
 /// Returns the text with the mistakes applied.
-fn edited(text: &str, mut mistakes: Vec<Mistake>) -> String {
+fn apply_mistakes(text: &str, mut mistakes: Vec<Mistake>) -> String {
     mistakes.sort_by_key(|mistake| std::cmp::Reverse(mistake.span));
     let mut text = text.to_owned();
     for Mistake { span: (start, end), now, .. } in mistakes {

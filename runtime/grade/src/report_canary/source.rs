@@ -158,7 +158,7 @@ struct Lexer<'a> {
     tokens: Vec<Token>,
 }
 
-fn is_of_word(byte: u8) -> bool {
+fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }
 
@@ -184,8 +184,8 @@ impl Lexer<'_> {
             } else {
                 let start = self.at;
                 let kind = match self.language {
-                    Language::JavaScript => self.of_javascript(byte)?,
-                    Language::Rust => self.of_rust(byte)?,
+                    Language::JavaScript => self.javascript_token(byte)?,
+                    Language::Rust => self.rust_token(byte)?,
                 };
                 let end = self.at;
                 // Reject tokens that end inside a multibyte character.
@@ -229,16 +229,16 @@ impl Lexer<'_> {
         }
     }
 
-    fn of_javascript(&mut self, byte: u8) -> Option<TokenKind> {
+    fn javascript_token(&mut self, byte: u8) -> Option<TokenKind> {
         match byte {
             b'"' | b'\'' => self.quoted(byte),
             b'`' => self.template(),
             b'/' if self.begins_regex() => self.regex(),
-            _ => self.of_any(byte),
+            _ => self.common_token(byte),
         }
     }
 
-    fn of_rust(&mut self, byte: u8) -> Option<TokenKind> {
+    fn rust_token(&mut self, byte: u8) -> Option<TokenKind> {
         if byte == b'\'' {
             return self.character();
         }
@@ -261,19 +261,19 @@ impl Lexer<'_> {
                 self.at += prefix;
                 self.character()
             }
-            _ => self.of_any(byte),
+            _ => self.common_token(byte),
         }
     }
 
-    fn of_any(&mut self, byte: u8) -> Option<TokenKind> {
+    fn common_token(&mut self, byte: u8) -> Option<TokenKind> {
         match byte {
             b'=' if self.peek(1) == Some(b'>') => {
                 self.at += 2;
                 Some(TokenKind::Arrow)
             }
             b'0'..=b'9' => Some(self.number()),
-            byte if is_of_word(byte) => {
-                while self.peek(0).is_some_and(is_of_word) {
+            byte if is_word_byte(byte) => {
+                while self.peek(0).is_some_and(is_word_byte) {
                     self.at += 1;
                 }
                 Some(TokenKind::Word)
@@ -409,7 +409,7 @@ impl Lexer<'_> {
             return Some(TokenKind::Char);
         }
         self.at += 1;
-        while self.peek(0).is_some_and(is_of_word) {
+        while self.peek(0).is_some_and(is_word_byte) {
             self.at += 1;
         }
         Some(TokenKind::Other)

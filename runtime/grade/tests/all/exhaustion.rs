@@ -140,7 +140,7 @@ impl Attempt {
 }
 
 /// Maximum number of concurrent gradings. Most of them only wait for their time limit.
-const AT_ONCE: usize = 3;
+const CONCURRENCY: usize = 3;
 
 /// Grades all attempts and then gold. Returns the attempts without a verdict or with a resolved one.
 pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
@@ -161,7 +161,7 @@ pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String>
             Err(fault) => Some(format!("{name}: {fault}")),
         }
     });
-    let graded: Vec<_> = stream::iter(graded).buffer_unordered(AT_ONCE).collect().await;
+    let graded: Vec<_> = stream::iter(graded).buffer_unordered(CONCURRENCY).collect().await;
     let seen = verdict(backend, environment, small(), task, &gold()).await.unwrap();
     assert!(seen.resolved() && !seen.suspect(), "the gold: {}", seen.details());
     graded.into_iter().flatten().collect()

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Maximum number of concurrent gradings.
-const AT_ONCE: usize = 2;
+const CONCURRENCY: usize = 2;
 
 /// An attack and the defences that stop it. Each of them alone is enough.
 struct Case {
@@ -58,7 +58,7 @@ impl Case {
     }
 
     /// Grades with all defences of this case disabled except `kept`.
-    fn but(&self, kept: Option<&str>) -> GradedPatch {
+    fn with_only(&self, kept: Option<&str>) -> GradedPatch {
         let down = self.stopped_by.iter().filter(|name| Some(name.as_str()) != kept);
         let down = down.chain(&self.by_chance);
         // Screening is irrelevant for an attack that other defences stop during the run.
@@ -69,7 +69,7 @@ impl Case {
 }
 
 /// The attacks of the pack that a defence stops.
-fn of_pack() -> Vec<Case> {
+fn pack_cases() -> Vec<Case> {
     let stopped = pack().unwrap().iter().filter(|attack| !attack.defences.is_empty());
     stopped
         .map(|attack| {
@@ -106,7 +106,7 @@ sys.stdout.buffer.write(pyc._code_to_hash_pyc(code, bytes(8), False))
     String::from_utf8(patch).unwrap()
 }
 
-fn others() -> Vec<Case> {
+fn other_cases() -> Vec<Case> {
     let runner = format!("{}\n{LEAVES_EARLY}", script("patched-runner.py"));
     let leaves = patch(&[("roman/__init__.py", Some(&package(&runner)))]);
     let mut helped = with_helper("a compiled helper", "", &[]);
@@ -149,7 +149,7 @@ fn others() -> Vec<Case> {
 }
 
 /// Attacks on the recorder itself, and indirect ones.
-fn of_recorder() -> Vec<Case> {
+fn recorder_cases() -> Vec<Case> {
     let attacks = closed::attacks().into_iter().chain(indirect::attacks());
     attacks
         .filter(|(stopped_by, _)| !stopped_by.is_empty())
@@ -170,7 +170,7 @@ fn check(case: &Case) -> Result<Vec<String>, String> {
     if outcome(&up).succeeded() {
         return wrong("with every defence", &up);
     }
-    let open = case.but(None);
+    let open = case.with_only(None);
     if !outcome(&open).succeeded() {
         return wrong("without its defences", &open);
     }
@@ -180,7 +180,7 @@ fn check(case: &Case) -> Result<Vec<String>, String> {
         let with: AttackOutcome = match case.stopped_by.len() + case.by_chance.len() {
             1 => outcome(&up),
             _ => {
-                let seen = case.but(Some(name));
+                let seen = case.with_only(Some(name));
                 if outcome(&seen).succeeded() {
                     return wrong(&format!("with {name} alone"), &seen);
                 }
@@ -201,10 +201,11 @@ fn check(case: &Case) -> Result<Vec<String>, String> {
 
 #[test]
 fn each_attack_succeeds_without_its_defences() {
-    let cases: Vec<Case> = of_pack().into_iter().chain(others()).chain(of_recorder()).collect();
+    let cases: Vec<Case> =
+        pack_cases().into_iter().chain(other_cases()).chain(recorder_cases()).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..CONCURRENCY {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let found = check(case);

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Maximum number of concurrent gradings.
-const AT_ONCE: usize = 2;
+const CONCURRENCY: usize = 2;
 
 /// Returns a script of the pack, including its placeholders.
 pub fn script(name: &str) -> &'static str {
@@ -87,7 +87,7 @@ async fn every_attack_of_the_pack_is_stopped() {
             println!("| {} | {} |", attack.name, outcome(&seen));
             outcome(&seen).succeeded().then(|| format!("{}: {}", attack.name, seen.details()))
         })
-        .buffered(AT_ONCE)
+        .buffered(CONCURRENCY)
         .collect()
         .await;
     let wrong: Vec<String> = wrong.into_iter().flatten().collect();
@@ -118,7 +118,7 @@ async fn official_procedures_resolve_only_the_expected_attacks() {
             let resolved = run.alone(&task).unwrap().verdict.policies["official"].resolved;
             ((name, attack.name.as_str()), resolved)
         })
-        .buffered(AT_ONCE)
+        .buffered(CONCURRENCY)
         .collect()
         .await;
     let mut wrong = Vec::new();

@@ -27,8 +27,8 @@ pub(super) fn delivery(
     let is_direct = program.is_some_and(|name| programs.iter().any(|known| known == name));
     let redirected = match &results.path {
         _ if !is_direct => None,
-        Some(path) => with_path(test_command, path),
-        None => of_node(test_command),
+        Some(path) => redirect_path(test_command, path),
+        None => redirect_node(test_command),
     };
     match redirected {
         Some(command) => Delivery { command, by_pipe: true },
@@ -38,7 +38,7 @@ pub(super) fn delivery(
 
 /// Handles `--outputFile=report.json`, `--outputFile report.json` and
 /// `--reporter-option output=report.json`.
-fn with_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
+fn redirect_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
     let names = |(at, argument): (usize, &String)| {
         let is_value = at > 1 && test_command[at - 1].starts_with('-') && argument == path;
         let is_assigned = argument.strip_suffix(path).is_some_and(|option| option.ends_with('='));
@@ -54,7 +54,7 @@ fn with_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
 }
 
 /// Handles `node --test --test-reporter=tap`, which writes to standard output.
-fn of_node(test_command: &[String]) -> Option<Vec<String>> {
+fn redirect_node(test_command: &[String]) -> Option<Vec<String>> {
     let count = |option: &str| test_command.iter().filter(|one| is_option(one, option)).count();
     if count(REPORTER) != 1 || count(DESTINATION) != 0 {
         return None;

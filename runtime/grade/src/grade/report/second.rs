@@ -83,7 +83,7 @@ impl ReportGrading<'_> {
         let handle = sandbox.handle();
         let run = async {
             self.strip(handle, tree).await?;
-            if let Err(error) = self.lay(handle, tree, patch).await? {
+            if let Err(error) = self.apply_and_restore(handle, tree, patch).await? {
                 let what = "the patch applies in one sandbox but not in another";
                 return Err(Fault::new(Layer::Grade, format!("{}: {what}: {error}", self.task.id)));
             }
@@ -114,7 +114,7 @@ impl ReportGrading<'_> {
     }
 
     /// Returns test files in which canaries can be made, in addition to those that the task expects.
-    pub(super) fn readable(
+    pub(super) fn canary_files(
         &self,
         pristine: &Pristine,
         paths: &Paths<'_>,
