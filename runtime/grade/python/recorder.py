@@ -95,17 +95,17 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
             return None
 
     def configured(config):
-        guarded("the configuration", sight.configured, config)
+        guarded("checking the configuration", sight.configured, config)
 
     def registered(plugin, manager):
-        guarded("a plugin", sight.registered, plugin, manager)
+        guarded("recording a plugin", sight.registered, plugin, manager)
 
     def modified(config, items):
         dropped = [item for item in items if not keeps(item.nodeid)]
         if dropped:
             items[:] = [item for item in items if keeps(item.nodeid)]
             config.hook.pytest_deselected(items=dropped)
-        guarded("the tests before their canaries", sight.before_canaries, items, canaries)
+        guarded("recording the test functions", sight.before_canaries, items, canaries)
         canaries.lay(items)
 
     def uncollected(report):
@@ -115,7 +115,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
     def collected(session, recorder):
         if origin is not None:
             origin.check()
-        guarded("the collected tests", sight.collected, session, recorder, canaries)
+        guarded("checking the collected tests", sight.collected, session, recorder, canaries)
         begin = {
             "t": "begin",
             "collected": [text(item.nodeid) for item in session.items],
@@ -125,7 +125,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         emit(begin)
 
     def begins(item):
-        guarded("who runs a test", sight.begins)
+        guarded("checking who runs a test", sight.begins)
         if sight.is_forked():
             sight.ran_in_fork(item)
         canaries.begin(item)
@@ -136,8 +136,8 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         canaries.end(item)
 
     def before_call(item):
-        guarded("who calls a test", sight.begins)
-        guarded("a test before its call", sight.before_call, item)
+        guarded("checking who calls a test", sight.begins)
+        guarded("checking a test before its call", sight.before_call, item)
         canaries.give(item)
         if canaries.current is None:
             runs[item.nodeid] = runs.get(item.nodeid, 0) + 1
@@ -149,24 +149,24 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         called[item.nodeid] = looks and getattr(outcome, "excinfo", None) is not None
 
     def before_function():
-        guarded("the id of a test", canaries.set_current_test)
+        guarded("setting the id of the running test", canaries.set_current_test)
 
     def made(recorder, item, call):
-        guarded("who makes a report", sight.reports)
+        guarded("checking who creates a report", sight.reports)
         has_raised = call.excinfo is not None
         if call.when == "call":
             seen = called.pop(item.nodeid, None)
             if looks:
                 # If the call was not observed, the report does not describe a real call.
                 has_raised = None if seen is None else seen or has_raised
-                guarded("the hooks after a test", sight.after_phase, recorder)
-                guarded("files that a test opened", sight.check_openings)
-                guarded("a test after its call", sight.after_call, item, has_raised)
+                guarded("checking the hooks after a test", sight.after_phase, recorder)
+                guarded("checking opened test files", sight.check_openings)
+                guarded("checking a test after its call", sight.after_call, item, has_raised)
         raised[item.nodeid, call.when] = has_raised
-        guarded("what a test raised", canaries.record_exception, item, call.excinfo)
+        guarded("recording what a test raised", canaries.record_exception, item, call.excinfo)
 
     def reported(report):
-        guarded("who reports", sight.reports)
+        guarded("checking who sends a report", sight.reports)
         sub = "SubTest" in type(report).__name__ or "Subtest" in type(report).__name__
         record = {
             "t": "test",
@@ -188,7 +188,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         if origin is not None:
             origin.check()
         if sight.is_ready():
-            guarded("the end of the run", sight.check, recorder)
+            guarded("the check at the end of the run", sight.check, recorder)
         record = {"t": "end", "code": code, "count": count[0], "peak_kb": peak_kb()}
         record.update(sight.observations())
         emit(record)

@@ -527,7 +527,7 @@ class Sight:
                 return
             self._report_asker("the module %s" % name, frame)
         except Exception as error:
-            self.failed("a module of tests", error)
+            self.failed("checking access to a test module", error)
 
     def _report_asker(self, what, frame):
         """Reports the code under test that accesses something of the tests."""
@@ -613,7 +613,7 @@ class Sight:
                 if who is not None:
                     self._report("readers", "%s, by running it" % code.co_name, [who])
         except Exception as error:
-            self.failed("who starts a test", error)
+            self.failed("checking who starts a test", error)
 
     def _on_behalf_of(self, frame):
         """Returns the file of the code under test that calls a function without a test between them. Code
@@ -742,7 +742,7 @@ class Sight:
                 if code is self._running:
                     look(code, error)
             except Exception as failure:
-                self.failed("an exception of a test", failure)
+                self.failed("checking an exception of a test", failure)
 
         answer("raised", safely)
 
@@ -1003,7 +1003,7 @@ class Sight:
                     finally:
                         limit_to(was)
             except Exception as error:  # Continue, because an exception here would change the test's behaviour.
-                self.failed("reading, seen by " + event, error)
+                self.failed("checking reads on " + event, error)
 
         sys.addaudithook(safely)
 
@@ -1133,7 +1133,7 @@ class Sight:
             if asker is not None:
                 self._finding[name] = value, os.path.join(self._root, asker)
         except Exception as error:
-            self.failed("the variables of programs", error)
+            self.failed("checking environment variables", error)
 
     def _check_profiler(self, frame):
         """Reports a profiler that is active while test modules are loaded: it gets their code with all
@@ -1141,7 +1141,7 @@ class Sight:
         try:
             self._report_asker("the code of modules that are loaded, by a profiler", frame)
         except Exception as error:
-            self.failed("a profiler", error)
+            self.failed("checking a profiler", error)
 
     def _check_listing(self, name, frame):
         """Reports code under test that lists a test folder. It can find test files, modules and data there
@@ -1246,7 +1246,7 @@ class Sight:
             elif file[:1] != "/" and not file.startswith("<frozen "):
                 self._report("readers", "frames through %s" % name, ["code without a file"])
         except Exception as error:
-            self.failed("frames, seen by " + name, error)
+            self.failed("checking frame access by " + name, error)
 
     def _check_code_access(self, function, frame):
         """Reports code under test that gets the compiled code of a test, directly or through `dis`. Other
@@ -1263,7 +1263,7 @@ class Sight:
             if reader:
                 self._report("readers", "%s, the code of %s" % (self._watch[file], function.__name__), [reader])
         except Exception as error:
-            self.failed("the code of a test", error)
+            self.failed("checking access to the code of a test", error)
 
     def _is_named(self, name, frame):
         """Whether the file that a piece of code claims contains this name. The result is cached for each code

@@ -88,7 +88,7 @@ pub(crate) fn check_interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evi
     }
     for (name, file) in &sight.foreign {
         if !is_known(file) {
-            let what = format!("{name}: has a test from {file:?}");
+            let what = format!("{name}: a test function comes from {file:?}");
             found.insert((evidence::TEST_REPLACED, what));
         }
     }

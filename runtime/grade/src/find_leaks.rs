@@ -17,8 +17,8 @@ struct Tools {
 
 /// Returns the copies of the task's hidden content in the environment, and which of them the test
 /// tools need.
-/// Returns the copies of the task's hidden content in the environment, and those that the test
-/// tools need.
+///
+/// # Errors
 ///
 /// A sandbox fault if the sandbox cannot be opened or searched; a set-up fault if the mask does not
 /// apply.

@@ -41,7 +41,7 @@ impl Launch {
             return Err(not_pytest(command));
         };
         let interpreter = shebang(handle, script, env).await?.ok_or_else(|| {
-            invalid_command(command, "the first line of the script names no interpreter")
+            invalid_command(command, "the script does not start with `#!` and an interpreter")
         })?;
         Ok(Self { interpreter, cwd_on_path: false, arguments: command[1..].to_vec() })
     }

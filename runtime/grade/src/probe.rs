@@ -110,7 +110,7 @@ impl Probe {
         let probe: Self = serde_json::from_slice(&out)
             .map_err(|error| fault(launch, format!("invalid output: {error}")))?;
         if probe.pytest.is_none() {
-            return Err(fault(launch, "it cannot import pytest".into())
+            return Err(fault(launch, "cannot import pytest".into())
                 .cause(Cause::Missing)
                 .hint("install pytest in the task's set-up lines"));
         }
@@ -163,7 +163,7 @@ async fn script(
             Some(126 | 127) => Cause::Missing,
             _ => Cause::Other,
         };
-        let what = format!("it failed ({}): {last}", ending_of(&done.exited));
+        let what = format!("failed ({}): {last}", ending_of(&done.exited));
         return Err(fault(launch, what).cause(cause));
     }
     Ok(done.stdout.head)

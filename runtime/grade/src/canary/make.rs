@@ -376,8 +376,12 @@ impl Candidate {
             return Ok(None);
         }
         let id = format!("{}::{}", self.file, self.function);
-        let mut what =
-            format!("{id}, line {}: {} as {}", self.line, quoted(&self.was), quoted(&self.now));
+        let mut what = format!(
+            "{id}, line {}: {} changed to {}",
+            self.line,
+            quoted(&self.was),
+            quoted(&self.now)
+        );
         if !self.more.is_empty() {
             what.push_str(&format!(
                 ", and {} in other branches",

@@ -248,7 +248,7 @@ impl ReportGrading<'_> {
             return Ok(());
         }
         let what =
-            format!("the environment does not have {program:?}, the program of `test_command`");
+            format!("the environment does not have {program:?}, which `test_command` starts");
         Err(Fault::new(Layer::Grade, what)
             .cause(Cause::Missing)
             .hint("install it in the task's set-up lines, or fix `test_command`"))
@@ -380,7 +380,7 @@ impl ReportGrading<'_> {
         self.options.time_limit.map_or(own, |limit| limit.min(own))
     }
 
-    /// Reads one file of the report. Returns why it cannot be used otherwise.
+    /// Reads one file of the report, or returns why it cannot be used.
     async fn report(
         &self,
         handle: &SandboxHandle,

@@ -235,7 +235,7 @@ impl Maker<'_> {
         let Mistake { kind, is_certain, span, now } = mistake;
         let line = 1 + text[..span.0].bytes().filter(|byte| *byte == b'\n').count();
         let was = quoted(&text[span.0..span.1]);
-        let what = format!("{}, {path} line {line}: {was} as {}", place.id, quoted(now));
+        let what = format!("{}, {path} line {line}: {was} changed to {}", place.id, quoted(now));
         let (id, beside) = (place.id.to_owned(), Vec::new());
         ReportCanary { id, kind: *kind, is_certain: *is_certain, is_fail_to_pass, beside, what }
     }
