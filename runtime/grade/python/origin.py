@@ -15,7 +15,7 @@ import os
 import sys
 import types
 
-MOST = 20  # Maximum number of reports. More would add nothing new.
+MAX_REPORTS = 20  # Maximum number of reports. More would add nothing new.
 
 
 def text(value):
@@ -103,7 +103,7 @@ class Origin:
         return not self._test_folders.intersection(file[len(self._workdir) :].split(os.sep))
 
     def _report(self, what):
-        if len(self._said) < MOST and what not in self._said:
+        if len(self._said) < MAX_REPORTS and what not in self._said:
             self._said.add(what)
             self._emit({"t": "origin", "what": text(what)})
 

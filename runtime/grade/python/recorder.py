@@ -94,13 +94,13 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
             sight.failed(where, error)
             return None
 
-    def configured(config):
+    def on_configure(config):
         guarded("checking the configuration", sight.configured, config)
 
-    def registered(plugin, manager):
+    def on_register(plugin, manager):
         guarded("recording a plugin", sight.registered, plugin, manager)
 
-    def modified(config, items):
+    def on_modify_items(config, items):
         dropped = [item for item in items if not keeps(item.nodeid)]
         if dropped:
             items[:] = [item for item in items if keeps(item.nodeid)]
@@ -108,11 +108,11 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         guarded("recording the test functions", sight.before_canaries, items, canaries)
         canaries.lay(items)
 
-    def uncollected(report):
+    def on_collect_error(report):
         why = text(report.longrepr)[-2000:]
         emit({"t": "collect", "id": text(report.nodeid), "outcome": "failed", "why": why})
 
-    def collected(session, recorder):
+    def on_collected(session, recorder):
         if origin is not None:
             origin.check()
         guarded("checking the collected tests", sight.collected, session, recorder, canaries)
@@ -124,19 +124,19 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         begin.update(versions)
         emit(begin)
 
-    def begins(item):
-        guarded("checking who runs a test", sight.begins)
+    def on_begin(item):
+        guarded("checking who runs a test", sight.check_caller)
         if sight.is_forked():
             sight.ran_in_fork(item)
         canaries.begin(item)
         sight.forget_lines(item)
 
-    def ends(item):
+    def on_end(item):
         sight.forget_lines(item)
         canaries.end(item)
 
     def before_call(item):
-        guarded("checking who calls a test", sight.begins)
+        guarded("checking who calls a test", sight.check_caller)
         guarded("checking a test before its call", sight.before_call, item)
         canaries.give(item)
         if canaries.current is None:
@@ -151,8 +151,8 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
     def before_function():
         guarded("setting the id of the running test", canaries.set_current_test)
 
-    def made(recorder, item, call):
-        guarded("checking who creates a report", sight.reports)
+    def on_make_report(recorder, item, call):
+        guarded("checking who creates a report", sight.check_reporter)
         has_raised = call.excinfo is not None
         if call.when == "call":
             seen = called.pop(item.nodeid, None)
@@ -165,8 +165,8 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         raised[item.nodeid, call.when] = has_raised
         guarded("recording what a test raised", canaries.record_exception, item, call.excinfo)
 
-    def reported(report):
-        guarded("checking who sends a report", sight.reports)
+    def on_report(report):
+        guarded("checking who sends a report", sight.check_reporter)
         sub = "SubTest" in type(report).__name__ or "Subtest" in type(report).__name__
         record = {
             "t": "test",
@@ -184,7 +184,7 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         count[0] += 1
         emit(record)
 
-    def last(recorder, code):
+    def finish(recorder, code):
         if origin is not None:
             origin.check()
         if sight.is_ready():
@@ -193,9 +193,9 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         record.update(sight.observations())
         emit(record)
 
-    for function in (configured, registered, modified, uncollected, collected, begins, ends):
+    for function in (on_configure, on_register, on_modify_items, on_collect_error, on_collected, on_begin, on_end):
         answer(function.__name__, function)
-    for function in (before_call, after_call, before_function, made, reported, last):
+    for function in (before_call, after_call, before_function, on_make_report, on_report, finish):
         answer(function.__name__, function)
     return asking_plugin(ask)
 
@@ -205,29 +205,29 @@ def asking_plugin(ask):
         __slots__ = ()
 
         def pytest_configure(self, config):
-            ask("configured", config)
+            ask("on_configure", config)
 
         def pytest_plugin_registered(self, plugin, manager):
             if plugin is not self:
-                ask("registered", plugin, manager)
+                ask("on_register", plugin, manager)
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_collection_modifyitems(self, config, items):
             yield
-            ask("modified", config, items)
+            ask("on_modify_items", config, items)
 
         def pytest_collectreport(self, report):
             if report.failed:
-                ask("uncollected", report)
+                ask("on_collect_error", report)
 
         def pytest_collection_finish(self, session):
-            ask("collected", session, self)
+            ask("on_collected", session, self)
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_protocol(self, item):
-            ask("begins", item)
+            ask("on_begin", item)
             yield
-            ask("ends", item)
+            ask("on_end", item)
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_call(self, item):
@@ -243,11 +243,11 @@ def asking_plugin(ask):
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_makereport(self, item, call):
             yield  # Check afterwards, because other plugins (such as unittest's) may replace call.excinfo.
-            ask("made", self, item, call)
+            ask("on_make_report", self, item, call)
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logreport(self, report):
-            ask("reported", report)
+            ask("on_report", report)
 
     recorder = Recorder()
-    return recorder, lambda code: ask("last", recorder, code)
+    return recorder, lambda code: ask("finish", recorder, code)

@@ -184,7 +184,7 @@ KINDS = ("plugins", "patched", "foreign", "swapped", "moved", "replaced", "reade
     "failed",
     "forked",
 )
-MOST = 1000  # Maximum length of each list. One more entry says that there are more.
+MAX_ENTRIES = 1000  # Maximum length of each list. One more entry says that there are more.
 SHARE = 50  # Checks between tests take at most 1/50 of the time.
 
 
@@ -631,15 +631,15 @@ class Sight:
 
     # Only pytest may call the recorder's hooks. Report other callers, which could forge a record or detect canaries.
 
-    def begins(self):
+    def check_caller(self):
         if self._is_in_call:
             self._report("patched", "a test that runs within another", [""])
 
-    def reports(self):
+    def check_reporter(self):
         # There are a hundred reports per second, and each check reads five frames.
-        self._unseen(self._reports)
+        self._unseen(self._check_reporter)
 
-    def _reports(self):
+    def _check_reporter(self):
         frame = self._frame_of(0)
         while frame is not None and frame.f_code.co_filename.startswith(self._hook_folders):
             frame = frame.f_back
@@ -2058,7 +2058,7 @@ class Sight:
             return
         where = self._lists[kind]
         for file in files:
-            if len(where) < MOST:
+            if len(where) < MAX_ENTRIES:
                 where[text(name), file] = True
             elif (text(name), file) not in where:
                 where["more", ""] = True

@@ -72,7 +72,7 @@ impl ReportCanaries {
             found.extend(removed.map(|one| note(evidence::CANARY_MISSING, one.what.as_str())));
         }
         found.extend(self.disturbed(task, before, runs));
-        // If gold passes as well, only this evidence remains.
+        // Gold's run may produce the evidence above as well. It is then ignored, and only this remains.
         if found.iter().all(|evidence| evidence.kind != evidence::CANARY_MISSING) {
             found.extend(self.unverified(&failed, &silent));
         }
