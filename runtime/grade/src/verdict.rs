@@ -134,7 +134,7 @@ mod tests {
         assert!(apart.resolved && apart.integrity == Integrity::Clean);
         assert_eq!((apart.passed_rate, apart.tests["g"]), (1.0, TestStatus::Missing));
         assert_eq!(apart.evidence, [note(QUARANTINED, "g")]);
-        assert!(!judged(&["f", "g"]).resolved, "nothing is left that counts");
+        assert!(!judged(&["f", "g"]).resolved, "no remaining test counts");
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         assert!(seen.resolved && seen.integrity == Integrity::Clean, "{seen:?}");
         assert_eq!(seen.evidence, [note(NOT_A_TEST, "\"[100%]\"")]);
         let none = judge(&task(&["[100%]"]), &reported(TestStatus::Passed), true, vec![]);
-        assert!(!none.resolved, "nothing is left that counts");
+        assert!(!none.resolved, "no remaining test counts");
     }
 
     #[test]

@@ -394,7 +394,7 @@ mod tests {
             &records(phase("call", "passed", None, false)),
             &not_passed,
         );
-        assert!(kinds(&judged).is_empty(), "a test that failed has nothing to hide");
+        assert!(kinds(&judged).is_empty(), "a failed test needs no canary");
     }
 
     #[test]
@@ -447,7 +447,7 @@ mod tests {
         let resolved = [(ID, TestStatus::Passed), ("t.py::test_b", TestStatus::Passed)];
         assert!(!told(Kind::Value, true, &resolved) && !told(Kind::Raises, true, &resolved));
         assert!(told(Kind::Negated, true, &resolved), "no canary of a comparison ran");
-        assert!(!told(Kind::Fail, false, &resolved), "nothing compares");
+        assert!(!told(Kind::Fail, false, &resolved), "no test compares values");
         let kept = [(ID, TestStatus::Failed), ("t.py::test_b", TestStatus::Passed)];
         assert!(!told(Kind::Fail, true, &kept), "any canary is enough if not all tests passed");
         let none = CanaryResults::default();
