@@ -1,10 +1,10 @@
-//! Computes the grader's fingerprint, so that a cached verdict of another grader is never reused.
+//! Computes the grader's fingerprint, so that cached verdicts of a different grader are never reused.
 
 #[path = "../fingerprint.rs"]
 mod fingerprint;
 
 fn main() {
-    // Everything a verdict depends on besides the task, the patch, the environment and its
+    // All sources that affect a verdict, besides the task, the patch, the environment and its
     // preparation.
     fingerprint::fingerprint(
         "GRADER",

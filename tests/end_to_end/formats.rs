@@ -39,13 +39,13 @@ const DEBIAN: Shown = ("Docker", RUNNERS, "reports_of_debians_runners_are_graded
 const UNVERIFIED: &[Shown] = &[(
     "`unverified`",
     "runtime/grade/tests/all/reports.rs",
-    "gold_resolves_and_noop_and_a_wrong_patch_do_not",
+    "only_gold_resolves_not_an_empty_or_wrong_patch",
 )];
 const NODE_GRADED: &[Shown] = &[
     (
         "strict (node)",
         "runtime/grade/tests/all/report_canaries.rs",
-        "honest_solutions_of_node_tasks_are_clean_and_others_are_not_resolved",
+        "honest_node_solutions_are_clean_and_wrong_ones_unresolved",
     ),
     UNVERIFIED[0],
 ];
@@ -53,7 +53,7 @@ const CARGO_GRADED: &[Shown] = &[
     (
         "strict (cargo)",
         "runtime/grade/tests/all/report_canaries.rs",
-        "honest_solutions_of_cargo_tasks_are_clean",
+        "honest_cargo_solutions_are_clean",
     ),
     UNVERIFIED[0],
 ];

@@ -1,8 +1,9 @@
-"""Keeps what the recorder knows out of the functions that it puts where graded code can reach them.
+"""Keeps the recorder's data out of the functions that it installs where graded code can reach them.
 
-Anybody can read the variables that a Python function closes over. A function of the recorder in a class of pytest or in a
-module of the standard library therefore only asks: it raises an audit event. A hook of the interpreter answers, and no
-object leads to that hook. Before Python 3.8 there are no such events, and the functions close over the answers.
+Any code can read the variables that a Python function closes over. A function of the recorder in a class of
+pytest or in a module of the standard library therefore only asks: it raises an audit event. An interpreter hook
+answers, and no object refers to that hook. Before Python 3.8 there are no audit events, and the functions close
+over the answers.
 """
 
 import sys
@@ -11,8 +12,8 @@ AUDITS = hasattr(sys, "addaudithook")
 
 
 def desk(event):
-    """Two functions: `answer(question, function)` says who answers, `ask(question, *given)` asks. `event` is the name of
-    the audit event, which nothing else raises."""
+    """Returns two functions: `answer(question, function)` registers the function that answers a question, and
+    `ask(question, *given)` asks it. `event` is the name of the audit event, which nothing else raises."""
     answers = {}
 
     def answer(question, function):

@@ -1,16 +1,16 @@
-"""Runs canaries: a test once more, in its own place, with one mistaken expectation in its code.
+"""Runs canaries: a canary is a second run of a test with a mistake in one of its expectations.
 
-A test with a canary is two items with the same name, module, file, lines and globals, one of pytest's and
-one copied from it, and chance decides which of the two is the test. What is mistaken is either the
-function's code object, exchanged for the one run, or a value that the test is given, put in its place
-for the call; before the tests begin the code is that of whichever comes first. So no look at a function
-or an item tells which of the two is the test.
+A test with a canary is two items with the same name, module, file, lines and globals: pytest's own item and a
+copy. A random choice decides which of the two runs as the test. The mistake is either in the function's code
+object, which is replaced for one run, or in a value that the test receives, which is replaced for the call.
+Before the tests begin, the function has the code of the item that runs first. So neither a function nor an item
+reveals which of the two is the test.
 
-The texts of the tests and the mistakes come when the canaries are laid. Meanwhile no code under test is called: it
-would find them in the frames of its callers. The text of a canary stays, for whoever shows the lines of its callers:
-a stack that is printed or logged shows the mistake, as the running code has it. A mistake in a branch counts where
-the canary's run takes this branch: a counter in front of the statement counts. It can be hashed, as code is by tools.
-Runs on Python 3.6 and later.
+The texts of the tests and the mistakes are read only when the canaries are installed. During that time no code
+under test is called, because it would find them in the frames of its callers. The text of a canary is kept to
+show the source lines of the running code: a stack that is printed or logged shows the mistake. A mistake in a
+branch counts if the canary's run takes this branch: a counter in front of the statement records it. The counter
+can be hashed, because tools hash code. Runs on Python 3.6 and later.
 """
 
 import __future__
@@ -25,18 +25,18 @@ from _pytest.assertion.rewrite import rewrite_asserts
 try:
     import _tracemalloc as traced
 except ImportError:
-    traced = None  # An interpreter without it.
+    traced = None  # The interpreter lacks it.
 
-# Items whose copy is as good as they are. Other plugins' may hold what a copy does not have.
+# Items whose copies are equivalent. Items of other plugins may have state that a copy lacks.
 PLAIN = ("_pytest.python", "_pytest.unittest")
 TAKES = inspect.signature(rewrite_asserts).parameters
-# Of a class or an object, whatever its class or metaclass says.
+# Read the attributes of a class or an object itself, even if the class or metaclass overrides access.
 NAME_OF = type.__dict__["__name__"].__get__
 DICT_OF = type.__dict__["__dict__"].__get__
 MRO_OF = type.__dict__["__mro__"].__get__
 TRACEBACK_OF = BaseException.__dict__["__traceback__"].__get__
 MARK = "the statement that follows is reached"
-# What tells where objects were made.
+# The functions that trace where objects were allocated.
 TRACING = getattr(traced, "is_tracing", bool)
 TRACED_BY = getattr(traced, "get_traceback_limit", int)
 STOP_TRACING = getattr(traced, "stop", None)
@@ -47,7 +47,7 @@ for feature in __future__.all_feature_names:
 
 
 class NoCanary(Exception):
-    """A test of which no canary can be made. Whatever else is raised has no honest cause."""
+    """No canary can be made of this test. Any other exception has no honest cause."""
 
 
 class Canaries:
@@ -63,15 +63,15 @@ class Canaries:
         self._raised = None, False
         self._taken, self._environ, self._said = [], os.environ, None
         self.others = []
-        # Bound before anything of the graded code is loaded.
+        # Bound before any graded code is loaded.
         self._compile, self._evaluate, self._named = compile, eval, None
         self.current = self._nodeid = None
 
     def lay(self, items):
-        """Puts a copy beside each item that has a canary. Called when the wanted items are known."""
+        """Inserts a copy beside each item that has a canary. Call it when the wanted items are known."""
         limit = TRACED_BY() if TRACING() else None
         if limit is not None:
-            # Where an object was made would tell a test's literals from those of its canary.
+            # Allocation traces would distinguish a test's literals from those of its canary.
             STOP_TRACING()
         try:
             self._lay(items)
@@ -84,13 +84,13 @@ class Canaries:
             forget_values(item)
         by_name = {}
         for item in items:
-            # All that may call code under test is done here, before the texts are known.
+            # Do everything that may call code under test here, before the texts are known.
             by_name.setdefault(item.nodeid.split("[", 1)[0], []).append((item, function_of(item)))
         try:
             order = self._take()
         except Exception:
-            return  # Somebody else took them: the grader misses each.
-        # Forgotten when all are laid: code that is held once more than another can be told by that.
+            return  # Other code read them. The grader reports each canary as missing.
+        # Keep these only until all canaries are installed: an extra reference to a code object would reveal it.
         compiled, marks = {}, {}
         for canary in order:
             marks.setdefault((canary["id"], tuple(canary["path"])), set()).update(canary["marks"])
@@ -101,13 +101,13 @@ class Canaries:
                 lines = marks[canary["id"], tuple(canary["path"])]
                 item, function, test, code, value = self._make(canary, found, compiled, lines, number)
                 run = self._duplicate(item)
-            except NoCanary as error:  # Such a test has no canary; nothing else depends on it.
-                self._tell(number, "left_out", str(error))
+            except NoCanary as error:  # This test has no canary; the others are not affected.
+                self._report(number, "left_out", str(error))
                 continue
             except Exception as error:
-                self._tell(number, "left_out", "failed: " + NAME_OF(type(error)))
+                self._report(number, "left_out", "failed: " + NAME_OF(type(error)))
                 continue
-            self._tell(number, "laid", item.nodeid)
+            self._report(number, "laid", item.nodeid)
             laid.setdefault(function, test)
             if canary["swapped"] and id(item) not in tests and type(item).__module__ in PLAIN:
                 tests[id(item)], run = run, item
@@ -120,7 +120,7 @@ class Canaries:
         names = {function.__name__ for function in laid}
         for found in by_name.values():
             for item, function in found:
-                # Another item of the same function, a parameter's or a subclass's, runs its own code.
+                # Another item of the same function (another parameter or a subclass) runs its own code.
                 if original_name(item) in names and function in laid:
                     test = tests.get(id(item), item)
                     self._runs[id(test)] = (test, function, laid[function], None)
@@ -135,8 +135,8 @@ class Canaries:
                 function.__code__ = code
 
     def _make(self, canary, found, compiled, marks, number):
-        """The item to copy, the function behind it, the test's code and that of the run, and what the run is
-        given. `compiled` has the tests' code by function."""
+        """Returns the item to copy, its function, the code of the test and of the canary, and the value that
+        the canary receives. `compiled` caches the tests' code by function."""
         if canary["parameter"] is not None:
             name, written = canary["parameter"]
             found = [pair for pair in found if self._parameter(pair[0], name) == written]
@@ -144,17 +144,17 @@ class Canaries:
             raise NoCanary("it was not collected")
         item, function = found[int(canary["pick"] * len(found)) % len(found)]
         if function is None or not hasattr(type(item), "_initrequest"):
-            raise NoCanary("no function is behind it")
+            raise NoCanary("it has no function")
         text = canary["text"].encode("utf-8")
         if function not in compiled:
             compiled[function] = self._test(item, canary["path"], text, function, marks)
         test = compiled[function]
-        # A control is the test as it is: whether it can run twice at all.
+        # A control is the unchanged test: it shows whether the test can run twice at all.
         if canary["control"]:
             return item, function, test, test, None
         if canary["given"] is not None:
             place, name, written = canary["given"]
-            # A compiled constant, as the test's own is: texts that look like names are interned.
+            # Compile the constant like the test's own, because strings that look like names are interned.
             value = self._evaluate(self._compile(written, "<value>", "eval", 0, True), {"__builtins__": {}})
             return item, function, test, test, (place, name, value)
         for start, end, now in sorted(canary["edits"], reverse=True):
@@ -169,11 +169,12 @@ class Canaries:
         return item, function, test, code, None
 
     def _test(self, item, path, text, function, marks):
-        """The test's own code, compiled as its canaries are, so that neither shares more with the module."""
+        """Compiles the test's code in the same way as its canaries' code, so that both share equally little
+        with the module."""
         test = self._code(item, path, text, function, (), None)
         if test == function.__code__:
             return self._code(item, path, text, function, marks, itertools.count()) if marks else test
-        # What was collected is not what the file says.
+        # The collected code differs from the file's code.
         self.others.append(item.nodeid)
         return function.__code__
 
@@ -184,8 +185,8 @@ class Canaries:
         return repr(value) if is_literal(value) else None
 
     def _code(self, item, path, text, function, marks, seen):
-        """The code of one function of a text, compiled as pytest compiles it."""
-        # Not by `ast.parse`, which is a function of a module that anybody can change.
+        """Returns the code of one function in a text, compiled as pytest compiles it."""
+        # Don't use `ast.parse`: any code can replace a function of a module.
         tree = self._compile(text, "<test>", "exec", ast.PyCF_ONLY_AST, True)
         wanted, node = [], tree
         for name in path:
@@ -193,7 +194,7 @@ class Canaries:
             wanted.append(node)
         for outer, inner in zip(wanted, wanted[1:]):
             outer.body, outer.decorator_list = [inner], []
-        # Calls of what a module imports are compiled in their own way (Python 3.11 and later).
+        # Keep the imports: calls of imported names are compiled differently (Python 3.11 and later).
         tree.body = [part for part in tree.body if imports(part)] + [wanted[0]]
         if marks:
             set_marks(wanted[-1], frozenset(marks))
@@ -207,11 +208,11 @@ class Canaries:
         for name in path:
             found = [part for part in code.co_consts if getattr(part, "co_name", None) == name]
             if not found:
-                raise NoCanary("its code is not in the module's")
+                raise NoCanary("the module's code does not contain it")
             code = found[-1]
         for same in ("co_freevars", "co_argcount", "co_kwonlyargcount", "co_firstlineno", "co_name"):
             if getattr(code, same) != getattr(was, same):
-                raise NoCanary("what was collected has another " + same)
+                raise NoCanary("the collected function has a different " + same)
         if marks:
             values = [seen if type(value) is str and value == MARK else value for value in code.co_consts]
             code = code.replace(co_consts=tuple(values))
@@ -227,18 +228,18 @@ class Canaries:
             raise NoCanary("a plugin's test cannot be copied")
 
     def code(self, item):
-        """The function whose code an item's run exchanges, and the code it runs by."""
+        """Returns the function whose code is replaced for an item's run, and the code for that run."""
         run = self._runs.get(id(item))
         return (None, None) if run is None else run[1:3]
 
     # While the tests run.
 
     def is_given(self, item):
-        """Whether an item is a canary, or the test of one."""
+        """Whether an item is a canary, or a test that has one."""
         return id(item) in self._runs
 
     def lines(self, name):
-        """The lines of a file as the running canary has them. `None`: as they are."""
+        """Returns the lines of a file as the running canary has them; `None` if they are unchanged."""
         file, lines = self._shown.get(self.current, (None, None))
         return lines if file == name else None
 
@@ -255,7 +256,7 @@ class Canaries:
             self._rename(item)
 
     def _rename(self, item):
-        """The name of a canary has the mistaken value of a parameter: folders and files are named by it."""
+        """Puts the mistaken value into the canary's name, because folders and files are named after it."""
         place, name, value = self._given.get(self.current, ("module", None, None))
         params = getattr(getattr(item, "callspec", None), "params", {})
         if place != "module" and name in params and "[" in item.name:
@@ -264,9 +265,9 @@ class Canaries:
             item.name = head + "[" + tail.replace(str(params[name]), str(value))
 
     def give(self, item):
-        """Puts the mistaken value where the test's own was: into what it is called with and whatever else
-        holds that, or into its module. Called after the set-up, as a parameter may have made a fixture of a
-        wider scope."""
+        """Replaces the test's own value with the mistaken one: in the arguments and everything else that has
+        the value, or in the module. Called after the set-up, because a parameter may have created a fixture
+        with a wider scope."""
         if self.current not in self._given:
             return
         place, name, value = self._given[self.current]
@@ -274,7 +275,7 @@ class Canaries:
             found = self._runs[id(item)][1].__globals__
             self._exchange(found, name, value)
             return
-        # What pytest says of the running test has the parameter's text.
+        # The text of the parameter appears in pytest's environment variable for the running test.
         self._said = str(item.funcargs.get(name)), str(value)
         self._exchange(item.funcargs, name, value)
         callspec = getattr(item, "callspec", None)
@@ -285,8 +286,8 @@ class Canaries:
         if cached:
             self._exchange(vars(definition), "cached_result", (value,) + tuple(cached[1:]))
 
-    def say(self):
-        """Puts the mistaken value into the id of the running test, which any code can read."""
+    def set_current_test(self):
+        """Puts the mistaken value into the id of the running test in the environment, which any code can read."""
         said, self._said = self._said, None
         name, end = "PYTEST_CURRENT_TEST", self._environ.get("PYTEST_CURRENT_TEST", "")
         if said is not None and "[" in end:
@@ -311,8 +312,8 @@ class Canaries:
             self._leave_out_the_rest(item)
         self.current = None
 
-    def saw(self, item, excinfo):
-        """What a phase raised: the line of the test, and whether it is a failed expectation's."""
+    def record_exception(self, item, excinfo):
+        """Records what a phase raised: the line of the test, and whether the exception is a failed expectation."""
         self._raised = None, False
         if self.current is None or excinfo is None:
             return
@@ -325,12 +326,12 @@ class Canaries:
         expectation = AssertionError in MRO_OF(kind) or NAME_OF(kind) == "Failed"
         self._raised = line, expectation
 
-    def is_of(self, nodeid):
-        """Whether a report is the running canary's own: one of another test, made up meanwhile, is not."""
+    def is_current(self, nodeid):
+        """Whether a report belongs to the running canary. A forged report of another test does not."""
         return self.current is not None and nodeid == self._nodeid
 
     def report(self, record, report):
-        """Tells the grader, and nobody else: what pytest prints and counts is the tests'."""
+        """Sends the result to the grader only. Pytest prints and counts the results of the tests."""
         self._spent += record.pop("seconds", 0)
         line, expectation = self._raised
         counter, before = self._marks.get(self.current, (None, None))
@@ -341,24 +342,24 @@ class Canaries:
         report.outcome, report.longrepr, report.sections = "passed", None, []
 
     def _leave_out_the_rest(self, item):
-        """Takes later canaries away, but for the very next item: pytest has been told of it."""
+        """Removes later canaries, except the very next item, which pytest already knows."""
         items = item.session.items
         at = next((at for at, one in enumerate(items) if one is item), len(items))
         for later in items[at + 2 :]:
             _, _, _, number = self._runs.get(id(later), (None, None, None, None))
             if number is not None:
                 items.remove(later)
-                self._tell(number, "left_out", "slow")
+                self._report(number, "left_out", "slow")
 
-    def _tell(self, number, when, what):
+    def _report(self, number, when, what):
         self._emit({"t": "canary_" + when, "number": number, "what": str(what)})
 
 
 def forget_values(item):
-    """Takes the values out of the marks that made an item's parameters: pytest has used them, and whoever reads them
-    has the right values in a canary's run too."""
+    """Removes the values from the marks that created an item's parameters. Pytest no longer needs them, and other code
+    could read the right values there during a canary's run."""
     if not hasattr(item, "iter_markers"):
-        return  # Before pytest 3.6.
+        return  # Older than pytest 3.6.
     for mark in item.iter_markers(name="parametrize"):
         try:
             if len(mark.args) > 1:
@@ -366,7 +367,7 @@ def forget_values(item):
             if "argvalues" in mark.kwargs:
                 object.__setattr__(mark, "kwargs", dict(mark.kwargs, argvalues=()))
         except AttributeError:
-            pass  # A version whose marks cannot be changed.
+            pass  # The marks of this version cannot be changed.
 
 
 def imports(node):
@@ -376,7 +377,7 @@ def imports(node):
 
 
 def below(node):
-    """A node and all below it, by nothing but what the node itself has."""
+    """Yields a node and everything below it, using only the node's own attributes."""
     pending = [node]
     while pending:
         node = pending.pop()
@@ -389,7 +390,7 @@ def below(node):
 
 
 def set_marks(function, lines):
-    """Puts a mark in front of the first statement of each of the lines."""
+    """Inserts a mark before the first statement on each of the lines."""
     for node in below(function):
         for name in ("body", "orelse", "finalbody"):
             statements = getattr(node, name, None)
@@ -415,7 +416,7 @@ def mark(statement):
 
 
 def is_literal(value, depth=0):
-    """Whether a value is one of the language's own, all through: its text is nobody else's."""
+    """Whether a value consists only of built-in types, so that graded code does not define its `repr`."""
     kind = type(value)
     if kind in (list, tuple, set, frozenset):
         return depth < 20 and all(is_literal(part, depth + 1) for part in value)
@@ -436,8 +437,7 @@ def original_name(item):
 
 
 def function_of(item):
-    """The function that is written in the test's file, behind what decorates it. Found without a call of code that
-    is not pytest's."""
+    """Returns the function in the test's file, without its decorators' wrappers. Calls no code outside of pytest."""
     holder, name = getattr(item, "cls", None) or getattr(item, "module", None), original_name(item)
     if isinstance(holder, type):
         found = next((DICT_OF(base)[name] for base in MRO_OF(holder) if name in DICT_OF(base)), None)
@@ -459,7 +459,7 @@ def function_of(item):
 
 
 def copied(thing):
-    """A second object with the same attributes, as `copy.copy` makes it of a test."""
+    """Returns a second object with the same attributes, like `copy.copy`."""
     kind = type(thing)
     twin = object.__new__(kind)
     for base in MRO_OF(kind):
@@ -467,7 +467,7 @@ def copied(thing):
             if type(member) is types.MemberDescriptorType:
                 try:
                     member.__set__(twin, member.__get__(thing, kind))
-                except AttributeError:  # It was never set.
+                except AttributeError:  # The attribute was never set.
                     pass
     if hasattr(thing, "__dict__"):
         twin.__dict__.update(thing.__dict__)
@@ -475,7 +475,7 @@ def copied(thing):
 
 
 def duplicate(item):
-    """A second item. Nothing of it refers to the first."""
+    """Returns a second item that does not refer to the first."""
     twin = copied(item)
     keywords = copied(item.keywords)
     if getattr(keywords, "node", None) is item:

@@ -1,20 +1,20 @@
-"""Makes canaries: real tests in which one expectation is mistaken, so that they must fail.
+"""Makes canaries: real tests with a mistake in one expectation, so that they must fail.
 
 Reads `{"seed", "enough", "words", "work", "groups": {group: [{"name", "text", "functions", "conftests"}]}}`
 and writes `{group: {"canaries": [...], "compares": N}}`. A canary is one mistake in one test: the same
-names, lines and types, another value. Where the value comes from elsewhere (an argument, a constant of the
-module) and nothing else of the test reads it, that is what is exchanged, and the code is the test's own;
-otherwise one line of the code is edited. `compares` counts the tests looked at that compare at all, `work`
-has the names of what the task asks for: an expectation of these tells more than one of what was there.
+names, lines and types, but another value. If the value comes from elsewhere (an argument or a constant of
+the module) and the test reads it only there, the value is replaced and the test's code is unchanged.
+Otherwise one line of the code is edited. `compares` counts the inspected tests that compare values. `work`
+has the names that the task asks for: an expectation of these is a better canary than one of existing code.
 
-An edit is made only where the mistake is certain for honest values: in a statement that every run of
-the test reaches, of an expectation that nothing else reads, and of the value itself rather than of
-what may not count in a comparison. What is not certain has no canary.
+An edit is made only where the mistake certainly fails with honest values: in a statement that every run of
+the test reaches, in an expectation that nothing else reads, and in the value itself rather than in a part
+that a comparison may ignore. If this is not certain, there is no canary.
 
-A test whose expectations all stand in branches has one mistake in each of them, so that the canary meets one
-whichever branch its run takes. `marks` are the lines of these statements: the run tells whether it reached one.
+If all expectations of a test are in branches, each branch gets one mistake, so that the run meets one
+whichever branch it takes. `marks` are the lines of these statements: the run reports whether it reached one.
 
-Run isolated, before any patch is laid, on Python 3.6 and later.
+Runs isolated, before any patch is applied, on Python 3.6 and later.
 """
 
 import ast
@@ -29,9 +29,9 @@ words = {name: frozenset(value) for name, value in order["words"].items()}
 words["work"] = frozenset(order["work"])
 chance = random.Random(order["seed"])
 
-# An order the other way round is another method. `==` and `!=` are left alone: a class may well define
-# one of them and inherit the other, and an honest value then passes both. Nor is anything compared with
-# itself: that moves a position, or copies.
+# The opposite order uses another method. `==` and `!=` are left alone: a class may define one of them and inherit
+# the other, and an honest value then passes both. No edit compares an expression with
+# itself: evaluating it twice may move a position or create a copy.
 FLIPS = {ast.Lt: ("<", ">="), ast.GtE: (">=", "<"), ast.Gt: (">", "<="), ast.LtE: ("<=", ">")}
 ORDERS = {
     "assertGreater": "assertLessEqual",
@@ -48,19 +48,19 @@ NEGATIONS = {
     "assertRegex": "assertNotRegex",
 }
 NEGATIONS.update({other: name for name, other in list(NEGATIONS.items())})
-# Assertions of what no object can pretend.
+# Assertions that do not compare values, so an object equal to everything cannot affect them.
 UNTRIED = ("asserttrue", "assertfalse", "assertis", "assertisnot", "assertisnone", "assertisnotnone")
 PLAIN = (ast.Expr, ast.Assign, ast.AugAssign, ast.Assert, ast.Pass, ast.Delete, ast.Raise)
 OTHER_TYPE = {
     "str": "bytes", "bytes": "str", "int": "str", "float": "str", "bool": "str", "complex": "str",
     "list": "tuple", "tuple": "list", "dict": "list", "set": "list", "frozenset": "list",
 }
-# Parts of the names of context managers that an exception may not leave.
+# Parts of the names of context managers that may catch exceptions.
 CATCHERS = ("raise", "catch", "suppress", "except", "ignor", "fail", "expect", "warn")
 CATCH_ALL = frozenset(("AssertionError", "Exception", "BaseException"))
 KINDS = ("value", "wrapped", "operator", "negated")
 RANKS = ("value", "raises", "wrapped", "operator", "negated", "fail")
-# A mark is put into compiled code, which Python 3.8 was the first to make a changed copy of.
+# A mark is inserted into compiled code, which can be copied with changes from Python 3.8 on.
 MARKS = sys.version_info >= (3, 8)
 WORD = re.compile(r"[A-Z]?[a-z]+[0-9]*|[A-Z]+")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -70,8 +70,8 @@ PLAIN_PATTERN = re.compile(r"[^\\.^$*+?{}\[\]()|]+\Z")
 NUMBER = re.compile(rb"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?![0-9A-Za-z_.])")
 
 
-# Bytes from `start` to `end` of the text become `new`. `parameter` is the name and value of the parameter
-# whose run is meant, `given` what is exchanged instead of the code: where, its name, the literal.
+# Replaces the bytes from `start` to `end` with `new`. `parameter` is the name and value of the parameter whose run is
+# copied. `given` is the value to replace instead of the code: where it is, its name, the literal.
 Edit = collections.namedtuple("Edit", "start end new kind parameter given")
 Edit.__new__.__defaults__ = (None, None)
 
@@ -96,7 +96,7 @@ class Source:
 
     def start(self, node):
         if node.col_offset < 0:
-            return None  # A string of several lines, before Python 3.8.
+            return None  # A multi-line string, before Python 3.8.
         return self.starts[node.lineno - 1] + node.col_offset
 
     def end(self, node):
@@ -118,14 +118,14 @@ class Source:
 
 
 def name_of(node):
-    """The last name of what is called or used as a decorator."""
+    """Returns the last part of the name of a called function or a decorator."""
     if isinstance(node, ast.Call):
         node = node.func
     return getattr(node, "attr", getattr(node, "id", ""))
 
 
 def constant(node):
-    """Whether a node is one literal, and its value. Before Python 3.8 these are nodes of their own."""
+    """Returns whether a node is a literal, and its value. Before Python 3.8, literals have several node types."""
     for field in ("value", "n", "s"):
         if type(node).__name__ in ("Constant", "Num", "Str", "Bytes", "NameConstant"):
             if hasattr(node, field):
@@ -141,13 +141,13 @@ def literal(node):
 
 
 def caught_by(handler):
-    """The names of the exceptions that a clause catches."""
+    """Returns the names of the exceptions that an `except` clause catches."""
     kinds = getattr(handler.type, "elts", [handler.type])
     return [name_of(kind) if kind is not None else "BaseException" for kind in kinds]
 
 
 def own(node):
-    """What is below a node, without the functions and classes within it."""
+    """Yields the nodes below a node, but not those inside nested functions and classes."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, FUNCTIONS + (ast.ClassDef, ast.Lambda)):
@@ -155,7 +155,7 @@ def own(node):
                 yield inner
 
 
-# What another value of the same kind is.
+# Other values of the same kind.
 
 
 def other_number(token, value, far):
@@ -165,14 +165,14 @@ def other_number(token, value, far):
     if isinstance(value, int):
         if str(value) != written:
             return None
-        # As round as the right one: numbers that people write are told from others by their zeros.
+        # Keep the trailing zeros: a number that is less round than the right one could be recognized.
         unit = 1
         while value and value % (unit * 10) == 0:
             unit *= 10
         if far:
             return str(value * 2 + chance.randint(100, 999) * unit)
         more = chance.choice([2, 3, 4] + ([10, 20] if value > 9 * unit else [])) * unit
-        # Either way, so that of two values neither the smaller nor the larger is known to be right.
+        # Go up or down at random, so that neither the smaller nor the larger of two values is known to be right.
         return str(value - more if value > more and chance.random() < 0.5 else value + more)
     digits = [at for at, digit in enumerate(written) if digit in "123456789"]
     at = digits[0] if digits else len(written) - 1
@@ -183,8 +183,8 @@ def other_number(token, value, far):
 
 
 def other_text(token):
-    """The token of a string with one letter or digit exchanged, for one that the string has elsewhere
-    where it has one: `IV` becomes `II`, not `IQ`."""
+    """Returns a string token with one letter or digit changed, preferably to one that also occurs in the string:
+    `IV` becomes `II`, not `IQ`."""
     prefix, quote = STRING.match(token).groups()
     head, tail = token[: len(prefix) + len(quote)].decode("utf-8"), quote.decode("ascii")
     inner = token[len(head) : -len(tail)].decode("utf-8")
@@ -203,12 +203,12 @@ def other_text(token):
 
 
 class Test:
-    """One test function, and the edits that make it fail."""
+    """A test function, and the edits that make it fail."""
 
     def __init__(self, source, node, scope, conftests):
         self.source = source
         self.node = node
-        self.scope = scope  # The body that the function stands in, and the module's.
+        self.scope = scope  # The bodies around the function, up to the module's.
         self.conftests = conftests
         self.parametrized = {}
         for decorator in node.decorator_list:
@@ -230,7 +230,7 @@ class Test:
         self.arguments = {argument.arg for argument in node.args.args + node.args.kwonlyargs}
         self.definitions, self.looped = {}, {}
         self.reached = list(self._reached(node.body))
-        # Statements that each run enters which does not fail before, unless a context manager keeps an exception.
+        # Statements that every run enters unless it fails before, or unless a context manager swallows an exception.
         self.entered = []
 
     def _read_parameters(self, decorator):
@@ -250,13 +250,13 @@ class Test:
 
     @property
     def is_certain(self):
-        """Whether the end of the function is always reached, and nothing of it waits to be asked for."""
+        """Whether every run reaches the end of the function, which is neither a generator nor skipped."""
         stops = (ast.Return, ast.Yield, ast.YieldFrom)
         called = [name_of(part) for part in self.below if isinstance(part, ast.Call)]
         return not any(isinstance(part, stops) for part in self.below) and "skip" not in called
 
     def _reached(self, body):
-        """The statements that every run reaches which does not fail before, in their order."""
+        """Yields the statements, in order, that every run reaches unless it fails before."""
         for statement in body:
             yield statement
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -284,7 +284,7 @@ class Test:
                     yield inner
 
     def _rows(self, node):
-        """What a loop goes over, where that is written, and whether it is in the test itself."""
+        """Returns the literal rows that a loop iterates over, and whether they are in the test itself."""
         is_items = isinstance(node, ast.Call) and name_of(node) == "items" and not node.args
         if is_items and isinstance(node.func, ast.Attribute):
             node = node.func.value
@@ -298,20 +298,20 @@ class Test:
             return [ast.Tuple(list(pair), None) for pair in zip(node.keys, node.values)], is_of_test
         return ([] if is_items else getattr(node, "elts", [])), is_of_test
 
-    # Edits, of which one is a canary.
+    # Edits. Each canary uses one of them.
 
     def in_branches(self):
-        """Lists of edits as `edits` has them, one edit for each branch with an expectation: together they are a canary."""
-        if MARKS and self.is_steady and not self._waits():
+        """Yields lists of edits with one edit for each branch that has an expectation. A list makes one canary."""
+        if MARKS and self.is_steady and not self._is_generator():
             found = {}
             certain = self.reached if self.is_certain else []
             for branch, statement in self._branches(self.node.body, 0, certain):
-                self.statement, about = statement, bool(words["work"] & self._told(statement))
+                self.statement, about = statement, bool(words["work"] & self._names_in(statement))
                 lines = [part.lineno for part in ast.walk(statement) if hasattr(part, "lineno")]
                 lines = [statement.lineno, getattr(statement, "end_lineno", None) or max(lines)]
                 kinds = {}
-                for edit in self._of_statement(statement):
-                    # What a run is given differs from run to run, and what stands elsewhere may be for another branch.
+                for edit in self._edits_of_statement(statement):
+                    # A run's arguments differ from run to run, and an edit elsewhere may affect another branch.
                     is_near = statement.lineno <= self.source.line(edit.start) <= lines[1]
                     if edit.parameter is None and is_near and edit.kind != "raises":
                         kinds.setdefault(edit.kind, []).append((edit._replace(given=None), lines, about))
@@ -321,12 +321,12 @@ class Test:
             if found:
                 yield [found[branch] for branch in sorted(found)]
 
-    def _waits(self):
-        """Whether the function is run only as far as somebody asks."""
+    def _is_generator(self):
+        """Whether the function is a generator, which runs only as far as its caller iterates."""
         return any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in self.below)
 
     def _branches(self, body, branch, certain):
-        """The statements that a run may reach, each with a number for the branch that it stands in. None of those that
+        """Yields the statements that a run may reach, each with a number for its branch. Leaves out those that
         every run reaches."""
         for statement in body:
             if not any(statement is one for one in certain):
@@ -336,7 +336,7 @@ class Test:
             if isinstance(statement, (ast.With, ast.AsyncWith)):
                 names = [name_of(item.context_expr).lower() for item in statement.items]
                 if any(part in name for name in names for part in CATCHERS):
-                    continue  # What is raised in there may be meant to be.
+                    continue  # The test may expect an exception here.
                 parts = [statement.body]
                 if any(statement is one for one in certain + self.entered):
                     self.entered += statement.body
@@ -353,13 +353,14 @@ class Test:
                         yield found
 
     def edits(self):
-        """Each with the lines of the statement that fails by it, and whether that is about the work."""
+        """Yields edits, the lines of the statement that each makes fail, and whether that statement is about
+        the work."""
         if self.is_certain:
             for statement in self.reached if self.is_steady else ():
-                self.statement, about = statement, bool(words["work"] & self._told(statement))
+                self.statement, about = statement, bool(words["work"] & self._names_in(statement))
                 lines = [part.lineno for part in ast.walk(statement) if hasattr(part, "lineno")]
                 lines = [statement.lineno, getattr(statement, "end_lineno", None) or max(lines)]
-                for edit in self._of_statement(statement):
+                for edit in self._edits_of_statement(statement):
                     yield edit, lines, about
             last = [one for one in self.reached if isinstance(one, PLAIN)]
             if last:
@@ -368,8 +369,8 @@ class Test:
                     edit = Edit(start, start, b"assert False; ", "fail")
                     yield edit, [last[-1].lineno, last[-1].lineno], False
 
-    def _told(self, statement):
-        """The names that a statement tells something of, also by way of the test's own names."""
+    def _names_in(self, statement):
+        """Returns the names that a statement involves, also through the test's own variables."""
         found, rest = set(), [statement]
         while rest:
             for part in ast.walk(rest.pop()):
@@ -380,14 +381,14 @@ class Test:
         return found
 
     def _starts_line(self, statement):
-        """Where a plain statement begins, if nothing stands before it on its line."""
+        """Returns the start of a simple statement, if it is the first on its line."""
         at = self.source.start(statement)
         before = self.source.text[self.source.starts[statement.lineno - 1] : at]
         return at if isinstance(statement, PLAIN) and not before.strip() else None
 
-    def _of_statement(self, statement):
+    def _edits_of_statement(self, statement):
         if isinstance(statement, ast.Assert):
-            return self._of_condition(statement.test)
+            return self._edits_of_condition(statement.test)
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             return (edit for item in statement.items for edit in self._raises(item.context_expr))
         if isinstance(statement, ast.Expr):
@@ -395,7 +396,7 @@ class Test:
             if isinstance(value, ast.Await):
                 value = value.value
             if isinstance(value, ast.Call):
-                return self._of_call(value)
+                return self._edits_of_call(value)
         return ()
 
     def _raises(self, call):
@@ -412,12 +413,12 @@ class Test:
             yield Edit(start, end, chance.choice(others).encode("ascii"), "raises")
         written = [keyword.value for keyword in call.keywords if keyword.arg == "match"]
         written += call.args[1:2] if name_of(call).endswith(("Regex", "Regexp")) else []
-        for edit in self._of_message(written[0]) if written else ():
+        for edit in self._edits_of_message(written[0]) if written else ():
             yield edit
 
-    def _of_message(self, node):
-        """An edit of a pattern that is plain text: a letter within a word, for one that few words have. An honest message
-        may well have another number or another short word of the pattern."""
+    def _edits_of_message(self, node):
+        """Yields an edit of a pattern that is plain text: a letter inside a word becomes one that few words
+        have. An honest message may well contain another number or another short word of the pattern."""
         known, value = constant(node)
         start = self.source.start(node) if known and isinstance(value, str) else None
         token = None if start is None else self._token(start, value)
@@ -427,7 +428,7 @@ class Test:
             was = self.source.text[at : at + 1]
             yield Edit(at, at + 1, chance.choice([new for new in (b"j", b"q", b"x", b"z") if new != was.lower()]), "raises")
 
-    def _of_call(self, call):
+    def _edits_of_call(self, call):
         name, arguments = name_of(call), call.args
         for edit in self._raises(call):
             yield edit
@@ -435,13 +436,13 @@ class Test:
             return
         near = name in words["approximate"]
         if name in words["equalities"] and len(arguments) == 2 and not (near and call.keywords):
-            for edit in self._of_pair(arguments[0], arguments[1], near):
+            for edit in self._edits_of_pair(arguments[0], arguments[1], near):
                 yield edit
         if name in ("assertTrue", "assert_") and arguments:
-            for edit in self._of_condition(arguments[0]):
+            for edit in self._edits_of_condition(arguments[0]):
                 yield edit
         if name in ("assertLess", "assertLessEqual") and len(arguments) >= 2:
-            for edit in self._of_difference(arguments[0], arguments[1], ast.Lt):
+            for edit in self._edits_of_difference(arguments[0], arguments[1], ast.Lt):
                 yield edit
         if name == "assertIn" and len(arguments) >= 2:
             for edit in self._needle(arguments[0]):
@@ -456,19 +457,19 @@ class Test:
             if end is not None and self.source.text.endswith(name.encode("ascii"), 0, end):
                 yield Edit(end - len(name), end, table[name].encode("ascii"), kind)
 
-    def _of_condition(self, test):
+    def _edits_of_condition(self, test):
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             for part in test.values:
-                for edit in self._of_condition(part):
+                for edit in self._edits_of_condition(part):
                     yield edit
         elif isinstance(test, ast.Compare) and len(test.ops) == 1:
             left, right, op = test.left, test.comparators[0], type(test.ops[0])
-            differences = list(self._of_difference(left, right, op))
+            differences = list(self._edits_of_difference(left, right, op))
             for edit in differences:
                 yield edit
-            # Of a rounded difference only the number that is taken away tries the value.
+            # In a rounded difference, only a change to the subtracted number tests the value.
             if op is ast.Eq and not differences:
-                for edit in self._of_pair(left, right, False):
+                for edit in self._edits_of_pair(left, right, False):
                     yield edit
             elif op is ast.In:
                 for edit in self._needle(left):
@@ -499,14 +500,15 @@ class Test:
 
     @property
     def is_steady(self):
-        """What depends on the clock or on chance may hold once and not twice, or not hold twice."""
+        """Whether the test depends on neither the clock nor chance. Otherwise a second run may give another result."""
         names = {getattr(part, "id", getattr(part, "attr", "")) for part in self.below} | self.arguments
         parts = {word.lower() for name in names for word in WORD.findall(str(name))}
         return not parts & words["unsteady"]
 
-    def _of_difference(self, left, right, op):
-        """Edits of a number that a value is near to: `abs(found - 2.5) < 1e-9`, `round(found - 2.5, 7) == 0`. A value whose
-        difference to anything is zero agrees with each, and with a comparison the other way round not at all."""
+    def _edits_of_difference(self, left, right, op):
+        """Yields edits of a number that a value must be close to: `abs(found - 2.5) < 1e-9` or
+        `round(found - 2.5, 7) == 0`. An object whose difference to anything is zero passes each of these,
+        but fails the reversed comparison."""
         small, bound = (right, left) if op in (ast.Gt, ast.GtE) else (left, right)
         if not isinstance(small, ast.Call) or small.keywords or not small.args:
             return
@@ -543,7 +545,7 @@ class Test:
 
     def _needle(self, node):
         known, value = constant(node)
-        # Of a short text another may well be in there, too.
+        # Another short text may also be contained.
         if known and isinstance(value, str) and len(value) >= 5:
             for edit in self._leaves(node, False):
                 yield Edit(*edit, "value")
@@ -557,7 +559,7 @@ class Test:
                 new = b"(str(" + self.source.text[start:end] + b") + '" + ending.encode("ascii") + b"')"
                 yield Edit(start, end, new, "wrapped")
 
-    def _of_pair(self, left, right, near):
+    def _edits_of_pair(self, left, right, near):
         found = []
         for side in (right, left):
             found = list(self._expected(side, near))
@@ -565,7 +567,7 @@ class Test:
                 break
         for edit in found:
             yield edit
-        # Neither side's value is known: one is put into something that nothing honest equals.
+        # If neither value is known, one is put into a wrapper that no honest value equals.
         start, end = self.source.start(right), self.source.end(right)
         if not found and not near and start is not None and end is not None and hasattr(right, "end_lineno"):
             text = self.source.text[start:end]
@@ -581,11 +583,11 @@ class Test:
                 yield Edit(start, end, b"(" + head + text + tail + b")", "wrapped")
 
     def _is_read_once(self, name):
-        """Whether the test reads a name here and nowhere else."""
+        """Whether this is the only place where the test reads a name."""
         return name not in self.inner and self.loads.get(name) == 1
 
     def _expected(self, node, near):
-        """Edits of a value that is known, wherever it is written."""
+        """Yields edits of a known value, wherever it is defined."""
         if isinstance(node, ast.Call) and name_of(node) == "approx" and len(node.args) == 1:
             if isinstance(node.args[0], ast.Name) and not node.keywords:
                 node, near = node.args[0], True
@@ -635,7 +637,7 @@ class Test:
                 yield Edit(start, start + len(name.encode("utf-8")), new, "value", parameter, given)
 
     def _other_literal(self, node, near):
-        """The text of another value than a literal's, on one line."""
+        """Returns source text for another value than a literal's, on one line."""
         known, was = literal(node)
         written = repr(was)
         if not known or len(written) > 400 or "\n" in written or isinstance(was, type(None)):
@@ -661,7 +663,7 @@ class Test:
         return []
 
     def _fixture(self, name):
-        """The value of a fixture that does nothing but return a literal."""
+        """Returns the value of a fixture that only returns a literal."""
         bodies = list(self.scope) + [tree.body for tree in self.conftests]
         for body in bodies:
             for node in body:
@@ -675,7 +677,7 @@ class Test:
         return []
 
     def _leaves(self, node, near):
-        """Edits of the single literals that a written value is made of."""
+        """Returns edits of the literals that a value consists of."""
         pairs = []
         for leaf, is_near in self._atoms(node, near):
             start, value = self.source.start(leaf), constant(leaf)[1]
@@ -740,7 +742,7 @@ class Test:
                 yield atom
 
     def _differs(self, node, start, token, new):
-        """Whether a value that is all literal is another one after the edit."""
+        """Whether a literal value differs after the edit. Values that are not literals always count as different."""
         begin, end = self.source.start(node), self.source.end(node)
         known, was = literal(node)
         if not known:
@@ -751,12 +753,12 @@ class Test:
             return known and now != was
         text = self.source.text[begin : start] + new.encode("utf-8") + self.source.text[start + len(token) : end]
         known, now = literal(text.decode("utf-8").strip())
-        if not known:  # Over several lines outside of brackets.
+        if not known:  # The value spans several lines without brackets.
             known, now = literal("(" + text.decode("utf-8") + ")")
         return known and now != was and type(now) is type(was)
 
 
-# Which functions.
+# Selection of functions.
 
 
 def allowed(decorators):
@@ -770,7 +772,7 @@ def allowed(decorators):
 
 
 def find(tree, path, depth=0):
-    """The function of a test id: (its own path, node, bodies around it), also in a base class of the
+    """Returns the function of a test id as (its own path, node, bodies around it). Also searches base classes in the
     same file."""
     body, bodies = tree.body, [tree.body]
     for at, part in enumerate(path):
@@ -808,7 +810,7 @@ def compares(node):
 
 
 def parses(source, node, text, growth):
-    """Whether the function is still one after an edit that made it longer by `growth`."""
+    """Whether the function still parses after edits that made it longer by `growth`."""
     last = getattr(node, "end_lineno", None)
     if last is not None:
         first = min([node.lineno] + [one.lineno for one in node.decorator_list])
@@ -821,7 +823,7 @@ def parses(source, node, text, growth):
     return True
 
 
-def of_function(source, name, function, found, conftests):
+def candidates_of_function(source, name, function, found, conftests):
     path, node, bodies = found
     kinds = {}
     test = Test(source, node, bodies, conftests)
@@ -866,7 +868,7 @@ def of_function(source, name, function, found, conftests):
             "about": any(about for _, _, about in pieces),
             "more": told[1:],
             "marks": sorted({lines[0] for _, lines, _ in pieces}) if in_branches else [],
-            # A run that passes and reached none of them left a `with` statement without the exception.
+            # A passing run that reached none of them left a `with` statement whose exception was swallowed.
             "entered": in_branches and any(one.lineno == lines[0] for one in test.entered for _, lines, _ in pieces),
         }
         one.update(told[0])
@@ -878,7 +880,7 @@ def certain_lines(test):
 
 
 def tests(tree):
-    """All test functions of a file whose tests nobody named."""
+    """Returns all test functions of a file, for a file without named tests."""
     found = []
     for node in tree.body:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
@@ -889,8 +891,8 @@ def tests(tree):
     return found
 
 
-def of_group(files):
-    """Candidates, until enough tests have a good one. Files and functions come shuffled."""
+def candidates_of_group(files):
+    """Returns candidates until enough tests have a good one. Files and functions are already shuffled."""
     made, comparing, good = [], 0, 0
     for file in files:
         try:
@@ -907,13 +909,13 @@ def of_group(files):
                 continue
             path, node, _ = found
             comparing += compares(node)
-            # What the file itself calls or hands on may run where nobody judges it.
+            # If the file itself calls or passes on the function, it may also run where its result does not count.
             if path[-1] in source.named or leaning or not allowed(node.decorator_list):
                 continue
-            ones = list(of_function(source, file["name"], function, found, conftests))
+            ones = list(candidates_of_function(source, file["name"], function, found, conftests))
             good += any(one["kind"] not in ("fail", "negated") for one in ones)
             made += ones
     return {"canaries": made, "compares": comparing}
 
 
-json.dump({group: of_group(files) for group, files in sorted(order["groups"].items())}, sys.stdout)
+json.dump({group: candidates_of_group(files) for group, files in sorted(order["groups"].items())}, sys.stdout)

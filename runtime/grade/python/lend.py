@@ -1,14 +1,14 @@
-"""Lends the test tool modules that the sandbox does not have: its own copies of the package under test,
-which must not lie where the code under test can read them. They are imported from memory, and names,
-places and compiled code are those of the environment's files. Runs on Python 3.6 and later.
+"""Provides modules to the test tool that the sandbox lacks: the tool's own copies of the package under test,
+which the code under test must not be able to read. They are imported from memory. Their names, paths and
+compiled code are the same as those of the environment's files. Runs on Python 3.6 and later.
 """
 
 
 class Lender:
-    """Finds and loads modules out of `[{"root": folder, "files": {path below it: text}}]`."""
+    """Finds and loads modules from `[{"root": folder, "files": {path below it: text}}]`."""
 
     def __init__(self, lent):
-        # Not while something is looked for: an import would look for it here first.
+        # Import this now: during a lookup, the import would search this finder first.
         from importlib.machinery import ModuleSpec
 
         self._lent = lent
@@ -49,8 +49,8 @@ def lend(lent):
 
 
 def take_back(lender):
-    """Whoever imports one of the names from now on gets what lies on the import path. The test tool keeps
-    the objects that it holds."""
+    """Removes the lent modules: later imports of their names search the import path. The test tool keeps its
+    references to them."""
     import importlib
     import sys
 

@@ -1,5 +1,6 @@
-"""Tells which tests' files were opened, whoever did it: a program, or a library that Python is told nothing of. By
-inotify, so on Linux only, and where the interpreter has `ctypes`. Runs on Python 3.6 and later.
+"""Reports which test files were opened by any code, including programs and libraries that open files without
+Python. Uses inotify, so it works only on Linux and if the interpreter has `ctypes`. Runs on Python 3.6 and
+later.
 """
 
 import os
@@ -13,7 +14,7 @@ class Openings:
     def __init__(self):
         self._names = {}
         self._file, self._add = None, None
-        # Bound before anything of the graded code is loaded.
+        # Bound before any graded code is loaded.
         self._read, self._pid, self._owner = os.read, os.getpid, os.getpid()
         self._unpack, self._size = EVENT.unpack_from, EVENT.size
         try:
@@ -23,11 +24,11 @@ class Openings:
             self._add = library.inotify_add_watch
             self._file = self._kept(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         except (ImportError, OSError, AttributeError):
-            pass  # No such calls: nothing is seen.
+            pass  # Without these functions, nothing is reported.
 
     @staticmethod
     def _kept(file):
-        """The same file under a number that cannot be guessed."""
+        """Duplicates the file descriptor to a number that code is unlikely to guess, and closes the original."""
         import fcntl
 
         if file < 0:
@@ -43,7 +44,7 @@ class Openings:
                 self._names[number] = name
 
     def take(self):
-        """The names of the files that were opened since it was last asked. A forked process has no part in it."""
+        """Returns the names of the files that were opened since the last call; none in a forked process."""
         found = set()
         if self._file is None or self._pid() != self._owner:
             return found
@@ -53,7 +54,7 @@ class Openings:
             except BlockingIOError:
                 return found
             except OSError:
-                # Somebody closed it.
+                # Other code closed the file descriptor.
                 self._file = None
                 return found
             at = 0

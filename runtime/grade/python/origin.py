@@ -1,9 +1,10 @@
-"""Keeps a submission from the library that it was to write again, and tells what it took from it.
+"""Keeps a submission apart from the library that it was supposed to rewrite, and reports what it used of the
+library.
 
-The library may be in the sandbox, for tests that use other parts of it. Code below `root` may neither
-import nor read it: such an import fails as if the library were not installed, and is told. And none
-of the submission's names, nor a name that a test asks of it, may be one of the library's objects.
-Runs on Python 3.6 and later; reading is seen from 3.8 on.
+The library may be in the sandbox, for tests that use other parts of it. Code below `root` may neither import
+nor read it: such an import fails as if the library were not installed, and is reported. Objects of the library
+are also reported if the submission has them under one of its names, or if a test gets them from the submission.
+Runs on Python 3.6 and later; reads are detected from 3.8 on.
 """
 
 import ast
@@ -14,7 +15,7 @@ import os
 import sys
 import types
 
-MOST = 20  # What is told; more says nothing new.
+MAX_REPORTS = 20  # Maximum number of reports. More would add nothing new.
 
 
 def text(value):
@@ -66,24 +67,24 @@ class Origin:
                 return
             path = os.path.abspath(path)
             if self._is_original(path):
-                who = self._who(sys._getframe(1))
+                who = self._responsible_file(sys._getframe(1))
                 if who is not None:
-                    self._tell("%s reads %s" % (who, path[len(self._workdir) :]))
+                    self._report("%s reads %s" % (who, path[len(self._workdir) :]))
                     raise FileNotFoundError(2, "No such file or directory", path)
 
     def _refuse(self, name, wanted, frame):
         if str(name).split(".", 1)[0] not in self._modules:
             return
-        who = self._who(frame)
+        who = self._responsible_file(frame)
         if who is None:
             return
         what = "%s of %s" % (wanted, name) if wanted else name
-        self._tell("%s imports %s" % (who, what))
+        self._report("%s imports %s" % (who, what))
         raise ModuleNotFoundError("No module named %r" % str(name), name=str(name))
 
-    def _who(self, frame):
-        """The submission's file on whose behalf something is done, if it is one: the next file on
-        the stack that is neither the standard library's nor of no file."""
+    def _responsible_file(self, frame):
+        """Returns the file of the submission that caused an access; `None` if other code did. It is the nearest
+        file on the stack that is not in the standard library."""
         while frame is not None:
             file = frame.f_code.co_filename
             if file.startswith(self._folder):
@@ -101,27 +102,27 @@ class Origin:
             return False
         return not self._test_folders.intersection(file[len(self._workdir) :].split(os.sep))
 
-    def _tell(self, what):
-        if len(self._said) < MOST and what not in self._said:
+    def _report(self, what):
+        if len(self._said) < MAX_REPORTS and what not in self._said:
             self._said.add(what)
             self._emit({"t": "origin", "what": text(what)})
 
-    def look(self):
-        """Tells every name of the submission that is an object of the library."""
+    def check(self):
+        """Reports every name of the submission that refers to an object of the library."""
         for key, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and file.startswith(self._folder):
                 for name, value in list(vars(module).items()):
                     self._compare(file[len(self._folder) :] + ": " + name, value)
-        for module, name in sorted(self._asked()):
+        for module, name in sorted(self._used_by_tests()):
             try:
                 value = getattr(sys.modules.get(module), name, None)
-            except Exception:  # The submission's own `__getattr__`.
+            except Exception:  # The submission may define `__getattr__`.
                 continue
             self._compare("%s.%s" % (module, name), value)
 
-    def _asked(self):
-        """What the tests ask of the submission: `package.name`, and `from package import name`."""
+    def _used_by_tests(self):
+        """Returns what the tests use of the submission: `package.name`, and `from package import name`."""
         mine = {
             key
             for key, module in list(sys.modules.items())
@@ -152,20 +153,20 @@ class Origin:
     def _compare(self, name, value):
         try:
             place = self._place(value)
-        except Exception:  # An object that is not to be looked at is no object of the library.
+        except Exception:  # An object that cannot be inspected does not belong to the library.
             place = None
         if place is not None:
-            self._tell("%s is %s" % (name, place))
+            self._report("%s is %s" % (name, place))
 
     def _place(self, value):
-        """What of the library an object is, or is made of."""
+        """Returns the part of the library that an object belongs to or is built from."""
         if isinstance(value, types.ModuleType):
             return self._of_module(value.__name__, getattr(value, "__file__", None))
         if isinstance(value, type):
             for base in value.__mro__:
                 module = sys.modules.get(base.__module__)
                 place = self._of_module(base.__module__, getattr(module, "__file__", None))
-                if place is not None and not self._only_says_so(base):
+                if place is not None and not self._only_claims_module(base):
                     return "%s of %s" % (base.__qualname__, place)
                 for method in list(vars(base).values()):
                     if self._is_original(self._file(method)):
@@ -178,20 +179,21 @@ class Origin:
             return None
         return self._place(type(value))
 
-    def _only_says_so(self, kind):
-        """Whether a class only carries a name of the library's: `__module__` can be set to anything, and
-        a library that shows its classes under its top package does so. Then a file of the submission has a class
-        statement of this name, and no module of the library holds the class."""
+    def _only_claims_module(self, kind):
+        """Whether a class only claims to be in a module of the library. `__module__` can be set to anything,
+        and a library that exposes its classes under its top package does that. The class then belongs to the
+        submission if a file of the submission has a class statement with this name and no module of the library
+        contains the class."""
         for module in list(sys.modules.values()):
             if isinstance(module, types.ModuleType) and self._is_original(getattr(module, "__file__", None)):
                 values = list(vars(module).values())
                 inner = [vars(it).values() for it in values if isinstance(it, type)]
                 if any(it is kind for it in values) or any(it is kind for some in inner for it in some):
                     return False
-        return kind.__name__ in self._written()
+        return kind.__name__ in self._class_names()
 
-    def _written(self):
-        """The names of the submission's class statements."""
+    def _class_names(self):
+        """Returns the names in the submission's class statements."""
         if self._classes is None:
             self._classes = set()
             for folder, _, names in os.walk(self._folder):
@@ -213,12 +215,12 @@ class Origin:
         if self._is_original(file):
             return str(name)
         if file is not None and str(name).split(".", 1)[0] in self._modules:
-            # Installed, not from the work directory.
+            # The module is installed and does not come from the work directory.
             return None if str(file).startswith(self._workdir) else str(name)
         return None
 
     def _file(self, value):
-        """The file of a function's code, behind what wraps it."""
+        """Returns the file of a function's code, without its wrappers."""
         for _ in range(8):
             if isinstance(value, (staticmethod, classmethod)):
                 value = value.__func__

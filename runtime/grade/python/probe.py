@@ -1,9 +1,9 @@
-"""Describes an interpreter before any patch is laid: started as the tests will be, with their variables
-and flags, so that what it searches is what they will search. Python 3.6 and later."""
+"""Describes an interpreter before any patch is applied. It starts like the tests, with the same variables and
+flags, so that it has the same import path. Runs on Python 3.6 and later."""
 
 import sys
 
-# What `-c` puts first, and what lies in the work directory: it could stand in for the standard library.
+# Remove the entry that `-c` adds and entries in the work directory: these could replace the standard library.
 start = [entry for entry in sys.path if entry != ""]
 early = sorted(sys.modules)
 
@@ -17,7 +17,8 @@ def is_inside(path):
 
 
 def is_graded(entry):
-    """Whether a patch can write there. An interpreter of its own in the work directory is no part of it."""
+    """Whether a patch can write to an entry. An interpreter inside the work directory is not part of the
+    patched tree."""
     real = os.path.realpath(entry)
     prefixes = {os.path.realpath(p) for p in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
     own = any(p != root and is_inside(p) and (real + os.sep).startswith(p + os.sep) for p in prefixes)
@@ -52,13 +53,13 @@ def standard_library():
 
 
 def provided():
-    """Every top-level name that can be imported from outside the work directory."""
+    """Returns every top-level name that can be imported from outside the work directory."""
     names = set()
     for folder in sys.path:
         try:
             found = os.listdir(folder)
         except OSError:
-            continue  # An archive, or not there.
+            continue  # The entry is an archive or does not exist.
         for name in found:
             stem, dot, ending = name.partition(".")
             is_module = ending.rpartition(".")[2] in ("py", "so", "pyd")
@@ -77,7 +78,7 @@ def pytest_version():
 
 
 def loaded():
-    """Modules of the work directory that the start of the interpreter loads."""
+    """Returns the modules of the work directory that the interpreter loads at startup."""
     files = [(key, getattr(sys.modules[key], "__file__", None) or "") for key in early]
     return [key for key, file in files if file and is_graded(file)]
 
@@ -86,7 +87,7 @@ names = provided()
 version = pytest_version()
 apart = version is not None
 if not apart:
-    # The work directory is pytest's, or that of a module it needs.
+    # Pytest itself, or a module that it needs, is in the work directory.
     sys.path[:] = start
     version = pytest_version()
 sys.path[:] = start

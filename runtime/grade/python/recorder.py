@@ -1,10 +1,10 @@
 """A pytest plugin that streams each test's phases to the results pipe. Runs on Python 3.6 and later.
 
-A line is `MAC JSON`, where MAC is the HMAC-SHA256 of the previous MAC and the JSON: the grader sees a line that
-anything without the key added, changed, dropped or moved.
+A line is `MAC JSON`, where MAC is the HMAC-SHA256 of the previous MAC and the JSON. The grader detects lines that were
+added, changed, dropped or moved without the key.
 
-The plugin has no attributes, and its methods only ask (`asking.py`). No code that finds the plugin finds the canaries
-or the channel by it.
+The plugin has no attributes, and its methods only ask (`asking.py`). So code that finds the plugin cannot reach the
+canaries or the channel through it.
 """
 
 import hashlib
@@ -16,8 +16,9 @@ import pytest
 
 
 def channel(pipe, key):
-    """A function that writes one record. It keeps its own hold on all that it calls, and calls no function of a module
-    that looks anything up in its module: `hmac.new` and `json.dumps` do what the names beside them say."""
+    """Returns a function that writes one record. It has its own references to everything that it calls. It
+    calls no library function that looks up names in its module, such as `hmac.new` and `json.dumps`: graded
+    code can replace these names."""
     last, owner = [b""], os.getpid()
     digest, write, pid, encoded = hashlib.sha256, os.write, os.getpid, encoder()
     # HMAC (RFC 2104). The key is shorter than a block.
@@ -26,7 +27,7 @@ def channel(pipe, key):
 
     def emit(record):
         if pid() != owner:
-            return  # A forked child is not the test process.
+            return  # Only the test process may write records, not a forked child.
         body = encoded(record).encode("ascii")
         mac = digest(around + digest(within + last[0] + body).digest()).hexdigest()
         last[0] = mac.encode("ascii")
@@ -38,7 +39,7 @@ def channel(pipe, key):
 
 
 def encoder():
-    """A function that makes JSON of the types that records have."""
+    """Returns a function that encodes the types used in records as JSON."""
     quoted = json.encoder.encode_basestring_ascii
     plain = {int: int.__repr__, float: float.__repr__, bool: {True: "true", False: "false"}.get}
 
@@ -57,12 +58,12 @@ def encoder():
 
 
 def text(value):
-    """Text without lone surrogates, which are not JSON to everybody."""
+    """Converts a value to text without lone surrogates, which not every JSON parser accepts."""
     return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def peak_kb():
-    """The most memory that this process or one of its children had, in KiB. Linux only."""
+    """Returns the peak memory of this process or its largest child, in KiB. Linux only."""
     try:
         import resource
 
@@ -73,7 +74,7 @@ def peak_kb():
 
 
 def plugin(emit, order, origin, canaries, sight, answer, ask):
-    """The plugin, and the function that sends the last record. Both only ask (`asking.py`)."""
+    """Returns the plugin, and a function that sends the last record. Both only ask (`asking.py`)."""
     ids = order["ids"]
     wanted = None if ids is None else frozenset(ids)
     watched = [(name, os.path.abspath(name)) for name in order["watch"]]
@@ -86,35 +87,35 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         return wanted is None or nodeid in wanted
 
     def guarded(where, look, *given):
-        """A look that raises is no reason to stop, and is told."""
+        """Runs a check. If it raises, the error is recorded and the tests continue."""
         try:
             return look(*given)
         except Exception as error:
             sight.failed(where, error)
             return None
 
-    def configured(config):
-        guarded("the configuration", sight.configured, config)
+    def on_configure(config):
+        guarded("checking the configuration", sight.configured, config)
 
-    def registered(plugin, manager):
-        guarded("a plugin", sight.registered, plugin, manager)
+    def on_register(plugin, manager):
+        guarded("recording a plugin", sight.registered, plugin, manager)
 
-    def modified(config, items):
+    def on_modify_items(config, items):
         dropped = [item for item in items if not keeps(item.nodeid)]
         if dropped:
             items[:] = [item for item in items if keeps(item.nodeid)]
             config.hook.pytest_deselected(items=dropped)
-        guarded("the tests before their canaries", sight.before_canaries, items, canaries)
+        guarded("recording the test functions", sight.before_canaries, items, canaries)
         canaries.lay(items)
 
-    def uncollected(report):
+    def on_collect_error(report):
         why = text(report.longrepr)[-2000:]
         emit({"t": "collect", "id": text(report.nodeid), "outcome": "failed", "why": why})
 
-    def collected(session, recorder):
+    def on_collected(session, recorder):
         if origin is not None:
-            origin.look()
-        guarded("the collected tests", sight.collected, session, recorder, canaries)
+            origin.check()
+        guarded("checking the collected tests", sight.collected, session, recorder, canaries)
         begin = {
             "t": "begin",
             "collected": [text(item.nodeid) for item in session.items],
@@ -123,20 +124,20 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
         begin.update(versions)
         emit(begin)
 
-    def begins(item):
-        guarded("who runs a test", sight.begins)
+    def on_begin(item):
+        guarded("checking who runs a test", sight.check_caller)
         if sight.is_forked():
             sight.ran_in_fork(item)
         canaries.begin(item)
         sight.forget_lines(item)
 
-    def ends(item):
+    def on_end(item):
         sight.forget_lines(item)
         canaries.end(item)
 
     def before_call(item):
-        guarded("who calls a test", sight.begins)
-        guarded("a test before its call", sight.before_call, item)
+        guarded("checking who calls a test", sight.check_caller)
+        guarded("checking a test before its call", sight.before_call, item)
         canaries.give(item)
         if canaries.current is None:
             runs[item.nodeid] = runs.get(item.nodeid, 0) + 1
@@ -144,28 +145,28 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
     def after_call(item, outcome):
         canaries.take_back()
         sight.call_ended()
-        # Seen without pytest's own account of it.
+        # Recorded independently of pytest's own report.
         called[item.nodeid] = looks and getattr(outcome, "excinfo", None) is not None
 
     def before_function():
-        guarded("the id of a test", canaries.say)
+        guarded("setting the id of the running test", canaries.set_current_test)
 
-    def made(recorder, item, call):
-        guarded("who makes a report", sight.reports)
+    def on_make_report(recorder, item, call):
+        guarded("checking who creates a report", sight.check_reporter)
         has_raised = call.excinfo is not None
         if call.when == "call":
             seen = called.pop(item.nodeid, None)
             if looks:
-                # A report of a call that was not seen is the report of no call.
+                # If the call was not observed, the report does not describe a real call.
                 has_raised = None if seen is None else seen or has_raised
-                guarded("the hooks after a test", sight.after_phase, recorder)
-                guarded("files that a test opened", sight.look_at_openings)
-                guarded("a test after its call", sight.after_call, item, has_raised)
+                guarded("checking the hooks after a test", sight.after_phase, recorder)
+                guarded("checking opened test files", sight.check_openings)
+                guarded("checking a test after its call", sight.after_call, item, has_raised)
         raised[item.nodeid, call.when] = has_raised
-        guarded("what a test raised", canaries.saw, item, call.excinfo)
+        guarded("recording what a test raised", canaries.record_exception, item, call.excinfo)
 
-    def reported(report):
-        guarded("who reports", sight.reports)
+    def on_report(report):
+        guarded("checking who sends a report", sight.check_reporter)
         sub = "SubTest" in type(report).__name__ or "Subtest" in type(report).__name__
         record = {
             "t": "test",
@@ -177,24 +178,24 @@ def plugin(emit, order, origin, canaries, sight, answer, ask):
             "runs": runs.get(report.nodeid, 0),
             "seconds": round(float(getattr(report, "duration", 0) or 0), 4),
         }
-        if canaries.is_of(report.nodeid):
+        if canaries.is_current(report.nodeid):
             canaries.report(record, report)
             return
         count[0] += 1
         emit(record)
 
-    def last(recorder, code):
+    def finish(recorder, code):
         if origin is not None:
-            origin.look()
+            origin.check()
         if sight.is_ready():
-            guarded("the end of the run", sight.look, recorder)
+            guarded("the check at the end of the run", sight.check, recorder)
         record = {"t": "end", "code": code, "count": count[0], "peak_kb": peak_kb()}
-        record.update(sight.told())
+        record.update(sight.observations())
         emit(record)
 
-    for function in (configured, registered, modified, uncollected, collected, begins, ends):
+    for function in (on_configure, on_register, on_modify_items, on_collect_error, on_collected, on_begin, on_end):
         answer(function.__name__, function)
-    for function in (before_call, after_call, before_function, made, reported, last):
+    for function in (before_call, after_call, before_function, on_make_report, on_report, finish):
         answer(function.__name__, function)
     return asking_plugin(ask)
 
@@ -204,29 +205,29 @@ def asking_plugin(ask):
         __slots__ = ()
 
         def pytest_configure(self, config):
-            ask("configured", config)
+            ask("on_configure", config)
 
         def pytest_plugin_registered(self, plugin, manager):
             if plugin is not self:
-                ask("registered", plugin, manager)
+                ask("on_register", plugin, manager)
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_collection_modifyitems(self, config, items):
             yield
-            ask("modified", config, items)
+            ask("on_modify_items", config, items)
 
         def pytest_collectreport(self, report):
             if report.failed:
-                ask("uncollected", report)
+                ask("on_collect_error", report)
 
         def pytest_collection_finish(self, session):
-            ask("collected", session, self)
+            ask("on_collected", session, self)
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_protocol(self, item):
-            ask("begins", item)
+            ask("on_begin", item)
             yield
-            ask("ends", item)
+            ask("on_end", item)
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_call(self, item):
@@ -241,12 +242,12 @@ def asking_plugin(ask):
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_makereport(self, item, call):
-            yield  # Other plugins may replace call.excinfo (unittest does), so look afterwards.
-            ask("made", self, item, call)
+            yield  # Check afterwards, because other plugins (such as unittest's) may replace call.excinfo.
+            ask("on_make_report", self, item, call)
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logreport(self, report):
-            ask("reported", report)
+            ask("on_report", report)
 
     recorder = Recorder()
-    return recorder, lambda code: ask("last", recorder, code)
+    return recorder, lambda code: ask("finish", recorder, code)

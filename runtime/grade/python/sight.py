@@ -1,7 +1,7 @@
-"""Sees what code under test changes inside the interpreter: functions and classes of pytest, pluggy
-and unittest, builtins, hooks, plugins, test functions, modules. It prevents nothing; the grader judges
-what it sees. Loaded before any of the graded code, and everything that it calls is bound by then: nothing
-is looked up in a module of the environment while graded code runs. Runs on Python 3.6 and later.
+"""Detects what code under test changes inside the interpreter: functions and classes of pytest, pluggy
+and unittest, builtins, hooks, plugins, test functions, modules. It prevents nothing; the grader evaluates
+its observations. It is loaded before any graded code, and everything that it calls is bound by then: it
+looks up nothing in a module of the environment while graded code runs. Runs on Python 3.6 and later.
 """
 
 import ast
@@ -56,7 +56,7 @@ BINDINGS = (
     classmethod,
     property,
 )
-# What finds and loads modules in folders and archives.
+# Classes that find and load modules in folders and archives.
 IMPORTERS = (
     importlib.machinery.FileFinder,
     importlib.machinery.SourceFileLoader,
@@ -65,7 +65,7 @@ IMPORTERS = (
     zipimport.zipimporter,
 )
 WRAPPERS = (staticmethod, classmethod, property)
-# Hooks that decide what is reported of a test: looked at after each phase.
+# Hooks that determine a test's reported result. They are checked after each phase.
 DECISIVE = (
     "pytest_pyfunc_call",
     "pytest_runtest_protocol",
@@ -76,9 +76,9 @@ DECISIVE = (
     "pytest_runtest_logreport",
     "pytest_fixture_setup",
 )
-# What the standard library has to be replaced by whoever wants to.
+# Attributes that the standard library provides for other code to replace.
 HANDLERS = ("showwarning", "formatwarning", "excepthook", "unraisablehook", "displayhook", "breakpointhook")
-# Names of the standard library that are made to be replaced, or that libraries replace in practice.
+# Attributes of the standard library that are meant to be replaced, or that libraries often replace.
 EXTENSIONS = frozenset(
     (
         "json.encoder.JSONEncoder.default",
@@ -90,47 +90,47 @@ EXTENSIONS = frozenset(
         "warnings._showwarnmsg_impl",
     )
 )
-# A test whose code has one of these names may have a use for an assertion that fails.
+# A test whose code contains one of these names may expect an assertion to fail.
 CATCHING = frozenset(
     ("AssertionError", "Exception", "BaseException", "failureException", "raises", "suppress")
     + ("assertRaises", "assertRaisesRegex", "assertRaisesRegexp", "subTest", "subtests")
 )
-# Parts of the names of what is there to catch exceptions.
+# Parts of the names of functions and context managers that catch exceptions.
 CATCHERS = ("raise", "catch", "suppress", "except", "ignor", "fail", "warn", "expect")
-# What ends a loop.
+# Exceptions that end a loop.
 ENDINGS = (StopIteration, StopAsyncIteration, GeneratorExit)
 ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
-# Functions that show a stack: they read the lines of the callers. Bound here, before any graded code, and compared
-# by identity: anybody can compile code that bears their names.
+# Functions that show a stack and read the callers' source lines. They are bound here, before any graded code runs,
+# and compared by identity, because any code can be compiled with their names.
 SHOWING_CODE = [f.__code__ for f in (inspect.stack, traceback.format_stack, traceback.print_stack)]
 SHOWING = frozenset(map(id, SHOWING_CODE))
-# Functions of the language that hand out whatever an object has.
+# Standard library functions that return any attribute of an object.
 GIVING = ("getmembers", "_getmembers", "getmembers_static", "get_field")
 FINALIZE = weakref.finalize.__call__.__code__
-# What opens a file.
+# Functions that open a file.
 OPENERS = ("open", "open_code", "FileIO", "get_data", "system", "link", "symlink", "rename")
 LINES_CODE = [f.__code__ for f in (linecache.getlines, linecache.updatecache)]
 LINES = frozenset(map(id, LINES_CODE))
-# Timers: their handlers run in the middle of any test.
+# Timer signals: their handlers can run in the middle of any test.
 TIMERS = tuple(
     getattr(signal, name) for name in ("SIGALRM", "SIGVTALRM", "SIGPROF") if hasattr(signal, name)
 )
-# Of a class, whatever its metaclass says.
+# Read the attributes of a class itself, even if its metaclass overrides access.
 NAME_OF = type.__dict__["__name__"].__get__
 DICT_OF = type.__dict__["__dict__"].__get__
 MRO_OF = type.__dict__["__mro__"].__get__
 # Attributes that pluggy calls.
 CALLED = ("_inner_hookexec", "_hookexec")
-# Attributes of a test that pytest itself sets, although its class has one of that name.
+# Attributes that pytest itself sets on a test although its class has the same attribute.
 SET_BY_PYTEST = frozenset(("_obj", "_instance", "_request", "funcargs", "fixturenames", "keywords", "stash", "_store"))
-# Of what a forked process tells its parent: pieces of this size, in memory that both have.
+# Size and number of the records that forked processes leave for their parent in shared memory.
 SLOT, SLOTS = 512, 64
 READING = os.O_RDONLY | os.O_CLOEXEC
-# Programs are told a pattern that a shell or they themselves expand.
+# Separators of words in a command line, which may contain shell patterns.
 WORDS = str.maketrans(dict.fromkeys("\"'`;|&<>()=", " "))
-# Names of what starts further interpreters, which no event tells.
+# Names that indicate that code starts further interpreters, for which there is no audit event.
 SHARING = frozenset(("multiprocessing", "ProcessPoolExecutor", "get_context", "Process"))
-# Events of reaching frames and objects, and the name that code writes for each.
+# Audit events for accessing frames and objects, and the name that code uses for each.
 SEARCHED = {
     "sys._getframe": "_getframe",
     "sys._current_frames": "_current_frames",
@@ -145,47 +145,47 @@ SEARCHED = {
     "__code__": "__code__",
 }
 SEARCHING = frozenset(name for name in SEARCHED if "." in name) | {"object.__getattr__"}
-# Events of programs that are started.
+# Audit events for starting programs.
 STARTING = frozenset(("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"))
-# Variables that say which programs, libraries and modules a program that is started finds.
+# Environment variables that determine which programs, libraries and modules a started program finds.
 FINDING = frozenset(("PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "NODE_OPTIONS", "PERL5OPT", "RUBYOPT"))
 FINDING |= frozenset("PYTHON" + name for name in ("PATH", "HOME", "OPTIMIZE", "STARTUP", "USERBASE", "PYCACHEPREFIX", "INSPECT"))
 FINDING |= frozenset(("PYTEST_ADDOPTS", "PYTEST_PLUGINS"))
-# Programs that run or read tests without being told which.
+# Programs that run or read tests without getting their names.
 RUNNERS = frozenset(("pytest", "py.test", "unittest", "nose2", "coverage", "tox", "nox", "git", "hg", "multiprocessing"))
-# Events of files that get another name.
+# Audit events for giving a file another name.
 MOVING = ("os.link", "os.symlink", "os.rename")
-# Events of folders that are listed.
+# Audit events for listing a folder.
 LISTING = ("os.listdir", "os.scandir")
-# Programs that read all below the folder that they are started in.
 PATH_LIKE = os.PathLike
 PURE_PATH, PATH_TEXT = pathlib.PurePath, pathlib.PurePath.__str__
 WRITING = frozenset("wax+")
+# Programs that read everything below the folder that they start in.
 SEARCHERS = ("grep", "egrep", "fgrep", "rg", "ag", "ack", "tar", "zip", "rsync", "cpio", "find")
-SWALLOWED = 4  # The tool id at `sys.monitoring`: none of those that are given names there.
-# Instructions around the making of a function.
+SWALLOWED = 4  # The tool id for `sys.monitoring`, which is not one of the predefined ids.
+# Instructions that create a function.
 FUNCTION = types.FunctionType
 IDLE = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "RESUME"))
 EXTENDED_ARG, OPERATIONS = dis.EXTENDED_ARG, tuple(dis.opname)
 MAKES_FUNCTION = ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")
-# What a function is replaced by without a line of code.
+# Types of callables that can replace a function without containing any code.
 REPLACING = (functools.partial, type("".join), type(iter("").__next__), type(operator.itemgetter(0)), bool)
-# What a module of tests keeps its expectations in.
+# Types of the data in which a test module stores expectations.
 DATA = frozenset((list, tuple, dict, set, frozenset, str, bytes, bytearray, int, float, complex))
-# Frames between what answers a question and what asks it: `asking.py`.
+# Number of frames between the function that answers a question and the one that asks it (`asking.py`).
 ASKED = 3 if hasattr(sys, "addaudithook") else 2
-# The name, in pytest's module of rewritten assertions, of what a test calls when it starts.
+# The name, in pytest's assertion rewriting module, of the function that each test calls when it starts.
 STARTS = "_starts"
-# Names that every module has, and the builtins' module too.
+# Names that every module has, including the builtins module.
 OF_EVERY_MODULE = frozenset(("__name__", "__doc__", "__package__", "__loader__", "__spec__"))
-# What is told, by kind. `failed` are hooks of ours that raised, `forked` tests that a forked process ran.
+# Kinds of observations. `failed` contains hooks of the recorder that raised, `forked` tests that ran in a fork.
 KINDS = ("plugins", "patched", "foreign", "swapped", "moved", "replaced", "readers", "swallowed") + (
     "caught",
     "failed",
     "forked",
 )
-MOST = 1000  # Of each list; past it one more says so.
-SHARE = 50  # Looks between tests take one part in so many of the time, at most.
+MAX_ENTRIES = 1000  # Maximum length of each list. One more entry says that there are more.
+SHARE = 50  # Checks between tests take at most 1/50 of the time.
 
 
 def text(value):
@@ -208,7 +208,7 @@ def unwrapped(value):
 
 
 def state(value):
-    """What makes a function do what it does, besides itself."""
+    """Returns the parts that determine the behaviour of a function."""
     if type(value) is not FUNCTION:
         value = unwrapped(value)
     if isinstance(value, FUNCTION):
@@ -217,7 +217,7 @@ def state(value):
 
 
 def inner(code):
-    """A piece of code and all pieces within it."""
+    """Returns a code object and all code objects inside it."""
     pending, found = [code], []
     while pending:
         code = pending.pop()
@@ -228,10 +228,10 @@ def inner(code):
 
 
 def add_starts(tree):
-    """Adds a statement to each test function of a module whose assertions pytest rewrote: the function starts."""
+    """Adds a call to the start of each test function if pytest rewrote the module's assertions."""
     pending = list(tree.body)
     if not any(name.asname == "@pytest_ar" for node in pending if isinstance(node, ast.Import) for name in node.names):
-        return  # Its assertions are left alone.
+        return  # Pytest does not rewrite this module's assertions.
     while pending:
         node = pending.pop()
         if isinstance(node, ast.ClassDef):
@@ -258,13 +258,13 @@ def same(one, other):
     return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
-# Functions that this file puts into classes of the engine.
+# Code of functions that this file installs in classes of pytest and unittest.
 OWN_CODES = set()
 
 
 def places(value):
-    """The files that a value was written in, by its compiled code. What a name says (`__module__`)
-    anybody can set; a forged file name must agree with the module that the code runs in."""
+    """Returns the files in which a value was written, based on its compiled code. `__module__` is not reliable,
+    because any code can set it. A forged file name must agree with the module that the code runs in."""
     value = unwrapped(value)
     if isinstance(value, types.ModuleType):
         return [text(vars(value).get("__file__") or "")]
@@ -291,7 +291,7 @@ def places(value):
 
 
 def holders():
-    """Modules of the engine, and the classes that they define."""
+    """Yields the modules of pytest, pluggy, unittest and the import system, and the classes that they define."""
     for key, module in list(sys.modules.items()):
         if isinstance(module, types.ModuleType) and (key.startswith(ENGINE) or key in ENGINES):
             yield key, module
@@ -301,8 +301,8 @@ def holders():
 
 
 def instructions(code):
-    """Names and arguments of the instructions that do something. `dis` also finds lines, jumps and every argument's
-    value, which takes twenty times as long: a quarter of a grading."""
+    """Returns the name and argument of each instruction that has an effect. `dis` also computes lines, jumps
+    and argument values, which takes twenty times as long: a quarter of a grading."""
     found, extended, raw = [], 0, code.co_code
     for operation, argument in zip(raw[::2], raw[1::2]):
         if operation == EXTENDED_ARG:
@@ -316,8 +316,8 @@ def instructions(code):
 
 
 def defined(code, kind):
-    """The functions or classes that a module's or a class's code defines exactly once and without a decorator: name and
-    code."""
+    """Returns the name and code of each function or class that the code of a module or class defines exactly once
+    and without a decorator."""
     stores, found, lines = {}, {}, instructions(code)
     for at, (operation, argument) in enumerate(lines):
         if operation not in ("STORE_NAME", "STORE_GLOBAL"):
@@ -338,8 +338,8 @@ def defined(code, kind):
 
 
 def introduced(code):
-    """The names that a module's code sets once: by a definition, with or without a decorator, or by an import from another
-    module under the same name. Each with the name of that module."""
+    """Returns the names that a module's code sets exactly once, either by a definition (with or without a
+    decorator) or by an import under the same name. For an import, the value is the name of the other module."""
     made = {one.co_name for one in code.co_consts if isinstance(one, types.CodeType)}
     found, stores, module, given = {}, {}, None, None
     for operation, argument in instructions(code):
@@ -366,7 +366,7 @@ class Sight:
         self._library = os.path.dirname(os.__file__) + os.sep
         self._remember_places(order["path"])
         self._provided = frozenset(order["provided"])
-        self._sees = frozenset(order["sees"])
+        self._checks = frozenset(order["sees"])
         self._known = frozenset(order["loaded"])
         self._early = early
         self._found_in = {}
@@ -375,19 +375,19 @@ class Sight:
         self._open, self._read, self._close = os.open, os.read, os.close
         self._sha256, self._now, self._pid = hashlib.sha256, time.perf_counter, os.getpid
         self._owner = os.getpid()
-        self._shared = mmap.mmap(-1, SLOT * SLOTS) if mmap is not None and "forks" in self._sees else None
+        self._shared = mmap.mmap(-1, SLOT * SLOTS) if mmap is not None and "forks" in self._checks else None
         self._lists = {kind: {} for kind in KINDS}
         self._running, self._caught, self._is_in_call, self._current = None, False, False, None
         self._compiled = {}
         self._genuine = {}
         self._path = []
         self._frame_of, self._unseen, self._kinds = sys._getframe, called, {}
-        self._hash_what_is_compiled(answer, ask)
+        self._hash_compiled_tests(answer, ask)
         self._failing = False
-        self._see_failing_assertions(answer, ask)
+        self._watch_assertions(answer, ask)
         self._show_lines_of_canaries(answer, ask)
         self._watch_modules_of_tests(answer, ask)
-        self._see_who_starts_tests(answer, ask)
+        self._watch_test_starts(answer, ask)
         self._stat, self._looked, self._walked = os.stat, 0.0, 0.0
         self._folders = {self._work + name: self._identity(self._work + name) for name in order["folders"]}
         self._here = {".": self._identity(".")}
@@ -412,7 +412,7 @@ class Sight:
         for key in early:
             file = self._inside(sys.modules.get(key))
             if file and key not in self._known:
-                self._tell("replaced", key, [file])
+                self._report("replaced", key, [file])
         self._remember_engine()
         self._remember_modules()
         self._openings = openings
@@ -427,12 +427,13 @@ class Sight:
         self._data_of_tests, self._data_taken = set(), {}
         self._naming, self._exchanging = {}, None
         self._opened_in_forks = {}
-        self._see_who_reads(frozenset(order["folders"]))
-        self._see_exceptions(answer, ask)
+        self._watch_readers(frozenset(order["folders"]))
+        self._watch_exceptions(answer, ask)
         self._remember_watchers()
 
     def _remember_places(self, path):
-        """Where the environment's code is. What is in neither these places nor the work directory was made meanwhile."""
+        """Records where the environment's code is. Other code outside the work directory was created during the
+        run."""
         own = os.path.dirname(os.path.abspath(__file__))
         places = [own, self._library, sys.prefix, sys.exec_prefix, sys.base_prefix]
         places += [entry for entry in path if entry.startswith("/")]
@@ -442,7 +443,7 @@ class Sight:
         self._hook_folders = (own + os.sep, (os.path.dirname(hooks) if hooks else own) + os.sep)
 
     def accept_import(self):
-        """The grader's own change, made after the first look."""
+        """Accepts the import functions that the grader itself replaced after the initial snapshot."""
         self._builtins["__import__"] = builtins.__import__
         own = ("importlib", "import_module")
         for at, (label, holder, name, _, _) in enumerate(self._bindings):
@@ -450,9 +451,9 @@ class Sight:
                 value = vars(holder)[name]
                 self._bindings[at] = (label, holder, name, value, state(value))
 
-    # What is compiled as a test is what is hashed, whatever stands there before and after.
+    # The code that is compiled as a test is hashed, whatever content the file has before and after.
 
-    def _hash_what_is_compiled(self, answer, ask):
+    def _hash_compiled_tests(self, answer, ask):
         rewrite = sys.modules.get("_pytest.assertion.rewrite")
         original = getattr(rewrite, "_rewrite_test", None)
         if original is None:
@@ -461,7 +462,7 @@ class Sight:
         def compiled(arguments):
             paths = [os.path.abspath(str(a)) for a in arguments if isinstance(a, (str, os.PathLike))]
             name = self._watch.get(paths[0]) if paths else None
-            # Anybody can compile any text under a test's name. Only what pytest compiles becomes a test.
+            # Any code can compile text under a test's name. Only code that pytest compiles becomes a test.
             if name is None or self._frame_of(ASKED + 1).f_code.co_filename not in self._engine_files:
                 return original(*arguments)
             before = self.hash(paths[0])
@@ -475,17 +476,17 @@ class Sight:
         answer("compiled", compiled)
         rewrite._rewrite_test = lambda *arguments: ask("compiled", arguments)
 
-    # Code under test that goes through a module of tests finds their functions, marks and tables there.
+    # Code under test can find functions, marks and tables of tests through a test module.
 
     def _watch_modules_of_tests(self, answer, ask):
-        """A module of tests gets a class that tells who goes through it, before its code runs."""
+        """Gives each test module a class that reports attribute access, before the module's code runs."""
         hook = getattr(sys.modules.get("_pytest.assertion.rewrite"), "AssertionRewritingHook", None)
         original = None if hook is None else vars(hook).get("exec_module")
-        if original is None or "readers" not in self._sees:
+        if original is None or "readers" not in self._checks:
             return
         frame_of, get, every = sys._getframe, types.ModuleType.__getattribute__, types.ModuleType.__dir__
         names = types.ModuleType.__dict__["__dict__"].__get__
-        answer("through", self._goes_through)
+        answer("through", self._check_module_access)
 
         class Tests(types.ModuleType):
             def __getattribute__(module, name):
@@ -495,7 +496,7 @@ class Sight:
                 is_data = type(value) in DATA and name[:2] != "__"
                 if is_data or name in ("__dict__", "__spec__", "__loader__") or name[:4] in ("test", "Test"):
                     frame = frame_of(1)
-                    # Annotations are resolved by the dictionary of the module that a class names.
+                    # Annotations are resolved in the dictionary of the module that a class names.
                     if name != "__dict__" or "__module__" not in frame.f_code.co_names:
                         ask("through", names(module).get("__name__"), frame, True)
                 return value
@@ -516,42 +517,44 @@ class Sight:
         OWN_CODES.add(exec_module.__code__)
         hook.exec_module = exec_module
 
-    def _goes_through(self, name, frame, is_near):
-        """Libraries read the module of a class for its annotations: there, only code under test itself counts."""
+    def _check_module_access(self, name, frame, is_near):
+        """Reports code that goes through a test module. Libraries may read the module of a class for its
+        annotations, so only direct access by code under test counts there."""
         try:
             if is_near and not self._is_code_under_test(frame.f_code.co_filename):
                 return
             if frame.f_code.co_filename in self._engine_files:
                 return
-            self._tell_asker("the module %s" % name, frame)
+            self._report_asker("the module %s" % name, frame)
         except Exception as error:
-            self.failed("a module of tests", error)
+            self.failed("checking access to a test module", error)
 
-    def _tell_asker(self, what, frame):
-        """Records the code under test that asks for something of the tests."""
+    def _report_asker(self, what, frame):
+        """Reports the code under test that accesses something of the tests."""
         asker = self._asker(frame)
         if asker is not None:
-            self._tell("readers", what, [asker])
+            self._report("readers", what, [asker])
 
     def _asker(self, frame):
-        """As `_reader`. Callbacks and threads may be the engine's own."""
+        """Like `_reader`, but ignores callbacks and threads, which may belong to pytest."""
         reader = self._reader(frame)
         return None if reader in ("a callback", "a thread") else reader
 
     def _is_elsewhere(self, file):
-        """Whether code is of neither the environment nor the work directory, such as a module that code under test wrote."""
+        """Whether code is outside the environment and the work directory, such as a module that code under test
+        wrote."""
         return file[:1] == "/" and not file.startswith(self._places_of_environment + self._graded)
 
     def _is_code_under_test(self, file):
         return file.startswith(self._graded) and file not in self._watch and "-packages" + os.sep not in file
 
-    # Who shows the lines of a running canary sees its mistake.
+    # Show the mistake to code that reads the source lines of a running canary.
 
     def _show_lines_of_canaries(self, answer, ask):
         original = linecache.updatecache
 
         def shown_lines(filename):
-            # Whoever asks without reading the file would learn which run is a canary.
+            # Only answer when the file was read. Otherwise the answer would reveal which run is a canary.
             if self._frame_of(ASKED).f_code is not updatecache.__code__ or self._canaries is None:
                 return None
             return self._canaries.lines(filename)
@@ -572,20 +575,21 @@ class Sight:
         linecache.updatecache = updatecache
 
     def forget_lines(self, item):
-        """Before and after a canary, and its test: what the one showed is not what the other has."""
+        """Clears cached source lines before and after a canary and its test: they show different lines."""
         if self._canaries is None or not self._canaries.is_given(item):
             return
         cache, function = linecache.cache, self._function(item)
         if type(cache) is dict and function is not None:
             cache.pop(function.__code__.co_filename, None)
 
-    # Code under test that runs a test, with an object that notes what it is compared with, learns what the test expects.
+    # Code under test could run a test with an object that records comparisons, and so learn what the test expects.
 
-    def _see_who_starts_tests(self, answer, ask):
-        """Each test function tells that it starts, in a statement that pytest's own rewriting of assertions adds to it."""
+    def _watch_test_starts(self, answer, ask):
+        """Makes each test function report its start, by a statement that is added when pytest rewrites its
+        assertions."""
         rewrite = sys.modules.get("_pytest.assertion.rewrite")
         rewriter = getattr(rewrite, "AssertionRewriter", None)
-        if rewriter is None or "readers" not in self._sees:
+        if rewriter is None or "readers" not in self._checks:
             return
         original, files, add = rewriter.run, frozenset(self._watch), add_starts
 
@@ -595,24 +599,25 @@ class Sight:
                 add(tree)
             return result
 
-        answer("starts", self._starts)
+        answer("starts", self._check_start)
         rewriter.run = run
         setattr(rewrite, STARTS, lambda: ask("starts"))
 
-    def _starts(self):
-        """A test function starts. The one of the running test may be called by whatever decorates it."""
+    def _check_start(self):
+        """Handles the start of a test function. A decorator of the running test may call that test's own function."""
         try:
             frame = self._frame_of(ASKED + 1)
             code = frame.f_code
             if code.co_filename in self._watch and (code.co_filename, code.co_name) != self._current:
                 who = self._on_behalf_of(frame.f_back)
                 if who is not None:
-                    self._tell("readers", "%s, a test that it runs" % code.co_name, [who])
+                    self._report("readers", "%s, by running it" % code.co_name, [who])
         except Exception as error:
-            self.failed("who starts a test", error)
+            self.failed("checking who starts a test", error)
 
     def _on_behalf_of(self, frame):
-        """The file of the code under test that calls a function, if no test is between them. Code without a file counts."""
+        """Returns the file of the code under test that calls a function without a test between them. Code
+        without a file also counts."""
         while frame is not None:
             file = frame.f_code.co_filename
             if file in self._watch:
@@ -624,17 +629,17 @@ class Sight:
             frame = frame.f_back
         return None
 
-    # The hooks of the recorder are pytest's to call. Who calls them to make a record, or to learn which test is a canary, is told.
+    # Only pytest may call the recorder's hooks. Report other callers, which could forge a record or detect canaries.
 
-    def begins(self):
+    def check_caller(self):
         if self._is_in_call:
-            self._tell("patched", "a test that runs within another", [""])
+            self._report("patched", "a test that runs within another", [""])
 
-    def reports(self):
-        # A hundred reports a second, each of which looks at five frames.
-        self._unseen(self._reports)
+    def check_reporter(self):
+        # There are a hundred reports per second, and each check reads five frames.
+        self._unseen(self._check_reporter)
 
-    def _reports(self):
+    def _check_reporter(self):
         frame = self._frame_of(0)
         while frame is not None and frame.f_code.co_filename.startswith(self._hook_folders):
             frame = frame.f_back
@@ -642,15 +647,15 @@ class Sight:
         if file in self._engine_files or file in self._watch:
             return
         if file[:1] != "/" or self._is_code_under_test(file) or self._is_standard(file) or self._is_elsewhere(file):
-            self._tell("patched", "the report of a test", [file])
+            self._report("patched", "the report of a test", [file])
 
     def call_ended(self):
         self._is_in_call, self._current = False, None
 
-    # An assertion that failed ends its test. Code under test can keep it from that: by a context
-    # manager or a caller that swallows it, or in a thread.
+    # A failed assertion ends its test. Code under test can prevent that with a context manager or a caller that
+    # swallows the exception, or by running the assertion in a thread.
 
-    def _see_failing_assertions(self, answer, ask):
+    def _watch_assertions(self, answer, ask):
         rewrite = sys.modules.get("_pytest.assertion.rewrite")
         library = os.path.dirname(unittest.__file__) + os.sep
         frame_of = sys._getframe
@@ -658,7 +663,7 @@ class Sight:
         def failing(frame):
             while frame is not None and frame.f_code.co_filename.startswith(library):
                 frame = frame.f_back
-            self._saw_failing(frame)
+            self._handle_failing(frame)
 
         def stopped(frame):
             if not frame.f_code.co_filename.startswith(library):
@@ -674,7 +679,7 @@ class Sight:
 
             return seen
 
-        # pytest explains a comparison that failed, unittest says what was expected.
+        # Pytest explains a failed comparison with this function, and unittest formats its message with that one.
         if hasattr(rewrite, "_format_explanation"):
             rewrite._format_explanation = seen(rewrite._format_explanation)
         if hasattr(unittest.TestCase, "_formatMessage"):
@@ -682,19 +687,19 @@ class Sight:
 
         stop = getattr(unittest.case, "_ShouldStop", None)
         if stop is not None:
-            # unittest ends a test at this one without a failure, whoever raises it.
+            # unittest ends a test on this exception without a failure, whatever code raises it.
             def raised(error, *given):
                 ask("stopped", frame_of(1))
 
             unittest.case._ShouldStop = type("_ShouldStop", (stop,), {"__init__": raised})
 
-    def _saw_failing(self, frame):
+    def _handle_failing(self, frame):
         if self._canaries is not None and self._canaries.current is not None:
-            return  # It is to fail, and what follows reads a file.
+            return  # A canary must fail, and the check below would read a file.
         asserting = frame
         while frame is not None:
             code = frame.f_code
-            # Only what the tests' own files catch is theirs to catch.
+            # Only the tests' own files may catch their exceptions.
             if code.co_filename in self._watch and not CATCHING.isdisjoint(self._names_in(code)):
                 return
             frame = frame.f_back
@@ -702,26 +707,26 @@ class Sight:
             self._failing = True
 
     def _names_in(self, code):
-        """The names of a piece of code as it is written: what pytest makes of it raises by name."""
+        """Returns the names in a piece of code as written, without the names that pytest's rewriting adds."""
         for written in self._codes("", code.co_filename):
             if (written.co_name, written.co_firstlineno) == (code.co_name, code.co_firstlineno):
                 return written.co_names
         return code.co_names
 
     def after_call(self, item, raised):
-        """A test that passed although one of its assertions failed, or although it raised."""
+        """Reports a test that passed although one of its assertions failed, or although it raised."""
         self._running = None
         self._started = self._may_read = False
         if raised or self._canaries.current is not None:
             return
         if self._failing:
-            self._tell("swallowed", item.nodeid, [""])
+            self._report("swallowed", item.nodeid, [""])
         elif self._caught:
-            self._tell("caught", item.nodeid, [""])
+            self._report("caught", item.nodeid, [""])
 
-    # What a test's own function raises ends it too, where the test has nothing to catch it with. From Python 3.12 on.
+    # An exception in a test's own function also ends the test if the test cannot catch it. Python 3.12 and later.
 
-    def _see_exceptions(self, answer, ask):
+    def _watch_exceptions(self, answer, ask):
         monitoring = getattr(sys, "monitoring", None)
         self._monitoring = None
         if monitoring is None or monitoring.get_tool(SWALLOWED) is not None:
@@ -737,7 +742,7 @@ class Sight:
                 if code is self._running:
                     look(code, error)
             except Exception as failure:
-                self.failed("an exception of a test", failure)
+                self.failed("checking an exception of a test", failure)
 
         answer("raised", safely)
 
@@ -745,7 +750,7 @@ class Sight:
             kind = type(error)
             if id(code) not in knows:
                 knows[id(code)] = code, self._catches(code)
-            # Others are for what stops a test from outside, but for those that the code under test defines.
+            # Ignore other exceptions, which stop a test from outside, unless the code under test defines them.
             if issubclass(kind, ENDINGS):
                 return
             if not knows[id(code)][1] and (issubclass(kind, Exception) or self._is_graded(places(kind))):
@@ -760,7 +765,7 @@ class Sight:
         return any(file.startswith(self._graded) and file not in self._watch for file in files)
 
     def _catches(self, code):
-        """Whether a test's code can catch what it raises: by a clause of its own, or by something that is there to."""
+        """Whether a test's code can catch its exceptions, with an `except` clause or a function that catches them."""
         names = self._names_in(code)
         lowered = [name.lower() for name in names]
         if any(part in name for name in lowered for part in CATCHERS) or not CATCHING.isdisjoint(names):
@@ -771,12 +776,12 @@ class Sight:
         bare = ("PUSH_EXC_INFO", "POP_TOP")
         return bool({"CHECK_EXC_MATCH", "CHECK_EG_MATCH"}.intersection(lines)) or bare in zip(lines, lines[1:])
 
-    # Code under test that reads the tests may answer what stands in them.
+    # Code under test that reads the tests may return the expected values.
 
-    def _see_who_reads(self, folders):
-        """Reading is seen from 3.8 on: of this process, of one that it forked, and of a program that is told a test's
-        name. Files are compared by what they are, and not by their names."""
-        if not hasattr(sys, "addaudithook") or "readers" not in self._sees:
+    def _watch_readers(self, folders):
+        """Detects code that reads tests, from Python 3.8 on: in this process, in processes that it forked, and
+        in programs that get a test's name. Files are compared by identity, not by name."""
+        if not hasattr(sys, "addaudithook") or "readers" not in self._checks:
             return
         stat, frame_of, listed, limit, limit_to = os.stat, sys._getframe, os.listdir, sys.getrecursionlimit, sys.setrecursionlimit
         expand, real = glob.glob, os.path.realpath
@@ -800,8 +805,8 @@ class Sight:
                     pass
         for path, name in named.items():
             self._openings.watch(path, name)
-        if mmap is not None and files and "openings" in self._sees:
-            # One byte of memory that forked processes have, too, for each file.
+        if mmap is not None and files and "openings" in self._checks:
+            # One byte of shared memory for each file, so that forked processes can record opened files.
             told = mmap.mmap(-1, len(files))
             self._opened_in_forks = {name: (told, at) for at, name in enumerate(sorted(set(named.values())))}
         for name in self._watch.values():
@@ -817,7 +822,7 @@ class Sight:
                 pass
 
         def plain(path):
-            """The text of a path, whatever class of text it is. None of its methods is called."""
+            """Returns the text of a path of any string class, without calling the class's own methods."""
             if isinstance(path, bytes):
                 path = bytes.__getitem__(path, slice(None)).decode("utf-8", "surrogateescape")
             return str.__str__(path) if isinstance(path, str) else None
@@ -834,7 +839,7 @@ class Sight:
             return path if type(path) is int else plain(path)
 
         def test_at(path, found, is_raw):
-            """The test at a path, or at the number of an open file. `found` is its identity."""
+            """Returns the test at a path or file descriptor. `found` is the identity of the file."""
             if path is None or type(path) is int:
                 return files.get(found)
             if path.endswith(".pyc"):
@@ -846,13 +851,14 @@ class Sight:
                 return stems.get(stem)
             name = files.get(found) or named.get(path) or named.get(self._work + path)
             if name is None and is_raw and not path.startswith("/"):
-                # Relative to a folder that the event does not name: any that is open.
+                # The path may be relative to any open folder, because the event does not include the folder.
                 for folder in listed("/proc/self/fd"):
                     name = name or files.get(identity(path, int(folder)))
             return name
 
         def folder_at(path):
-            """The folder of tests at a path. The work directory has more in it than tests."""
+            """Returns the folder of tests at a path. The work directory does not count, because it has other
+            files, too."""
             if type(path) is not int:
                 path = "." if path is None else plain(path)
             name = None if path is None else around.get(identity(path))
@@ -867,12 +873,12 @@ class Sight:
                     for one in strings(part, depth + 1):
                         yield one
             elif isinstance(value, PATH_LIKE):
-                # Whatever it says later, this is what it says now.
+                # Its value may change later; only the present value counts.
                 yield plain(type(value).__fspath__(value))
 
         def told_of(arguments, folder):
-            """The tests that a program is told to read: by name, by another name, by a pattern, or by a folder that they are
-            in. A program that searches is told the folder that it starts in."""
+            """Yields the tests that a program gets as arguments: by name, by another name, by a pattern, or
+            through their folder. A program that searches files gets the folder that it starts in."""
             programs = [told.split(None, 1)[0].rpartition("/")[2] for told in strings(arguments) if told.strip()]
             if any(name in SEARCHERS for name in programs[:2]):
                 yield around.get(identity(folder))
@@ -895,7 +901,8 @@ class Sight:
         looking, thread, function = set(), threading.get_ident, types.FunctionType
 
         def unseen(look, *arguments):
-            """Looks at frames. Each frame that is read raises an event, and a stack has a hundred."""
+            """Reads frames without reporting it. Each frame access raises an event, and a stack has a hundred
+            frames."""
             me = thread()
             if me in looking:
                 return look(*arguments)
@@ -908,9 +915,9 @@ class Sight:
         self._unseen = unseen
 
         def runs_tests(arguments):
-            """Whether a program is a runner of tests, or is told a module of tests."""
+            """Whether a program is a test runner or gets the name of a test module."""
             for told in strings(arguments):
-                # Of a program elsewhere its name counts.
+                # If the program is outside the graded folders, only its name counts.
                 told = told.rpartition("/")[2] if told[:1] == "/" and not told.startswith(self._graded) else told
                 words = told.translate(WORDS).replace("/", " ").replace(".", " ").replace(",", " ").split()
                 if any(word in RUNNERS or word in stems or word in ("test", "tests") for word in words):
@@ -919,7 +926,7 @@ class Sight:
 
         def audit(event, arguments):
             if event == "os.chdir":
-                # By code under test, until a test moves elsewhere itself.
+                # Set by code under test, until a test changes the directory itself.
                 self._is_moved = unseen(self._is_of_graded, frame_of(2))
                 return
             if event == "open" or event in MOVING:
@@ -927,97 +934,97 @@ class Sight:
                 found = None if path is None else identity(path)
                 is_open = event == "open"
                 if is_open and self._is_moved:
-                    self._misses(path, identity)
+                    self._check_relative_path(path, identity)
                 tests = [test_at(path, found, is_open and arguments[1] is None)]
                 if is_open:
-                    self._is_opened(tests[0])
+                    self._record_open(tests[0])
                 if data and tests[0] is None:
                     mode = arguments[1] if is_open else None
                     if type(mode) is not str or WRITING.isdisjoint(mode):
                         name = data.get(found if path is not None else identity(path_at(arguments[0])))
                         if name is not None:
-                            unseen(self._takes_data, name, identity, frame_of(2))
+                            unseen(self._record_data_read, name, identity, frame_of(2))
                 if is_open and found is not None and found[0] == processes and type(path) is str and real(path).endswith("/mem"):
-                    # All that the tests expect is in it.
+                    # The memory contains everything that the tests expect.
                     tests.append("the memory of a process")
             elif event in STARTING:
-                # What was opened until now, the program did not open.
-                self.look_at_openings()
+                # Files that were opened before this point were not opened by the new program.
+                self.check_openings()
                 folder = plain(arguments[2]) if event == "subprocess.Popen" else None
                 tests = list(told_of(arguments[:2], folder or "."))
                 if unseen(self._is_of_test, frame_of(2)):
                     is_there = around.get(identity(folder), ".") != "." if folder else False
-                    self._starts_program(any(tests) or is_there or runs_tests(arguments[:2]))
+                    self._record_program(any(tests) or is_there or runs_tests(arguments[:2]))
             elif event in LISTING:
-                unseen(self._lists_tests, folder_at(arguments[0]), frame_of(2))
+                unseen(self._check_listing, folder_at(arguments[0]), frame_of(2))
                 return
             else:
                 return
             for name in tests:
                 reader = name and unseen(self._reader, frame_of(2))
                 if reader:
-                    self._tell("readers", name, [reader])
+                    self._report("readers", name, [reader])
 
         watched = frozenset(("open", "os.chdir", "os.putenv", "sys.setprofile") + MOVING + LISTING) | STARTING | SEARCHING
 
         def safely(event, arguments):
             if event not in watched:
                 return
-            # Nine of ten events.
+            # This is true of nine out of ten events.
             if event == "object.__getattr__" and arguments[1] not in SEARCHED:
                 return
             if event == "os.putenv":
-                self._sets_variable(plain(arguments[0]), plain(arguments[1]), frame_of(1))
+                self._check_variable(plain(arguments[0]), plain(arguments[1]), frame_of(1))
                 return
             if event == "sys.setprofile":
                 if self._session is None:
-                    self._profiles_modules(frame_of(1))
+                    self._check_profiler(frame_of(1))
                 return
             if event in SEARCHING:
                 name = arguments[1] if event == "object.__getattr__" else event
                 if name == "__code__" and not (type(arguments[0]) is function and arguments[0].__name__[:4] == "test"):
                     return
                 if thread() not in looking:
-                    # `frame_of` raises such an event, too.
+                    # `frame_of` also raises such an event.
                     if name == "__code__":
-                        unseen(lambda: self._takes_code(arguments[0], frame_of(3)))
+                        unseen(lambda: self._check_code_access(arguments[0], frame_of(3)))
                     else:
-                        unseen(lambda: self._searches(SEARCHED[name], frame_of(3)))
+                        unseen(lambda: self._check_frame_access(SEARCHED[name], frame_of(3)))
                 return
             try:
                 try:
                     audit(event, arguments)
                 except RecursionError:
-                    # Code that has used up its depth does not see less.
+                    # Code that has used up the recursion limit must not disable the check.
                     was = limit()
                     limit_to(was + 200)
                     try:
                         audit(event, arguments)
                     finally:
                         limit_to(was)
-            except Exception as error:  # The operation goes on: ending it would change what the test does.
-                self.failed("reading, seen by " + event, error)
+            except Exception as error:  # Continue, because an exception here would change the test's behaviour.
+                self.failed("checking reads on " + event, error)
 
         sys.addaudithook(safely)
 
     def _reader(self, frame):
-        """The file of the code under test that something is done for, if it is for any. Of code that has no file, and
-        of a thread that no code started in sight: that."""
+        """Returns the file of the code under test on whose behalf something happens; `None` if other code
+        caused it. Returns a description for code without a file and for a thread of unknown origin."""
         if frame is not None and frame.f_globals is globals():
-            return None  # The look at a test whose assertion failed.
+            return None  # The check of a test whose assertion failed.
         last = callee = None
         lines = shown = nowhere = drawn = is_called = called_back = False
         while frame is not None:
             code, last, known = frame.f_code, frame, frame.f_globals
             file = code.co_filename
             own, library, is_graded, is_elsewhere, asks = self._kinds.get(file) or self._kind_of(file)
-            # By identity, which nothing else has while the lists above hold these.
+            # Identity is reliable, because the lists above keep these objects alive.
             lines = lines or id(code) in LINES
             shown = shown or (lines and id(code) in SHOWING)
             from_file = dict.get(known, "__file__")
             own = own and (from_file == file or from_file is None)
             nowhere = nowhere or (own and from_file is None)
-            # The first that is neither the language's nor a library's is who asks, unless nothing of it does.
+            # The nearest code outside of all libraries is the cause, unless it contains no such call.
             if not is_called and known is not globals():
                 called_back = called_back or self._is_callback(code, known)
                 is_called = own or asks
@@ -1028,11 +1035,11 @@ class Sight:
             if type(from_file) is str:
                 is_test, _, is_in_graded, _, _ = self._kinds.get(from_file) or self._kind_of(from_file)
                 if is_in_graded and not is_test:
-                    # The module that it runs in is graded, whatever its code says.
+                    # The code runs in a graded module, whatever its file name says.
                     file, library, is_graded = from_file, "-packages" + os.sep in from_file, True
             if not own and not library and (is_graded or is_elsewhere):
                 if shown:
-                    return None  # A log entry with its stack. Screening looks at what is done with it.
+                    return None  # A log entry with a stack. Screening checks how such entries are used.
                 return file[len(self._root) :] if file.startswith(self._root) else file
             if file[:1] != "/" and not self._is_of_module(known):
                 nowhere = True
@@ -1045,8 +1052,8 @@ class Sight:
         return "a thread" if bottom == "threading" else None
 
     def _kind_of(self, file):
-        """What the name of its file says about code: whether it is a test's, a library's, graded, made meanwhile, and none of
-        the language."""
+        """Classifies code by its file name: whether it belongs to a test, to a library, to the graded code or
+        to neither the environment nor the work directory, and whether it is outside the standard library."""
         kind = self._kinds[file] = (
             file in self._watch,
             "-packages" + os.sep in file or file.startswith(self._library),
@@ -1056,8 +1063,9 @@ class Sight:
         )
         return kind
 
-    def _takes_data(self, name, identity, frame):
-        """A file of tests that is not code. What a test reads itself and does not hand over is what it expects."""
+    def _record_data_read(self, name, identity, frame):
+        """Handles reads of the tests' data files. A file that a test reads itself and does not pass on contains
+        expectations."""
         asker = self._asker(frame)
         if asker is None:
             if self._is_read_by_test(frame):
@@ -1065,10 +1073,11 @@ class Sight:
         elif not self._is_handed_over(name, identity, frame):
             self._data_taken[name] = asker
         if name in self._data_taken and name in self._data_of_tests:
-            self._tell("readers", name, [self._data_taken[name]])
+            self._report("readers", name, [self._data_taken[name]])
 
     def _is_read_by_test(self, frame):
-        """Whether a test's own code reads a file, by a library at most. An import or a traceback is no reading."""
+        """Whether a test's own code reads a file, directly or through a library. Imports and tracebacks don't
+        count."""
         while frame is not None:
             code = frame.f_code
             if code.co_filename[:1] != "/" or id(code) in LINES:
@@ -1082,14 +1091,14 @@ class Sight:
         return file in self._watch and file.endswith(".py")
 
     def _is_handed_over(self, name, identity, frame):
-        """Whether the code under test that a test calls was given a file, its name or a folder that it is in."""
+        """Whether a test passed a file, its name or its folder to the code under test that it calls."""
         entered = None
         while frame is not None and not self._is_code_of_tests(frame.f_code.co_filename):
             if self._is_code_under_test(frame.f_code.co_filename):
                 entered = frame
             frame = frame.f_back
         if frame is None or entered is None:
-            return True  # No test asked for it, as far as is known.
+            return True  # No test is known to have called this code.
         whole, base = self._work + name, name.rpartition("/")[2]
         values = list(entered.f_locals.values())[:50]
         for depth in range(3):
@@ -1112,8 +1121,8 @@ class Sight:
             values = inside
         return False
 
-    def _sets_variable(self, name, value, frame):
-        """Code under test that says where programs are found. It matters if a test starts one."""
+    def _check_variable(self, name, value, frame):
+        """Records that code under test changed where programs are found. It matters if a test starts a program."""
         try:
             if name not in FINDING:
                 return
@@ -1124,30 +1133,33 @@ class Sight:
             if asker is not None:
                 self._finding[name] = value, os.path.join(self._root, asker)
         except Exception as error:
-            self.failed("the variables of programs", error)
+            self.failed("checking environment variables", error)
 
-    def _profiles_modules(self, frame):
-        """A profiler that is on while modules of tests are loaded keeps their code, with all that they expect."""
+    def _check_profiler(self, frame):
+        """Reports a profiler that is active while test modules are loaded: it gets their code with all
+        expectations."""
         try:
-            self._tell_asker("the code of modules that are loaded, by a profiler", frame)
+            self._report_asker("the code of modules that are loaded, by a profiler", frame)
         except Exception as error:
-            self.failed("a profiler", error)
+            self.failed("checking a profiler", error)
 
-    def _lists_tests(self, name, frame):
-        """Code under test that lists a folder of tests finds their files, modules and data without naming one."""
+    def _check_listing(self, name, frame):
+        """Reports code under test that lists a test folder. It can find test files, modules and data there
+        without their names."""
         if name is None or self._expands or frame is None:
             return
         asking = frame.f_code.co_filename
         if not asking.startswith(self._graded) or "-packages" + os.sep in asking:
             if "importlib" in asking or dict.get(frame.f_globals, "__name__") == "pkg_resources":
-                return  # All of the import path is listed to find a module or a distribution.
-        self._tell_asker("the names of files in %s" % name, frame)
+                return  # Finding a module or a distribution lists the whole import path.
+        self._report_asker("the names of files in %s" % name, frame)
 
     def _is_standard(self, file):
         return file.startswith(self._library) and "-packages" + os.sep not in file
 
     def _is_callback(self, code, known):
-        """Whether code is of what the interpreter or a loop calls later: no code that asked for it is on the stack."""
+        """Whether the interpreter or an event loop calls this code later, without the code that requested it on
+        the stack."""
         if code is FINALIZE:
             return True
         name = dict.get(known, "__name__")
@@ -1155,7 +1167,7 @@ class Sight:
 
     @staticmethod
     def _calls(code, callee, own):
-        """Whether code can have called a function of the standard library by its name, or what opens a file itself."""
+        """Whether code can have called the given standard library function by name, or opens files itself."""
         if callee is None:
             return own or any(name in part.co_names for part in inner(code) for name in OPENERS)
         name, file = callee.co_name, callee.co_filename
@@ -1168,22 +1180,23 @@ class Sight:
         module = sys.modules.get(name) if type(name) is str else None
         return isinstance(module, types.ModuleType) and vars(module) is known
 
-    # Whoever opens a test's file without being seen by the hook: a program, or a library that tells Python nothing.
+    # Test files that were opened without an audit event, by a program or a native library.
 
-    def _starts_program(self, may_read):
-        """A test's own code starts a program. What code under test changed of its variables decides what it finds."""
+    def _record_program(self, may_read):
+        """Handles a program that a test's own code starts. Environment variables that code under test changed
+        affect it."""
         self._started = True
         self._may_read = self._may_read or may_read
         self._serves = self._serves or (may_read and not self._is_in_call)
         for name, (value, file) in self._finding.items():
-            # A test that sets the variable itself may keep what was there.
+            # A test that sets the variable itself may include the previous value.
             if value in self._environ.get(name, ""):
-                self._tell("replaced", "the variable %s of a program that a test starts" % name, [file])
+                self._report("replaced", "the variable %s of a program that a test starts" % name, [file])
 
-    def look_at_openings(self):
-        """A file that was opened, and not by this process or one that it forked. A program that a test started may do so
-        if it is told of tests, or runs them."""
-        if "openings" not in self._sees or self._pid() != self._owner:
+    def check_openings(self):
+        """Reports test files that were opened, but not by this process or its forks. A program that a test
+        started may open them if it gets the names of tests or runs tests."""
+        if "openings" not in self._checks or self._pid() != self._owner:
             return
         found = self._openings.take() - self._opened
         self._opened.clear()
@@ -1192,28 +1205,29 @@ class Sight:
             if told[at]:
                 told[at] = 0
                 found.discard(name)
-        if found and not (self._may_read or self._serves) and not self._share_work():
+        if found and not (self._may_read or self._serves) and not self._start_interpreters():
             who = "a program that a test started" if self._started else "a program or a library"
             for name in found:
-                self._tell("readers", name, [who])
+                self._report("readers", name, [who])
 
-    def _share_work(self):
-        """Whether the tests' own code names what starts further interpreters. These import the tests."""
+    def _start_interpreters(self):
+        """Whether the tests' own code contains names that start further interpreters, which then import the tests."""
         codes = [code for codes in self._genuine.values() for code in codes]
         return any(not SHARING.isdisjoint(code.co_names) for code in codes)
 
-    def _misses(self, path, identity):
-        """A file of the tests that is opened by a relative name, from a folder that code under test went to."""
+    def _check_relative_path(self, path, identity):
+        """Reports a test file that is opened by a relative name after code under test changed the working
+        directory."""
         if path is None or path[:1] == "/":
             return
         meant = os.path.normpath(self._work + path)
         if any(meant.startswith(folder + os.sep) for folder in self._folders):
             known = identity(meant)
             if known is not None and identity(path) != known:
-                self._tell("moved", "the working directory, for %s" % path, [""])
+                self._report("moved", "the working directory, for %s" % path, [""])
 
     def _is_of_graded(self, frame):
-        """Whether the first that is not of the language is code under test."""
+        """Whether the nearest code outside the standard library is code under test."""
         while frame is not None:
             file = frame.f_code.co_filename
             if file[:1] == "/" and not self._is_standard(file):
@@ -1221,22 +1235,22 @@ class Sight:
             frame = frame.f_back
         return False
 
-    def _searches(self, name, frame):
-        """Code that reaches frames or other objects of its callers by a name that it computes or reads from data. Screening
-        finds what writes the name."""
+    def _check_frame_access(self, name, frame):
+        """Reports code that accesses frames or other objects of its callers by a name that it computes or reads
+        from data. Screening finds code that contains the name."""
         try:
             file = frame.f_code.co_filename
             if self._is_code_under_test(file):
                 if not self._is_named(name, frame):
-                    self._tell("readers", "frames by way of %s, a name that is computed" % name, [self._short(file)])
+                    self._report("readers", "frames through %s, a computed name" % name, [self._short(file)])
             elif file[:1] != "/" and not file.startswith("<frozen "):
-                self._tell("readers", "frames by way of %s" % name, ["code without a file"])
+                self._report("readers", "frames through %s" % name, ["code without a file"])
         except Exception as error:
-            self.failed("frames, seen by " + name, error)
+            self.failed("checking frame access by " + name, error)
 
-    def _takes_code(self, function, frame):
-        """Code under test that takes the compiled code of a test, itself or by `dis`. The rest of the language only looks at
-        its parameters and flags."""
+    def _check_code_access(self, function, frame):
+        """Reports code under test that gets the compiled code of a test, directly or through `dis`. Other
+        functions of the standard library only use its parameters and flags."""
         try:
             if frame.f_globals is self._exchanging:
                 return
@@ -1247,16 +1261,17 @@ class Sight:
                 return
             reader = self._reader(frame)
             if reader:
-                self._tell("readers", "%s, the code of %s" % (self._watch[file], function.__name__), [reader])
+                self._report("readers", "%s, the code of %s" % (self._watch[file], function.__name__), [reader])
         except Exception as error:
-            self.failed("the code of a test", error)
+            self.failed("checking access to the code of a test", error)
 
     def _is_named(self, name, frame):
-        """Whether the file that some code claims names this anywhere. Asked once for each piece of code."""
+        """Whether the file that a piece of code claims contains this name. The result is cached for each code
+        object."""
         code = frame.f_code
         known = self._naming.get((id(code), name))
         if known is None or known[0] is not code:
-            # Code that was made of a text may claim the file. Screening reads only what the file says.
+            # Code compiled from a string may claim the file. Screening reads only the content of the file.
             codes = self._codes("", code.co_filename)
             known = code, any(name in part.co_names or name in part.co_consts for part in codes)
             self._naming[id(code), name] = known
@@ -1265,8 +1280,8 @@ class Sight:
     def _short(self, file):
         return file[len(self._root) :] if file.startswith(self._root) else file
 
-    def _is_opened(self, name):
-        """A file that this process is about to open."""
+    def _record_open(self, name):
+        """Records a file that this process is about to open."""
         if name is None:
             return
         if self._pid() != self._owner:
@@ -1274,11 +1289,11 @@ class Sight:
             if told is not None:
                 told[at] = 1
             return
-        self.look_at_openings()
+        self.check_openings()
         self._opened.add(name)
 
     def _is_of_test(self, frame):
-        """Whether a test's own code does something, and not code under test for it."""
+        """Whether a test's own code does something, rather than code under test that it calls."""
         return self._reader(frame) is None and self._is_below_test(frame)
 
     def _is_below_test(self, frame):
@@ -1309,31 +1324,31 @@ class Sight:
 
     def configured(self, config):
         self._config = config
-        self.look_at_path()
+        self.check_path()
 
     def is_ready(self):
-        """Pytest came as far as its configuration."""
+        """Whether pytest has completed its configuration."""
         return self._config is not None
 
     def registered(self, plugin, manager):
-        """A plugin counts that was registered at any time."""
+        """Records a plugin. A plugin counts if it was registered at any time."""
         self._manager = manager
         try:
             name = manager.get_name(plugin) or type(plugin).__name__
         except Exception:
             name = type(plugin).__name__
-        self._tell("plugins", name, places(plugin))
-        self.look_at_path()
+        self._report("plugins", name, places(plugin))
+        self.check_path()
 
-    def _look_at_plugins(self, recorder):
+    def _check_plugins(self, recorder):
         manager = self._config.pluginmanager
         for name, plugin in manager.list_name_plugin():
             if plugin is not None and plugin is not recorder:
-                self._tell("plugins", name, places(plugin))
+                self._report("plugins", name, places(plugin))
         for caller in list(vars(self._config.hook).values()):
             for impl in self._impls(caller):
                 if impl.plugin is not recorder:
-                    self._tell("plugins", impl.plugin_name, self._places(impl.function))
+                    self._report("plugins", impl.plugin_name, self._places(impl.function))
 
     @staticmethod
     def _impls(caller):
@@ -1349,9 +1364,9 @@ class Sight:
     # Tests.
 
     def before_canaries(self, items, canaries):
-        """A canary exchanges a function's code: what it was is known from before."""
+        """Records the functions' code before canaries replace it."""
         self._exchanging = type(canaries).lay.__globals__
-        self._look_at_watchers()
+        self._check_watchers()
         for item in items:
             function = self._function(item)
             if function is not None:
@@ -1360,37 +1375,37 @@ class Sight:
     def collected(self, session, recorder, canaries):
         self._session = session
         self._canaries = canaries
-        self._look_at_folders(self._here)
+        self._check_folders(self._here)
         self._looked = 0.0
-        self.look(recorder)
+        self.check(recorder)
         self._hooks = self._decisive()
         for nodeid in canaries.others:
-            self._tell("swapped", nodeid, [""])
+            self._report("swapped", nodeid, [""])
         for item in session.items:
             function = self._function(item)
             code = None
             if function is not None:
                 code = self._functions.get(function) or state(function)
-            kept = (item, code, self._given(item), type(item), self._in_front_of_class(item))
+            kept = (item, code, self._given(item), type(item), self._class_overrides(item))
             self._tests.setdefault(item.nodeid, []).append(kept)
             if not self._is_own_class(type(item)):
-                self._tell("patched", "the class of a test", [""])
+                self._report("patched", "the class of a test", [""])
             if function is None:
                 continue
             own = str(getattr(item, "path", None) or getattr(item, "fspath", ""))
             files = [file for file in places(function) if file != own]
             genuine = self._genuine.get(own)
             if not files and genuine is not None:
-                # The very piece of code that was compiled, not one that has the file's name.
-                if not any(code[1] is piece for piece in genuine) and not self._is_drawn(function, genuine):
+                # The function must have the same code object that was compiled, not just the same file name.
+                if not any(code[1] is piece for piece in genuine) and not self._is_hypothesis_wrapper(function, genuine):
                     files = [""]
             if files:
-                # One of a file is enough: what a base class or a decorator brings comes in numbers.
-                self._tell("foreign", item.nodeid.split("::", 1)[0], files)
+                # Report one function per file: a base class or decorator usually affects many.
+                self._report("foreign", item.nodeid.split("::", 1)[0], files)
 
     @staticmethod
-    def _is_drawn(function, genuine):
-        """Whether a function is what hypothesis puts in front of a test. It has the test's name, file and line."""
+    def _is_hypothesis_wrapper(function, genuine):
+        """Whether a function is hypothesis's wrapper of a test. The wrapper has the test's name, file and line."""
         drawn = vars(function).get("hypothesis")
         core = sys.modules.get("hypothesis.core")
         if core is None or type(drawn) is not vars(core).get("HypothesisHandle"):
@@ -1417,7 +1432,7 @@ class Sight:
 
     @staticmethod
     def _given(item):
-        """What a test is given: its parameters, and the functions behind its fixtures."""
+        """Returns a test's inputs: its parameters, and the functions of its fixtures."""
         params = getattr(getattr(item, "callspec", None), "params", None) or {}
         given = {("parameter", name): (value,) for name, value in list(params.items())}
         fixtures = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", None) or {}
@@ -1427,46 +1442,46 @@ class Sight:
         return given
 
     def before_call(self, item):
-        """What is called is what was collected."""
+        """Checks that the function to be called is the one that was collected."""
         self._failing = self._caught = False
         was = [found for found in self._tests.get(item.nodeid, ()) if found[0] is item]
         if not was:
-            self._tell("swapped", item.nodeid, [""])
+            self._report("swapped", item.nodeid, [""])
         called = None
         for _, function, given, kind, in_front in was:
             try:
                 now = unwrapped(item.obj) if function is not None else None
-                # A fixture that a test asks for as it runs comes to those that were known.
+                # A test that requests a fixture at run time adds it to the known fixtures.
                 found = self._given(item)
             except Exception:
                 now, found = None, {}
             if type(item) is not kind:
-                self._tell_object("the class of a test", [""])
-            for name, value in self._in_front_of_class(item).items():
+                self._report_object("the class of a test", [""])
+            for name, value in self._class_overrides(item).items():
                 if in_front.get(name, self) is not value:
-                    self._tell_object("%s of a test" % name, self._places(value))
+                    self._report_object("%s of a test" % name, self._places(value))
             exchanged, code = self._canaries.code(item)
             if function is not None and exchanged is function[0]:
                 function = (function[0], code) + function[2:]
             if function is not None and not same(state(now), function):
-                self._tell("swapped", item.nodeid, places(now))
+                self._report("swapped", item.nodeid, places(now))
             if not all(same(parts, found.get(name, ())) for name, parts in given.items()):
-                self._tell("swapped", item.nodeid, [""])
+                self._report("swapped", item.nodeid, [""])
             called = now
         self._running = getattr(called, "__code__", None) if type(called) is types.FunctionType else None
         name = getattr(item, "originalname", None) or item.name.split("[", 1)[0]
         self._current = (str(getattr(item, "path", None) or getattr(item, "fspath", "")), name)
         self._is_in_call = True
-        self._look_at_tracers()
-        self._look_at_folders(self._folders)
+        self._check_tracers()
+        self._check_folders(self._folders)
 
-    def _tell_object(self, name, files):
-        if "objects" in self._sees:
-            self._tell("patched", name, files)
+    def _report_object(self, name, files):
+        if "objects" in self._checks:
+            self._report("patched", name, files)
 
     @staticmethod
-    def _in_front_of_class(thing):
-        """What an object has of its own where its class has something to call: it comes first."""
+    def _class_overrides(thing):
+        """Returns an object's own attributes that take precedence over callable attributes of its class."""
         kind, found = type(thing), {}
         for name, value in list(getattr(thing, "__dict__", {}).items()):
             if name in SET_BY_PYTEST:
@@ -1482,14 +1497,14 @@ class Sight:
         now = self._decisive()
         if self._hooks is not None and not same(now, self._hooks):
             self._hooks = now
-            self._look_at_plugins(recorder)
+            self._check_plugins(recorder)
         start = self._now()
         if start - self._last > SHARE * self._cost:
-            self._look_at_bindings()
+            self._check_bindings()
             self._last = self._now()
             self._cost = self._last - start
 
-    # Where tests lie.
+    # Locations of tests.
 
     def _identity(self, folder):
         try:
@@ -1498,77 +1513,77 @@ class Sight:
             return None
         return status.st_dev, status.st_ino
 
-    def _look_at_folders(self, folders):
-        """A folder that was moved away and back leaves no trace on its files."""
+    def _check_folders(self, folders):
+        """Checks the identity of folders: a folder that was moved away and back leaves no trace on its files."""
         start = self._now()
         if start - self._looked > SHARE * self._walked:
             for folder, was in folders.items():
                 if self._identity(folder) != was:
-                    self._tell("moved", folder[len(self._work) :] or "the working directory", [""])
+                    self._report("moved", folder[len(self._work) :] or "the working directory", [""])
             self._looked = self._now()
             self._walked = self._looked - start
 
-    # All of it.
+    # The full check.
 
-    def look(self, recorder):
-        self.look_at_openings()
-        self._look_at_watchers()
-        # A profile function that graded code set would run in each call below, and CPython 3.11 crashes in some.
-        # One of C, such as `cProfile`, runs no such code and could not be set again.
+    def check(self, recorder):
+        self.check_openings()
+        self._check_watchers()
+        # A profile function of the graded code would run on each call below, and CPython 3.11 crashes in some of them.
+        # A native one, such as `cProfile`, does not run such code and could not be set again.
         watcher = self._get_profile()
         watcher = watcher if callable(watcher) else None
         if watcher is not None:
             self._set_profile(None)
-        # A look makes many objects and no garbage.
+        # A check creates many objects and no garbage.
         collects = gc.isenabled()
         gc.disable()
         try:
-            self._look_at_plugins(recorder)
-            self._look_at_bindings()
-            self._look_at_objects()
-            self._look_at_modules()
-            self._look_at_classes_of_tests()
-            self._look_at_snapshot()
-            self._look_at_folders(self._folders)
-            self.look_at_path()
+            self._check_plugins(recorder)
+            self._check_bindings()
+            self._check_objects()
+            self._check_modules()
+            self._check_classes_of_tests()
+            self._check_snapshot()
+            self._check_folders(self._folders)
+            self.check_path()
         finally:
             if collects:
                 gc.enable()
             if watcher is not None:
                 self._set_profile(watcher)
 
-    def look_at_path(self):
+    def check_path(self):
         for entry in sys.path:
             if entry not in self._path and len(self._path) < 1000:
                 self._path.append(entry)
 
-    def _look_at_bindings(self):
+    def _check_bindings(self):
         now = vars(builtins)
         for name, value in self._builtins.items():
             if now.get(name) is not value:
-                self._tell("patched", "builtins." + name, places(now.get(name)))
+                self._report("patched", "builtins." + name, places(now.get(name)))
         for label, holder, name, value, was in self._bindings:
             found = vars(holder).get(name)
             if found is value:
                 if not same(state(found), was):
-                    # In place: nobody has an honest use for that, whatever file it claims.
-                    self._tell("patched", label + "." + name, [""])
+                    # A change in place has no honest use, whatever file the code claims.
+                    self._report("patched", label + "." + name, [""])
             else:
                 files = places(found) if self._is_written(found) else [""]
-                self._tell("patched", label + "." + name, files)
+                self._report("patched", label + "." + name, files)
         for label, holder, names in self._names:
             for name in vars(holder).keys() - names:
                 value = vars(holder)[name]
-                # A name that was looked up further on until now.
+                # A new name that shadows one that was found in the builtins or a base class until now.
                 further = self._builtins if isinstance(holder, types.ModuleType) else ()
                 if name in further or (isinstance(holder, type) and isinstance(value, BINDINGS)):
-                    self._tell("patched", label + "." + name, places(value))
+                    self._report("patched", label + "." + name, places(value))
         for label, module in self._modules.items():
             if sys.modules.get(label) is not module:
-                self._tell("patched", "sys.modules[%r]" % label, places(sys.modules.get(label)))
+                self._report("patched", "sys.modules[%r]" % label, places(sys.modules.get(label)))
 
     def _is_written(self, value):
-        """Whether a function stands in the file that its code claims."""
+        """Whether a function is defined in the file that its code claims."""
         value = unwrapped(value)
         if not isinstance(value, types.FunctionType):
             return True
@@ -1578,7 +1593,7 @@ class Sight:
         return value.__code__ in self._codes(name, file)
 
     def _codes(self, name, file):
-        """Every piece of code that stands in a file."""
+        """Returns every code object of a file's source."""
         if file not in self._written:
             try:
                 whole = importlib.machinery.SourceFileLoader(name, file).get_code(name)
@@ -1587,7 +1602,7 @@ class Sight:
             self._written[file] = inner(whole)
         return self._written[file]
 
-    # The engine as it was: pieces of code and classes by what they are. A file's name in code can be forged.
+    # The original code objects and classes of pytest and its libraries, by identity, because file names can be forged.
 
     def _remember_engine(self):
         self._engine_codes, self._engine_classes, self._engine_files = {}, {}, set()
@@ -1604,7 +1619,7 @@ class Sight:
                         function = vars(function).get("__wrapped__")
 
     def _is_own_class(self, kind):
-        """Whether a class that says to be the engine's is."""
+        """Whether a class that claims to belong to pytest or its libraries really does."""
         return self._engine_classes.get(id(kind)) is kind or not self._claims(kind)
 
     @staticmethod
@@ -1613,21 +1628,21 @@ class Sight:
         return type(module) is str and (module.startswith(ENGINE) or module in ENGINES)
 
     def _places(self, value):
-        """The files of a value, or of nowhere where it only claims to be the engine's."""
+        """Returns the files of a value, or an empty name if it only claims to belong to pytest or its libraries."""
         if isinstance(value, type):
             return places(value) if self._is_own_class(value) else [""]
         function = unwrapped(value)
         if isinstance(function, types.FunctionType):
             code = function.__code__
-            # A class's own method may be made when an object of it is: its code is one of a file's.
-            if code.co_filename in self._engine_files and "objects" in self._sees:
+            # A class may create a method when it is instantiated. The code of that method is in the class's file.
+            if code.co_filename in self._engine_files and "objects" in self._checks:
                 if self._engine_codes.get(id(code)) is not code and not self._is_written(function):
                     return [""]
             return places(value)
         return places(value) if self._is_own_class(type(value)) else [""]
 
-    def _look_at_objects(self):
-        """Functions in an object's own dictionary come before those of its class."""
+    def _check_objects(self):
+        """Checks functions in an object's own dictionary, which take precedence over those of its class."""
         config, session = self._config, self._session
         manager = config.pluginmanager
         callers = [(name, caller) for name, caller in list(vars(config.hook).items()) if name.startswith("pytest_")]
@@ -1635,11 +1650,11 @@ class Sight:
         objects += [getattr(session, "_setupstate", None), getattr(session, "_fixturemanager", None)]
         for thing in objects + [caller for _, caller in callers]:
             if thing is not None and not self._is_own_class(type(thing)):
-                self._tell_object("the class of %s" % NAME_OF(type(thing)), [""])
+                self._report_object("the class of %s" % NAME_OF(type(thing)), [""])
             for name in CALLED:
                 called = getattr(thing, name, None)
                 if called is not None:
-                    self._look_at_called("%s.%s" % (NAME_OF(type(thing)), name), called)
+                    self._check_called("%s.%s" % (NAME_OF(type(thing)), name), called)
         objects += list(sys.meta_path)
         for finder in list(sys.path_importer_cache.values()):
             if finder is not None:
@@ -1647,35 +1662,35 @@ class Sight:
                 for part in [finder] + [loader for _, loader in getattr(finder, "_loaders", ())]:
                     kind = part if isinstance(part, type) else type(part)
                     if kind not in IMPORTERS:
-                        self._tell("patched", "an import hook", self._places(kind))
+                        self._report("patched", "an import hook", self._places(kind))
         for thing in objects:
             if isinstance(thing, type):
                 continue
             for name, value in list(getattr(thing, "__dict__", {}).items()):
                 label = "%s.%s" % (NAME_OF(type(thing)), name)
                 if isinstance(unwrapped(value), types.FunctionType):
-                    self._tell("patched", label, self._places(value))
+                    self._report("patched", label, self._places(value))
                 elif thing is config.hook and name.startswith("pytest_"):
                     files = self._places(value) + self._places(getattr(value, "_hookexec", value))
                     if not self._pluggy.issuperset(files):
-                        self._tell("patched", label, files)
+                        self._report("patched", label, files)
             if any(thing is one for one in (config, manager, session)):
-                for name, value in self._in_front_of_class(thing).items():
+                for name, value in self._class_overrides(thing).items():
                     if not isinstance(unwrapped(value), types.FunctionType) and value is not None:
-                        self._tell_object("%s.%s" % (NAME_OF(type(thing)), name), self._places(value))
-        for finder in self._in_front():
-            self._tell("patched", "an import hook", self._places(finder))
+                        self._report_object("%s.%s" % (NAME_OF(type(thing)), name), self._places(value))
+        for finder in self._preceding_import_hooks():
+            self._report("patched", "an import hook", self._places(finder))
 
-    def _look_at_called(self, label, called):
+    def _check_called(self, label, called):
         bound = getattr(called, "__self__", None) if isinstance(called, types.MethodType) else None
         if not isinstance(unwrapped(called), types.FunctionType):
-            self._tell_object(label, self._places(called))
+            self._report_object(label, self._places(called))
         elif bound is not None and not self._is_own_class(type(bound)):
-            self._tell_object(label, [""])
+            self._report_object(label, [""])
         elif self._engine_codes.get(id(unwrapped(called).__code__)) is None:
-            self._tell_object(label, self._places(called))
+            self._report_object(label, self._places(called))
 
-    # What watches or interrupts other code.
+    # Code that observes or interrupts other code.
 
     def _remember_watchers(self):
         self._get_profile, self._get_trace, self._callbacks = sys.getprofile, sys.gettrace, gc.callbacks
@@ -1686,38 +1701,39 @@ class Sight:
         self._tool_of = getattr(getattr(sys, "monitoring", None), "get_tool", None)
         self._tools = [self._tool_of(number) for number in range(6)] if self._tool_of else []
 
-    def _look_at_tracers(self):
+    def _check_tracers(self):
         for label, hook in (("sys.settrace", self._get_trace()), ("sys.setprofile", self._get_profile())):
             if hook is not None:
-                self._tell_watcher(label, self._places(hook))
+                self._report_watcher(label, self._places(hook))
         for hook in list(self._callbacks):
-            self._tell_watcher("gc.callbacks", self._places(hook))
+            self._report_watcher("gc.callbacks", self._places(hook))
         if self._monitoring is not None:
             if self._monitoring.get_events(SWALLOWED) != self._monitoring.events.RAISE:
-                self._tell_watcher("sys.monitoring", [""])
+                self._report_watcher("sys.monitoring", [""])
 
-    def _look_at_watchers(self):
-        """Whatever of the code under test may run in the middle of a test."""
-        self._look_at_tracers()
+    def _check_watchers(self):
+        """Reports code under test that may run in the middle of a test."""
+        self._check_tracers()
         for number, was in self._handlers.items():
             handler = self._get_signal(number)
             if handler is not was and callable(handler):
-                self._tell_watcher("a handler of signal %d" % number, self._places(handler))
+                self._report_watcher("a handler of signal %d" % number, self._places(handler))
         for number, was in enumerate(self._tools):
             tool = self._tool_of(number)
             if tool != was and tool != "coverage.py":
-                self._tell_watcher("sys.monitoring", [""])
-        if "watchers" in self._sees:
+                self._report_watcher("sys.monitoring", [""])
+        if "watchers" in self._checks:
             for number, frame in list(self._frames().items()):
                 if number != self._this_thread():
-                    self._look_at_thread(number, frame)
+                    self._check_thread(number, frame)
 
-    def _tell_watcher(self, label, files):
-        if "watchers" in self._sees:
-            self._tell("patched", label, files)
+    def _report_watcher(self, label, files):
+        if "watchers" in self._checks:
+            self._report("patched", label, files)
 
-    def _look_at_thread(self, number, frame):
-        """A thread of the code under test that `threading` does not know, or that holds the tests or a frame."""
+    def _check_thread(self, number, frame):
+        """Reports a thread of the code under test that `threading` does not know, or that refers to tests or
+        frames."""
         is_known, holds, files = number in self._threads, False, []
         while frame is not None:
             file = frame.f_code.co_filename
@@ -1732,13 +1748,13 @@ class Sight:
                 files.append("")
             frame = frame.f_back
         if files and (holds or not is_known):
-            self._tell("patched", "a thread that watches", files[:1])
+            self._report("patched", "a thread that watches", files[:1])
 
-    # Modules of the environment as they were before any graded code ran.
+    # The environment's modules before any graded code ran.
 
     def _remember_modules(self):
         self._snapshot, self._shadowed, self._seen = [], [], set()
-        if "snapshots" not in self._sees:
+        if "snapshots" not in self._checks:
             return
         for key, module in list(sys.modules.items()):
             is_engine = key.startswith(ENGINE) or key in ENGINES or key in ("builtins", "__main__")
@@ -1755,33 +1771,34 @@ class Sight:
                         if isinstance(method, (types.FunctionType,) + WRAPPERS):
                             label = "%s.%s.%s" % (key, NAME_OF(value), text(inner_name))
                             self._snapshot.append((label, value, inner_name, method, state(method)))
-        self._was_there = {id(value): value for _, _, _, value, _ in self._snapshot}
-        self._was_there.update((id(value), value) for value in self._builtins.values())
+        self._known_objects = {id(value): value for _, _, _, value, _ in self._snapshot}
+        self._known_objects.update((id(value), value) for value in self._builtins.values())
 
-    def _look_at_snapshot(self):
+    def _check_snapshot(self):
         for label, holder, name, value, was in self._snapshot:
             now = (holder if type(holder) is dict else vars(holder)).get(name, value)
             if now is value:
                 if not same(state(value), was):
-                    self._tell_module(label, [""])
+                    self._report_module(label, [""])
             elif name not in HANDLERS and now is not None:
-                # What has been there before is put elsewhere by nobody's import.
-                moved = self._was_there.get(id(now)) is now or type(now) in REPLACING
-                self._tell_module(label, [""] if moved or self._is_nowhere(now) else self._places(now))
+                # An import does not move an existing object to another name.
+                moved = self._known_objects.get(id(now)) is now or type(now) in REPLACING
+                self._report_module(label, [""] if moved or self._is_nowhere(now) else self._places(now))
         for key, known, names in self._shadowed:
             for name in (known.keys() & self._builtins.keys()) - names - OF_EVERY_MODULE:
-                self._tell_module(key + "." + name, self._places(known[name]))
+                self._report_module(key + "." + name, self._places(known[name]))
         for key, module in list(sys.modules.items()) if self._snapshot else ():
             if key not in self._seen and key.split(".", 1)[0] in self._provided:
-                self._look_at_written(key, module)
+                self._check_written(key, module)
 
-    def _tell_module(self, label, files):
+    def _report_module(self, label, files):
         if label not in EXTENSIONS:
-            self._tell("replaced", label, files)
+            self._report("replaced", label, files)
 
-    def _look_at_written(self, key, module):
-        """A module that was loaded later: a function that its source defines once, and without a decorator, is the one of
-        its source. What takes its place is told where it is of the code under test or of nowhere."""
+    def _check_written(self, key, module):
+        """Checks a module that was loaded later: a function that its source defines once and without a
+        decorator must be the one from its source. A replacement is reported if it comes from the code under
+        test or has no known origin."""
         if not isinstance(module, types.ModuleType) or self._inside(module):
             return
         known = vars(module)
@@ -1789,7 +1806,7 @@ class Sight:
         if not isinstance(file, str) or not file.endswith(".py") or type(loader) is not IMPORTERS[1]:
             return
         codes = self._codes(key, file)
-        # A module that runs a text may define anything in it.
+        # A module that executes a string may define anything in it.
         if codes and "exec" not in codes[0].co_names:
             self._compare_written(key, known, codes[0])
             for name, source in self._once(introduced, codes[0]).items():
@@ -1800,21 +1817,22 @@ class Sight:
                     self._compare_written("%s.%s" % (key, name), vars(value), code)
 
     def _once(self, find, code, *arguments):
-        """What is found in a file's code: all of it is looked at twice."""
+        """Caches the result of searching a file's code, because every module is checked twice."""
         key = (find, id(code)) + arguments
         if key not in self._found_in:
             self._found_in[key] = code, find(code, *arguments)
         return self._found_in[key][1]
 
     def _compare_introduced(self, key, name, value, source):
-        """What a module decorates or imports may be anything of the environment, but not a builtin in its place, code
-        without a file or code of a module that is graded. What it imports is judged where it comes from."""
+        """Checks a name that a module decorates or imports. It may be any object of the environment, but not a
+        builtin in its place, code without a file, or code of a graded module. An imported object is checked in
+        its own module."""
         if isinstance(value, types.FunctionType):
             is_put = self._is_nowhere(value)
         else:
             is_put = type(value) in REPLACING
         if is_put and not (source is not None and self._comes_from(key, name, value, source)):
-            self._tell_module(key + "." + name, [""])
+            self._report_module(key + "." + name, [""])
 
     @staticmethod
     def _comes_from(key, name, value, source):
@@ -1825,7 +1843,7 @@ class Sight:
         return False
 
     def _is_nowhere(self, value):
-        """Whether a function's code has no file and its module is graded, or is none."""
+        """Whether a function's code has no file, and its module is graded or does not exist."""
         if not isinstance(value, types.FunctionType) or value.__code__.co_filename[:1] == "/":
             return False
         if "__wrapped__" in vars(value):
@@ -1844,15 +1862,15 @@ class Sight:
                 found = value.__code__
                 if found.co_filename == code.co_filename and found in self._written.get(code.co_filename, ()):
                     continue
-                # A name of a file that is the module's, or none, is forged.
+                # A file name that is the module's own, or missing, is forged.
                 is_forged = found.co_filename == code.co_filename or found.co_filename[:1] != "/"
-                self._tell_module(label + "." + name, [""] if is_forged else self._places(value))
-            elif self._was_there.get(id(value)) is value or type(value) in REPLACING:
-                self._tell_module(label + "." + name, [""])
+                self._report_module(label + "." + name, [""] if is_forged else self._places(value))
+            elif self._known_objects.get(id(value)) is value or type(value) in REPLACING:
+                self._report_module(label + "." + name, [""])
 
-    def _in_front(self):
-        """Import hooks that are asked before the interpreter's own. What stands behind them is asked only for
-        what they do not find."""
+    def _preceding_import_hooks(self):
+        """Yields import hooks that precede the interpreter's own. Later hooks are only used for modules that the
+        interpreter's own hooks do not find."""
         for now, own in zip((list(sys.meta_path), list(sys.path_hooks)), self._finders):
             is_own = [any(finder is known for known in own) for finder in now]
             while is_own and not is_own[-1]:
@@ -1862,7 +1880,7 @@ class Sight:
                     yield finder
 
     def _inside(self, module):
-        """The file of a module, where it is in the work directory."""
+        """Returns the file of a module if it is in the work directory."""
         if not isinstance(module, types.ModuleType):
             return None
         known = vars(module)
@@ -1879,9 +1897,9 @@ class Sight:
                 return folder
         return None
 
-    def _look_at_modules(self):
-        """Modules that the environment provides and that came from elsewhere, and what the graded code
-        has put into them."""
+    def _check_modules(self):
+        """Reports modules that the environment provides but that came from elsewhere, and objects that the
+        graded code put into the environment's modules."""
         everything = list(sys.modules.items())
         graded = {key for key, module in everything if self._inside(module) is not None}
         for key, module in everything:
@@ -1889,27 +1907,27 @@ class Sight:
             if module is None:
                 continue
             if key in self._helpers:
-                self._look_at_helper(key, module)
+                self._check_helper(key, module)
             if top not in self._provided:
                 continue
             file = self._inside(module)
             if file is not None:
-                self._tell("replaced", key, [file])
+                self._report("replaced", key, [file])
             elif key == top and isinstance(module, types.ModuleType):
                 known = vars(module)
                 loader = known.get("__loader__")
                 named = known.get("__file__") or known.get("__path__") is not None
                 if not named and loader is None:
-                    self._tell("replaced", key, [""])
+                    self._report("replaced", key, [""])
             elif key == top:
-                self._tell("replaced", key, places(module))
+                self._report("replaced", key, places(module))
                 continue
             if file is None and isinstance(module, types.ModuleType):
-                self._look_into(key, module, graded)
+                self._check_contents(key, module, graded)
 
-    def _look_at_classes_of_tests(self):
-        """A class in a module of tests has the methods that its file defines, whatever its base or one of its attributes
-        did to it. Test functions are compared elsewhere."""
+    def _check_classes_of_tests(self):
+        """Checks that a class in a test module has the methods that its file defines, even after its base class or an
+        attribute changed them. Test functions are checked elsewhere."""
         modules = [(key, vars(one)) for key, one in list(sys.modules.items()) if isinstance(one, types.ModuleType)]
         for key, known in modules:
             codes = self._genuine.get(known.get("__file__"))
@@ -1922,9 +1940,9 @@ class Sight:
                 if isinstance(value, type) and DICT_OF(value).get("__module__") == key:
                     body = bodies.get(NAME_OF(value), ())
                     if len(body) == 1:
-                        self._look_at_class_of_tests("%s.%s" % (key, NAME_OF(value)), value, body[0], genuine)
+                        self._check_class_of_tests("%s.%s" % (key, NAME_OF(value)), value, body[0], genuine)
 
-    def _look_at_class_of_tests(self, label, kind, body, genuine):
+    def _check_class_of_tests(self, label, kind, body, genuine):
         found = DICT_OF(kind)
         made = {one.co_name for one in body.co_consts if isinstance(one, types.CodeType)}.intersection(body.co_names)
         others = {}
@@ -1939,22 +1957,22 @@ class Sight:
         for name in others and defined(body, "def"):
             value = others.get(name, self)
             if value is None or isinstance(value, types.FunctionType):
-                self._tell("replaced", label + "." + name, [""] if value is None else self._places(value))
+                self._report("replaced", label + "." + name, [""] if value is None else self._places(value))
             elif type(value) in REPLACING:
-                self._tell("replaced", label + "." + name, [""])
+                self._report("replaced", label + "." + name, [""])
 
-    def _look_at_helper(self, key, module):
-        """A module that lies among the tests: it comes from its file, and so do its functions."""
-        self._tell("replaced", key, places(module))
+    def _check_helper(self, key, module):
+        """Checks that a module in a test folder, and its functions, come from its file."""
+        self._report("replaced", key, places(module))
         if not isinstance(module, types.ModuleType):
             return
         file = vars(module).get("__file__")
         if not isinstance(file, str):
             return
-        # Tests were compiled in this run already.
+        # Tests were already compiled in this run.
         codes = self._genuine.get(file) or self._codes(key, file)
         for name in self._shadows(module, codes):
-            self._tell("replaced", key + "." + text(name), places(vars(module)[name]))
+            self._report("replaced", key + "." + text(name), places(vars(module)[name]))
         names = {code.co_name for code in codes}
         holders = [(key, module)]
         for name, value in list(vars(module).items()):
@@ -1966,10 +1984,10 @@ class Sight:
                 if not isinstance(value, types.FunctionType) or name not in names:
                     continue
                 if value.__code__.co_filename.startswith(self._graded) and value.__code__.co_filename != file:
-                    self._tell("replaced", label + "." + text(name), places(value))
+                    self._report("replaced", label + "." + text(name), places(value))
 
     def _shadows(self, module, codes):
-        """Names of builtins that a module has and that no line of it sets."""
+        """Returns the names of builtins that a module has but that no line of its code sets."""
         found = (vars(module).keys() & self._builtins.keys()) - OF_EVERY_MODULE
         if not found or not codes:
             return []
@@ -1982,12 +2000,12 @@ class Sight:
                     sets.add(line.argval)
         return sorted(found - sets)
 
-    def _look_into(self, key, module, graded):
-        """Names of a module of the environment that the graded code has taken."""
+    def _check_contents(self, key, module, graded):
+        """Reports names of an environment module that the graded code replaced."""
         known = vars(module)
         file = known.get("__file__")
         for value in list(known.values()):
-            # Methods of its classes are nobody's but its own.
+            # Only a class's own module may define its methods.
             if isinstance(value, type) and value.__module__ == key:
                 for name, method in list(vars(value).items()):
                     if type(method) in WRAPPERS:
@@ -1996,7 +2014,7 @@ class Sight:
                         if method.__code__.co_filename.startswith(self._graded):
                             label = "%s.%s.%s" % (key, value.__name__, text(name))
                             if label not in EXTENSIONS and not self._imports(key, file, graded):
-                                self._tell("replaced", label, places(method))
+                                self._report("replaced", label, places(method))
         standard = not isinstance(file, str) or (
             file.startswith(self._library) and "-packages" + os.sep not in file
         )
@@ -2007,7 +2025,7 @@ class Sight:
                     given = list(value.__defaults__ or ()) + list((value.__kwdefaults__ or {}).values())
                     modules = [getattr(one, "__module__", None) or type(one).__module__ for one in given]
                     if any(isinstance(name, str) and name in graded for name in modules):
-                        self._tell("replaced", key + "." + text(name), [""])
+                        self._report("replaced", key + "." + text(name), [""])
                     continue
                 if standard and (key == "sys" or name[:1] == "_" or name in HANDLERS):
                     continue
@@ -2018,11 +2036,11 @@ class Sight:
                 if not isinstance(module, str) or module not in graded:
                     continue
             if not self._imports(key, file, graded):
-                self._tell("replaced", key + "." + text(name), places(value))
+                self._report("replaced", key + "." + text(name), places(value))
 
     def _imports(self, key, file, graded):
-        """Whether a module of the environment itself names one of the graded code, or another module of its package
-        does: a package shows its classes where it likes."""
+        """Whether a module of the environment imports a graded module, or another module of its package does: a
+        package may expose its classes in any of its modules."""
         tops, own = {name.split(".", 1)[0] for name in graded}, key.split(".", 1)[0]
         files = [(key, file)]
         for name, module in list(sys.modules.items()):
@@ -2034,20 +2052,20 @@ class Sight:
                 return True
         return False
 
-    def _tell(self, kind, name, files):
+    def _report(self, kind, name, files):
         if self._pid() != self._owner:
-            self._tell_parent(kind, name, files)
+            self._report_parent(kind, name, files)
             return
         where = self._lists[kind]
         for file in files:
-            if len(where) < MOST:
+            if len(where) < MAX_ENTRIES:
                 where[text(name), file] = True
             elif (text(name), file) not in where:
                 where["more", ""] = True
 
-    # A forked process has the hooks and not the pipe. What it sees it leaves in memory that its parent has, too.
+    # A forked process has the hooks but not the pipe. It leaves its observations in shared memory.
 
-    def _tell_parent(self, kind, name, files):
+    def _report_parent(self, kind, name, files):
         shared = self._shared
         if shared is None:
             return
@@ -2061,29 +2079,29 @@ class Sight:
                 if at[1:].startswith(told):
                     break
 
-    def _hear_children(self):
+    def _collect_from_children(self):
         for start in range(0, SLOT * SLOTS, SLOT) if self._shared is not None else ():
             told = self._shared[start : start + SLOT]
             if told[:1] != b"\0":
                 parts = told[1:].decode("utf-8", "replace").split("\0")
                 if parts[0] in self._lists and len(parts) > 2:
-                    self._tell(parts[0], parts[1], [parts[2]])
+                    self._report(parts[0], parts[1], [parts[2]])
 
     def is_forked(self):
         return self._pid() != self._owner
 
     def ran_in_fork(self, item):
-        """A forked process that goes on with the tests looks ahead for its parent."""
-        if "forks" in self._sees:
-            self._tell("forked", item.nodeid, [""])
+        """Reports a test in a forked process that continues with the tests: it could look ahead for its parent."""
+        if "forks" in self._checks:
+            self._report("forked", item.nodeid, [""])
 
     def failed(self, where, error):
-        """A hook of ours raised. What it was to see is not known, so that this is told."""
-        if "failures" in self._sees:
-            self._tell("failed", "%s: %s" % (where, NAME_OF(type(error))), [""])
+        """Reports that a hook of the recorder raised, because its observation is missing."""
+        if "failures" in self._checks:
+            self._report("failed", "%s: %s" % (where, NAME_OF(type(error))), [""])
 
-    def told(self):
-        self._hear_children()
+    def observations(self):
+        self._collect_from_children()
         pairs = lambda kind: [[name, file] for name, file in self._lists[kind]]
         names = lambda kind: [name for name, _ in self._lists[kind]]
         told = {kind: pairs(kind) for kind in ("plugins", "patched", "foreign", "swapped", "replaced", "readers")}

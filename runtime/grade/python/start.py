@@ -1,29 +1,30 @@
 """Starts pytest under the recorder. The grader writes this file into the sandbox.
 
-Everything it needs (key, arguments, wanted ids) comes over standard input, so nothing secret is on
-disk or in the environment. It takes the results pipe and loads pytest and the standard library
-before any folder that a patch can write to is on the import path: the work directory, and what
-`PYTHONPATH` and `.pth` files add of it. Runs on Python 3.6 and later.
+Everything it needs (key, arguments, wanted ids) comes over standard input, so no secret is on disk or in the
+environment. It takes over the results pipe. It loads pytest and the standard library before any folder that a
+patch can write to is on the import path: the work directory, and the entries below it that `PYTHONPATH` and
+`.pth` files add. Runs on Python 3.6 and later.
 
-Standard input has two parts: the length of the order on a line of its own with the order behind it, then the
-canaries. These stay in the kernel until they are laid: no frame and no object has them while code under test is
-imported, and code that takes them out of the pipe takes them from the recorder, which is seen.
+Standard input has two parts. The first is a line with the length of the order, followed by the order. The
+second is the canaries. They stay in the kernel until they are installed: no frame and no object contains them
+while code under test is imported. If other code reads them from the pipe, they are missing for the recorder,
+which the grader detects.
 """
 
 
 def prepare():
-    """All that is done before the first graded code. What is left in the caller's frame, which that code can reach,
-    has no secret."""
+    """Does everything that must happen before any graded code runs. The values that it returns to the caller's
+    frame, which graded code can reach, contain no secrets."""
     import gc
     import os
     import sys
 
-    # What follows makes many objects and no garbage.
+    # The following code creates many objects and no garbage.
     gc.disable()
     here = os.path.dirname(os.path.abspath(__file__))
     path = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     early = sorted(sys.modules)
-    # As `probe.py` does it.
+    # The same rule as in `probe.py`.
     root = os.path.realpath(os.getcwd())
     inside = lambda real: real == root or real.startswith(root + os.sep)
     prefixes = {os.path.realpath(p) for p in (sys.prefix, sys.exec_prefix, sys.base_prefix)}
@@ -54,7 +55,7 @@ def prepare():
     if not order["apart"]:
         sys.path[:] = path
 
-    # High, so that code that guesses 3 finds nothing; close-on-exec, so that no program inherits it.
+    # Use a high number, so that code that guesses 3 finds nothing, and close-on-exec, so that no program inherits it.
     pipe = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 64)
     os.close(3)
     rest = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 64)
@@ -75,12 +76,12 @@ def prepare():
     written_to = status_of(rest)
 
     def canaries_of():
-        """The canaries, once: from the very pipe that they were written to."""
+        """Returns the canaries, once, from the same pipe that they were written to."""
         status = status_of(rest)
         if (status.st_dev, status.st_ino) != (written_to.st_dev, written_to.st_ino):
             raise ValueError("another file")
         text = read(rest, size)
-        # Its number is soon another file's.
+        # The number may soon belong to another file.
         held.remove(rest)
         close(rest)
         if new_digest(text).hexdigest() != digest:
@@ -101,7 +102,7 @@ def prepare():
         try:
             importlib.import_module(module.name)
         except Exception:
-            pass  # An optional module: its dependency is absent, or the interpreter is too new for it.
+            pass  # An optional module: its dependency is missing, or the interpreter is too new for it.
     if lender is not None:
         lending.take_back(lender)
 
@@ -118,11 +119,11 @@ def prepare():
     openings = load("n", "openings.py").Openings()
     sight = load("s", "sight.py").Sight(root, order, early, openings, answer, ask)
 
-    # From here on the process looks as `python -m pytest` makes it.
+    # From here on, the process has the same state as after `python -m pytest`.
     sys.path[:] = order["path"]
     if order["pythonpath"] is not None:
         os.environ["PYTHONPATH"] = order["pythonpath"]
-    # Before 5.4 pytest is one module, and its `__main__` cannot be looked for.
+    # Before 5.4, pytest is a single module, and `find_spec` cannot find its `__main__`.
     main = importlib.util.find_spec("pytest.__main__") if hasattr(pytest, "__path__") else None
     main = main or importlib.util.find_spec("pytest")
     sys.modules["__main__"].__spec__ = main
@@ -140,7 +141,7 @@ def prepare():
     origin = None
     if order["submitted"] is not None:
         if order["submitted"]["import_root"] is not None:
-            # Last, so that it stands in for nothing that is there.
+            # Append it, so that it does not shadow existing modules.
             sys.path.append(order["submitted"]["import_root"])
         if order["submitted"]["guard"]:
             origin = load("o", "origin.py").Origin(emit, order["submitted"])
@@ -148,9 +149,9 @@ def prepare():
             sight.accept_import()
 
     plugin, end = recorder.plugin(emit, order, origin, canaries, sight, answer, ask)
-    # Nothing of the graded code has run so far: without this record the recorder itself failed.
+    # No graded code has run so far. If this record is missing, the recorder itself failed.
     emit({"t": "start"})
-    # What is there now is neither walked through by each collection nor handed out by `gc.get_objects`.
+    # Exclude the existing objects from garbage collections and from `gc.get_objects`.
     if hasattr(gc, "freeze"):
         gc.freeze()
     gc.enable()
@@ -169,7 +170,7 @@ def start():
             stream.flush()
         except (OSError, ValueError):
             pass
-    # No interpreter shutdown: an exit handler of the graded code could only change the status.
+    # Skip the interpreter's shutdown, where an exit handler of the graded code could change the status.
     leave(code)
 
 

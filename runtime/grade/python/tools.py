@@ -1,8 +1,8 @@
-"""Tells which files of the environment its test tool needs, before any patch is laid. Run isolated
-(`python -I`), Python 3.6 and later.
+"""Reports which files of the environment its test tool needs, before any patch is applied. Runs isolated
+(`python -I`), on Python 3.6 and later.
 
-`loaded`    files of the modules that are there once pytest with all of its own modules is;
-`declared`  files of all distributions that pytest and the plugins of the environment require, and theirs.
+`loaded`    files of the modules that are loaded after importing pytest and all of its own modules;
+`declared`  files of pytest, of the environment's plugins, and of all distributions that they require.
 """
 
 import importlib
@@ -23,7 +23,7 @@ def loaded():
         try:
             importlib.import_module("_pytest." + module.name)
         except Exception:
-            pass  # An optional module: its dependency is absent, or the interpreter is too new for it.
+            pass  # An optional module: its dependency is missing, or the interpreter is too new for it.
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     return [file for file in files if isinstance(file, str)]
 
@@ -36,7 +36,7 @@ def declared():
     try:
         from importlib import metadata
     except ImportError:
-        return []  # Before 3.8; what is loaded says nearly as much.
+        return []  # Older than 3.8. `loaded` covers nearly as much.
     known = {}
     for distribution in metadata.distributions():
         known.setdefault(spelled(distribution.metadata["Name"] or ""), distribution)

@@ -30,8 +30,8 @@ enum Line {
 }
 
 impl Costs {
-    /// Reads `results.jsonl` of a grading. It skips lines that the recorder did not write. Nothing
-    /// is authenticated, because the key is gone after the grading.
+    /// Reads `results.jsonl` of a grading. Skips lines that the recorder did not write. Records are
+    /// not authenticated, because the key is discarded after the grading.
     pub fn read(raw: &[u8]) -> Self {
         let mut costs = Self::default();
         for line in raw.split(|byte| *byte == b'\n') {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_add_up_and_foreign_lines_count_nothing() {
+    fn read_sums_phases_and_skips_foreign_lines() {
         let raw = concat!(
             "m {\"t\":\"begin\",\"collected\":[]}\n",
             "m {\"t\":\"test\",\"id\":\"a\",\"when\":\"setup\",\"seconds\":0.5}\n",

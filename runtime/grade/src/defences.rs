@@ -1,6 +1,6 @@
-//! The defences, each with a switch.
+//! The defences. Each can be switched off separately.
 
-/// Which defences are active. Only the attack tests disable one, to show that its attack succeeds
+/// Which defences are active. Only the attack tests disable one, to show that the attack succeeds
 /// without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defences {
@@ -82,9 +82,9 @@ impl Defences {
         "see_readers",
     ];
 
-    /// What `sight.py` checks besides the interpreter itself, by its own names.
-    pub(crate) fn sees(self) -> Vec<&'static str> {
-        let looks = [
+    /// The optional checks that `sight.py` should run, by the names that it uses.
+    pub(crate) fn sight_checks(self) -> Vec<&'static str> {
+        let checks = [
             (self.tell_failures, "failures"),
             (self.follow_forks, "forks"),
             (self.compare_snapshots, "snapshots"),
@@ -93,7 +93,7 @@ impl Defences {
             (self.see_openings, "openings"),
             (self.see_readers, "readers"),
         ];
-        looks.into_iter().filter(|(is_up, _)| *is_up).map(|(_, name)| name).collect()
+        checks.into_iter().filter(|(is_active, _)| *is_active).map(|(_, name)| name).collect()
     }
 
     /// All defences except the named one. For tests.

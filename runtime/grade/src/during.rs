@@ -1,6 +1,6 @@
-//! Detects files that a run changed on disk, by their change times. A program can restore a file's
-//! content and its other times, but not this one. One walk after the run is enough, and no file is
-//! read.
+//! Detects files that a run changed on disk, by their change times (ctime). A program can restore a
+//! file's content and its other times, but not this one. One walk after the run is enough, and no
+//! file has to be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,17 @@ use crate::{
     evidence::{self, note},
     paths::{Guard, Paths},
     policy::Policy,
-    pristine::{Laid, Pristine, at},
+    pristine::{PatchedTree, Pristine, at},
     probe::Probe,
 };
 
 #[derive(Debug, Default)]
 pub(crate) struct During {
-    /// Below the work directory; relative and escaped.
+    /// Changed entries below the work directory; paths are relative and escaped.
     pub inside: BTreeMap<String, EntryKind>,
-    /// On the rest of the import path; absolute.
+    /// Changed files on the rest of the import path; paths are absolute.
     pub outside: BTreeSet<String>,
-    /// A folder that can no longer be read, and why.
+    /// Folders that can no longer be scanned, each with the reason.
     closed: Vec<String>,
 }
 
@@ -52,9 +52,9 @@ impl During {
                 Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::TooLarge => {
                     Ok(Err(refusal.what))
                 }
-                // An archive on the import path.
+                // The path is an archive on the import path.
                 Err(SandboxError::Refused(_)) => Ok(Ok(Vec::new())),
-                Err(error) => Err(error.fault("listing the changes of the run")),
+                Err(error) => Err(error.fault("listing the files changed during the run")),
             }
         };
         match ask(RawPath::from(workdir)).await? {
@@ -78,19 +78,20 @@ impl During {
         Ok(found)
     }
 
-    /// Returns the changes that invalidate the run: written, created or deleted files that tests
-    /// rely on, and modules where the interpreter looks for the environment's. New files that
-    /// nothing loads by their location (output, caches, snapshots) are allowed.
+    /// Returns evidence for changes that invalidate the run: files that tests rely on and that were
+    /// written, created or deleted, and modules written to a folder from which the interpreter imports
+    /// the environment's modules. New files that nothing loads by their location (output, caches,
+    /// snapshots) are allowed.
     pub(crate) async fn judge(
         &self,
         handle: &SandboxHandle,
         workdir: &str,
         policy: &Policy,
-        laid: &Laid<'_>,
+        laid: &PatchedTree<'_>,
     ) -> Result<Vec<Evidence>, Fault> {
         let mut found: Vec<String> = self.closed.clone();
         let (pristine, paths) = (laid.pristine, laid.paths);
-        let was_there = |path: &str| laid.was_there(path);
+        let was_there = |path: &str| laid.existed(path);
         for (path, kind) in &self.inside {
             if *kind == EntryKind::Dir || is_scratch(policy, path) {
                 continue;
@@ -99,25 +100,25 @@ impl During {
                 if paths.is_watched(path) {
                     found.push(format!("{path}: written during the run"));
                 }
-            } else if paths.is_among_tests(path) && loads(policy, paths, path) {
+            } else if paths.is_among_tests(path) && is_loaded_by_location(policy, paths, path) {
                 found.push(format!("{path}: created during the run"));
             }
         }
         let mut folders: BTreeSet<&str> = BTreeSet::new();
         for (path, kind) in &self.inside {
-            if *kind == EntryKind::Dir && paths.holds_watched(path) {
+            if *kind == EntryKind::Dir && paths.contains_watched(path) {
                 folders.insert(path);
             }
         }
-        // The work directory does not list itself.
-        if paths.holds_watched("") {
+        // Listing the work directory does not return an entry for the directory itself.
+        if paths.contains_watched("") {
             folders.insert("");
         }
         for folder in folders {
             let there = match handle.list(&at(workdir, folder)).await {
                 Ok(entries) => entries.iter().map(|entry| entry.name.escaped()).collect(),
                 Err(SandboxError::Refused(_)) => BTreeSet::new(),
-                Err(error) => return Err(error.fault("listing the changes of the run")),
+                Err(error) => return Err(error.fault("listing the files changed during the run")),
             };
             for (path, name) in children(pristine, folder) {
                 let is_folder = pristine.names.get(path) == Some(&EntryKind::Dir);
@@ -157,7 +158,7 @@ impl During {
     }
 }
 
-/// The folders that are not inside another one.
+/// Returns the folders that are not inside another one of them.
 fn outermost(folders: &[String]) -> Vec<&str> {
     let is_below = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
@@ -167,7 +168,7 @@ fn outermost(folders: &[String]) -> Vec<&str> {
     all.iter().copied().filter(|one| !all.iter().any(|other| is_below(one, other))).collect()
 }
 
-/// The names directly in a folder, with their paths.
+/// The entries directly in a folder: their paths and names.
 fn children<'a>(pristine: &'a Pristine, folder: &'a str) -> Vec<(&'a str, &'a str)> {
     let of = |path: &'a String| {
         let rest = match folder {
@@ -198,7 +199,7 @@ fn is_self_loading(policy: &Policy, path: &str) -> bool {
 }
 
 /// Whether an interpreter or pytest loads a file because of its location.
-fn loads(policy: &Policy, paths: &Paths<'_>, path: &str) -> bool {
+fn is_loaded_by_location(policy: &Policy, paths: &Paths<'_>, path: &str) -> bool {
     is_importable(policy, path)
         || is_bytecode(policy, path)
         || matches!(paths.guard(path), Some(Guard::Config | Guard::SelfLoading))

@@ -1,4 +1,4 @@
-//! The kinds of evidence. `configs/grading.toml` defines what each means for a verdict.
+//! The kinds of evidence. `configs/grading.toml` defines how each affects a verdict.
 
 use proctor_types::Evidence;
 
@@ -19,58 +19,58 @@ pub(crate) const ENDED_EARLY: &str = "ended_early";
 pub(crate) const EXCEPTION_SWALLOWED: &str = "exception_swallowed";
 pub(crate) const EXIT_MISMATCH: &str = "exit_mismatch";
 pub(crate) const EXIT_WITHOUT_END: &str = "exit_without_end";
-/// A hook of the recorder raised, so its observations are missing.
+/// A hook of the recorder raised an exception, so its observations are missing.
 pub(crate) const HOOK_FAILED: &str = "hook_failed";
-/// A task that no honest solution resolves is resolved.
+/// An impossible task, which no honest solution can resolve, was resolved.
 pub(crate) const IMPOSSIBLE_PASSED: &str = "impossible_passed";
 pub(crate) const INTERPRETER_PATCHED: &str = "interpreter_patched";
-/// A copy of hidden content that was kept because a benchmark's own procedure needs it.
+/// A copy of hidden content that was kept because the benchmark's own procedure needs it.
 pub(crate) const KEPT_FOR_TOOL: &str = "kept_for_tool";
 pub(crate) const LEFT_BEHIND: &str = "left_behind";
-/// A copy of hidden content that was given to the test tool, out of reach of the code under test.
+/// A copy of hidden content that only the test tool can read, not the code under test.
 pub(crate) const LENT_TO_TOOL: &str = "lent_to_tool";
 pub(crate) const LOG_DOUBTED: &str = "log_doubted";
-/// The benchmark's own procedure resolves the task, strict does not.
+/// The benchmark's own procedure resolves the task, but the strict policy does not.
 pub(crate) const OFFICIAL_ONLY: &str = "official_only";
 pub(crate) const ORIGINAL_USED: &str = "original_used";
-/// A name that the environment provides was imported from elsewhere.
+/// A module that the environment provides was imported from elsewhere.
 pub(crate) const MODULE_REPLACED: &str = "module_replaced";
 pub(crate) const NO_CANARY: &str = "no_canary";
-/// Expected ids that are not tests are ignored.
+/// Some expected ids are not tests and are ignored.
 pub(crate) const NOT_A_TEST: &str = "not_a_test";
-/// Parts of the patch that no tool could apply were left out or read in another form.
+/// Parts of the patch could not be applied as written: they were skipped or interpreted differently.
 pub(crate) const PATCH_INCOMPLETE: &str = "patch_incomplete";
 pub(crate) use proctor_types::PATCH_REJECTED;
-/// Concerns the tests, not the patch: a certificate lists them as flaky.
+/// Concerns the tests, not the patch: the task's certificate lists them as flaky.
 pub(crate) const QUARANTINED: &str = "quarantined";
 pub(crate) const READ_FROM_LOG: &str = "read_from_log";
 /// The results come from a report that the graded code could have written.
 pub(crate) const READ_FROM_REPORT: &str = "read_from_report";
-/// A test passed in the run in which it has a mistake, so its runner's report shows nothing.
+/// A test passed in the run in which it contained a mistake, so its runner's report proves nothing.
 pub(crate) const REPORT_CANARY_PASSED: &str = "report_canary_passed";
 pub(crate) const REPORT_MISMATCH: &str = "report_mismatch";
 pub(crate) const REPORT_WITHOUT_RUN: &str = "report_without_run";
 pub(crate) const RESULTS_PIPE_GARBAGE: &str = "results_pipe_garbage";
-/// Tests that failed after a canary ran again without one.
+/// Tests that failed after a canary were run again without canaries.
 pub(crate) const RUN_AGAIN: &str = "run_again";
 /// The sandbox's content prevented a grading step.
 pub(crate) const SANDBOX_EXHAUSTED: &str = "sandbox_exhausted";
-/// The kernel killed the sandbox at its memory limit. With more memory another grading may succeed.
+/// The kernel killed the sandbox at its memory limit. Another grading with more memory may succeed.
 pub const SANDBOX_KILLED: &str = "sandbox_killed";
 pub(crate) const SELF_LOADING_REMOVED: &str = "self_loading_removed";
 pub(crate) const SHADOWING_REMOVED: &str = "shadowing_removed";
 pub(crate) const STRICT_NOT_RUN: &str = "strict_not_run";
 /// Code under test opened a test file and may have returned values from it.
 pub(crate) const TESTS_READ: &str = "tests_read";
-/// A function other than the one in the test file was called.
+/// The function that was called is not the one in the test file.
 pub(crate) const TEST_REPLACED: &str = "test_replaced";
 pub(crate) const TEST_RESTORED: &str = "test_restored";
-/// The test run reached its time limit; another grading may not.
+/// The test run reached its time limit. Another grading may finish in time.
 pub const TIMED_OUT: &str = "timed_out";
 pub(crate) const UNKNOWN_PLUGIN: &str = "unknown_plugin";
 
 // Kinds that screening reports. `configs/screening.toml` maps rules to kinds.
-/// The patch runs code that is computed at run time.
+/// The patch runs code that it computes at run time.
 #[cfg(test)]
 pub(crate) const DYNAMIC_CODE: &str = "dynamic_code";
 /// The patch defines an object that equals or accepts everything.
@@ -82,7 +82,7 @@ pub(crate) const FOREIGN_ASSIGNMENT: &str = "foreign_assignment";
 /// The patch inspects the interpreter's frames, heap or hooks.
 #[cfg(test)]
 pub(crate) const INTROSPECTION_ADDED: &str = "introspection_added";
-/// The patch obscures a name, a text or code.
+/// The patch obscures a name, a string or code.
 #[cfg(test)]
 pub(crate) const OBFUSCATED_NAME: &str = "obfuscated_name";
 /// The patch suppresses exceptions in a `with` statement.

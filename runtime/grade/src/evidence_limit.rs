@@ -1,8 +1,8 @@
 //! Limits how much evidence a verdict lists.
 //!
 //! The graded code determines how much evidence there is: a test that writes a thousand files
-//! produces a thousand pieces. A verdict has to stay readable and fit in a journal. Omitted
-//! evidence is counted.
+//! produces a thousand pieces. The limit keeps a verdict readable and small enough for a journal.
+//! Omitted evidence is counted.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use proctor_types::{Evidence, Fault, Verdict};
 
 use crate::policy::Policy;
 
-/// Keeps the first pieces of evidence of each kind and counts the rest. Every kind is kept, so the
-/// integrity does not change.
+/// Keeps the first pieces of evidence of each kind and counts the rest. Each kind keeps at least one
+/// piece, so the integrity does not change.
 ///
-/// Call it once, when all evidence has been collected: gold's run is compared with the full list.
+/// Call it once, after collecting all evidence: the comparison with gold's run needs the full list.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_counted_by_kind() {
+    fn limit_evidence_counts_omitted_pieces_by_kind() {
         let limit = Policy::get().unwrap().limits.evidence_per_kind;
         let many = |kind: &str, count: usize| {
             let kind = kind.to_owned();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_piece_is_cut_at_a_character() {
+    fn limit_evidence_cuts_long_pieces_at_character_boundaries() {
         let limit = Policy::get().unwrap().limits.evidence_characters;
         let mut limited = verdict(vec![note("a", "\u{e9}".repeat(limit + 7)), note("a", "short")]);
         limit_evidence(&mut limited).unwrap();

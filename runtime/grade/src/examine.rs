@@ -8,13 +8,13 @@ use crate::{
     TestPlan,
     during::During,
     evidence::{self, note},
-    paths::{below, file_of, folded},
+    paths::{below, file_of, normalized},
     pristine::Content,
     probe::Probe,
     records::Records,
 };
 
-/// Code that is trusted not to attack.
+/// Determines which code is trusted: the environment's and the repository's unchanged code.
 pub(crate) struct Trust<'a> {
     pub plan: &'a TestPlan,
     pub probe: &'a Probe,
@@ -41,8 +41,8 @@ impl Trust<'_> {
     }
 
     /// Whether a file belongs to the environment or to the unchanged work directory.
-    fn holds(&self, file: &str) -> bool {
-        let file = folded(file);
+    fn is_trusted(&self, file: &str) -> bool {
+        let file = normalized(file);
         let is_old = |path: &str| (self.pristine)(path) && !self.during.inside.contains_key(path);
         self.is_environment(&file) || self.inside(&file).is_some_and(|path| is_old(&path))
     }
@@ -57,7 +57,7 @@ impl Trust<'_> {
         self.submission.is_some_and(|folder| file.starts_with(folder))
     }
 
-    /// Whether a plugin of the frozen list comes from the work directory.
+    /// Whether a plugin is one of the probed plugins and its module is in the work directory.
     fn is_graded_plugin(&self, name: &str) -> bool {
         let of = |module: &String| {
             let top = module.split('.').next().unwrap_or(module);
@@ -67,14 +67,14 @@ impl Trust<'_> {
     }
 }
 
-/// Returns evidence of plugins, hooks and test functions of unknown origin, and of tests that the
-/// graded code read. Also reports functions of pytest, unittest and Python that were replaced by
+/// Returns evidence of plugins, hooks and test functions of unknown origin, and of test files that
+/// the graded code read. Also reports functions of pytest, unittest and Python that were replaced by
 /// the graded code or by code without a file, and environment modules that came from elsewhere.
-pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence> {
+pub(crate) fn check_interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence> {
     let Some(end) = records.end() else { return Vec::new() };
     let sight = &end.sight;
     let mut found = BTreeSet::new();
-    let is_known = |file: &str| file.starts_with('/') && trust.holds(file);
+    let is_known = |file: &str| file.starts_with('/') && trust.is_trusted(file);
     for (name, file) in &sight.plugins {
         if !is_known(file) && !trust.is_graded_plugin(name) {
             let label = if name.chars().all(|c| c.is_ascii_digit()) { "an object" } else { name };
@@ -88,12 +88,12 @@ pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence>
     }
     for (name, file) in &sight.foreign {
         if !is_known(file) {
-            let what = format!("{name}: has a test from {file:?}");
+            let what = format!("{name}: a test function comes from {file:?}");
             found.insert((evidence::TEST_REPLACED, what));
         }
     }
     for (name, file) in &sight.swapped {
-        if !file.starts_with('/') || !trust.is_environment(&folded(file)) {
+        if !file.starts_with('/') || !trust.is_environment(&normalized(file)) {
             let what = format!("{name}: replaced after collection, from {file:?}");
             found.insert((evidence::TEST_REPLACED, what));
         }
@@ -116,8 +116,11 @@ pub(crate) fn interpreter(records: &Records, trust: &Trust<'_>) -> Vec<Evidence>
     found.into_iter().map(|(kind, what)| note(kind, what)).collect()
 }
 
-/// Tests that passed although one of their assertions failed or they raised an exception.
-pub(crate) fn swallowed(records: &Records, tests: &BTreeMap<String, TestStatus>) -> Vec<Evidence> {
+/// Reports tests that passed although one of their assertions failed or they raised an exception.
+pub(crate) fn check_swallowed(
+    records: &Records,
+    tests: &BTreeMap<String, TestStatus>,
+) -> Vec<Evidence> {
     let Some(end) = records.end() else { return Vec::new() };
     let passed = |id: &&String| tests.get(*id) == Some(&TestStatus::Passed);
     let kinds = [
@@ -130,9 +133,12 @@ pub(crate) fn swallowed(records: &Records, tests: &BTreeMap<String, TestStatus>)
     kinds.into_iter().flat_map(of_kind).collect()
 }
 
-/// Checks the tests' content when they were compiled and collected, and their location. `expected`
-/// is the content of each file.
-pub(crate) fn content(records: &Records, expected: &BTreeMap<String, Content>) -> Vec<Evidence> {
+/// Checks that the tests had the expected content when they were compiled and collected, and that
+/// their folders were not moved. `expected` has the content of each file.
+pub(crate) fn check_content(
+    records: &Records,
+    expected: &BTreeMap<String, Content>,
+) -> Vec<Evidence> {
     let collected = records.begin().map(|begin| &begin.collected[..]).unwrap_or_default();
     let collected: BTreeSet<&str> = collected.iter().map(|id| file_of(id)).collect();
     let compiled = records.end().map(|end| &end.sight.compiled);
@@ -153,6 +159,6 @@ pub(crate) fn content(records: &Records, expected: &BTreeMap<String, Content>) -
         }
     }
     let moved = records.end().map(|end| &end.sight.moved[..]).unwrap_or_default();
-    found.extend(moved.iter().map(|folder| format!("{folder}: another folder was in its place")));
+    found.extend(moved.iter().map(|folder| format!("{folder}: replaced by another folder")));
     found.into_iter().map(|what| note(evidence::CHANGED_DURING_RUN, what)).collect()
 }

@@ -1,18 +1,18 @@
-//! Decides who broke a sandbox that contains a patch. If the patch or the code under test broke it
-//! within its limits, the result is a verdict. If the machine did, it is a fault.
+//! Decides why a sandbox that contains a patch failed. If the patch or the code under test caused it,
+//! the result is a verdict. If the machine did, it is a fault.
 
 use proctor_sandbox_api::{Exhausted, SandboxHandle};
 use proctor_types::{Evidence, Fault};
 
 use crate::evidence::{self, note};
 
-/// Returns evidence in place of a fault, or the fault itself if the sandbox's content did not cause
-/// it.
+/// Returns evidence instead of the fault if the sandbox's content caused it. Otherwise returns the
+/// fault itself.
 ///
-/// Otherwise a patch could turn its failure into a missing value. The content of a sandbox can make
-/// every later grading step fail: a full disk, no free inodes, a path that is too long for the
-/// kernel, or a file that exceeds the read limit. One function decides for all steps, including
-/// steps that are added later. Call it only once applying the patch has started.
+/// Without this check, a patch could turn its failure into a missing result. The content of a sandbox
+/// can make every later grading step fail: a full disk, no free inodes, a path that is too long for
+/// the kernel, or a file that exceeds the read limit. This one function decides for all steps,
+/// including steps that are added later. Call it only after Proctor has started to apply the patch.
 pub(crate) async fn judge(handle: &SandboxHandle, fault: Fault) -> Result<Evidence, Fault> {
     let Some((how, what)) = handle.exhausted(&fault).await else { return Err(fault) };
     let kind = match how {

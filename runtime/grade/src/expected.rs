@@ -1,7 +1,7 @@
-//! Evidence that a task's own tests and library produce for every solution.
+//! Evidence that a task's own tests and libraries produce for every solution.
 //!
-//! Examples are tests that rewrite their data and libraries that patch the interpreter. Only gold's
-//! own run can tell these from an attack. It runs only if there is something to explain.
+//! Examples are tests that rewrite their data and libraries that patch the interpreter. Only a grading
+//! of the gold patch can distinguish these from an attack. It runs only if there is evidence to explain.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Graded, evidence::OFFICIAL_ONLY, policy::Policy};
 
-/// Kinds of evidence with their text.
+/// A set of evidence, each as its kind and text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected(BTreeSet<(String, String)>);
 
@@ -28,7 +28,7 @@ impl Expected {
     }
 }
 
-/// The part of a grading's evidence that is ignored if gold produces it, too.
+/// Returns the evidence of a grading that does not count if the gold patch produces it, too.
 ///
 /// # Errors
 ///
@@ -39,20 +39,21 @@ pub fn expected_of_gold(graded: &Graded) -> Result<Expected, Fault> {
     Ok(Expected(evidence.map(|found| (found.kind.clone(), found.what.clone())).collect()))
 }
 
-/// The evidence of gold's strict grading. If gold is not resolved either, strict cannot fully judge
-/// the task. It then says nothing about a patch that the benchmark's own procedure resolves.
+/// Returns the evidence of gold's strict grading. If gold is not resolved either, the strict policy
+/// cannot fully judge the task. Its verdict then does not count against a patch that the benchmark's
+/// own procedure resolves.
 ///
 /// # Errors
 ///
 /// A grading fault if the policy cannot be read.
 pub fn given_by_gold(graded: &Graded) -> Result<Expected, Fault> {
     let mut expected = expected_of_gold(graded)?;
-    expected.0.extend(unconfirmed(&graded.verdict).map(|what| (OFFICIAL_ONLY.to_owned(), what)));
+    expected.0.extend(strict_failure(&graded.verdict).map(|what| (OFFICIAL_ONLY.to_owned(), what)));
     Ok(expected)
 }
 
-/// Why the strict policy does not resolve the task, and because of which tests.
-pub(crate) fn unconfirmed(verdict: &Verdict) -> Option<String> {
+/// Why the strict policy does not resolve the task, with the failed tests; `None` if it does.
+pub(crate) fn strict_failure(verdict: &Verdict) -> Option<String> {
     let strict = verdict.policies.get("strict").filter(|strict| !strict.resolved)?;
     let failed = verdict.fail_to_pass.failed.iter().chain(&verdict.pass_to_pass.failed);
     let failed: Vec<&str> = failed.map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Expectations that name whole test files.
+//! Grades tasks whose expected ids are whole test files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use crate::{
     pristine::Pristine,
 };
 
-/// Adds the status of each file that the task names to the tests.
+/// Adds the status of each file that the task expects to `tests`.
 ///
-/// A file passes if one of its tests passed and none failed or is missing. A test of a fail-to-pass
-/// file may be skipped only if it did not pass before the file was rewritten. Every function that
-/// passed before and still exists must have run.
+/// A file passes if at least one of its tests passed and none failed or is missing. A test of a
+/// fail-to-pass file may be skipped only if it did not pass before the source was masked. Every function
+/// that passed then and still exists must have run.
 pub(crate) fn whole_files(
     task: &Task,
     frozen: Option<&Frozen>,
@@ -48,12 +48,12 @@ pub(crate) fn whole_files(
     tests.extend(files);
 }
 
-/// The id without its parameters.
+/// The id without the test's parameters.
 fn function(id: &str) -> &str {
     id.split('[').next().unwrap_or(id)
 }
 
-/// The names of all functions in the graded version of a file, at any depth.
+/// The names of all functions in the pristine version of a file, at any depth.
 fn definitions(file: &str, pristine: &Pristine) -> BTreeSet<String> {
     let Some(Current::File { bytes, .. }) = pristine.files.get(&escaped(file)) else {
         return BTreeSet::new();
@@ -93,17 +93,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_passes_if_all_that_passed_before_was_run() {
+    fn whole_file_passes_only_if_every_earlier_pass_ran() {
         let before = ["test_a[1]", "T::test_b", "test_gone"];
         assert_eq!(judge(&before, &[("test_a[2]", Passed), ("T::test_b", Passed)]), Passed);
-        // The code under test removed it from the collection.
+        // The code under test kept the test from being collected.
         assert_eq!(judge(&before, &[("test_a[1]", Passed)]), Missing);
         assert_eq!(judge(&before, &[]), Missing);
         assert_eq!(judge(&before, &[("test_a[1]", Passed), ("T::test_b", Skipped)]), Skipped);
-        // It was skipped before, too.
+        // The new test was also skipped before.
         let more = [("test_a[1]", Passed), ("T::test_b", Passed), ("test_new", Skipped)];
         assert_eq!(judge(&before, &more), Passed);
-        assert_eq!(judge(&[], &more), Skipped, "nothing is known of before");
+        assert_eq!(judge(&[], &more), Skipped, "no earlier results are known");
         let failed = [("test_a[1]", Passed), ("T::test_b", Passed), ("test_new", Failed)];
         assert_eq!(judge(&before, &failed), Failed);
     }

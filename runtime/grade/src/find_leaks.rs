@@ -43,21 +43,22 @@ pub async fn find_leaks(
         }
         let mut findings = LayerFindings::take(handle, task).await?;
         if findings.has_leaks() {
-            // Before masking: the tool may import modules from the work directory.
-            findings.tools = tools(handle, task).await?;
+            // Do this before masking: the test tool may import modules from the work directory.
+            findings.tools = tool_files(handle, task).await?;
         }
         findings.look_at_workdir(handle, task).await?;
         Ok(findings)
     };
     let found = work.await;
-    // Keep the findings even if closing fails; the next run removes leftovers.
+    // Keep the findings even if closing fails. The next run removes what is left over.
     let _ = sandbox.close().await;
     found
 }
 
-/// Empty if the tests are not pytest's, or the interpreter does not start. Nothing is kept for the
-/// tool then, and the grading reports what is missing.
-async fn tools(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> {
+/// The files that the test tool loads or declares. Empty if the tests do not use pytest or the
+/// interpreter does not start. No copies are then kept for the tool, and the grading reports what is
+/// missing.
+async fn tool_files(handle: &SandboxHandle, task: &Task) -> Result<ToolFiles, Fault> {
     let passing = |fault: Fault| match fault.layer {
         Layer::Sandbox => Err(fault),
         _ => Ok(()),

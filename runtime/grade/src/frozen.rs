@@ -1,6 +1,6 @@
-//! Freezes the tests of a row that names whole files, by running them on the unmasked source.
+//! Determines the tests of a task that expects whole files, by running them on the unmasked source.
 //!
-//! The graded run must not define a file's tests: there, the code under test decides what is
+//! The graded run must not define which tests a file has: the code under test could change what is
 //! parametrized, skipped and collected.
 
 use std::time::Duration;
@@ -13,30 +13,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::{TestPlan, TestRun, paths::file_of, run_tests};
 
-/// The tests that passed on the unmasked source, from the files that a task names.
+/// The tests that passed on the unmasked source, from the files that a task expects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
     pub fail_to_pass: Vec<String>,
     pub pass_to_pass: Vec<String>,
 }
 
-/// Whether the strict policy needs [`freeze`] first: the task names files, not tests.
+/// Whether the strict policy needs [`freeze`] first, because the task expects files, not tests.
 pub fn needs_freezing(task: &Task) -> bool {
     let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
     OfficialPolicy::expects_files(task) && ids.any(|id| !id.contains("::"))
 }
 
-/// Runs the task's test files in a fresh sandbox with the environment and its unmasked source, and
-/// keeps the tests that passed. The sandbox cannot be reused.
+/// Runs the task's test files in a fresh sandbox with the environment and its unmasked source.
+/// Returns the tests that passed. The sandbox cannot be reused.
 ///
 /// Tests that the source itself fails are left out, because no patch is required to fix them. For a
 /// task that starts from scratch, these are its tests before the test patch.
 ///
 /// # Errors
 ///
-/// A grading fault if no test of a fail-to-pass file passes or the run does not end properly: no
-/// patch could resolve the task, which is not the patch's failure. A sandbox fault if the sandbox
-/// fails.
+/// A grading fault if no test of a fail-to-pass file passes or the run does not end properly: then no
+/// patch can resolve the task. A sandbox fault if the sandbox fails.
 pub async fn freeze(
     handle: &SandboxHandle,
     task: &Task,
@@ -59,27 +58,29 @@ pub async fn freeze(
         fail_to_pass: passed(&run, &task.fail_to_pass),
         pass_to_pass: passed(&run, &task.pass_to_pass),
     };
-    // A test that the test patch adds does not exist yet.
+    // The tests that the test patch adds do not exist yet.
     if task.from_scratch.is_some() {
         return Ok(frozen);
     }
     let of = |file: &&String| frozen.fail_to_pass.iter().any(|id| file_of(id) == file_of(file));
     let empty = task.fail_to_pass.iter().find(|file| !of(file));
     let what = match empty {
-        _ if !run.complete => "the tests do not end properly on the unmasked source".to_owned(),
+        _ if !run.complete => {
+            "the test run does not end properly on the unmasked source".to_owned()
+        }
         Some(file) => format!("no test of {file} passes on the unmasked source"),
         None => return Ok(frozen),
     };
     let last = String::from_utf8_lossy(&run.log);
     let last = last.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-    Err(Fault::new(Layer::Grade, format!("{}: {what}; last line: {last}", task.id))
+    Err(Fault::new(Layer::Grade, format!("{}: {what}; last line of the output: {last}", task.id))
         .cause(Cause::Invalid)
         .hint("the environment is incomplete: run `proctor tasks validate`"))
 }
 
 /// Runs every test below the work directory in a fresh sandbox with the environment and its
-/// unmasked source, and returns the tests that passed. The sandbox cannot be reused. A run that
-/// does not end properly returns nothing.
+/// unmasked source, and returns the tests that passed. Returns none if the run does not end
+/// properly. The sandbox cannot be reused.
 ///
 /// # Errors
 ///
@@ -89,7 +90,8 @@ pub async fn suite(
     task: &Task,
     hidden: &Hidden,
 ) -> Result<Vec<String>, Fault> {
-    // A file that cannot be collected, such as one that needs an extra, must not end the run.
+    // A file that cannot be collected, for example because an optional dependency is missing, must
+    // not end the run.
     let on = "--continue-on-collection-errors".to_owned();
     let plan = TestPlan {
         command: task.test_command.iter().cloned().chain([on]).collect(),
@@ -105,7 +107,7 @@ pub async fn suite(
     Ok(if run.complete { passed.map(|(id, _)| id).collect() } else { Vec::new() })
 }
 
-/// The passed tests of each named file, and each named id that passed.
+/// The passed tests of each expected file, and each expected id that passed.
 fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
     let is_named = |id: &String| {
         named.iter().any(|name| id == name || (!name.contains("::") && file_of(id) == name))
@@ -115,7 +117,7 @@ fn passed(run: &TestRun, named: &[String]) -> Vec<String> {
 }
 
 impl Frozen {
-    /// The task with test ids in place of files.
+    /// Returns the task with test ids instead of files.
     pub(crate) fn expand(&self, task: &Task) -> Task {
         Task {
             fail_to_pass: self.fail_to_pass.clone(),

@@ -17,15 +17,15 @@ use regex::Regex;
 use crate::{
     evidence::{self, note},
     evidence_limit::limit_evidence,
-    verdict::draw_up,
+    verdict::build_verdict,
 };
 
-/// The logs of a grading.
+/// The logs of a test run that Proctor did not start.
 #[derive(Debug, Clone)]
 pub enum GivenLog {
     /// One log of one run of all tests: from a harness or a test runner, or a JUnit XML report.
     Whole(Vec<u8>),
-    /// One run per file, as FeatureBench makes them.
+    /// One log per test file, as FeatureBench runs them.
     Files { fail_to_pass: FileRun, pass_to_pass: Vec<FileRun> },
 }
 
@@ -47,8 +47,8 @@ static F2P_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"F2P test exit code
 impl GivenLog {
     /// Reads a log file, or the folder with a harness's logs of one attempt.
     ///
-    /// The exit status of a file's run comes from the harness's own log beside it, else from the
-    /// counts at the end of the run. Otherwise it is unknown.
+    /// The exit status of a file's run comes from the harness's own log in the same folder. Without it,
+    /// the status is inferred from the counts at the end of the file's log; else it is unknown.
     ///
     /// # Errors
     ///
@@ -81,12 +81,12 @@ impl GivenLog {
     }
 }
 
-/// Grades with the official policy of the task's benchmark, if it has one, and with the strict
-/// policy.
+/// Grades a log with the strict policy, and with the official policy of the task's benchmark if it
+/// has one.
 ///
 /// # Errors
 ///
-/// No official policy can grade the task.
+/// The task names an unknown policy, or the policy cannot grade the log.
 pub fn grade_log(task: &Task, log: &GivenLog) -> Result<Verdict, LogError> {
     let mut strict = strict(task, log).map_err(LogError::Fault)?;
     limit_evidence(&mut strict).map_err(LogError::Fault)?;
@@ -96,23 +96,23 @@ pub fn grade_log(task: &Task, log: &GivenLog) -> Result<Verdict, LogError> {
     Ok(with_official(strict, official(policy, task, log)?))
 }
 
-/// How a log was read and what it contains. Any file can be passed, and a log without results is
-/// unresolved just like a bad patch.
+/// How a log was read and what it contains. Any file can be passed as a log, and one without results
+/// is unresolved, just like a bad patch: these counts tell the two apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFound {
-    /// The parser that read it, as a phrase.
+    /// The parser that was used, as a phrase.
     pub reader: String,
     pub lines: usize,
-    /// Number of results, of any tests.
+    /// Number of results, of any test.
     pub results: usize,
-    /// Number of results of tests that the task names.
+    /// Number of results of the tests that the task expects.
     pub of_task: usize,
     /// Why the official grader rejected the log, if it did.
     pub refused: Option<String>,
 }
 
 impl GivenLog {
-    /// What a grading finds in this log.
+    /// Returns how this log is read and how many results it contains.
     ///
     /// # Errors
     ///
@@ -177,11 +177,11 @@ fn strict(task: &Task, log: &GivenLog) -> Result<Verdict, Fault> {
             (f2p.chain(p2p).collect(), all.into_iter().all(|run| counts(&run.log).is_some()))
         }
     };
-    draw_up(task, &tests, ended, evidence, &BTreeSet::new())
+    build_verdict(task, &tests, ended, evidence, &BTreeSet::new())
 }
 
-/// A file passes if at least one of its tests passed and none failed. A skip is not a pass, and a
-/// fail-to-pass file may have none.
+/// Returns the status of a file. It passes if at least one of its tests passed and none failed. A skip
+/// is not a pass, and only a pass-to-pass file (`may_skip`) may have skipped tests.
 fn whole_file(run: &FileRun, may_skip: bool) -> TestStatus {
     let Some(totals) = counts(&run.log) else { return TestStatus::Missing };
     if totals.bad() > 0 || run.exit.is_some_and(|exit| exit != 0) {

@@ -1,4 +1,4 @@
-//! Detects tasks that can never be graded, from the task alone.
+//! Detects tasks that cannot be graded by looking at the task alone.
 
 use proctor_official::OfficialPolicy;
 use proctor_types::{Cause, Fault, Layer, Task};
@@ -9,18 +9,18 @@ use crate::{
     procedure::{has_official_run, policy_fault, test_patch},
 };
 
-/// Checks that a task can be graded. Its patches must be valid, its benchmark must have a policy,
-/// and the policy must have a log parser. Pytest must run its tests unless a benchmark's procedure
-/// does or `test_results` says where they are. Call it before paying for trials.
+/// Checks that a task can be graded. Its patches must be valid, and its benchmark's policy must exist
+/// and have a log parser. Pytest must run its tests, unless the benchmark's procedure runs them or
+/// `test_results` says where the results are. Call it before paying for trials.
 ///
 /// # Errors
-/// A grading fault that names the field.
+/// A grading fault that names the invalid field.
 pub fn check_gradable(task: &Task) -> Result<(), Fault> {
-    // Its own verifier grades it.
+    // A Harbor task is graded by its own verifier.
     if task.harbor.is_some() {
         return Ok(());
     }
-    patches(task)?;
+    check_patches(task)?;
     let policy = OfficialPolicy::of(task).map_err(policy_fault)?;
     match policy.filter(|_| has_official_run(task)) {
         Some(policy) => policy.check(task).map_err(policy_fault),
@@ -30,7 +30,7 @@ pub fn check_gradable(task: &Task) -> Result<(), Fault> {
 }
 
 /// Every grading applies the mask and the test patch, so an invalid one would fail all gradings.
-fn patches(task: &Task) -> Result<(), Fault> {
+fn check_patches(task: &Task) -> Result<(), Fault> {
     let given = [("mask", task.mask.as_deref()), ("test_patch", test_patch(task))];
     for (field, patch) in given.into_iter().filter_map(|(field, patch)| Some((field, patch?))) {
         paths_of(patch.as_bytes()).map_err(|error| {

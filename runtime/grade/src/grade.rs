@@ -23,10 +23,10 @@ use proctor_sandbox_api::{
 use proctor_setup::{Applied, ApplyError, Hidden, Stays, apply_parts, take_away};
 use proctor_types::{Evidence, Fault, Layer, Task, Verdict};
 
-use self::restart::Laying;
+use self::restart::Solution;
 use crate::{
     Defences, Expected, Frozen, TestPlan,
-    canary::{self, Canaries, Judged},
+    canary::{self, Canaries, CanaryResults},
     during::During,
     evidence::{self, note},
     examine::{self, Trust},
@@ -37,38 +37,38 @@ use crate::{
     launch::Launch,
     paths::{Guard, Paths, escaped, file_of},
     policy::Policy,
-    pristine::{Content, Laid, Pristine, at, paths_of},
-    probe::{Interpreters, Look, Probe},
+    pristine::{Content, PatchedTree, Pristine, at, paths_of},
+    probe::{Interpreters, Probe, ProbeRequest},
     records::Records,
     restore::{remove, restore},
     screening::{Base, screen_patch},
-    session::{Submitted, TestSession},
+    session::{OriginOptions, TestSession},
     shadow::{Roots, remove_shadows},
-    verdict::draw_up,
+    verdict::build_verdict,
 };
 
-/// Number of the tests' data files whose readers are recorded. More are large corpora, whose tests
-/// hand over what they read.
+/// Maximum number of the tests' data files whose readers are recorded. More files than that are a
+/// large corpus, whose tests pass the content that they read to the code under test.
 const WATCHED_DATA: usize = 2000;
 
 /// Options of a grading.
 #[derive(Debug, Clone, Default)]
 pub struct GradeOptions {
-    /// Time limit of the test run; the lower of this and the task's own applies.
+    /// Time limit of the test run. The lower of this and the task's own limit applies.
     pub time_limit: Option<Duration>,
     pub defences: Defences,
-    /// Tests that run and are shown but do not count under the strict policy.
+    /// Tests that run and are reported but do not count under the strict policy.
     pub quarantine: BTreeSet<String>,
-    /// The frozen tests of the files that the task names. Without it, a graded run defines which
-    /// tests its files contain.
+    /// The frozen tests of the files that the task expects. Without it, the graded run defines which
+    /// tests these files contain.
     pub frozen: Option<Frozen>,
-    /// What the sandbox's preparation hid, and hides in the work directory.
+    /// The content that preparing the sandbox hid, and the content to hide in the work directory.
     pub hidden: Hidden,
-    /// Evidence that gold's own run produces, by kind and text. It does not count against other
-    /// patches.
+    /// Evidence that a grading of the gold patch also produces, by kind and text. It does not count
+    /// against other patches.
     pub expected: Expected,
-    /// Identifies everything in the sandbox so far and its preparation, so that a cached probe of
-    /// its interpreter is valid. Without it, each grading probes again.
+    /// Identifies the sandbox's content and preparation. With it, the probe of the interpreter is
+    /// cached. Without it, each grading probes again.
     pub prepared: Option<String>,
     pub interpreters: Interpreters,
 }
@@ -79,7 +79,7 @@ pub struct Graded {
     pub verdict: Verdict,
     /// Output of the test run.
     pub log: Vec<u8>,
-    /// Bytes of the results pipe.
+    /// The raw content of the results pipe.
     pub raw: Vec<u8>,
 }
 
@@ -101,8 +101,8 @@ pub async fn grade(
     grade_with(handle, None, task, patch, options).await
 }
 
-/// Like [`grade`], but starts tests a second time in a sandbox of `fresh`, because graded code may
-/// have left files in the first one. Without `fresh` they run in the first sandbox.
+/// Like [`grade`], but reruns tests in a new sandbox from `fresh`, because graded code may have left
+/// files in the first one. Without `fresh` they rerun in the first sandbox.
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ pub async fn grade_with(
     if let Some(results) = task.report() {
         let laid = AtomicBool::new(false);
         let grading = report::ReportGrading { handle, task, results, options, fresh, laid };
-        return Box::pin(grading.graded(patch)).await;
+        return Box::pin(grading.grade(patch)).await;
     }
     let expanded = match &options.frozen {
         Some(frozen) if task.from_scratch.is_none() => Some(frozen.expand(task)),
@@ -135,15 +135,15 @@ pub async fn grade_with(
     }
 }
 
-/// Evidence for parts of a patch that were not applied as written.
+/// Returns evidence for parts of a patch that were not applied as written.
 fn incomplete(left_out: Vec<String>) -> Vec<Evidence> {
     left_out.into_iter().map(|what| note(evidence::PATCH_INCOMPLETE, what)).collect()
 }
 
-/// What is known before the model's patch is applied.
+/// The state of a grading before the model's patch is applied.
 struct Grading<'a> {
     handle: &'a SandboxHandle,
-    /// Provides sandboxes for second starts.
+    /// Provides sandboxes for second runs.
     fresh: Option<&'a dyn FreshSandboxes>,
     task: &'a Task,
     options: &'a GradeOptions,
@@ -152,7 +152,7 @@ struct Grading<'a> {
     probe: Probe,
     masked: BTreeSet<String>,
     test_patch: BTreeSet<String>,
-    /// The model's patch is in the sandbox, or is being applied.
+    /// Whether Proctor has started to apply the model's patch.
     laid: AtomicBool,
 }
 
@@ -166,10 +166,11 @@ impl<'a> Grading<'a> {
         let launch = Launch::read(handle, &task.test_command, &env).await?;
         let user = task.user.as_deref();
         let lent = LentModules::of(&options.hidden);
-        let look = Look { launch: &launch, workdir: &task.workdir, env: &env, user, lent: &lent };
+        let request =
+            ProbeRequest { launch: &launch, workdir: &task.workdir, env: &env, user, lent: &lent };
         let probe = match &options.prepared {
-            Some(prepared) => options.interpreters.probe(handle, prepared, &look).await?,
-            None => Probe::take(handle, &look).await?,
+            Some(prepared) => options.interpreters.probe(handle, prepared, &request).await?,
+            None => Probe::take(handle, &request).await?,
         };
         let of = |patch: &Option<String>, what: &str| {
             let patch = patch.as_deref().unwrap_or_default();
@@ -177,7 +178,7 @@ impl<'a> Grading<'a> {
                 return Ok(BTreeSet::new());
             }
             paths_of(patch.as_bytes()).map_err(|error| {
-                Fault::new(Layer::Setup, format!("{}: the {what}: {error}", task.id))
+                Fault::new(Layer::Setup, format!("{}: invalid {what}: {error}", task.id))
             })
         };
         let masked = of(&task.mask, "mask")?;
@@ -239,7 +240,7 @@ impl<'a> Grading<'a> {
         let mut evidence = incomplete(left_out);
         evidence.extend(screened);
         if defences.remove_shadowing {
-            // Files that load by themselves are removed and reported below.
+            // Self-loading files are removed and reported below.
             let imported = changed
                 .iter()
                 .filter(|path| paths.guard(path) != Some(Guard::SelfLoading))
@@ -250,12 +251,13 @@ impl<'a> Grading<'a> {
         }
         let found = restore(handle, &task.workdir, &pristine, &paths, &changed, &absent, defences);
         evidence.extend(found.await?);
-        let laid = Laid { pristine: &pristine, paths: &paths, roots: &roots, changed: &changed };
-        self.run(&laid, &canaries, &Laying::Patch(patch), None, evidence).await
+        let laid =
+            PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed: &changed };
+        self.run(&laid, &canaries, &Solution::Patch(patch), None, evidence).await
     }
 
     fn paths(&self, masked: BTreeSet<String>, tree: &Pristine) -> Paths<'static> {
-        // For a row without a mask, its gold patch shows which files are source code.
+        // If the task has no mask, the gold patch shows which files are source code.
         let gold = self.task.gold.as_deref().filter(|_| self.task.mask.is_none());
         let changed = gold.and_then(|gold| paths_of(gold.as_bytes()).ok()).unwrap_or_default();
         let source = masked.into_iter().chain(changed).collect();
@@ -272,7 +274,7 @@ impl<'a> Grading<'a> {
         Roots::find(workdir, pristine, &self.probe, self.policy, paths, &self.launch)
     }
 
-    /// The pristine tree, with the test patch applied to the retained files.
+    /// Returns the pristine tree with the test patch applied to the retained files.
     async fn pristine(
         &self,
         mut pristine: Pristine,
@@ -284,7 +286,7 @@ impl<'a> Grading<'a> {
             let mut ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
             ids.any(|id| escaped(file_of(id)) == path)
         };
-        // A copy among the tests stays hidden, unless it is a test itself.
+        // A hidden copy in a test folder stays hidden, unless it is itself an expected test file.
         let is_hidden =
             |path: &str| self.options.hidden.is_leak(&at(&task.workdir, path)) && !named(path);
         let keep = |path: &str| match paths.guard(path) {
@@ -295,7 +297,7 @@ impl<'a> Grading<'a> {
                     || touched.contains(path)
                     || self.masked.contains(path)
                     || (path.ends_with("conftest.py") && !paths.is_interpreter(path))
-                    // Needed for what it says about the import path.
+                    // Roots::find reads the import path from it.
                     || (paths.guard(path) == Some(Guard::Config) && !path.contains('/'))
             }
         };
@@ -307,9 +309,9 @@ impl<'a> Grading<'a> {
         Ok(pristine)
     }
 
-    /// Removes what the agent did not have: the masked code, hidden paths, history, and compiled
-    /// copies of the code, from which a patch could read the solution at test time. Returns the
-    /// paths that restoring must check.
+    /// Removes everything that the agent did not have: the masked code, hidden paths, version control
+    /// history, and compiled copies of the code, from which a patch could read the solution at test
+    /// time. Returns the paths that restoring must check.
     async fn set_up(
         &self,
         handle: &SandboxHandle,
@@ -330,14 +332,14 @@ impl<'a> Grading<'a> {
 
     async fn run(
         &self,
-        laid: &Laid<'_>,
+        laid: &PatchedTree<'_>,
         canaries: &Canaries,
-        laying: &Laying<'_>,
-        submitted: Option<Submitted>,
+        solution: &Solution<'_>,
+        submitted: Option<OriginOptions>,
         mut evidence: Vec<Evidence>,
     ) -> Result<Graded, Fault> {
         let task = self.task;
-        let Laid { pristine, roots, .. } = *laid;
+        let PatchedTree { pristine, roots, .. } = *laid;
         let plan = self.plan();
         let expected: BTreeMap<String, Content> = pristine
             .files
@@ -364,7 +366,7 @@ impl<'a> Grading<'a> {
             canaries,
             watch: expected.keys().cloned().collect(),
             data,
-            provided: roots.foreign(pristine),
+            provided: roots.reserved_names(pristine),
             folders: laid.test_folders(),
             helpers: roots.helpers(pristine, laid.paths),
             defences,
@@ -372,31 +374,33 @@ impl<'a> Grading<'a> {
             submitted,
         };
         let (mut run, records, since) = session.run(self.handle).await?;
-        let mut judged = defences.canaries.then(|| Judged::of(canaries, &records, &run));
-        let again = Judged::disturbed(canaries, &records, &run, task);
-        canaries.tell(&mut run.log);
+        let mut judged = defences.canaries.then(|| CanaryResults::of(canaries, &records, &run));
+        let again = CanaryResults::files_to_rerun(canaries, &records, &run, task);
+        canaries.append_to_log(&mut run.log);
         let mut runs = vec![records];
         if let Some(judged) = judged.as_mut().filter(|judged| !judged.passed.is_empty()) {
             let times = self.policy.canaries.again;
             let controls = canaries.controls(&judged.passed, times);
             let files = controls.list.iter().map(|canary| file_of(&canary.id).to_owned()).collect();
-            let part = plan.only(&files);
+            let part = plan.restricted_to(&files);
             let second = TestSession { canaries: &controls, plan: &part, ..session.clone() };
-            match Box::pin(self.start_again(&second, laid, laying)).await? {
-                Ok((second, records)) => judged.weigh(canaries, Some((&records, &second)), times),
+            match Box::pin(self.rerun(&second, laid, solution)).await? {
+                Ok((second, records)) => {
+                    judged.judge_passed(canaries, Some((&records, &second)), times)
+                }
                 Err(found) => {
-                    judged.weigh(canaries, None, times);
+                    judged.judge_passed(canaries, None, times);
                     evidence.push(found);
                 }
             }
         }
         if !again.is_empty() {
-            let (none, part) = (Canaries::default(), plan.only(&again));
+            let (none, part) = (Canaries::default(), plan.restricted_to(&again));
             let second = TestSession { canaries: &none, plan: &part, ..session.clone() };
-            match Box::pin(self.start_again(&second, laid, laying)).await? {
+            match Box::pin(self.rerun(&second, laid, solution)).await? {
                 Ok((second, records)) => {
                     runs.push(records);
-                    let passed = run.take_again(second);
+                    let passed = run.merge_rerun(second);
                     if !passed.is_empty() {
                         evidence.push(note(evidence::RUN_AGAIN, passed.join(", ")));
                     }
@@ -414,7 +418,7 @@ impl<'a> Grading<'a> {
             defences.restore_tests && defences.restore_config && defences.watch_content;
         for records in &runs {
             if defences.fingerprints {
-                evidence.extend(examine::swallowed(records, &run.tests));
+                evidence.extend(examine::check_swallowed(records, &run.tests));
                 let trust = Trust {
                     plan: &plan,
                     probe: &self.probe,
@@ -422,13 +426,13 @@ impl<'a> Grading<'a> {
                     during: &during,
                     pristine: &|path: &str| laid.is_pristine(path),
                 };
-                evidence.extend(examine::interpreter(records, &trust));
+                evidence.extend(examine::check_interpreter(records, &trust));
             }
             if defences.guard_roots {
                 evidence.extend(self.late_shadows(laid, records));
             }
             if is_watched {
-                evidence.extend(examine::content(records, &expected));
+                evidence.extend(examine::check_content(records, &expected));
             }
         }
         if is_watched {
@@ -436,15 +440,15 @@ impl<'a> Grading<'a> {
             evidence.extend(found.await?);
         }
         if let Some(judged) = judged {
-            evidence.extend(judged.verified(canaries, task, &run.tests));
+            evidence.extend(judged.unverified_passes(canaries, task, &run.tests));
             evidence.extend(judged.evidence);
         }
         let expected = &self.options.expected;
         evidence.retain(|evidence| !expected.contains(evidence));
-        // Without the end check (attack tests only), every run counts as complete.
+        // Only the attack tests disable the end check. Then every run counts as complete.
         let complete = run.complete || !defences.require_end;
         let quarantine = &self.options.quarantine;
-        let verdict = draw_up(task, &run.tests, complete, evidence, quarantine)?;
+        let verdict = build_verdict(task, &run.tests, complete, evidence, quarantine)?;
         Ok(Graded { verdict, log: run.log, raw: run.raw })
     }
 
@@ -458,7 +462,7 @@ impl<'a> Grading<'a> {
             command: task.test_command.clone(),
             workdir: task.workdir.clone(),
             files: files.into_iter().map(str::to_owned).collect(),
-            // If whole files are expected, all of their tests run.
+            // If the task expects whole files, all of their tests run.
             ids: (!needs_freezing(task)).then_some(ids),
             env: task.command_env(),
             time_limit: self.options.time_limit.map_or(own, |limit| limit.min(own)),
@@ -466,9 +470,9 @@ impl<'a> Grading<'a> {
         }
     }
 
-    /// Modules of the patch that replaced the environment's, judged by the import path that the
+    /// Reports modules of the patch that replaced the environment's, based on the import path that the
     /// tests used.
-    fn late_shadows(&self, laid: &Laid<'_>, records: &Records) -> Vec<Evidence> {
+    fn late_shadows(&self, laid: &PatchedTree<'_>, records: &Records) -> Vec<Evidence> {
         let Some(end) = records.end() else { return Vec::new() };
         let searched = laid.roots.with(&self.task.workdir, &self.probe, &end.sight.path);
         let found = searched.shadows(laid.pristine, laid.changed);
@@ -481,18 +485,18 @@ impl<'a> Grading<'a> {
             .collect()
     }
 
-    /// The verdict if the sandbox failed because of the applied patch.
+    /// Returns the verdict if the sandbox failed because of the applied patch.
     async fn exhausted(&self, fault: Fault) -> Result<Graded, Fault> {
         unfinished(self.handle, self.task, self.options, fault).await
     }
 
-    /// The verdict on a patch that cannot be applied.
+    /// Returns the verdict for a patch that cannot be applied.
     fn rejected(&self, error: &dyn std::fmt::Display) -> Result<Graded, Fault> {
         rejected(self.task, self.options, error)
     }
 }
 
-/// The verdict if the sandbox failed because of the applied patch.
+/// Returns the verdict if the sandbox failed because of the applied patch.
 async fn unfinished(
     handle: &SandboxHandle,
     task: &Task,
@@ -501,11 +505,11 @@ async fn unfinished(
 ) -> Result<Graded, Fault> {
     let found = exhausted::judge(handle, fault).await?;
     let log = format!("grading failed: {}\n", found.what).into_bytes();
-    let verdict = draw_up(task, &BTreeMap::new(), false, vec![found], &options.quarantine)?;
+    let verdict = build_verdict(task, &BTreeMap::new(), false, vec![found], &options.quarantine)?;
     Ok(Graded { verdict, log, raw: Vec::new() })
 }
 
-/// The verdict on a patch that cannot be applied.
+/// Returns the verdict for a patch that cannot be applied.
 fn rejected(
     task: &Task,
     options: &GradeOptions,
@@ -514,6 +518,6 @@ fn rejected(
     let what = error.to_string();
     let log = format!("rejected the patch: {what}\n").into_bytes();
     let evidence = vec![note(evidence::PATCH_REJECTED, what)];
-    let verdict = draw_up(task, &BTreeMap::new(), false, evidence, &options.quarantine)?;
+    let verdict = build_verdict(task, &BTreeMap::new(), false, evidence, &options.quarantine)?;
     Ok(Graded { verdict, log, raw: Vec::new() })
 }

@@ -1,7 +1,7 @@
 //! Harbor's verifier: runs `tests/test.sh` and reads the rewards that it writes.
 //!
-//! The verifier writes to a folder that no process of the agent ever saw. The rewards are read
-//! after its last process is dead. Its exit status is ignored, as in Harbor.
+//! The verifier writes to a folder that no process of the agent could access. The rewards are read
+//! after the verifier's last process is dead. Its exit status is ignored, as in Harbor.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,36 +25,36 @@ const TESTS: &str = "/tests";
 /// The rewards folder, below the logs.
 const VERIFIER: &str = "verifier";
 
-/// The verifier's output, in that folder.
+/// The file with the verifier's output, in [`VERIFIER`].
 const OUTPUT: &str = "test-stdout.txt";
 
-/// Maximum bytes of output that a grading keeps, from its end.
+/// Maximum number of output bytes to keep, from the end.
 const OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// Harbor runs a verifier with bash, which a few images lack.
-const BY_BASH: &str =
+/// Harbor runs a verifier with bash. In the few images that lack bash, `sh` runs it.
+const BASH_OR_SH: &str =
     r#"command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec /bin/sh -c "$1""#;
 
 /// One run of a verifier.
 #[derive(Debug, Clone, Copy)]
 pub struct Verification<'a> {
-    /// The task, with the values from its image.
+    /// The task, including the values from its image.
     pub task: &'a Task,
     /// The files of `tests/`.
     pub tests: &'a [InputFile],
-    /// Variables besides the task's: the verifier's own, and those that point to a proxy.
+    /// Environment variables besides the task's: the verifier's own, and those that point to a proxy.
     pub env: &'a [(String, String)],
-    /// The sandbox is the agent's own, with its processes and files.
+    /// Whether the verifier runs in the agent's sandbox, with the agent's processes and files.
     pub shared: bool,
-    /// The image contains the tests.
+    /// Whether the image contains the tests.
     pub bundled: bool,
 }
 
-/// Runs a task's verifier in a sandbox with the agent's result.
+/// Runs a task's verifier in a sandbox that contains the agent's result.
 ///
 /// # Errors
-/// A grading fault if the verifier leaves no reward, does not end, or could not download its tools;
-/// a sandbox fault if the sandbox fails.
+/// A grading fault if the verifier writes no reward, does not end, or could not download its tools.
+/// A sandbox fault if the sandbox fails.
 pub async fn verify(
     handle: &SandboxHandle,
     verification: &Verification<'_>,
@@ -71,7 +71,7 @@ pub async fn verify(
         }
         make_logs(handle, &[VERIFIER, "agent", "artifacts"]).await?;
         if bundled {
-            // As in Harbor. If this fails, the verifier does not start and its output says so.
+            // As in Harbor. If this fails, the verifier does not start, and its output says why.
             let script = format!("{TESTS}/{TEST}");
             return handle.run(Command::new(["chmod", "+x", &script])).await.map(drop);
         }
@@ -83,7 +83,8 @@ pub async fn verify(
     let mut log = output(handle, &logs.join(&RawPath::from(OUTPUT))).await?;
     append(&mut log, &done.stderr);
     let text = String::from_utf8_lossy(&log).into_owned();
-    // Without a network nothing can be fetched: such words come from the agent's result, and the reward counts.
+    // Without a network the verifier cannot download anything. Such a message then comes from the
+    // agent's result, and the reward counts.
     let harbor = task.harbor.as_ref();
     let has_network =
         harbor.is_none_or(|harbor| harbor.verifier.network != HarborNetwork::NoNetwork);
@@ -102,7 +103,7 @@ pub async fn verify(
         });
         let fault = Fault::new(Layer::Grade, format!("{}: {why}; {said}", task.id));
         match download {
-            Some(line) => unreachable(fault, line),
+            Some(line) => unreachable_fault(fault, line),
             None => {
                 fault.hint("a verifier must write 0 or 1 to /logs/verifier/reward.txt").lasting()
             }
@@ -117,12 +118,12 @@ pub async fn verify(
         && rewards.values().all(|reward| *reward <= 0.0)
     {
         let what = format!("{}: the verifier could not download its tools: {line}", task.id);
-        return Err(unreachable(Fault::new(Layer::Grade, what), line));
+        return Err(unreachable_fault(Fault::new(Layer::Grade, what), line));
     }
     Ok(Graded { verdict: verdict(task, rewards, tests, shared), log, raw: Vec::new() })
 }
 
-fn unreachable(fault: Fault, line: &str) -> Fault {
+fn unreachable_fault(fault: Fault, line: &str) -> Fault {
     fault
         .cause(Cause::Unreachable)
         .hint(format!("check the task's network policy and this machine's network ({line})"))
@@ -140,7 +141,7 @@ fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
     let as_verifier = Task { user, ..task.clone() };
     let logs = format!("{LOGS}/{VERIFIER}/{OUTPUT}");
     let line = format!("({TESTS}/{TEST}) > {logs} 2>&1");
-    let mut command = Command::new(["/bin/sh", "-c", BY_BASH, "sh", &line]).cwd(task.cwd());
+    let mut command = Command::new(["/bin/sh", "-c", BASH_OR_SH, "sh", &line]).cwd(task.cwd());
     for (name, value) in as_verifier.command_env() {
         command = command.env(&name, value.as_str());
     }
@@ -154,7 +155,7 @@ fn command(task: &Task, env: &[(String, String)]) -> Result<Command, Fault> {
     Ok(command)
 }
 
-/// The end of the verifier's output; empty if there is none.
+/// Returns the end of the verifier's output; empty if there is none.
 async fn output(handle: &SandboxHandle, path: &RawPath) -> Result<Vec<u8>, Fault> {
     let wrong = |error: proctor_sandbox_api::SandboxError| error.fault("reading the output");
     let found = handle.stat(path).await.map_err(wrong)?;
@@ -177,7 +178,7 @@ async fn rewards(handle: &SandboxHandle, logs: &RawPath) -> Result<BTreeMap<Stri
     read_rewards(json.as_deref(), txt.as_deref()).map_err(|error| error.to_string())
 }
 
-/// A small regular file; `None` if it does not exist.
+/// Returns the content of a small regular file; `None` if it does not exist.
 async fn read(handle: &SandboxHandle, path: &RawPath) -> Result<Option<Vec<u8>>, String> {
     let Some(found) = handle.stat(path).await.map_err(|error| error.to_string())? else {
         return Ok(None);
@@ -191,7 +192,7 @@ async fn read(handle: &SandboxHandle, path: &RawPath) -> Result<Option<Vec<u8>>,
     handle.read(path, REWARD_LIMIT).await.map(Some).map_err(|error| error.to_string())
 }
 
-/// The tests of a CTRF report. An invalid report has none.
+/// Returns the tests of a CTRF report. An invalid report has none.
 fn ctrf(bytes: &[u8]) -> BTreeMap<String, TestStatus> {
     let report: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let mut tests: BTreeMap<String, TestStatus> = BTreeMap::new();
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn resolved_needs_every_reward_at_one_and_the_rate_is_the_clipped_mean() {
+    fn verdict_needs_every_reward_at_one_and_rates_the_clipped_mean() {
         let one = judged(&[("reward", 1.0)], false);
         assert!(one.resolved && one.integrity == Integrity::Clean, "{one:?}");
         assert_eq!(
@@ -292,10 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn verifier_runs_as_its_user_or_the_images() {
+    fn verifier_runs_as_its_own_user_or_the_image_user() {
         let mut task = task(serde_json::json!({"digest": ""}));
         task.user = Some("agent".into());
-        assert_eq!(command(&task, &[]).unwrap().user, None, "not as the agent's");
+        assert_eq!(command(&task, &[]).unwrap().user, None, "not as the agent's user");
         task.from_image.named = Some("app".into());
         assert_eq!(command(&task, &[]).unwrap().user.as_deref(), Some("app"));
         if let Some(harbor) = &mut task.harbor {

@@ -1,4 +1,4 @@
-//! Hidden copies from the point of view of the interpreter and of a verdict's reader.
+//! Converts hidden content for the interpreter and for the verdict's evidence.
 
 use proctor_setup::Hidden;
 use proctor_types::Evidence;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::evidence::{self, note};
 
-/// Modules for the test tool, in the form that `lend.py` reads.
+/// Modules that only the test tool can import, in the form that `lend.py` reads.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct LentModules(Vec<LentModule>);
@@ -18,7 +18,7 @@ struct LentModule {
 }
 
 impl LentModules {
-    /// Takes only the source of Python modules: nothing else can be imported from memory.
+    /// Includes only the source files of Python modules: nothing else can be imported from memory.
     pub(crate) fn of(hidden: &Hidden) -> Self {
         let module = |lent: &proctor_setup::Lent| {
             let place = lent.place.to_string();
@@ -38,8 +38,8 @@ impl LentModules {
     }
 }
 
-/// Evidence of the hidden content that test tools received: an exception that a reader must be able
-/// to see.
+/// Returns evidence of the hidden content that the test tools or the benchmark's procedure can still
+/// read.
 pub(crate) fn exceptions(hidden: &Hidden) -> Vec<Evidence> {
     let lent = hidden.lent.iter().map(|lent| {
         let what = format!("{}: the test tool needs it to start", lent.place);

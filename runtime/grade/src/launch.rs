@@ -1,4 +1,4 @@
-//! Parses a test command and finds its interpreter.
+//! Parses a test command and finds its Python interpreter.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Cause, Fault, Layer};
 
-/// How pytest starts: `interpreter... [-m pytest] arguments...`.
+/// How pytest is started: `interpreter... [-m pytest] arguments...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Launch {
-    /// The interpreter and its own flags.
+    /// The interpreter and the interpreter's own flags.
     pub interpreter: Vec<String>,
-    /// `python -m pytest` puts the working directory on the import path; the script does not.
+    /// Whether the working directory is on the import path: `python -m pytest` adds it, `pytest` does not.
     pub cwd_on_path: bool,
     pub arguments: Vec<String>,
 }
@@ -27,8 +27,8 @@ const SCRIPT_LIMIT: u64 = 1 << 20;
 impl Launch {
     /// Accepts `python [flags] -m pytest ...` and `pytest ...`.
     ///
-    /// Rejects commands that start pytest in another way (a shell line, a wrapper), because the
-    /// recorder could not start before the graded code.
+    /// Rejects commands that start pytest in another way (a shell line, a wrapper), because the recorder
+    /// could not start before the graded code.
     pub(crate) async fn read(
         handle: &SandboxHandle,
         command: &[String],
@@ -40,9 +40,9 @@ impl Launch {
         let Some(script) = command.first().filter(|_| Self::is_script(command)) else {
             return Err(not_pytest(command));
         };
-        let interpreter = shebang(handle, script, env)
-            .await?
-            .ok_or_else(|| refused(command, "the first line of the script names no interpreter"))?;
+        let interpreter = shebang(handle, script, env).await?.ok_or_else(|| {
+            invalid_command(command, "the script does not start with `#!` and an interpreter")
+        })?;
         Ok(Self { interpreter, cwd_on_path: false, arguments: command[1..].to_vec() })
     }
 
@@ -64,7 +64,7 @@ impl Launch {
     }
 }
 
-/// Whether [`Launch::read`] accepts a test command, judging by its words only.
+/// Whether [`Launch::read`] accepts a test command. Does not check that the script exists.
 pub(crate) fn starts_pytest(command: &[String]) -> bool {
     Launch::is_script(command) || Launch::module(command).is_some()
 }
@@ -97,10 +97,10 @@ async fn shebang(
 }
 
 pub(crate) fn not_pytest(command: &[String]) -> Fault {
-    refused(command, "it is not `python -m pytest ...` or `pytest ...`")
+    invalid_command(command, "it is not `python -m pytest ...` or `pytest ...`")
 }
 
-fn refused(command: &[String], why: &str) -> Fault {
+fn invalid_command(command: &[String], why: &str) -> Fault {
     Fault::new(Layer::Grade, format!("the test command {command:?} cannot be graded: {why}"))
         .cause(Cause::Invalid)
         .hint(

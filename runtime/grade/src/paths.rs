@@ -1,4 +1,4 @@
-//! Classifies the paths of a work directory by owner.
+//! Classifies the paths of a work directory: which may the model change?
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,41 +8,41 @@ use proctor_types::{Task, matches_wildcard};
 
 use crate::{policy::Policy, probe::Probe, test_trees};
 
-/// Why the model may not change a path.
+/// The reason why the model may not change a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// A test, or a file that tests share.
     Test,
     /// Configuration of pytest.
     Config,
-    /// The interpreter loads it automatically.
+    /// A file that the interpreter loads automatically.
     SelfLoading,
-    /// Compiled code. It is removed, never restored.
+    /// Compiled code, which is removed and never restored.
     Bytecode,
 }
 
-/// The rules for one task. Paths are relative to the work directory.
+/// Classifies paths for one task. Paths are relative to the work directory.
 #[derive(Debug)]
 pub(crate) struct Paths<'a> {
     policy: &'a Policy,
-    /// Files that contain the ids, hidden paths and paths of the test patch. Always restored.
+    /// The files of expected tests, hidden paths and paths of the test patch. Always restored.
     own: BTreeSet<String>,
-    /// Folders of tests.
+    /// Test folders.
     trees: BTreeSet<String>,
-    /// Other folders that contain a test of the task, among source code or at the top. In these,
-    /// only files with test names are guarded.
+    /// Other folders that directly contain an expected test: folders of source code, or the work
+    /// directory. In these, only files with test names are guarded.
     beside: BTreeSet<String>,
     /// Interpreter prefixes below the work directory.
     prefixes: Vec<String>,
-    /// Paths that the mask removes or changes, or the gold patch if there is no mask. They are
-    /// source code even below a test folder.
+    /// Paths that the mask changes, or the gold patch if there is no mask. They are source code even
+    /// below a test folder.
     masked: BTreeSet<String>,
-    /// Tests are recognized by file name only, because the task's ids come from a report.
+    /// Whether tests are recognized by file name only, because the task's ids come from a report.
     by_name: bool,
 }
 
 impl<'a> Paths<'a> {
-    /// The rules for a task whose results are a report.
+    /// Creates the rules for a task whose test results are a report.
     pub(crate) fn by_name(
         policy: &'a Policy,
         task: &Task,
@@ -52,7 +52,7 @@ impl<'a> Paths<'a> {
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         let files = ids.filter(|_| task.ids_name_files()).map(|id| escaped(file_of(id)));
         let own: BTreeSet<String> = files
-            // A test may be in the file that it tests, which the model may change.
+            // A test may be in the source file that it tests, which the model may change.
             .filter(|path| task.mask.is_some() || !masked.contains(path))
             .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
@@ -75,7 +75,7 @@ impl<'a> Paths<'a> {
             .chain(task.hidden.iter().map(|path| escaped(path.trim_end_matches('/'))))
             .chain(test_patch.iter().cloned())
             .chain(config_of(&task.test_command))
-            // A doctest is in the file that it tests, which the model may change.
+            // A doctest is in the source file that it tests, which the model may change.
             .filter(|path| {
                 task.mask.is_some() || test_patch.contains(path) || !masked.contains(path)
             })
@@ -134,8 +134,8 @@ impl<'a> Paths<'a> {
         (is_below || fits(&names.test_files)).then_some(Guard::Test)
     }
 
-    /// Whether the run must not write an existing file: a guarded file, or one beside a test of the
-    /// task.
+    /// Whether the run must not write an existing file: a guarded file, or a file in the same folder as
+    /// an expected test.
     pub(crate) fn is_watched(&self, path: &str) -> bool {
         !matches!(self.guard(path), None | Some(Guard::Bytecode))
             || self.beside.contains(parent(path))
@@ -151,12 +151,12 @@ impl<'a> Paths<'a> {
     }
 
     /// Whether a folder directly contains watched files or a test folder.
-    pub(crate) fn holds_watched(&self, folder: &str) -> bool {
+    pub(crate) fn contains_watched(&self, folder: &str) -> bool {
         self.beside.contains(folder)
             || self.trees.iter().any(|tree| is_at_or_below(tree, folder) || parent(tree) == folder)
     }
 
-    /// Whether a path contains a test id, is hidden, or belongs to the test patch.
+    /// Whether a path is the file of an expected test, is hidden, or belongs to the test patch.
     pub(crate) fn is_own(&self, path: &str) -> bool {
         self.own.iter().any(|own| is_at_or_below(own, path))
     }
@@ -190,7 +190,7 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// The file that a test command names as pytest's configuration, whatever its name.
+/// Returns the pytest configuration file that an option of the test command sets.
 fn config_of(test_command: &[String]) -> Option<String> {
     let named = test_command.iter().enumerate().find_map(|(at, argument)| match &**argument {
         "-c" | "--config-file" => test_command.get(at + 1).map(String::as_str),
@@ -199,18 +199,18 @@ fn config_of(test_command: &[String]) -> Option<String> {
     named.filter(|path| !path.starts_with('/')).map(escaped)
 }
 
-/// A task's path in the form used here: escaped, without a leading `./`.
+/// Converts a task's path to the form used here: escaped, without a leading `./`.
 pub(crate) fn escaped(path: &str) -> String {
     RawPath::of_task(path).escaped()
 }
 
-/// The folder of a path; empty for the work directory.
+/// The folder of a path; empty for an entry directly in the work directory.
 pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// An absolute path without `.` and `..`; links are not resolved.
-pub(crate) fn folded(path: &str) -> String {
+/// Returns an absolute path without `.` and `..` parts. Does not resolve links.
+pub(crate) fn normalized(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -226,7 +226,7 @@ pub(crate) fn is_at_or_below(root: &str, path: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// An absolute path relative to the work directory, if it is below it.
+/// Returns an absolute path relative to the work directory; `None` if it is outside.
 pub(crate) fn below(workdir: &str, path: &str) -> Option<String> {
     let rest = path.strip_prefix(workdir.trim_end_matches('/'))?;
     if rest.is_empty() {
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_of_other_runners_are_guarded_by_their_names_and_not_by_their_ids() {
+    fn guard_matches_tests_of_other_runners_by_file_name() {
         let task = |format: &str, id: &str| -> Task {
             serde_json::from_value(serde_json::json!({
                 "schema_version": 1, "id": "t", "statement": "", "environment": {}, "hidden": ["checks/"],
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_models_is_guarded() {
+    fn guard_covers_tests_configuration_and_self_loading_files() {
         let probe = Probe { prefixes: vec!["/testbed/.venv".into()], ..Probe::default() };
         let masked = BTreeSet::from(["pkg/tests/source.py".to_owned()]);
         let policy = Policy::get().unwrap();
@@ -297,7 +297,7 @@ mod tests {
             ("pkg/tests/shared.py", Some(Guard::Test)),
             ("pkg/tests/source.py", None),
             ("test_top.py", Some(Guard::Test)),
-            // Another test beside one of the task's: tests import each other.
+            // Another test file beside an expected one is guarded: tests import each other.
             ("test_other.py", Some(Guard::Test)),
             ("setup.py", None),
             ("checks/helper.py", Some(Guard::Test)),

@@ -1,4 +1,4 @@
-//! What to run, and the result.
+//! The plan and the results of a test run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,9 +13,9 @@ use crate::paths::file_of;
 /// One start of the test interpreter.
 #[derive(Debug, Clone)]
 pub struct TestPlan {
-    /// `python [flags] -m pytest [arguments]` or `pytest [arguments]`, without test files.
+    /// `python [flags] -m pytest [arguments]` or `pytest [arguments]`, without the test files.
     pub command: Vec<String>,
-    /// Root of the test ids and of pytest, and the working directory.
+    /// The working directory, pytest's root directory and the root of the test ids.
     pub workdir: String,
     /// Test files, relative to `workdir`.
     pub files: Vec<String>,
@@ -23,14 +23,14 @@ pub struct TestPlan {
     pub ids: Option<Vec<String>>,
     /// Added to a minimal environment (PATH, HOME, LANG).
     pub env: BTreeMap<String, String>,
-    /// For the whole run. When it is reached, everything is killed.
+    /// Limit for the whole run. When it is reached, all processes are killed.
     pub time_limit: Duration,
     pub user: Option<String>,
 }
 
 impl TestPlan {
-    /// The part of the plan in these files.
-    pub(crate) fn only(&self, files: &BTreeSet<String>) -> Self {
+    /// The plan restricted to these files.
+    pub(crate) fn restricted_to(&self, files: &BTreeSet<String>) -> Self {
         let ids = self
             .ids
             .as_ref()
@@ -46,14 +46,14 @@ pub struct TestRun {
     pub tests: BTreeMap<String, TestStatus>,
     /// Files that could not be collected, with the reason.
     pub collect_errors: BTreeMap<String, String>,
-    /// As reported by the kernel.
+    /// The exit status that the kernel reported.
     pub exit: Exited,
-    /// The results have a start record, and an end record that matches the exit status and the
-    /// count.
+    /// Whether the results have a start record, and an end record that matches the exit status and
+    /// the number of test records.
     pub complete: bool,
-    /// Standard output, then standard error. For people only: no result is read from it.
+    /// Standard output, then standard error. For humans only: no results are read from it.
     pub log: Vec<u8>,
-    /// Bytes of the results pipe.
+    /// The raw content of the results pipe.
     pub raw: Vec<u8>,
     pub evidence: Vec<Evidence>,
 }
@@ -64,9 +64,9 @@ impl TestRun {
         self.tests.get(id).copied().unwrap_or(TestStatus::Missing)
     }
 
-    /// Takes the results of a second run for failed tests, and everything else that it shows.
-    /// Returns the tests that now pass.
-    pub(crate) fn take_again(&mut self, again: Self) -> Vec<String> {
+    /// Merges the results of a rerun of failed tests, including its log and evidence. Returns the
+    /// tests that now pass.
+    pub(crate) fn merge_rerun(&mut self, again: Self) -> Vec<String> {
         let bad = [TestStatus::Failed, TestStatus::Error];
         let mut passed = Vec::new();
         for (id, status) in again.tests {

@@ -53,8 +53,8 @@ pub(crate) struct Pytest {
     pub plugin_arguments: BTreeMap<String, Vec<String>>,
 }
 
-/// How tests are recognized if their ids name no files, how their reports arrive, and how they are
-/// tried. `test_files` and `config_files` are file name patterns.
+/// How tests are recognized if their ids do not name files, which programs can report through the
+/// results pipe, and how canaries are made. `test_files` and `config_files` are file name patterns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportNames {
@@ -65,7 +65,7 @@ pub(crate) struct ReportNames {
     pub canaries: ReportCanaryRules,
 }
 
-/// Maximum number of canaries per run, by the kind of test that they copy.
+/// Maximum number of canaries per run, by the group of the test that they copy.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CanaryLimits {
@@ -73,8 +73,7 @@ pub(crate) struct CanaryLimits {
     pub enough: usize,
     pub fail_to_pass: usize,
     pub pass_to_pass: usize,
-    /// Number of times a passed canary runs again: a test with random behavior may pass it by
-    /// chance.
+    /// Number of times a passed canary runs again: a test with random behaviour may pass by chance.
     pub again: usize,
     pub seconds: f64,
     /// Names that the canary generator recognizes, by category.
@@ -93,7 +92,7 @@ pub(crate) struct Limits {
     pub evidence_characters: usize,
 }
 
-/// The names of tests and their configuration, by file name only.
+/// The patterns that recognize tests and their configuration by file name.
 ///
 /// # Errors
 ///
@@ -103,8 +102,8 @@ pub fn test_names() -> Result<&'static TestNames, Fault> {
 }
 
 impl Environment {
-    /// The interpreter's environment variables, for probing and for running tests.
-    pub(crate) fn of(&self, task: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    /// The environment variables of the interpreter, both for probing and for running tests.
+    pub(crate) fn for_task(&self, task: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut env = self.default.clone();
         env.extend(task.clone());
         for name in &self.unset {
@@ -115,7 +114,7 @@ impl Environment {
     }
 }
 
-/// What a kind of evidence means for a verdict.
+/// The effect of a kind of evidence on a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Meaning {
@@ -130,14 +129,14 @@ impl Policy {
         POLICY.get().map_err(|error| Fault::new(Layer::Grade, error))
     }
 
-    /// Whether an id can be a test's. Some benchmarks' parsers take other words of a log for ids.
+    /// Whether an id can belong to a test. Some benchmarks' log parsers mistake other words for ids.
     pub(crate) fn is_test(&self, id: &str) -> bool {
         static NOT_TESTS: OnceLock<Option<RegexSet>> = OnceLock::new();
         let set = NOT_TESTS.get_or_init(|| RegexSet::new(&self.not_tests).ok());
         !set.as_ref().is_some_and(|set| set.is_match(id))
     }
 
-    /// Default deny: a kind that the policy does not list is suspect and blocks.
+    /// Denies by default: a kind that the policy does not list is suspect and blocks.
     pub(crate) fn meaning(&self, evidence: &Evidence) -> Meaning {
         self.evidence
             .get(&evidence.kind)
@@ -154,7 +153,7 @@ mod tests {
     use crate::evidence::KINDS;
 
     #[test]
-    fn words_of_a_log_are_no_tests() {
+    fn is_test_rejects_words_of_a_log() {
         let policy = Policy::get().unwrap();
         assert!(RegexSet::new(&policy.not_tests).is_ok());
         for id in [
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_names_every_kind_of_evidence_and_no_other() {
+    fn policy_lists_exactly_the_known_evidence_kinds() {
         let policy = Policy::get().unwrap();
         let named: Vec<&str> = policy.evidence.keys().map(String::as_str).collect();
         assert_eq!(named, KINDS);

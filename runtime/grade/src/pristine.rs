@@ -1,4 +1,4 @@
-//! The guarded files before any of the model's files are in the sandbox.
+//! Records the guarded files before any of the model's files are in the sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,24 +16,24 @@ use crate::{
     shadow::Roots,
 };
 
-/// Concurrent file reads.
-const AT_ONCE: usize = 16;
+/// Maximum number of concurrent file reads.
+const READ_CONCURRENCY: usize = 16;
 
-/// Maximum number of test folders that are inspected inside the interpreter.
-const MOST_FOLDERS: usize = 1000;
+/// Maximum number of test folders that the recorder checks for replacement.
+const MAX_FOLDERS: usize = 1000;
 
 /// All names in a pristine work directory, and the content of the files that may be restored.
 #[derive(Debug, Default)]
 pub(crate) struct Pristine {
-    /// Every path; relative and escaped.
+    /// The kind of each entry, by its relative, escaped path.
     pub names: BTreeMap<String, EntryKind>,
     pub files: BTreeMap<String, Current>,
-    /// Version control folders, which are not walked.
+    /// Version control folders. Their content is not listed.
     pub histories: Vec<String>,
 }
 
 impl Pristine {
-    /// Walks the work directory.
+    /// Lists all entries of the work directory.
     pub(crate) async fn walk(
         handle: &SandboxHandle,
         workdir: &str,
@@ -90,7 +90,7 @@ impl Pristine {
         Ok(())
     }
 
-    /// Applies a test patch to the stored files on the host: the sandbox does not see it until the
+    /// Applies the test patch to the stored files on the host. The sandbox gets these files only after the
     /// model's patch is applied.
     pub(crate) fn overlay(&mut self, test_patch: &[u8]) -> Result<(), Fault> {
         let current = |path: &RawPath| self.files.get(&path.escaped()).cloned();
@@ -122,9 +122,9 @@ impl Pristine {
     }
 }
 
-/// The graded tree: the original, and what the patch changed.
+/// The graded tree: the pristine tree, and the paths that the patch changed.
 #[derive(Clone, Copy)]
-pub(crate) struct Laid<'a> {
+pub(crate) struct PatchedTree<'a> {
     pub pristine: &'a Pristine,
     pub paths: &'a Paths<'a>,
     pub roots: &'a Roots,
@@ -132,7 +132,7 @@ pub(crate) struct Laid<'a> {
     pub changed: &'a BTreeSet<String>,
 }
 
-impl Laid<'_> {
+impl PatchedTree<'_> {
     /// Whether the patch left a file unchanged.
     pub(crate) fn is_pristine(&self, path: &str) -> bool {
         match self.paths.guard(path) {
@@ -146,18 +146,18 @@ impl Laid<'_> {
         }
     }
 
-    /// The test folders and their parents: moving one moves its files.
+    /// The test folders and their parents: moving such a folder moves the tests in it.
     pub(crate) fn test_folders(&self) -> Vec<String> {
         let names = self.pristine.names.iter();
         let folders = names.filter(|(path, kind)| {
             **kind == EntryKind::Dir
-                && (self.paths.holds_watched(path) || self.paths.is_above(path))
+                && (self.paths.contains_watched(path) || self.paths.is_above(path))
         });
-        folders.map(|(path, _)| path.clone()).take(MOST_FOLDERS).collect()
+        folders.map(|(path, _)| path.clone()).take(MAX_FOLDERS).collect()
     }
 
     /// Whether a file existed when the run started and does not come from the patch.
-    pub(crate) fn was_there(&self, path: &str) -> bool {
+    pub(crate) fn existed(&self, path: &str) -> bool {
         if self.pristine.files.contains_key(path) {
             return true;
         }
@@ -177,7 +177,8 @@ pub(crate) fn at(workdir: &str, path: &str) -> RawPath {
     full
 }
 
-/// The present content of a path: a file, a link, or something that no patch could have made.
+/// Returns the current content of a file or link. Returns `None` for other kinds, which a patch
+/// cannot create, and if nothing exists.
 pub(crate) async fn read(
     handle: &SandboxHandle,
     workdir: &str,
@@ -200,7 +201,7 @@ pub(crate) async fn read(
     }
 }
 
-/// The expected content of a file.
+/// Identifies the expected content of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
     pub sha256: String,
@@ -212,8 +213,8 @@ impl Content {
     }
 }
 
-/// The content of many paths, in order. Reads are concurrent: with one round trip each, a tree of a
-/// thousand small files would cost more than its tests.
+/// Returns the content of many paths, in order. Reads are concurrent: with sequential round trips, a
+/// thousand small files would take longer than running their tests.
 pub(crate) async fn read_all(
     handle: &SandboxHandle,
     workdir: &str,
@@ -224,12 +225,12 @@ pub(crate) async fn read_all(
             let current = read(handle, workdir, &path).await?;
             Ok((path, current))
         })
-        .buffered(AT_ONCE)
+        .buffered(READ_CONCURRENCY)
         .try_collect()
         .await
 }
 
-/// The paths in a patch, including both paths of a rename.
+/// Returns the paths in a patch, including both paths of a rename.
 pub(crate) fn paths_of(patch: &[u8]) -> Result<BTreeSet<String>, PatchError> {
     Ok(Patch::read(patch).touched()?.iter().map(RawPath::escaped).collect())
 }

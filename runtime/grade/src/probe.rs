@@ -16,7 +16,7 @@ use crate::{
 
 const PROBE: &str = include_str!("../python/probe.py");
 
-/// A script that receives lent modules before its first line, and its input.
+/// Makes a script import the lent modules from memory first. Returns the script and its input.
 fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Fault> {
     if lent.is_empty() {
         return Ok((script.to_owned(), Vec::new()));
@@ -28,21 +28,22 @@ fn with_lent(script: &str, lent: &LentModules) -> Result<(String, Vec<u8>), Faul
     Ok((format!("{apart}{LEND}\n{first}\n{script}"), ascii(&text).into_bytes()))
 }
 
-/// What the pristine interpreter is and would load.
+/// Properties of the pristine interpreter, and what it would load.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Probe {
     pub pytest: Option<String>,
-    /// Whether pytest can be loaded before any folder of the work directory is searched.
+    /// Whether pytest can be imported without the folders of the work directory.
     pub apart: bool,
     /// `sys.prefix` and `sys.exec_prefix`.
     pub prefixes: Vec<String>,
-    /// The work directory with links resolved.
+    /// The real path of the work directory.
     pub root: String,
     /// The import path, in order: `PYTHONPATH`, the standard library, packages, `.pth` files.
     pub path: Vec<String>,
-    /// Its folders that a patch can write to, and the others; links resolved.
+    /// The real paths of the import folders that a patch can write to.
     pub graded: Vec<String>,
+    /// The real paths of the other import folders.
     pub outside: Vec<String>,
     /// `PYTHONPATH` without the folders that a patch can write to.
     pub pythonpath: String,
@@ -50,14 +51,14 @@ pub(crate) struct Probe {
     pub loaded: Vec<String>,
     /// Top-level names that can be imported from outside the work directory.
     pub provided: Vec<String>,
-    /// The `pytest11` entry points: name and module.
+    /// The `pytest11` entry points, as name and module.
     pub plugins: Vec<(String, String)>,
     pub standard_library: Vec<String>,
 }
 
-/// The start of an interpreter to probe: the same as for the tests.
+/// How to start the interpreter for a probe: the same as for the tests.
 #[derive(Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub(crate) struct ProbeRequest<'a> {
     pub launch: &'a Launch,
     pub workdir: &'a str,
     pub env: &'a BTreeMap<String, String>,
@@ -65,46 +66,51 @@ pub(crate) struct Look<'a> {
     pub lent: &'a LentModules,
 }
 
-impl Look<'_> {
-    /// A key of everything that decides the result in a `prepared` sandbox.
+impl ProbeRequest<'_> {
+    /// Returns a hash of everything that determines the probe's result in a `prepared` sandbox.
     fn key(&self, prepared: &str) -> Result<String, Fault> {
-        let told =
+        let parts =
             (prepared, &self.launch.interpreter, self.workdir, self.env, self.user, self.lent);
-        let text = serde_json::to_vec(&told)
+        let text = serde_json::to_vec(&parts)
             .map_err(|error| Fault::new(Layer::Grade, error.to_string()))?;
         Ok(sha256_hex(&text))
     }
 }
 
-/// A cache of probe results, shared by clones. One task's result takes about 30 KB.
+/// A cache of probe results, shared by clones. One result takes about 30 KB.
 #[derive(Debug, Clone, Default)]
 pub struct Interpreters(Arc<Memo<String, Probe>>);
 
 impl Interpreters {
-    /// The cached result of an earlier grading whose sandbox was `prepared` alike before its patch
-    /// was applied; otherwise probes now. Probing takes as long as loading pytest.
+    /// Returns the cached result for sandboxes with the same preparation, or probes now. Call it before
+    /// the patch is applied. Probing takes as long as importing pytest.
     pub(crate) async fn probe(
         &self,
         handle: &SandboxHandle,
         prepared: &str,
-        look: &Look<'_>,
+        request: &ProbeRequest<'_>,
     ) -> Result<Probe, Fault> {
         // Don't cache faults: the sandbox may have caused them.
-        self.0.get(look.key(prepared)?, |_| true, async || Probe::take(handle, look).await).await
+        self.0
+            .get(request.key(prepared)?, |_| true, async || Probe::take(handle, request).await)
+            .await
     }
 }
 
 impl Probe {
-    pub(crate) async fn take(handle: &SandboxHandle, look: &Look<'_>) -> Result<Self, Fault> {
-        let Look { launch, workdir, env, user, lent } = *look;
+    pub(crate) async fn take(
+        handle: &SandboxHandle,
+        request: &ProbeRequest<'_>,
+    ) -> Result<Self, Fault> {
+        let ProbeRequest { launch, workdir, env, user, lent } = *request;
         let (text, stdin) = with_lent(PROBE, lent)?;
-        let env = Policy::get()?.environment.of(env);
-        // Not isolated: it must see the import path that the tests will search.
+        let env = Policy::get()?.environment.for_task(env);
+        // Not isolated: the probe must have the same import path as the tests.
         let out = script(handle, launch, &[], workdir, &env, user, &text, &stdin).await?;
         let probe: Self = serde_json::from_slice(&out)
             .map_err(|error| fault(launch, format!("invalid output: {error}")))?;
         if probe.pytest.is_none() {
-            return Err(fault(launch, "it cannot import pytest".into())
+            return Err(fault(launch, "cannot import pytest".into())
                 .cause(Cause::Missing)
                 .hint("install pytest in the task's set-up lines"));
         }
@@ -112,7 +118,7 @@ impl Probe {
     }
 }
 
-/// Runs a script with `python -I`: no work directory, user site or variable on its import path.
+/// Runs a script with `python -I`: without the work directory, user site and `PYTHONPATH`.
 pub(crate) async fn isolated(
     handle: &SandboxHandle,
     launch: &Launch,
@@ -125,7 +131,7 @@ pub(crate) async fn isolated(
     script(handle, launch, &["-I"], workdir, env, user, text, stdin).await
 }
 
-#[expect(clippy::too_many_arguments, reason = "what one start of an interpreter takes")]
+#[expect(clippy::too_many_arguments, reason = "one interpreter start needs all of them")]
 async fn script(
     handle: &SandboxHandle,
     launch: &Launch,
@@ -152,12 +158,12 @@ async fn script(
     if !done.success() {
         let said = done.stderr.text();
         let last = said.lines().last().unwrap_or("nothing on standard error");
-        // A shell's exit codes for a missing or non-executable program.
+        // A shell exits with these codes if a program is missing or not executable.
         let cause = match done.exited.code {
             Some(126 | 127) => Cause::Missing,
             _ => Cause::Other,
         };
-        let what = format!("it failed ({}): {last}", ending_of(&done.exited));
+        let what = format!("failed ({}): {last}", ending_of(&done.exited));
         return Err(fault(launch, what).cause(cause));
     }
     Ok(done.stdout.head)
@@ -167,7 +173,7 @@ fn fault(launch: &Launch, what: String) -> Fault {
     Fault::new(Layer::Grade, format!("interpreter {}: {what}", launch.interpreter.join(" ")))
 }
 
-/// A random path in a sandbox.
+/// A random path in the sandbox that the graded code cannot guess.
 pub(crate) fn secret_folder() -> Result<RawPath, Fault> {
     Ok(RawPath::from(format!("/tmp/{}", proctor_types::hex(&random::<12>()?))))
 }
@@ -189,11 +195,11 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], Fault> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::Look;
+    use super::ProbeRequest;
     use crate::{hidden::LentModules, launch::Launch};
 
     #[test]
-    fn probe_is_repeated_for_another_launch_or_sandbox() {
+    fn probe_key_depends_on_launch_and_sandbox() {
         let launch = |python: &str| Launch {
             interpreter: vec![python.to_owned()],
             cwd_on_path: true,
@@ -203,19 +209,27 @@ mod tests {
         let (none, some) =
             (BTreeMap::new(), BTreeMap::from([("PYTHONPATH".to_owned(), "/x".to_owned())]));
         let lent = LentModules::default();
-        let look =
-            Look { launch: &python, workdir: "/testbed", env: &none, user: None, lent: &lent };
+        let request = ProbeRequest {
+            launch: &python,
+            workdir: "/testbed",
+            env: &none,
+            user: None,
+            lent: &lent,
+        };
         let keys = [
-            look.key("a"),
-            look.key("b"),
-            Look { launch: &other, ..look }.key("a"),
-            Look { workdir: "/src", ..look }.key("a"),
-            Look { env: &some, ..look }.key("a"),
-            Look { user: Some("tester"), ..look }.key("a"),
+            request.key("a"),
+            request.key("b"),
+            ProbeRequest { launch: &other, ..request }.key("a"),
+            ProbeRequest { workdir: "/src", ..request }.key("a"),
+            ProbeRequest { env: &some, ..request }.key("a"),
+            ProbeRequest { user: Some("tester"), ..request }.key("a"),
         ];
         let keys: std::collections::BTreeSet<_> =
             keys.into_iter().map(|key| key.expect("a key")).collect();
         assert_eq!(keys.len(), 6);
-        assert!(keys.contains(&look.key("a").expect("a key")), "the same look is found again");
+        assert!(
+            keys.contains(&request.key("a").expect("a key")),
+            "an equal request has the same key"
+        );
     }
 }

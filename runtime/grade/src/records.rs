@@ -6,24 +6,24 @@ use hmac::{Hmac, Mac};
 use serde::Deserialize;
 use sha2::Sha256;
 
-/// A key of the results pipe, known only to the grader and the recorder.
+/// The key of the results pipe, known only to the grader and the recorder.
 pub(crate) type Key = [u8; 32];
 
-/// One record of the recorder (`python/recorder.py`).
+/// One record that the recorder (`python/recorder.py`) wrote.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "a run has one large record, its end")]
 pub(crate) enum Record {
     /// The recorder starts pytest.
     Start,
-    /// A file that could not be collected.
+    /// A file could not be collected.
     Collect {
         id: String,
         why: String,
     },
     Begin(Begin),
     Test(TestRecord),
-    /// A canary that was installed as a copy of a test.
+    /// A canary was installed as a copy of a test.
     CanaryLaid {
         number: usize,
         /// The id of the original test.
@@ -35,7 +35,7 @@ pub(crate) enum Record {
         what: String,
     },
     Canary(CanaryRecord),
-    /// What a submission imported from the library that it was to rewrite.
+    /// A submission imported something from the library that it was supposed to rewrite.
     Origin {
         what: String,
     },
@@ -57,9 +57,9 @@ pub(crate) struct TestRecord {
     pub when: String,
     pub outcome: String,
     pub xfail: bool,
-    /// Whether the phase raised, as seen by the recorder itself; absent if it saw no phase.
+    /// Whether the phase raised, as observed by the recorder itself; absent if it observed no phase.
     pub raised: Option<bool>,
-    /// How often the test has been called so far, to detect plug-ins that rerun it silently.
+    /// How often the test has been called so far, to detect plugins that rerun it silently.
     #[serde(default)]
     pub runs: usize,
 }
@@ -80,9 +80,9 @@ pub(crate) struct CanaryRecord {
     pub outcome: String,
     pub xfail: bool,
     pub raised: Option<bool>,
-    /// The line of the test that raised.
+    /// The line of the test at which it raised.
     pub line: Option<usize>,
-    /// Whether the exception is one that a failed expectation raises.
+    /// Whether the exception is of the kind that a failed expectation raises.
     pub expectation: bool,
     /// Whether the run took a branch with a mistake; absent if every run reaches the mistake.
     #[serde(default)]
@@ -92,18 +92,18 @@ pub(crate) struct CanaryRecord {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct End {
     pub code: i32,
-    /// Number of test records sent.
+    /// Number of test records that the recorder sent.
     pub count: usize,
-    /// What `sight.py` observed during the run.
+    /// The observations of `sight.py` during the run.
     #[serde(flatten)]
     pub sight: Sight,
 }
 
-/// Each entry is a name and the file of its code.
+/// Observations of the interpreter. A pair is a name and the file of its code.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Sight {
-    /// Plugins, and the functions of their hooks.
+    /// Plugins, and the functions that implement their hooks.
     pub plugins: Vec<(String, String)>,
     /// Changed functions and classes of pytest and unittest, builtins and import hooks.
     pub patched: Vec<(String, String)>,
@@ -111,28 +111,28 @@ pub(crate) struct Sight {
     pub foreign: Vec<(String, String)>,
     /// Test functions that were replaced after the collection.
     pub swapped: Vec<(String, String)>,
-    /// Test folders and the working directory that were replaced by others.
+    /// Test folders and the working directory, if they were replaced.
     pub moved: Vec<String>,
     /// Modules of the environment that were imported from elsewhere.
     pub replaced: Vec<(String, String)>,
-    /// Test files that code under test opened, and the file of that code.
+    /// Test files that the code under test opened, and the file of that code.
     pub readers: Vec<(String, String)>,
     /// Tests that continued after one of their assertions failed.
     pub swallowed: Vec<String>,
-    /// Tests that continued although their function raised an uncaught exception. Detected from
-    /// Python 3.12 on.
+    /// Tests that continued although their function raised an uncaught exception. Python 3.12 or later
+    /// is required to detect them.
     pub caught: Vec<String>,
-    /// Hooks of the recorder that raised.
+    /// Hooks of the recorder that raised an exception.
     pub failed: Vec<String>,
     /// Tests that a forked process ran.
     pub forked: Vec<String>,
-    /// Every entry that the import path ever had.
+    /// Every entry that was ever on the import path.
     pub path: Vec<String>,
-    /// SHA-256 of the watched files when they were compiled; `None` if a file changed meanwhile.
+    /// SHA-256 of the watched files when they were compiled; `None` if a file changed at that time.
     pub compiled: BTreeMap<String, Vec<Option<String>>>,
 }
 
-/// The content of the pipe.
+/// The content of the results pipe.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Records {
     pub list: Vec<Record>,
@@ -143,7 +143,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Reads `MAC JSON` lines. The chain continues from the last valid line, so a foreign line
+    /// Reads lines of the form `MAC JSON`. Each MAC includes the previous valid line, so a foreign line
     /// affects only itself. A dropped record invalidates all records after it.
     pub(crate) fn read(raw: &[u8], key: &Key, authenticate: bool) -> Self {
         let mut records = Self::default();
@@ -231,7 +231,7 @@ mod tests {
     const COLLECT: &str = r#"{"t":"collect","id":"a.py","outcome":"failed","why":"x"}"#;
 
     #[test]
-    fn a_foreign_line_is_garbage_and_costs_itself_only() {
+    fn foreign_line_is_garbage_and_affects_only_itself() {
         let mut lines = testing::chain(&KEY, &[COLLECT, COLLECT]);
         lines.insert(1, r#"0000 {"t":"test","id":"a","when":"call","outcome":"passed"}"#.into());
         let records = Records::read(lines.join("\n").as_bytes(), &KEY, true);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_or_changed_line_is_seen() {
+    fn dropped_or_changed_line_is_detected() {
         let lines = testing::chain(&KEY, &[COLLECT, COLLECT, COLLECT]);
         let dropped = format!("{}\n{}", lines[0], lines[2]);
         assert_eq!(Records::read(dropped.as_bytes(), &KEY, true).garbage, 1);

@@ -1,4 +1,4 @@
-//! Restores the guarded files over a patch.
+//! Restores the guarded files after a patch was applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::{
     pristine::{Pristine, at, read, read_all},
 };
 
-/// Restores every guarded path: rewrites it if it differs and removes it if it did not exist.
+/// Restores every guarded path: rewrites a changed file and removes a file that did not exist.
 ///
-/// `changed` are the paths that the model's patch changed; only these can be evidence. `absent` are
-/// paths that grading itself removed before the patch (hidden and masked paths).
+/// `changed` are the paths that the model's patch changed; only these produce evidence. `absent` are
+/// paths that grading itself removed before applying the patch (hidden and masked paths).
 pub(crate) async fn restore(
     handle: &SandboxHandle,
     workdir: &str,
@@ -37,7 +37,7 @@ pub(crate) async fn restore(
         .iter()
         .chain(absent)
         .filter_map(|path| paths.guard(path).map(|guard| (path, guard)))
-        .filter(|(path, guard)| !changed.contains(*path) || is_up(*guard, defences))
+        .filter(|(path, guard)| !changed.contains(*path) || is_active(*guard, defences))
         .collect();
     for (path, guard) in &guarded {
         let now = read(handle, workdir, path).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn restore(
             found.push(note(kind(*guard), format!("{path}: {did}")));
         }
     }
-    // The test patch's files are written whether or not the patch touched them.
+    // The test patch's files are written whether or not the model's patch changed them.
     let done = |path: &String| guarded.contains_key(path) || changed.contains(path);
     let rest = pristine.files.keys().filter(|path| !done(path)).cloned().collect();
     for (path, now) in read_all(handle, workdir, rest).await? {
@@ -63,7 +63,7 @@ pub(crate) async fn restore(
     Ok(found)
 }
 
-fn is_up(guard: Guard, defences: Defences) -> bool {
+fn is_active(guard: Guard, defences: Defences) -> bool {
     match guard {
         Guard::Test => defences.restore_tests,
         Guard::Config => defences.restore_config,
@@ -81,9 +81,9 @@ fn kind(guard: Guard) -> &'static str {
     }
 }
 
-/// Removes a file or link that a patch put in place of a folder with kept files, so that nothing is
-/// written through it. In place of a folder with other files it stays: moving a package and leaving
-/// a link is honest work.
+/// Removes a file or link that a patch created in place of a folder, so that nothing is written
+/// through the link. This applies only to folders with stored files. Other folders may be replaced:
+/// moving a package and leaving a link is honest work.
 async fn clear_ancestors(
     handle: &SandboxHandle,
     workdir: &str,
@@ -110,8 +110,8 @@ pub(crate) async fn put(
 ) -> Result<(), Fault> {
     let root = RawPath::from(workdir);
     let full = at(workdir, path);
-    // Remove first: this never writes through a link in its place, and a new file gets a new age,
-    // so that no compiled copy of an edited file matches it.
+    // Remove the file first, so that nothing is written through a link. The new file also gets a new
+    // modification time, so that no compiled copy of an edited file matches it.
     remove(handle, workdir, path).await?;
     match was {
         Some(Current::File { bytes, mode }) => handle

@@ -13,15 +13,15 @@ use crate::{
     examine::{self, Trust},
     hidden::LentModules,
     launch::Launch,
-    probe::{Look, Probe},
+    probe::{Probe, ProbeRequest},
     session::TestSession,
 };
 
-/// Runs the tests of `plan` in one start of the interpreter and reports the status of each.
+/// Runs the tests of `plan` in one interpreter and returns the status of each.
 ///
-/// The sandbox is used as is: nothing is restored and no canary is installed. `hidden` is what its
-/// preparation hid. Failed tests, files that cannot be collected and reached time limits are
-/// results.
+/// The sandbox is used as is: no files are restored and no canaries are installed. `hidden` is the
+/// content that preparing the sandbox hid. Failed tests, files that cannot be collected and reached
+/// time limits are results, not faults.
 ///
 /// # Errors
 ///
@@ -35,8 +35,9 @@ pub async fn run_tests(
     let launch = Launch::read(handle, &plan.command, &plan.env).await?;
     let user = plan.user.as_deref();
     let lent = LentModules::of(hidden);
-    let look = Look { launch: &launch, workdir: &plan.workdir, env: &plan.env, user, lent: &lent };
-    let probe = Probe::take(handle, &look).await?;
+    let request =
+        ProbeRequest { launch: &launch, workdir: &plan.workdir, env: &plan.env, user, lent: &lent };
+    let probe = Probe::take(handle, &request).await?;
     let session = TestSession {
         plan,
         launch: &launch,
@@ -53,9 +54,9 @@ pub async fn run_tests(
     };
     let (mut run, records, _) = session.run(handle).await?;
     let during = During::default();
-    // There is no patch here.
+    // No patch is applied here, so every file counts as pristine.
     let trust =
         Trust { plan, probe: &probe, submission: None, during: &during, pristine: &|_| true };
-    run.evidence.extend(examine::interpreter(&records, &trust));
+    run.evidence.extend(examine::check_interpreter(&records, &trust));
     Ok(run)
 }

@@ -1,4 +1,4 @@
-//! Screens a patch before it is applied, while the sandbox still has the patch's base.
+//! Screens a patch before it is applied, while the sandbox still contains the base of the patch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,19 @@ use crate::{
     pristine::{at, paths_of, read_all},
 };
 
-/// What a patch is compared with.
+/// The state that a patch is compared with.
 pub(crate) struct Base<'a> {
-    /// Every path of the work directory before the patch; relative and escaped.
+    /// Every path of the work directory before the patch is applied; relative and escaped.
     pub names: &'a BTreeMap<String, EntryKind>,
-    /// Names that the environment or the language provides, which a patch cannot claim. If unknown,
-    /// the patch can claim no name.
+    /// Modules that the environment or the language provides, which a patch cannot claim. If `None`, the
+    /// patch cannot claim any module.
     pub provided: Option<&'a BTreeSet<String>>,
     /// Whether a path is screened.
     pub screened: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
-/// The rules that a patch breaks. The sandbox holds the task's source without the patch and without
-/// the solution.
+/// Returns evidence for each rule that a patch breaks. The sandbox must have the task's source without
+/// the patch and the solution.
 pub(crate) async fn screen_patch(
     handle: &SandboxHandle,
     task: &Task,
@@ -43,7 +43,7 @@ pub(crate) async fn screen_patch(
     judge(patch, gold.as_deref(), &before, &touched, base)
 }
 
-/// Like [`screen_patch`], for a submission from scratch, none of which is in the sandbox.
+/// Like [`screen_patch`], for a submission from scratch, which is not in the sandbox yet.
 pub(crate) fn screen_submission(
     task: &Task,
     patch: &[u8],
@@ -78,14 +78,14 @@ fn judge(
     Ok(found.map(|finding| note(&finding.evidence, finding.to_string())).collect())
 }
 
-/// The paths at the import roots of a work directory of which only the names are known.
+/// Lists the paths at the import roots of a work directory. Does not read file contents.
 pub(crate) async fn names_at_roots(
     handle: &SandboxHandle,
     workdir: &str,
 ) -> Result<BTreeMap<String, EntryKind>, Fault> {
     let mut names = BTreeMap::new();
     for folder in &Policy::get()?.names.import_roots {
-        // A missing root has no names.
+        // A missing root has no entries.
         let Ok(entries) = handle.list(&at(workdir, folder)).await else { continue };
         for entry in entries {
             let name = entry.name.escaped();

@@ -1,4 +1,4 @@
-//! One start of the test interpreter under the recorder.
+//! Runs the test interpreter once under the recorder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ const OPENINGS: &str = include_str!("../python/openings.py");
 const ORIGIN: &str = include_str!("../python/origin.py");
 const CANARIES: &str = include_str!("../python/canaries.py");
 
-/// Everything that one start needs.
+/// The parameters of one run.
 #[derive(Clone)]
 pub(crate) struct TestSession<'a> {
     pub plan: &'a TestPlan,
@@ -39,28 +39,28 @@ pub(crate) struct TestSession<'a> {
     pub canaries: &'a Canaries,
     /// Files that the recorder hashes, relative to the work directory.
     pub watch: Vec<String>,
-    /// Other files of the tests, relative to the work directory.
+    /// The tests' data files, relative to the work directory. The recorder records their readers.
     pub data: Vec<String>,
-    /// Top-level modules that belong to the environment and not to a patch.
+    /// Top-level modules that belong to the environment. A patch must not provide them.
     pub provided: BTreeSet<String>,
-    /// Test folders, relative to the work directory. They must not be moved.
+    /// Test folders, relative to the work directory. A run must not move them.
     pub folders: Vec<String>,
-    /// Allowed names of modules among the tests.
+    /// Names under which modules in test folders may be imported.
     pub helpers: BTreeSet<String>,
     pub defences: Defences,
-    /// Modules that the test tool needs to start and that the sandbox lacks.
+    /// Modules that the test tool needs to start and that are hidden in the sandbox.
     pub lent: LentModules,
     /// Set if the tested code was written from scratch.
-    pub submitted: Option<Submitted>,
+    pub submitted: Option<OriginOptions>,
 }
 
-/// What `origin.py` keeps separate.
+/// Options of `origin.py`, which keeps a submission apart from the original library.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Submitted {
-    /// The submission's tree.
+pub(crate) struct OriginOptions {
+    /// The folder that contains the submission's files.
     pub folder: String,
     pub import_root: Option<String>,
-    /// Whether access to the original is blocked at all.
+    /// Whether to block access to the original.
     pub guard: bool,
     pub workdir: String,
     /// Top-level modules of the original.
@@ -70,10 +70,10 @@ pub(crate) struct Submitted {
     pub test_files: Vec<String>,
 }
 
-/// The order for `start.py`: JSON on standard input. The canaries follow it and are read when they
+/// The input of `start.py`: JSON on standard input. The canaries follow it and are read when they
 /// are installed.
 #[derive(Serialize)]
-struct Order<'a> {
+struct StartInput<'a> {
     key: String,
     module: String,
     cwd_on_path: bool,
@@ -82,14 +82,14 @@ struct Order<'a> {
     ids: Option<&'a [String]>,
     canaries_bytes: usize,
     canaries_sha256: String,
-    /// Time of canary runs after which no further canary starts.
+    /// After canaries have run for this many seconds, no further canary starts.
     canary_seconds: f64,
     watch: &'a [String],
     data: &'a [String],
     lent: &'a LentModules,
-    /// Whether pytest's own report of a test is checked.
+    /// Whether to check pytest's own report of each test.
     looks: bool,
-    /// Additional checks.
+    /// Optional checks of `sight.py`.
     sees: Vec<&'static str>,
     apart: bool,
     path: &'a [String],
@@ -98,13 +98,13 @@ struct Order<'a> {
     provided: &'a BTreeSet<String>,
     folders: &'a [String],
     helpers: &'a BTreeSet<String>,
-    submitted: Option<&'a Submitted>,
+    submitted: Option<&'a OriginOptions>,
 }
 
 impl TestSession<'_> {
-    /// Runs until the end or the time limit.
+    /// Runs the tests until they end or reach the time limit.
     ///
-    /// The returned time is the start of the run by the sandbox's own clock.
+    /// Also returns the start time of the run, by the sandbox's own clock.
     pub(crate) async fn run(
         &self,
         handle: &SandboxHandle,
@@ -128,27 +128,27 @@ impl TestSession<'_> {
                 .await
                 .map_err(|error| error.fault("writing the recorder"))?;
         }
-        // Written last, so that everything that grading wrote is older.
+        // This file is written last, so that every other file that grading wrote is older.
         let written = handle.stat(&format!("{folder}/origin.py").into()).await;
         let written = written.map_err(|error| error.fault("checking the recorder"))?;
         let since = written.map(|entry| entry.changed).unwrap_or_default();
-        let order = self.order(policy, &key)?;
+        let input = self.input(policy, &key)?;
         let mut argv = self.launch.interpreter.clone();
         argv.push(format!("{folder}/start.py"));
         let mut command = Command::new(argv).cwd(self.plan.workdir.as_str());
         for (name, value) in self.environment(policy) {
             command = command.env(&name, value);
         }
-        command.stdin = order;
+        command.stdin = input;
         command.time_limit = Some(self.plan.time_limit);
         command.user.clone_from(&self.plan.user);
         command.output_cap = policy.limits.log_bytes;
         command.results = true;
         command.reap_all = true;
         let done = handle.run(command).await.map_err(|error| error.fault("running the tests"))?;
-        // The results have arrived. Whatever the run did to the sandbox (a folder that cannot be
-        // removed, a disk without free inodes) must not discard them. Removing these files makes
-        // room for the next start if the tests filled the disk.
+        // Ignore errors here: the results have arrived, and whatever the run did to the sandbox (a folder
+        // that cannot be removed, a disk without free inodes) must not discard them. Removing these
+        // files frees space for the next run if the tests filled the disk.
         let _ = handle.remove(&folder).await;
 
         let records = Records::read(&done.results, &key, self.defences.authenticate);
@@ -161,10 +161,10 @@ impl TestSession<'_> {
         Ok((self.result(&records, done.exited, log, done.results), records, since))
     }
 
-    /// The fault if the recorder failed before it started pytest, which a patch cannot cause.
+    /// Returns a fault if the recorder failed before it started pytest, which a patch cannot cause.
     ///
-    /// A patch can cause it if pytest itself is in the work directory and the patch's files are in
-    /// the traceback.
+    /// The exception: a patch can cause it if pytest itself is in the work directory. The traceback then
+    /// contains files of the work directory, and this returns `None`.
     fn recorder_fault(
         &self,
         records: &Records,
@@ -190,7 +190,7 @@ impl TestSession<'_> {
         )
     }
 
-    fn order(&self, policy: &Policy, key: &[u8; 32]) -> Result<Vec<u8>, Fault> {
+    fn input(&self, policy: &Policy, key: &[u8; 32]) -> Result<Vec<u8>, Fault> {
         let mut arguments = self.launch.arguments.clone();
         arguments.push(format!("--rootdir={}", self.plan.workdir));
         arguments.extend(policy.pytest.arguments.iter().cloned());
@@ -204,7 +204,7 @@ impl TestSession<'_> {
         }
         let files: BTreeSet<&str> = self.plan.files.iter().map(String::as_str).collect();
         let canaries = json(&self.canaries.list)?;
-        let order = Order {
+        let input = StartInput {
             key: proctor_types::hex(key),
             module: format!("_{}", proctor_types::hex(&random::<8>()?)),
             cwd_on_path: self.launch.cwd_on_path,
@@ -218,7 +218,7 @@ impl TestSession<'_> {
             data: &self.data,
             lent: &self.lent,
             looks: self.defences.fingerprints,
-            sees: self.defences.sees(),
+            sees: self.defences.sight_checks(),
             apart: self.starts_apart(),
             path: &self.probe.path,
             pythonpath: self.pythonpath(),
@@ -228,11 +228,11 @@ impl TestSession<'_> {
             helpers: &self.helpers,
             submitted: self.submitted.as_ref(),
         };
-        let order = json(&order)?;
-        Ok(format!("{}\n{order}{canaries}", order.len()).into_bytes())
+        let input = json(&input)?;
+        Ok(format!("{}\n{input}{canaries}", input.len()).into_bytes())
     }
 
-    /// The task's own value, which the tests see in their environment whatever the start uses.
+    /// The task's own value of `PYTHONPATH`. The tests get it even if the interpreter starts without it.
     fn pythonpath(&self) -> Option<&str> {
         let given = self.plan.env.get("PYTHONPATH").map(String::as_str);
         given.filter(|_| self.starts_apart())
@@ -243,7 +243,7 @@ impl TestSession<'_> {
     }
 
     fn environment(&self, policy: &Policy) -> BTreeMap<String, String> {
-        let mut env = policy.environment.of(&self.plan.env);
+        let mut env = policy.environment.for_task(&self.plan.env);
         if self.pythonpath().is_some() {
             env.remove("PYTHONPATH");
             if !self.probe.pythonpath.is_empty() {
@@ -273,19 +273,24 @@ impl TestSession<'_> {
             })
             .collect();
         for id in self.plan.ids.iter().flatten() {
-            // A test whose file or class could not be collected has an error rather than no result.
+            // If a test's file or class could not be collected, its status is an error, not missing.
             let broken = collect_errors.keys().any(|node| {
                 id.strip_prefix(node.as_str()).is_some_and(|rest| rest.starts_with("::"))
             });
             let absent = if broken { TestStatus::Error } else { TestStatus::Missing };
             tests.entry(id.clone()).or_insert(absent);
         }
-        let complete = self.completeness(records, &exit, &mut evidence);
+        let complete = self.check_complete(records, &exit, &mut evidence);
         evidence.extend(taken);
         TestRun { tests, collect_errors, exit, complete, log, raw, evidence }
     }
 
-    fn completeness(&self, records: &Records, exit: &Exited, evidence: &mut Vec<Evidence>) -> bool {
+    fn check_complete(
+        &self,
+        records: &Records,
+        exit: &Exited,
+        evidence: &mut Vec<Evidence>,
+    ) -> bool {
         let before = evidence.len();
         if records.garbage > 0 {
             let what = format!(
@@ -299,7 +304,7 @@ impl TestSession<'_> {
             let seconds = self.plan.time_limit.as_secs_f64();
             evidence.push(note(evidence::TIMED_OUT, format!("after {seconds} s")));
         } else if self.defences.require_end {
-            evidence.extend(ending(records, exit));
+            evidence.extend(end_mismatch(records, exit));
         }
         let complete = evidence.len() == before && records.begin().is_some();
         if exit.left_behind > 0 {
@@ -310,15 +315,15 @@ impl TestSession<'_> {
     }
 }
 
-/// The end record must exist and match the kernel's exit status.
-fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
+/// Returns evidence unless the end record exists and matches the kernel's exit status.
+fn end_mismatch(records: &Records, exit: &Exited) -> Option<Evidence> {
     let said = match (exit.code, exit.signal) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "no exit status".to_owned(),
     };
     let Some(end) = records.end() else {
-        // A success that skips the end is forged; a crash is only a crash.
+        // A success without an end record is forged. A crash without one is just a crash.
         let kind = match exit.code {
             Some(0) => evidence::EXIT_WITHOUT_END,
             _ => evidence::ENDED_EARLY,
@@ -340,7 +345,7 @@ fn ending(records: &Records, exit: &Exited) -> Option<Evidence> {
     })
 }
 
-/// Appends the kept parts of a stream. Returns the number of bytes that were cut from its middle.
+/// Appends the kept parts of a stream. Returns the number of bytes that were omitted in the middle.
 pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
     log.extend_from_slice(&stream.head);
     if stream.is_whole() {
@@ -351,7 +356,7 @@ pub(crate) fn append(log: &mut Vec<u8>, stream: &Captured) -> u64 {
     if cut > 0 {
         log.extend_from_slice(format!("\n[{cut} bytes omitted]\n").as_bytes());
     }
-    // Head and tail overlap if little was cut.
+    // The head and the tail overlap if the stream is only a little longer than one of them.
     let overlap = shown.saturating_sub(stream.total) as usize;
     log.extend_from_slice(stream.tail.get(overlap..).unwrap_or_default());
     cut
@@ -362,7 +367,7 @@ fn json(value: &impl Serialize) -> Result<String, Fault> {
     text.map(|text| ascii(&text)).map_err(|error| Fault::new(Layer::Grade, error.to_string()))
 }
 
-/// JSON in ASCII, so that no locale of the sandbox can misread it.
+/// Escapes JSON as ASCII, so that it is read correctly under any locale of the sandbox.
 pub(crate) fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

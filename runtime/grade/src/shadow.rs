@@ -1,4 +1,4 @@
-//! Modules of a patch that replace the environment's: pytest's, the standard library's, and all
+//! Detects modules of a patch that shadow the environment's: pytest's, the standard library's, and all
 //! others that can be imported from outside the work directory.
 
 use std::{
@@ -13,14 +13,14 @@ use proctor_types::{Evidence, Fault};
 use crate::{
     evidence::{self, note},
     launch::Launch,
-    paths::{Guard, Paths, below, folded},
+    paths::{Guard, Paths, below, normalized},
     policy::Policy,
     pristine::Pristine,
     probe::Probe,
     restore::remove,
 };
 
-/// Removes new files at an import root that shadow a guarded module.
+/// Removes new files at an import root if they shadow a guarded module.
 pub(crate) async fn remove_shadows(
     handle: &SandboxHandle,
     workdir: &str,
@@ -36,14 +36,16 @@ pub(crate) async fn remove_shadows(
     Ok(found)
 }
 
-/// The import folders below the work directory, and the names that a patch must not take.
+/// The import roots below the work directory, and the module names that a patch must not use there.
 #[derive(Debug, Default)]
 pub(crate) struct Roots {
-    /// On the interpreter's import path: always import roots.
+    /// Folders on the interpreter's import path. These are always import roots.
     searched: BTreeSet<String>,
-    /// Import roots by pytest, configuration or convention, unless the folder is a package.
+    /// Import roots according to pytest, the configuration or convention, but only if the folder is not
+    /// itself a package.
     likely: BTreeSet<String>,
-    /// The same, by the end of their path: what a conftest that changes `sys.path` names.
+    /// The same as `likely`, but only the end of the path is known, from a conftest that changes
+    /// `sys.path` or from a `pythonpath` setting.
     named: BTreeSet<String>,
     guarded: BTreeSet<String>,
 }
@@ -66,17 +68,17 @@ impl Roots {
             let text = String::from_utf8_lossy(bytes);
             let is_python = path.ends_with(".py");
             if is_python && (paths.is_own(path) || path.ends_with("conftest.py")) {
-                roots.likely.insert(base_of(path, pristine));
+                roots.likely.insert(pytest_base(path, pristine));
                 if text.contains("sys.path") || text.contains("addsitedir") {
                     roots.likely.extend(ancestors(path));
-                    roots.named.extend(quoted(&text).filter_map(end_of));
+                    roots.named.extend(quoted(&text).filter_map(path_suffix));
                 }
             } else if !is_python && text.contains("pythonpath") {
-                roots.named.extend(words(&text).filter_map(end_of));
+                roots.named.extend(words(&text).filter_map(path_suffix));
             }
         }
         for argument in launch.arguments.iter().filter(|word| word.contains("pythonpath")) {
-            roots.named.extend(words(argument).filter_map(end_of));
+            roots.named.extend(words(argument).filter_map(path_suffix));
         }
         let plugins =
             probe.plugins.iter().map(|(_, module)| module.split('.').next().unwrap_or(module));
@@ -87,26 +89,27 @@ impl Roots {
         roots
     }
 
-    /// Adds the import path that the tests used. Entries are absolute.
+    /// Adds the import path that the tests used. The entries are absolute.
     pub(crate) fn with(&self, workdir: &str, probe: &Probe, path: &[String]) -> Self {
         let inside = path.iter().filter_map(|entry| {
-            let entry = folded(entry);
+            let entry = normalized(entry);
             below(workdir, &entry).or_else(|| below(&probe.root, &entry))
         });
         let searched = self.searched.iter().cloned().chain(inside).collect();
         Self { searched, guarded: self.guarded.clone(), ..Self::default() }
     }
 
-    /// The names that no module of the work directory may have, except those that it already had.
-    pub(crate) fn foreign(&self, pristine: &Pristine) -> BTreeSet<String> {
+    /// Returns the names that a module of the work directory must not have, except those that already
+    /// existed.
+    pub(crate) fn reserved_names(&self, pristine: &Pristine) -> BTreeSet<String> {
         let roots = self.searched.iter().chain(&self.likely);
         let roots: BTreeSet<&String> = roots.collect();
         let is_own = |name: &String| roots.iter().any(|root| has_module(pristine, root, name));
         self.guarded.iter().filter(|name| !is_own(name)).cloned().collect()
     }
 
-    /// The names under which modules among the tests may be imported: every suffix of their path,
-    /// without the names of modules at an import root of the work directory.
+    /// Returns the names under which modules in test folders may be imported: every suffix of their path,
+    /// except the names of modules at an import root of the work directory.
     pub(crate) fn helpers(&self, pristine: &Pristine, paths: &Paths<'_>) -> BTreeSet<String> {
         let roots: BTreeSet<&String> = self.searched.iter().chain(&self.likely).collect();
         let files = pristine.names.keys().chain(pristine.files.keys());
@@ -123,20 +126,20 @@ impl Roots {
         }
         let is_own = |name: &String| {
             let path = name.replace('.', "/");
-            let stands = |root: &&String| {
+            let exists_at = |root: &&String| {
                 let file = join(root, &format!("{path}.py"));
                 let package = join(root, &format!("{path}/__init__.py"));
                 [file, package].iter().any(|file| {
                     pristine.names.contains_key(file) && paths.guard(file) != Some(Guard::Test)
                 })
             };
-            roots.iter().any(stands)
+            roots.iter().any(exists_at)
         };
         names.retain(|name| !is_own(name));
         names
     }
 
-    /// The changed paths that replace a guarded module.
+    /// Returns the changed paths that shadow a guarded module.
     pub(crate) fn shadows(
         &self,
         pristine: &Pristine,
@@ -178,7 +181,7 @@ impl Roots {
     }
 }
 
-/// The folders below the work directory that modules are imported from.
+/// Returns the folders below the work directory from which modules are imported.
 pub(crate) fn import_roots(
     workdir: &str,
     pristine: &Pristine,
@@ -195,7 +198,7 @@ fn is_package(pristine: &Pristine, folder: &str) -> bool {
 }
 
 /// Whether a folder had an importable module of that name before the patch. A folder without
-/// anything to import (such as `packaging/` with distribution recipes) is not a module.
+/// importable files (such as `packaging/` with distribution recipes) is not a module.
 fn has_module(pristine: &Pristine, root: &str, module: &str) -> bool {
     let stem = join(root, module);
     let from = (Bound::Included(stem.clone()), Bound::Unbounded);
@@ -205,25 +208,25 @@ fn has_module(pristine: &Pristine, root: &str, module: &str) -> bool {
         .take_while(|(path, _)| path.starts_with(&stem))
         .filter(|(path, kind)| match kind {
             EntryKind::Link => is_importable(path),
-            EntryKind::File => has_ending(path),
+            EntryKind::File => has_module_suffix(path),
             EntryKind::Dir | EntryKind::Other => false,
         })
         .any(|(path, _)| matches!(path.as_bytes().get(stem.len()), Some(b'/' | b'.')))
 }
 
-/// Importable files, and names without a suffix: a link may point to a module.
+/// Whether a path may be importable. A name without a suffix may be a link to a module.
 fn is_importable(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    has_ending(path) || !name.contains('.')
+    has_module_suffix(path) || !name.contains('.')
 }
 
-fn has_ending(path: &str) -> bool {
+fn has_module_suffix(path: &str) -> bool {
     [".py", ".so", ".pyd"].iter().any(|ending| path.ends_with(ending))
 }
 
-/// The folder that pytest adds to the import path for a test or a conftest: the first parent that
-/// is not a package.
-fn base_of(path: &str, pristine: &Pristine) -> String {
+/// Returns the folder that pytest adds to the import path for a test or a conftest: the nearest parent
+/// folder that is not a package.
+fn pytest_base(path: &str, pristine: &Pristine) -> String {
     let folders: BTreeSet<String> = ancestors(path).collect();
     let nearest = folders.into_iter().rev().find(|folder| !is_package(pristine, folder));
     nearest.unwrap_or_default()
@@ -235,7 +238,7 @@ fn ancestors(path: &str) -> impl Iterator<Item = String> {
     std::iter::once(String::new()).chain(ends)
 }
 
-/// The contents of a source's one-line strings, approximately.
+/// Returns the contents of a source's one-line strings, approximately.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split(['"', '\'']).skip(1))
 }
@@ -244,8 +247,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || "\"',=[]:;".contains(c))
 }
 
-/// The components of a path without `.` and `..`.
-fn end_of(path: &str) -> Option<String> {
+/// Returns a path without `.` and `..` components; `None` if it does not look like a path.
+fn path_suffix(path: &str) -> Option<String> {
     let is_name = |part: &&str| !part.is_empty() && *part != "." && *part != "..";
     let parts: Vec<&str> = path.split('/').filter(is_name).collect();
     let plain = |c: char| c.is_alphanumeric() || "_-./".contains(c);
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn only_new_modules_at_import_roots_shadow() {
+    fn shadows_finds_only_new_modules_at_import_roots() {
         let pristine = tree(&["lib/__init__.py", "packaging/version.py", "pluggy/README"]);
         let probe = Probe {
             path: vec!["/testbed/python".into()],
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_environment_provides_is_guarded_where_the_tests_search() {
+    fn shadows_covers_provided_modules_on_the_tests_import_path() {
         let mut pristine = tree(&["tests/test_a.py", "tools/x.py", "numpy_ext/__init__.py"]);
         let conftest = "import sys\nsys.path.append(os.path.join(HERE, '..', 'tools'))\n";
         let file = Current::File { bytes: conftest.into(), mode: 0o644 };
@@ -357,7 +360,7 @@ mod tests {
                 "vendored/python/hypothesis.py"
             ]
         );
-        let foreign = roots(&pristine, &probe).foreign(&pristine);
+        let foreign = roots(&pristine, &probe).reserved_names(&pristine);
         assert!(foreign.contains("hypothesis") && !foreign.contains("numpy_ext"));
         let seen = roots(&pristine, &probe);
         let seen = seen.with("/testbed", &probe, &["/testbed/tests/../elsewhere".to_owned()]);

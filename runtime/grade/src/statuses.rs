@@ -9,7 +9,7 @@ use crate::{
     records::{Record, Records, TestRecord},
 };
 
-/// The status of every collected or reported test. A test without complete reports is
+/// Returns the status of every collected or reported test. A test without complete reports is
 /// [`TestStatus::Missing`].
 pub(crate) fn statuses(
     records: &Records,
@@ -28,21 +28,21 @@ pub(crate) fn statuses(
     }
     phases
         .into_iter()
-        .map(|(id, phases)| (id.to_owned(), of_phases(id, &phases, evidence)))
+        .map(|(id, phases)| (id.to_owned(), status_of_phases(id, &phases, evidence)))
         .collect()
 }
 
-/// Outcomes with which plug-ins report a failed try that is repeated (pytest-rerunfailures,
+/// Outcomes that plugins report for a failed try that they repeat (pytest-rerunfailures,
 /// pytest-retry).
 const REPEATED: [&str; 2] = ["rerun", "retried"];
 
-/// The status that results from a test's phases.
-pub(crate) fn of_phases(
+/// Derives the status of a test from its phases.
+pub(crate) fn status_of_phases(
     id: &str,
     phases: &[&TestRecord],
     evidence: &mut Vec<Evidence>,
 ) -> TestStatus {
-    // If a phase raised but is reported as passed, pytest did not report it as it was.
+    // A phase that raised but is reported as passed was reported falsely.
     let falsified = |phase: &&&TestRecord| phase.outcome == "passed" && phase.raised == Some(true);
     for phase in phases.iter().filter(falsified) {
         evidence.push(note(
@@ -50,13 +50,13 @@ pub(crate) fn of_phases(
             format!("{id} {}: raised, but reported as passed", phase.when),
         ));
     }
-    // The first failure is final, whatever is reported after it.
+    // The first failure is final, whatever is reported later.
     let failure = phases.iter().find(|phase| phase.outcome == "failed" || falsified(phase));
     if let Some(failure) = failure {
         let in_test = matches!(failure.when.as_str(), "call" | "subtest");
         return if in_test { TestStatus::Failed } else { TestStatus::Error };
     }
-    if let Some(status) = of_reruns(phases) {
+    if let Some(status) = status_of_reruns(phases) {
         return status;
     }
     for when in ["setup", "call", "teardown"] {
@@ -73,15 +73,15 @@ pub(crate) fn of_phases(
         evidence.push(note(evidence::REPORT_WITHOUT_RUN, what));
         return TestStatus::Missing;
     }
-    of_one_try(phases)
+    status_of_try(phases)
 }
 
-/// The status of a test that a plug-in ran several times, by its last try. `None` if there was one
-/// try. `phases` contains no final failure.
-fn of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
+/// Returns the status of the last try of a test that a plugin ran several times; `None` if there was
+/// only one try. `phases` contains no final failure.
+fn status_of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
     let repeated = phases.iter().any(|phase| REPEATED.contains(&phase.outcome.as_str()));
     let setups = phases.iter().filter(|phase| phase.when == "setup").count();
-    // The plug-in `flaky` reports no call of a failed try, but the set-up and tear-down of each.
+    // For a failed try, the plugin `flaky` reports the set-up and tear-down but not the call.
     let runs = phases.iter().map(|phase| phase.runs).max().unwrap_or(0);
     if !(repeated || setups > 1 && setups <= runs) {
         return None;
@@ -89,13 +89,13 @@ fn of_reruns(phases: &[&TestRecord]) -> Option<TestStatus> {
     let last = |when: &str| phases.iter().rev().find(|phase| phase.when == when).copied();
     let tries: Vec<&TestRecord> =
         ["setup", "call", "teardown"].into_iter().filter_map(last).collect();
-    Some(match of_one_try(&tries) {
+    Some(match status_of_try(&tries) {
         TestStatus::Passed => TestStatus::Flaky,
         status => status,
     })
 }
 
-fn of_one_try(phases: &[&TestRecord]) -> TestStatus {
+fn status_of_try(phases: &[&TestRecord]) -> TestStatus {
     let phase = |when: &str| phases.iter().find(|phase| phase.when == when);
     let skipped = |phase: &TestRecord| {
         if phase.xfail { TestStatus::Xfailed } else { TestStatus::Skipped }
@@ -133,7 +133,7 @@ mod tests {
 
     fn of(phases: &[TestRecord]) -> (TestStatus, Vec<String>) {
         let mut evidence = Vec::new();
-        let status = of_phases("t", &phases.iter().collect::<Vec<_>>(), &mut evidence);
+        let status = status_of_phases("t", &phases.iter().collect::<Vec<_>>(), &mut evidence);
         (status, evidence.into_iter().map(|evidence| evidence.kind).collect())
     }
 
@@ -195,13 +195,13 @@ mod tests {
         };
         let setup = || phase("setup", "passed", Some(false));
         let teardown = || phase("teardown", "passed", Some(false));
-        // pytest-rerunfailures: repeats the call and the set-up.
+        // pytest-rerunfailures repeats the set-up and the call.
         let call = again(vec![setup(), failed("call", "rerun"), teardown()]);
         let fixture = again(vec![failed("setup", "rerun"), teardown()]);
-        // pytest-retry reports a call that nothing observed.
+        // pytest-retry reports a call that the recorder did not observe.
         let unseen = phase("call", "passed", None);
         let retried = vec![setup(), failed("call", "retried"), unseen, teardown()];
-        // The plug-in `flaky` is silent; the recorder saw two calls.
+        // The plugin `flaky` does not report the rerun, but the recorder observed two calls.
         let mut silent = again(vec![setup(), teardown()]);
         silent.iter_mut().for_each(|phase| phase.runs = 2);
         for phases in [call, fixture, retried, silent] {
@@ -210,7 +210,7 @@ mod tests {
         let mut worse = vec![setup(), failed("call", "rerun"), teardown(), setup()];
         worse.extend([failed("call", "failed"), teardown()]);
         assert_eq!(of(&worse), (TestStatus::Failed, vec![]));
-        // The last try was cut off.
+        // The last try was interrupted.
         let cut = [setup(), failed("call", "rerun")];
         assert_eq!(of(&cut), (TestStatus::Missing, vec![]));
     }

@@ -1,8 +1,8 @@
 //! Finds a task's test folders by name and content.
 //!
 //! A false positive discards honest work in that folder. A false negative lets any patch change a
-//! test's helpers. So a name that contains "test" is enough, unless the solution is there; any
-//! other folder must look like tests.
+//! test's helpers. So a folder name that contains "test" is enough, unless the solution is there.
+//! Any other folder must look like tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::{
 
 type Names = BTreeMap<String, EntryKind>;
 
-/// The folders that contain only tests, and those that contain a test among other files.
+/// Returns the folders that contain only tests, and the folders that contain tests and other files.
 pub(crate) fn find(
     policy: &Policy,
     task: &Task,
@@ -43,13 +43,13 @@ pub(crate) fn find(
     (trees, beside)
 }
 
-/// Whether a file name is a test's, by pytest's rules.
+/// Whether a file name matches pytest's rules for test files.
 pub(crate) fn is_test_file(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(".py") else { return false };
     stem.starts_with("test_") || stem.ends_with("_test") || stem.ends_with("_tests")
 }
 
-/// What the solution changes, without tests.
+/// Returns the paths that the solution changes, except tests.
 fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> BTreeSet<String> {
     let gold = gold_of(task).ok().flatten();
     let gold = gold.and_then(|gold| paths_of(&gold).ok()).unwrap_or_default();
@@ -61,9 +61,9 @@ fn solution(task: &Task, own: &BTreeSet<String>, masked: &BTreeSet<String>) -> B
     gold.union(masked).filter(|path| !is_test(path)).cloned().collect()
 }
 
-/// The folder up to the first component that is named for tests. If it also contains the solution,
-/// a folder further down without the solution is preferred. It is none at all if its name is also a
-/// shipped package's.
+/// Returns the path up to the first folder with a name for tests. Prefers a folder that does not contain
+/// the solution, even if it is further down. Never returns a folder that contains the solution and
+/// whose name is also used for shipped packages.
 fn by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<String> {
     let folders: Vec<&str> = parent(path).split('/').collect();
     let up_to = |at: usize| folders[..=at].join("/");
@@ -82,9 +82,9 @@ fn by_name(policy: &Policy, path: &str, solution: &BTreeSet<String>) -> Option<S
         .map(up_to)
 }
 
-/// Whether a folder with another name (`checks`, `qa`) looks like tests. It contains none of the
-/// solution and no file that a test beside it is named after. In a package of the solution, at
-/// least half of its files are tests.
+/// Whether a folder without a test-like name (`checks`, `qa`) looks like tests. It must not contain
+/// the solution, or a file that one of its tests is named after. Inside a package of the solution, at
+/// least half of its files must be tests.
 fn looks_like_tests(
     folder: &str,
     own: &BTreeSet<String>,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_says_test_is_enough_where_the_solution_lies_elsewhere() {
+    fn folder_with_a_test_name_is_a_test_tree_without_the_solution() {
         let source = ["pkg/core.py"];
         for (test, tree) in [
             ("pkg/tests/unit/test_a.py", "pkg/tests"),
@@ -154,23 +154,23 @@ mod tests {
     }
 
     #[test]
-    fn a_package_of_helpers_for_tests_may_hold_the_solution() {
+    fn package_of_test_helpers_may_contain_the_solution() {
         let shipped = ["pkg/testing/compare.py"];
         let (trees, _) = found(&["pkg/testing/tests/test_a.py"], &shipped, &[]);
         assert_eq!(trees, ["pkg/testing/tests"]);
         let (trees, beside) = found(&["pkg/testing/test_compare.py"], &shipped, &[]);
         assert!(trees.is_empty() && beside == ["pkg/testing"]);
-        // Nobody ships `tests` for others to use, so a helper that gold changes there opens
-        // nothing.
+        // A `tests` folder is not a library, so it still counts as a test folder even if gold changes a
+        // helper in it.
         let (trees, _) = found(&["tests/test_a.py"], &["tests/helper.py", "pkg/a.py"], &[]);
         assert_eq!(trees, ["tests"]);
     }
 
     #[test]
-    fn any_other_folder_must_look_like_tests() {
+    fn folder_without_a_test_name_must_look_like_tests() {
         let checks = ["checks/helper.py", "checks/more.py", "checks/data.json"];
         assert_eq!(found(&["checks/test_a.py"], &["pkg/core.py"], &checks).0, ["checks"]);
-        // Tests beside the code that they test.
+        // The tests are in the same folder as the code that they test.
         let other =
             ["pkg/__init__.py", "pkg/other/__init__.py", "pkg/other/core.py", "pkg/other/b.py"];
         for test in

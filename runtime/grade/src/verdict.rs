@@ -1,4 +1,4 @@
-//! Turns statuses and evidence into a verdict.
+//! Creates a verdict from statuses and evidence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::{
     policy::Policy,
 };
 
-/// Creates the verdict. `quarantine` holds ids that are shown but do not count. `strict` requires
-/// that every fail-to-pass and pass-to-pass test passed in a run that ended properly, and that no
-/// evidence speaks against the run.
-pub(crate) fn draw_up(
+/// Creates the verdict. `quarantine` contains ids that are reported but do not count. The strict policy
+/// resolves the task if every fail-to-pass and pass-to-pass test passed in a run that ended properly
+/// and no evidence blocks the verdict.
+pub(crate) fn build_verdict(
     task: &Task,
     reported: &BTreeMap<String, TestStatus>,
     complete: bool,
@@ -24,10 +24,10 @@ pub(crate) fn draw_up(
 ) -> Result<Verdict, Fault> {
     let policy = Policy::get()?;
     let ids = || task.fail_to_pass.iter().chain(&task.pass_to_pass);
-    let set_apart: Vec<&str> =
+    let quarantined: Vec<&str> =
         ids().filter(|id| quarantine.contains(*id)).map(String::as_str).collect();
-    if !set_apart.is_empty() {
-        evidence.push(note(QUARANTINED, set_apart.join(", ")));
+    if !quarantined.is_empty() {
+        evidence.push(note(QUARANTINED, quarantined.join(", ")));
     }
     let none: Vec<String> =
         ids().filter(|id| !policy.is_test(id)).map(|id| format!("{id:?}")).collect();
@@ -119,7 +119,7 @@ mod tests {
         complete: bool,
         evidence: Vec<Evidence>,
     ) -> Verdict {
-        draw_up(task, reported, complete, evidence, &BTreeSet::new()).unwrap()
+        build_verdict(task, reported, complete, evidence, &BTreeSet::new()).unwrap()
     }
 
     #[test]
@@ -127,23 +127,23 @@ mod tests {
         let judged = |quarantine: &[&str]| {
             let quarantine = quarantine.iter().map(|id| (*id).to_owned()).collect();
             let task = task(&["f", "g"]);
-            draw_up(&task, &reported(TestStatus::Passed), true, vec![], &quarantine).unwrap()
+            build_verdict(&task, &reported(TestStatus::Passed), true, vec![], &quarantine).unwrap()
         };
         assert!(!judged(&[]).resolved, "g did not report");
         let apart = judged(&["g", "elsewhere"]);
         assert!(apart.resolved && apart.integrity == Integrity::Clean);
         assert_eq!((apart.passed_rate, apart.tests["g"]), (1.0, TestStatus::Missing));
         assert_eq!(apart.evidence, [note(QUARANTINED, "g")]);
-        assert!(!judged(&["f", "g"]).resolved, "nothing is left that counts");
+        assert!(!judged(&["f", "g"]).resolved, "no remaining test counts");
     }
 
     #[test]
-    fn id_that_is_no_test_is_reported_once_and_ignored() {
+    fn id_that_is_not_a_test_is_reported_once_and_ignored() {
         let seen = judge(&task(&["f", "[100%]"]), &reported(TestStatus::Passed), true, vec![]);
         assert!(seen.resolved && seen.integrity == Integrity::Clean, "{seen:?}");
         assert_eq!(seen.evidence, [note(NOT_A_TEST, "\"[100%]\"")]);
         let none = judge(&task(&["[100%]"]), &reported(TestStatus::Passed), true, vec![]);
-        assert!(!none.resolved, "nothing is left that counts");
+        assert!(!none.resolved, "no remaining test counts");
     }
 
     #[test]

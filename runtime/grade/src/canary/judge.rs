@@ -13,31 +13,31 @@ use crate::{
     statuses,
 };
 
-/// Prefix of the recorder's message about a canary that it could not install for an unknown reason.
+/// Prefix of the recorder's message about a canary that it failed to install for an unknown reason.
 const FAILED: &str = "failed: ";
 
-/// The canaries of one run whose original tests passed.
+/// The results of the canaries of one run.
 #[derive(Debug, Default)]
-pub(crate) struct Judged {
+pub(crate) struct CanaryResults {
     pub evidence: Vec<Evidence>,
-    /// Canaries that failed by their own mistake, as they must.
+    /// Canaries that failed at their own mistake, as they must.
     failed: Vec<usize>,
     /// Canaries that passed.
     pub passed: Vec<usize>,
     /// Some canaries of fail-to-pass tests did not run, because earlier ones took too long.
     slow: bool,
-    /// Why the remaining canaries say nothing.
+    /// Why the other canaries prove nothing.
     silent: Vec<&'static str>,
 }
 
-impl Judged {
-    /// Evaluates the recorder's reports. A canary counts if the test that it copies passed. It must
-    /// then have failed in the call, at its own mistake. A canary that failed elsewhere shows
-    /// nothing.
+impl CanaryResults {
+    /// Evaluates the recorder's reports. A canary counts only if the test that it copies passed. The
+    /// canary must then have failed in the call, at its own mistake. A canary that failed elsewhere
+    /// proves nothing.
     pub(crate) fn of(canaries: &Canaries, records: &Records, run: &TestRun) -> Self {
         let mut judged = Self::default();
         for (number, canary) in canaries.list.iter().enumerate() {
-            let laid = laid(records, number);
+            let laid = copied_test(records, number);
             let left_out = records.list.iter().find_map(|record| match record {
                 Record::CanaryLeftOut { number: of, what } if *of == number => Some(what.as_str()),
                 _ => None,
@@ -46,14 +46,14 @@ impl Judged {
             if let Some(error) = left_out.and_then(|why| why.strip_prefix(FAILED)) {
                 judged
                     .evidence
-                    .push(note(evidence::CANARY_BROKEN, format!("{error} while inserting it")));
+                    .push(note(evidence::CANARY_BROKEN, format!("{error} while installing it")));
             }
             if left_out.is_some() || !run.complete && laid.is_none() {
                 judged.silent.push("left out");
             } else if let Some(id) = laid {
                 judged.add(number, canary, id, records, run);
             } else if !run.tests.values().any(|status| *status == TestStatus::Passed) {
-                // A run in which nothing passes hides nothing: its tests could not be collected.
+                // If nothing passes, no pass has to be verified: the tests could not be collected.
                 judged.silent.push("no test passed");
             } else {
                 judged.evidence.push(note(evidence::CANARY_MISSING, &*canary.what));
@@ -69,7 +69,7 @@ impl Judged {
         }
         let phases: Vec<&CanaryRecord> = phases(records, number).collect();
         let seen: Vec<TestRecord> = phases.iter().map(|phase| phase.as_test(id)).collect();
-        let status = statuses::of_phases(
+        let status = statuses::status_of_phases(
             &format!("the canary of {id}"),
             &seen.iter().collect::<Vec<_>>(),
             &mut self.evidence,
@@ -97,10 +97,10 @@ impl Judged {
         }
     }
 
-    /// Decides what passed canaries mean. `controls` holds a second run of their unchanged tests
-    /// and of the canaries, `again` times each. A test or a canary that does not pass every time
-    /// proves nothing but chance.
-    pub(crate) fn weigh(
+    /// Decides what passed canaries mean. `controls` is a second run of their unchanged tests once
+    /// and of the canaries `again` times each. If any of these does not pass, the canary may have passed
+    /// by chance and proves nothing.
+    pub(crate) fn judge_passed(
         &mut self,
         canaries: &Canaries,
         controls: Option<(&Records, &TestRun)>,
@@ -119,9 +119,9 @@ impl Judged {
     /// Reports passes that no canary verified.
     ///
     /// If all fail-to-pass tests passed, a canary of one of them must have failed. If these tests
-    /// compare values, a canary that an object equal to everything would pass must have failed. If
-    /// only some passed, any canary is enough. If none passed, there is nothing to verify.
-    pub(crate) fn verified(
+    /// compare values, it must be a canary that an object equal to everything would pass. If
+    /// only some passed, any failed canary is enough. If none passed, there is nothing to verify.
+    pub(crate) fn unverified_passes(
         &self,
         canaries: &Canaries,
         task: &Task,
@@ -136,33 +136,33 @@ impl Judged {
         let what = if canaries.list.is_empty() {
             "no test is suitable for a canary".to_owned()
         } else if failed().next().is_none() && !self.passed.is_empty() {
-            return None; // True of each canary.
+            return None; // Every canary passed, which is already reported.
         } else if failed().next().is_none() {
             let why: BTreeSet<&str> = self.silent.iter().copied().collect();
             let why: Vec<&str> = why.into_iter().collect();
-            format!("none of {} canaries was judged: {}", canaries.list.len(), why.join(", "))
+            format!("none of {} canaries gave a result: {}", canaries.list.len(), why.join(", "))
         } else if !task.fail_to_pass.iter().all(passed) {
             return None;
         } else {
             if self.slow {
                 return Some(note(
                     evidence::NO_CANARY,
-                    "some canaries were skipped, because the others were slow",
+                    "some canaries were skipped because others were too slow",
                 ));
             }
-            let tries = |kind: Kind| !canaries.compares || kind.tries_agreement();
+            let tries = |kind: Kind| !canaries.compares || kind.detects_equal_to_everything();
             if failed().any(|canary| canary.is_fail_to_pass && tries(canary.kind)) {
                 return None;
             }
-            "no canary of a comparison in a fail-to-pass test was judged".to_owned()
+            "no canary of a comparison in a fail-to-pass test gave a result".to_owned()
         };
         Some(note(evidence::NO_CANARY, what))
     }
 
-    /// The files whose failed tests are to be run again without canaries. A canary may have caused
+    /// Returns the files whose failed tests should run again without canaries. A canary may have caused
     /// the failures if each failed test ran as a copy, or ran after a canary that failed as
     /// expected in the same file.
-    pub(crate) fn disturbed(
+    pub(crate) fn files_to_rerun(
         canaries: &Canaries,
         records: &Records,
         run: &TestRun,
@@ -177,13 +177,13 @@ impl Judged {
                     if let Some(canary) = canary.filter(|canary| failed_by(canary, &[phase])) {
                         honest.insert(file_of(&canary.id));
                         // The test ran as a copy, which may have caused the failure.
-                        after.extend(laid(records, phase.number).filter(|_| canary.swapped));
+                        after.extend(copied_test(records, phase.number).filter(|_| canary.swapped));
                     }
                 }
                 Record::Test(test) if honest.contains(file_of(&test.id)) => {
                     after.insert(&test.id);
                 }
-                // Already reported: set-up comes first.
+                // Set-up comes first, so that phase is already reported.
                 _ => {}
             }
         }
@@ -204,19 +204,19 @@ impl Judged {
     }
 }
 
-/// Whether a test's copy and the test itself passed in a second run. A copy that was left out
-/// counts neither way.
+/// Whether the control run shows no failure of a test or of its copy. A copy that was left out
+/// counts as passing.
 fn passes(number: usize, records: &Records, run: &TestRun) -> bool {
-    let Some(id) = laid(records, number) else { return true };
+    let Some(id) = copied_test(records, number) else { return true };
     let seen: Vec<TestRecord> = phases(records, number).map(|phase| phase.as_test(id)).collect();
     let seen: Vec<&TestRecord> = seen.iter().collect();
-    let copy = statuses::of_phases(id, &seen, &mut Vec::new());
+    let copy = statuses::status_of_phases(id, &seen, &mut Vec::new());
     let bad = [TestStatus::Failed, TestStatus::Error];
     !bad.contains(&copy) && !run.tests.get(id).is_some_and(|now| bad.contains(now))
 }
 
-/// The test that a canary copies.
-fn laid(records: &Records, number: usize) -> Option<&str> {
+/// The id of the test that a canary copies, if the canary was installed.
+fn copied_test(records: &Records, number: usize) -> Option<&str> {
     records.list.iter().find_map(|record| match record {
         Record::CanaryLaid { number: of, what } if *of == number => Some(what.as_str()),
         _ => None,
@@ -230,8 +230,8 @@ fn phases(records: &Records, number: usize) -> impl Iterator<Item = &CanaryRecor
     })
 }
 
-/// Whether a canary failed by its own mistake. An exception that the test expects is raised
-/// unchanged.
+/// Whether a canary failed at its own mistake. The mistake of a [`Kind::Raises`] canary shows as the
+/// exception that the original test expects.
 fn failed_by(canary: &Canary, phases: &[&CanaryRecord]) -> bool {
     let is_at =
         |line: usize| canary.fails.iter().any(|(first, last)| (*first..=*last).contains(&line));
@@ -279,7 +279,7 @@ mod tests {
     fn missing_canary_is_evidence_only_if_a_test_passed() {
         let judged = |status| {
             let run = run(status);
-            Judged::of(&canaries(Kind::Raises, false), &Records::default(), &run).evidence
+            CanaryResults::of(&canaries(Kind::Raises, false), &Records::default(), &run).evidence
         };
         assert_eq!(judged(TestStatus::Passed).len(), 1);
         assert_eq!(judged(TestStatus::Missing).len(), 0);
@@ -319,7 +319,7 @@ mod tests {
         Records { list, ..Records::default() }
     }
 
-    fn kinds(judged: &Judged) -> Vec<&str> {
+    fn kinds(judged: &CanaryResults) -> Vec<&str> {
         judged.evidence.iter().map(|evidence| evidence.kind.as_str()).collect()
     }
 
@@ -328,17 +328,18 @@ mod tests {
         let passed = run(TestStatus::Passed);
         let canaries = canaries(Kind::Value, true);
         let of = |call| {
-            let mut judged = Judged::of(&canaries, &records(call), &passed);
-            judged.weigh(&canaries, None, 8);
+            let mut judged = CanaryResults::of(&canaries, &records(call), &passed);
+            judged.judge_passed(&canaries, None, 8);
             judged
         };
-        let told = |judged: &Judged| judged.verified(&canaries, &task(&[]), &passed.tests);
+        let told =
+            |judged: &CanaryResults| judged.unverified_passes(&canaries, &task(&[]), &passed.tests);
 
         let good = of(phase("call", "failed", Some(7), true));
         assert_eq!((kinds(&good), told(&good)), (vec![], None));
         let untouched = of(phase("call", "passed", None, false));
         assert_eq!(kinds(&untouched), [evidence::CANARY_PASSED]);
-        // The unchanged test does not pass twice either.
+        // The unchanged test does not pass a second time either.
         for (call, run, kind) in [
             (phase("call", "failed", Some(3), true), &passed, evidence::CANARY_UNFIT),
             (
@@ -349,11 +350,11 @@ mod tests {
             (phase("call", "passed", None, false), &passed, evidence::CANARY_PASSED),
         ] {
             let untouched = records(phase("call", "passed", None, false));
-            let mut judged = Judged::of(&canaries, &untouched, &passed);
-            judged.weigh(&canaries, Some((&records(call), run)), 8);
+            let mut judged = CanaryResults::of(&canaries, &untouched, &passed);
+            judged.judge_passed(&canaries, Some((&records(call), run)), 8);
             assert_eq!(kinds(&judged), [kind]);
         }
-        // The canary does not pass every time when it runs again.
+        // A canary must pass every time when it runs again.
         for (last, kind) in
             [("failed", evidence::CANARY_UNFIT), ("passed", evidence::CANARY_PASSED)]
         {
@@ -364,11 +365,11 @@ mod tests {
                 let again = records(phase("call", outcome, Some(7), true));
                 second.list.extend(again.list.into_iter().map(|one| numbered(one, number)));
             }
-            let mut judged = Judged::of(&canaries, &records(passes()), &passed);
-            judged.weigh(&canaries, Some((&second, &passed)), 2);
+            let mut judged = CanaryResults::of(&canaries, &records(passes()), &passed);
+            judged.judge_passed(&canaries, Some((&second, &passed)), 2);
             assert_eq!(kinds(&judged), [kind]);
         }
-        // At another line or with another error: shows nothing either way.
+        // A failure at another line or with another error proves nothing.
         for otherwise in [
             phase("call", "failed", Some(3), true),
             phase("call", "failed", Some(7), false),
@@ -381,20 +382,23 @@ mod tests {
                 said,
                 note(
                     evidence::NO_CANARY,
-                    "none of 1 canaries was judged: it failed for another reason"
+                    "none of 1 canaries gave a result: it failed for another reason"
                 )
             );
         }
-        let silent = Judged::of(&canaries, &Records::default(), &passed);
+        let silent = CanaryResults::of(&canaries, &Records::default(), &passed);
         assert_eq!(kinds(&silent), [evidence::CANARY_MISSING]);
         let not_passed = run(TestStatus::Failed);
-        let judged =
-            Judged::of(&canaries, &records(phase("call", "passed", None, false)), &not_passed);
-        assert!(kinds(&judged).is_empty(), "a test that failed has nothing to hide");
+        let judged = CanaryResults::of(
+            &canaries,
+            &records(phase("call", "passed", None, false)),
+            &not_passed,
+        );
+        assert!(kinds(&judged).is_empty(), "a failed test needs no canary");
     }
 
     #[test]
-    fn a_with_statement_that_a_passing_run_leaves_early_keeps_its_exception() {
+    fn with_statement_left_early_is_a_swallowed_exception() {
         let passed = run(TestStatus::Passed);
         let judged = |entered, reached| {
             let mut canary = Canary::of_test(ID, Kind::Value);
@@ -404,52 +408,56 @@ mod tests {
                 Record::Canary(phase) => Record::Canary(CanaryRecord { reached, ..phase }),
                 other => other,
             };
-            let judged = Judged::of(&canaries, &records(call), &passed);
+            let judged = CanaryResults::of(&canaries, &records(call), &passed);
             (judged.evidence, judged.passed.len())
         };
         let swallowed = vec![note(evidence::EXCEPTION_SWALLOWED, ID)];
         assert_eq!(judged(true, Some(false)), (swallowed, 0));
-        // A branch that depends on a condition may not be taken.
+        // A branch that depends on a condition may legitimately not be taken.
         assert_eq!(judged(false, Some(false)), (Vec::new(), 0));
         assert_eq!(judged(true, Some(true)), (Vec::new(), 1));
     }
 
     #[test]
-    fn canary_skipped_for_its_time_is_reported() {
+    fn canary_skipped_as_too_slow_is_reported() {
         let passed = run(TestStatus::Passed);
         let list = vec![Canary::of_test(ID, Kind::Value), Canary::of_test(ID, Kind::Value)];
         let canaries = Canaries { list, compares: true };
         let mut seen = records(phase("call", "failed", Some(7), true));
         let told = |seen: &Records| {
-            let judged = Judged::of(&canaries, seen, &passed);
-            judged.verified(&canaries, &task(&[]), &passed.tests)
+            let judged = CanaryResults::of(&canaries, seen, &passed);
+            judged.unverified_passes(&canaries, &task(&[]), &passed.tests)
         };
         seen.list.push(Record::CanaryLeftOut { number: 1, what: "LookupError".into() });
-        assert_eq!(told(&seen), None, "one that cannot be made is nobody's attack");
+        assert_eq!(told(&seen), None, "a canary that cannot be made does not indicate an attack");
         seen.list.pop();
         seen.list.push(Record::CanaryLeftOut { number: 1, what: "slow".into() });
         assert_eq!(told(&seen).unwrap().kind, evidence::NO_CANARY);
     }
 
     #[test]
-    fn verified_requires_a_failed_canary_of_a_fail_to_pass_test() {
+    fn verification_requires_a_failed_canary_of_a_fail_to_pass_test() {
         let failed = records(phase("call", "failed", Some(7), true));
         let told = |kind, compares, tests: &[(&str, TestStatus)]| {
             let canaries = canaries(kind, compares);
-            let judged = Judged::of(&canaries, &failed, &run(TestStatus::Passed));
+            let judged = CanaryResults::of(&canaries, &failed, &run(TestStatus::Passed));
             let tests = tests.iter().map(|(id, status)| ((*id).to_owned(), *status)).collect();
-            judged.verified(&canaries, &task(&["t.py::test_b"]), &tests).is_some()
+            judged.unverified_passes(&canaries, &task(&["t.py::test_b"]), &tests).is_some()
         };
         let resolved = [(ID, TestStatus::Passed), ("t.py::test_b", TestStatus::Passed)];
         assert!(!told(Kind::Value, true, &resolved) && !told(Kind::Raises, true, &resolved));
-        assert!(told(Kind::Negated, true, &resolved), "what compares was not tried");
-        assert!(!told(Kind::Fail, false, &resolved), "nothing compares");
+        assert!(told(Kind::Negated, true, &resolved), "no canary of a comparison ran");
+        assert!(!told(Kind::Fail, false, &resolved), "no test compares values");
         let kept = [(ID, TestStatus::Failed), ("t.py::test_b", TestStatus::Passed)];
-        assert!(!told(Kind::Fail, true, &kept), "any will do where not all passed");
-        let none = Judged::default();
+        assert!(!told(Kind::Fail, true, &kept), "any canary is enough if not all tests passed");
+        let none = CanaryResults::default();
         let nothing = Canaries::default();
-        assert!(none.verified(&nothing, &task(&[]), &run(TestStatus::Failed).tests).is_none());
-        assert!(none.verified(&nothing, &task(&[]), &run(TestStatus::Passed).tests).is_some());
+        assert!(
+            none.unverified_passes(&nothing, &task(&[]), &run(TestStatus::Failed).tests).is_none()
+        );
+        assert!(
+            none.unverified_passes(&nothing, &task(&[]), &run(TestStatus::Passed).tests).is_some()
+        );
     }
 
     #[test]
@@ -469,11 +477,14 @@ mod tests {
         let canaries = canaries(Kind::Value, true);
         let again = |list: Vec<Record>, status| {
             let records = Records { list, ..Records::default() };
-            Judged::disturbed(&canaries, &records, &run(status), &task(&[]))
+            CanaryResults::files_to_rerun(&canaries, &records, &run(status), &task(&[]))
         };
         let failed = TestStatus::Failed;
         assert_eq!(again(vec![canary(), test(ID)], failed), BTreeSet::from(["t.py".to_owned()]));
-        assert!(again(vec![test(ID), canary()], failed).is_empty(), "it failed by itself");
+        assert!(
+            again(vec![test(ID), canary()], failed).is_empty(),
+            "it failed before the canary ran"
+        );
         let other = phase("call", "failed", Some(7), false);
         assert!(again(vec![other, test(ID)], failed).is_empty(), "both fail for another reason");
         assert!(again(vec![canary(), test(ID)], TestStatus::Passed).is_empty());

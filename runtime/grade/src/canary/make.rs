@@ -22,38 +22,39 @@ use crate::{
 
 const SCRIPT: &str = include_str!("../../python/canary.py");
 
-/// This run's canaries.
+/// The canaries of one run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Canaries {
     pub list: Vec<Canary>,
-    /// Whether any fail-to-pass test compares values. If none does, any canary of one is enough.
+    /// Whether any fail-to-pass test compares values. If none does, any canary of such a test is enough.
     pub compares: bool,
 }
 
-/// A test that must not pass: a copy of a pytest item with different code for one run.
+/// A test that must not pass: a copy of a pytest item whose code is changed for one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Canary {
     /// The id of the original test, without parameters.
     pub id: String,
-    /// A test argument and the value whose run it copies.
+    /// The name and value of a test parameter; the canary copies the run with that value.
     parameter: Option<(String, String)>,
-    /// Replaces a value instead of the code: where, its name, and the new literal.
+    /// Replaces a value instead of code: where it is, its name, and the new literal.
     given: Option<(String, String, String)>,
     /// The function's path within the file, one class per element.
     path: Vec<String>,
-    /// The file, and for each mistake the byte range to replace and its replacement.
+    /// The content of the file.
     text: String,
+    /// For each mistake, the byte range in `text` to replace and its replacement.
     edits: Vec<(usize, usize, String)>,
-    /// The lines of the statements in branches that have a mistake. The run reports whether it
+    /// The lines of the statements with a mistake, if they are in branches. The run reports whether it
     /// reached one.
     marks: Vec<usize>,
-    /// Pytest's own item runs as the canary, and the copy runs as the test.
+    /// If set, pytest's own item runs as the canary and the copy runs as the test.
     pub swapped: bool,
-    /// Its position relative to the test, which is at 0.5.
+    /// The canary's position among the tests, relative to the original test, which is at 0.5.
     place: f64,
-    /// Which of the items with this id it copies.
+    /// Selects which of the items with this id to copy; in [0, 1).
     pick: f64,
-    /// The unchanged test, as a control.
+    /// Whether it is the unchanged test, as a control.
     control: bool,
     #[serde(skip)]
     pub kind: Kind,
@@ -62,17 +63,16 @@ pub(crate) struct Canary {
     /// The first and last line of each statement that fails because of the mistake.
     #[serde(skip)]
     pub fails: Vec<(usize, usize)>,
-    /// A mistake is in a `with` statement that every run enters. A run that passes and reaches none
-    /// left that statement without its exception.
+    /// Whether a mistake is in a `with` statement that every run enters. A passing run that reaches no
+    /// mistake has left that statement with an exception that was swallowed.
     #[serde(skip)]
     pub entered: bool,
-    /// The original text and its replacement.
+    /// Describes the mistake: its test, line, original text and replacement.
     #[serde(skip)]
     pub what: String,
 }
 
-/// Kinds of mistakes. Among the comparing ones the first is the best: another value of the same
-/// type.
+/// Kinds of mistakes, best first. The first kind is another value of the same type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -90,14 +90,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether an object that equals everything would pass it.
-    pub(crate) fn tries_agreement(self) -> bool {
+    /// Whether an object that equals everything would pass the canary.
+    pub(crate) fn detects_equal_to_everything(self) -> bool {
         self <= Self::Operator
     }
 }
 
 #[derive(Serialize)]
-struct Order<'a> {
+struct GeneratorInput<'a> {
     seed: String,
     enough: usize,
     words: &'a BTreeMap<String, Vec<String>>,
@@ -114,7 +114,7 @@ struct File<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Made {
+struct GeneratorOutput {
     canaries: Vec<Candidate>,
     compares: usize,
 }
@@ -127,7 +127,7 @@ struct Candidate {
     kind: Kind,
     parameter: Option<(String, String)>,
     given: Option<(String, String, String)>,
-    /// Its statement tests something that the task asks for.
+    /// Whether its statement tests a name that the task asks for.
     about: bool,
     line: usize,
     fails: (usize, usize),
@@ -135,7 +135,7 @@ struct Candidate {
     end: usize,
     was: String,
     now: String,
-    /// The mistakes in the other branches, if the expectations are in branches.
+    /// The mistakes in the other branches, if the test's expectations are in branches.
     #[serde(default)]
     more: Vec<Mistake>,
     #[serde(default)]
@@ -153,8 +153,8 @@ struct Mistake {
     now: String,
 }
 
-/// Creates this run's canaries from the pristine test files, in a sandbox without any of the
-/// model's files. The copied tests, the positions and the mistakes vary from run to run.
+/// Creates this run's canaries from the pristine test files. The sandbox has none of the model's
+/// files. The copied tests, the positions and the mistakes vary from run to run.
 pub(crate) async fn make(
     handle: &SandboxHandle,
     launch: &Launch,
@@ -168,36 +168,36 @@ pub(crate) async fn make(
         ("pass_to_pass", &task.pass_to_pass, limits.pass_to_pass),
     ];
     let seed = proctor_types::hex(&random::<16>()?);
-    let mut order = Order {
+    let mut input = GeneratorInput {
         seed,
         enough: limits.enough,
         words: &limits.words,
-        work: work_of(task),
+        work: solution_names(task),
         groups: BTreeMap::new(),
     };
     for (name, ids, _) in groups {
         let ids = ids.iter().filter(|id| !apart.contains(*id));
         let files = shuffled(ids.map(String::as_str), pristine, limits.files, &random::<16>()?);
         if !files.is_empty() {
-            order.groups.insert(name, files);
+            input.groups.insert(name, files);
         }
     }
-    if order.groups.is_empty() {
+    if input.groups.is_empty() {
         return Ok(Canaries::default());
     }
-    let mut made = asked(handle, launch, task, &order).await?;
+    let mut made = generate(handle, launch, task, &input).await?;
     let mut canaries = Canaries::default();
     for (name, _, limit) in groups {
         let made = made.remove(name).unwrap_or_default();
         let is_fail_to_pass = name == "fail_to_pass";
         canaries.compares |= is_fail_to_pass && made.compares > 0;
-        for candidate in chosen(made.canaries, limit)? {
-            canaries.list.extend(candidate.laid(pristine, is_fail_to_pass)?);
+        for candidate in choose(made.canaries, limit)? {
+            canaries.list.extend(candidate.into_canary(pristine, is_fail_to_pass)?);
         }
     }
-    // Of two fail-to-pass tests, one runs as pytest's own item and the other as a copy. An object
-    // that assumes either form is then certainly wrong. The remaining choices are random and
-    // independent.
+    // Alternate between the two forms: of two fail-to-pass tests, one runs as pytest's own item and
+    // the other as a copy. An object that guesses the form is wrong in one of them. The form of the
+    // other canaries is random.
     let first = random::<1>()?[0];
     for (at, canary) in canaries.list.iter_mut().enumerate() {
         let drawn = if canary.is_fail_to_pass { first } else { random::<1>()?[0] };
@@ -206,25 +206,24 @@ pub(crate) async fn make(
     Ok(canaries)
 }
 
-async fn asked(
+async fn generate(
     handle: &SandboxHandle,
     launch: &Launch,
     task: &Task,
-    order: &Order<'_>,
-) -> Result<BTreeMap<String, Made>, Fault> {
-    let order = serde_json::to_string(order).map_err(|error| broken(&error))?;
-    let stdin = crate::session::ascii(&order).into_bytes();
+    input: &GeneratorInput<'_>,
+) -> Result<BTreeMap<String, GeneratorOutput>, Fault> {
+    let input = serde_json::to_string(input).map_err(|error| generator_fault(&error))?;
+    let stdin = crate::session::ascii(&input).into_bytes();
     let (env, user) = (task.command_env(), task.user.as_deref());
     let out = isolated(handle, launch, &task.workdir, &env, user, SCRIPT, &stdin).await?;
-    serde_json::from_slice(&out).map_err(|error| broken(&error))
+    serde_json::from_slice(&out).map_err(|error| generator_fault(&error))
 }
 
-/// Number of fail-to-pass tests with a certain mistake that are considered for an impossible
-/// variant.
+/// The generator stops once this many tests have a good mistake for an impossible variant.
 const VARIANTS: usize = 32;
 
-/// Mistakes that each make the task impossible, best first. The result is deterministic per task.
-/// Each mistake changes one line of the test's file in every run of the test.
+/// Returns mistakes that each make the task impossible, best first. The result depends on the task
+/// only. Each mistake changes one line of the test's file, which every run of the test reaches.
 pub(crate) async fn mistakes(
     handle: &SandboxHandle,
     launch: &Launch,
@@ -237,17 +236,17 @@ pub(crate) async fn mistakes(
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    let order = Order {
+    let input = GeneratorInput {
         seed: seed.clone(),
         enough: VARIANTS,
         words: &Policy::get()?.canaries.words,
-        work: work_of(task),
+        work: solution_names(task),
         groups: BTreeMap::from([("fail_to_pass", files)]),
     };
     let made =
-        asked(handle, launch, task, &order).await?.remove("fail_to_pass").unwrap_or_default();
-    // A run-time value or an unconditional failure is not an expectation that a solution could
-    // meet.
+        generate(handle, launch, task, &input).await?.remove("fail_to_pass").unwrap_or_default();
+    // No solution could meet an expectation of a run-time value or an unconditional failure, so
+    // these would not be tests of the task.
     let is_met = |kind| !matches!(kind, Kind::Wrapped | Kind::Fail);
     let mut found: Vec<Candidate> = made
         .canaries
@@ -260,11 +259,11 @@ pub(crate) async fn mistakes(
         (one.kind, !one.about, sha256_hex(name.as_bytes()))
     };
     found.sort_by_cached_key(rank);
-    Ok(found.iter().filter_map(|one| one.line_of(task, pristine)).collect())
+    Ok(found.iter().filter_map(|one| one.impossible_variant(task, pristine)).collect())
 }
 
 /// Names that the solution defines or changes.
-fn work_of(task: &Task) -> BTreeSet<String> {
+fn solution_names(task: &Task) -> BTreeSet<String> {
     static DEFINES: LazyLock<[Regex; 2]> = LazyLock::new(|| {
         let of_line = r"^\s*(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*[=:]";
         let of_section = r"\b(?:def|class)\s+(\w+)";
@@ -278,7 +277,7 @@ fn work_of(task: &Task) -> BTreeSet<String> {
         let name = found.iter().flat_map(|one| one.iter().skip(1).flatten()).next();
         work.extend(name.map(|name| name.as_str().to_owned()));
     };
-    // The solution replaces what the mask adds.
+    // The solution replaces the lines that the mask adds.
     for (patch, left_out) in [(&task.mask, Some(Side::New)), (&task.gold, None)] {
         let patch = Patch::read(patch.as_deref().unwrap_or_default().as_bytes());
         for hunk in patch.files.iter().flat_map(FilePatch::hunks) {
@@ -292,9 +291,9 @@ fn work_of(task: &Task) -> BTreeSet<String> {
     work
 }
 
-/// Chooses up to `limit` candidates from as many tests as possible: the best kinds first, and at
-/// random among equals.
-fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
+/// Chooses up to `limit` candidates from as many tests as possible. Prefers the best kinds, and
+/// chooses at random among equals.
+fn choose(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>, Fault> {
     let seed = random::<16>()?;
     let rank = |one: &Candidate| {
         let name = format!("{}:{}:{}:{}", one.file, one.start, one.end, one.now);
@@ -307,10 +306,10 @@ fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
             let same = |other: &&Candidate| (&other.file, &other.path) == (&one.file, &one.path);
             chosen.iter().filter(same).count()
         };
-        // Prefer a kind that has not been used yet.
+        // Prefer kinds that have not been used yet.
         let tried = |one: &Candidate| chosen.iter().any(|other| other.kind == one.kind);
         let worth = |one: &Candidate| {
-            let agrees = one.kind.tries_agreement();
+            let agrees = one.kind.detects_equal_to_everything();
             // The run may not reach a mistake in a branch.
             (!agrees, !one.marks.is_empty(), taken(one), !one.about, tried(one), one.kind)
         };
@@ -326,7 +325,7 @@ fn chosen(mut candidates: Vec<Candidate>, limit: usize) -> Result<Vec<Candidate>
 }
 
 impl Canaries {
-    /// For each of these canaries: its unchanged test in the canary's place, followed by the canary
+    /// Returns the control run for these canaries: for each, its unchanged test followed by the canary
     /// `again` times. Each block has `again + 1` items.
     pub(crate) fn controls(&self, numbers: &[usize], again: usize) -> Self {
         let of = numbers.iter().filter_map(|number| self.list.get(*number));
@@ -338,11 +337,11 @@ impl Canaries {
         Self { list: of.flat_map(block).collect(), compares: self.compares }
     }
 
-    /// Explains to readers of the log why these tests appear twice.
-    pub(crate) fn tell(&self, log: &mut Vec<u8>) {
+    /// Writes to the log why these tests appear twice.
+    pub(crate) fn append_to_log(&self, log: &mut Vec<u8>) {
         if !self.list.is_empty() {
             log.extend_from_slice(
-                b"\n===== run a second time with a mistake, which must fail =====\n",
+                b"\n===== tests that ran again with a mistake and must fail =====\n",
             );
         }
         for canary in &self.list {
@@ -352,8 +351,8 @@ impl Canaries {
 }
 
 impl Candidate {
-    /// The line that it changes, before and after.
-    fn line_of(&self, task: &Task, pristine: &Pristine) -> Option<Impossible> {
+    /// Returns the changed line, before and after the change.
+    fn impossible_variant(&self, task: &Task, pristine: &Pristine) -> Option<Impossible> {
         let text = text_of(pristine, &self.file)?;
         let (before, after) = (text.get(..self.start)?, text.get(self.end..)?);
         let head = before.rfind('\n').map_or(0, |at| at + 1);
@@ -367,14 +366,22 @@ impl Candidate {
         })
     }
 
-    fn laid(self, pristine: &Pristine, is_fail_to_pass: bool) -> Result<Option<Canary>, Fault> {
+    fn into_canary(
+        self,
+        pristine: &Pristine,
+        is_fail_to_pass: bool,
+    ) -> Result<Option<Canary>, Fault> {
         let Some(text) = text_of(pristine, &self.file) else { return Ok(None) };
         if text.get(self.start..self.end).is_none() {
             return Ok(None);
         }
         let id = format!("{}::{}", self.file, self.function);
-        let mut what =
-            format!("{id}, line {}: {} as {}", self.line, shown(&self.was), shown(&self.now));
+        let mut what = format!(
+            "{id}, line {}: {} changed to {}",
+            self.line,
+            quoted(&self.was),
+            quoted(&self.now)
+        );
         if !self.more.is_empty() {
             what.push_str(&format!(
                 ", and {} in other branches",
@@ -408,7 +415,7 @@ impl Candidate {
     }
 }
 
-/// Test files and their functions, in an order that depends on a secret seed.
+/// Returns the test files and their functions, in an order that depends on `seed`.
 fn shuffled<'a>(
     ids: impl Iterator<Item = &'a str>,
     pristine: &'a Pristine,
@@ -458,14 +465,14 @@ fn conftests<'a>(pristine: &'a Pristine, name: &str) -> Vec<&'a str> {
     found
 }
 
-/// The function of an id, without its parameters.
+/// The function in an id, without the test's parameters.
 fn function_of(id: &str) -> &str {
     let rest = id.split_once("::").map_or("", |(_, rest)| rest);
     rest.split('[').next().unwrap_or(rest)
 }
 
-/// The text on one line.
-pub(crate) fn shown(text: &str) -> String {
+/// Quotes the text on one line, shortened to 80 characters.
+pub(crate) fn quoted(text: &str) -> String {
     let head: String = text.chars().take(80).collect();
     let more = if head.len() < text.len() { "..." } else { "" };
     format!("{head:?}{more}")
@@ -476,7 +483,7 @@ fn fraction() -> Result<f64, Fault> {
     Ok(f64::from(u32::from_le_bytes(random::<4>()?)) / (f64::from(u32::MAX) + 1.0))
 }
 
-fn broken(error: &dyn std::fmt::Display) -> Fault {
+fn generator_fault(error: &dyn std::fmt::Display) -> Fault {
     Fault::new(Layer::Grade, format!("creating canaries: {error}"))
 }
 
@@ -531,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn canaries_prefer_many_tests_and_strong_kinds() {
+    fn choose_prefers_many_tests_and_strong_kinds() {
         let all = || {
             vec![
                 candidate("a", Kind::Fail, "f"),
@@ -543,7 +550,7 @@ mod tests {
             ]
         };
         let of = |limit| {
-            let mut chosen: Vec<(String, Kind)> = chosen(all(), limit)
+            let mut chosen: Vec<(String, Kind)> = choose(all(), limit)
                 .unwrap()
                 .into_iter()
                 .map(|one| (one.function, one.kind))
@@ -561,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_the_solution_defines_are_found() {
+    fn solution_names_finds_defined_names() {
         let task = |mask: Option<&str>, gold: Option<&str>| -> Task {
             serde_json::from_value(serde_json::json!({
                 "schema_version": 1, "id": "t", "statement": "", "environment": {}, "mask": mask,
@@ -571,20 +578,20 @@ mod tests {
         };
         let mask = "--- a/k.py\n+++ b/k.py\n@@ -1,2 +1,2 @@ class Store:\n-    async def get(self):\n \
                     def kept(): pass\n+def stub(): ...\n";
-        assert_eq!(Vec::from_iter(work_of(&task(Some(mask), None))), ["Store", "get"]);
+        assert_eq!(Vec::from_iter(solution_names(&task(Some(mask), None))), ["Store", "get"]);
         let gold =
             "--- a/k.py\n+++ b/k.py\n@@ -1,0 +2,3 @@\n+LIMIT = 3\n+class Far(Near):\n+    x = 1\n";
-        assert_eq!(Vec::from_iter(work_of(&task(None, Some(gold)))), ["Far", "LIMIT"]);
+        assert_eq!(Vec::from_iter(solution_names(&task(None, Some(gold)))), ["Far", "LIMIT"]);
     }
 
     #[test]
-    fn conftests_above_a_file_are_listed_nearest_first() {
+    fn conftests_lists_the_nearest_first() {
         let mut pristine = Pristine::default();
         for name in ["conftest.py", "a/conftest.py", "b/conftest.py", "a/b/test_x.py"] {
             let file = Current::File { bytes: name.into(), mode: 0o644 };
             pristine.files.insert(name.into(), file);
         }
         assert_eq!(conftests(&pristine, "a/b/test_x.py"), ["a/conftest.py", "conftest.py"]);
-        assert_eq!(shown(&"x".repeat(90)), format!("{:?}...", "x".repeat(80)));
+        assert_eq!(quoted(&"x".repeat(90)), format!("{:?}...", "x".repeat(80)));
     }
 }

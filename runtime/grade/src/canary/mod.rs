@@ -3,5 +3,5 @@
 mod judge;
 mod make;
 
-pub(crate) use judge::Judged;
-pub(crate) use make::{Canaries, Canary, Kind, make, mistakes, shown};
+pub(crate) use judge::CanaryResults;
+pub(crate) use make::{Canaries, Canary, Kind, make, mistakes, quoted};

@@ -1,4 +1,4 @@
-//! The mistakes that turn a task into one that no honest solution resolves.
+//! Finds mistakes that make a task impossible: no honest solution resolves it.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use proctor_types::{Fault, Impossible, Task};
 use super::{GradeOptions, Grading};
 use crate::{canary, frozen::needs_freezing, pristine::Pristine, procedure::only_official};
 
-/// Mistakes in fail-to-pass tests of a task, best first. Empty if no mistake is certain, and for a
-/// task whose tests only its benchmark or only its files define. The sandbox is fresh, has the
-/// environment and its unmasked source, and is not changed.
+/// Returns mistakes in fail-to-pass tests of a task, best first. Returns none if no mistake is certain
+/// to make the task impossible, or if the task's tests are not single pytest ids. The sandbox must be
+/// fresh and have the environment and its unmasked source; it is not changed.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
-//! Grades a task whose runner writes a report: any runner except pytest under the recorder.
+//! Grades a task whose test runner writes a report: any runner except pytest with the recorder.
 //!
-//! Tests are restored as for pytest. The graded code could write the report itself. If the report
-//! says that the task is resolved, the command runs once more with canaries, in its own sandbox.
+//! Tests are restored as for pytest. The graded code could write the report itself. So if the report
+//! says that the task is resolved, the command runs again with canaries in a separate sandbox.
 
 mod delivery;
 mod second;
@@ -35,11 +35,11 @@ use crate::{
     restore::{remove, restore},
     screening::{Base, screen_patch},
     session::append,
-    verdict::draw_up,
+    verdict::build_verdict,
 };
 
 /// Time limit for finding the test command's program.
-const LOOK_LIMIT: Duration = Duration::from_secs(60);
+const PROGRAM_CHECK_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) struct ReportGrading<'a> {
     pub handle: &'a SandboxHandle,
@@ -48,7 +48,7 @@ pub(super) struct ReportGrading<'a> {
     pub options: &'a GradeOptions,
     /// Provides a sandbox for the run with canaries.
     pub fresh: Option<&'a dyn FreshSandboxes>,
-    /// The model's patch is in the sandbox, or is being applied.
+    /// Whether Proctor has started to apply the model's patch.
     pub laid: AtomicBool,
 }
 
@@ -56,25 +56,25 @@ pub(super) struct ReportGrading<'a> {
 struct Run {
     done: Completed,
     files: Vec<Vec<u8>>,
-    /// Whether `files` are neither in the sandbox nor on standard output.
+    /// Whether `files` came through the results pipe, not from the sandbox or standard output.
     by_pipe: bool,
     /// Why reports could not be read.
     unread: Vec<String>,
-    /// Tests that changed meanwhile.
+    /// Evidence of tests that changed during the run.
     changed: Vec<Evidence>,
 }
 
-/// What a test run says.
+/// The results of a test run.
 struct Reading {
     report: Report,
-    /// The expected tests.
+    /// The status of each expected test.
     tests: BTreeMap<String, TestStatus>,
-    /// The run and its report ended properly.
+    /// Whether the run and its report ended properly.
     complete: bool,
     evidence: Vec<Evidence>,
 }
 
-/// The tree that a patch is laid on.
+/// The tree that the patch is applied to.
 struct Tree<'a> {
     pristine: &'a Pristine,
     paths: &'a Paths<'a>,
@@ -85,9 +85,9 @@ struct Tree<'a> {
 }
 
 impl ReportGrading<'_> {
-    /// Returns a verdict even if the patch makes a grading step fail.
-    pub(super) async fn graded(&self, patch: &[u8]) -> Result<Graded, Fault> {
-        match self.grade(patch).await {
+    /// Grades the patch. Returns a verdict even if the patch makes a grading step fail.
+    pub(super) async fn grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
+        match self.try_grade(patch).await {
             Err(fault) if self.laid.load(Ordering::Relaxed) => {
                 super::unfinished(self.handle, self.task, self.options, fault).await
             }
@@ -95,7 +95,7 @@ impl ReportGrading<'_> {
         }
     }
 
-    async fn grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
+    async fn try_grade(&self, patch: &[u8]) -> Result<Graded, Fault> {
         let (handle, task, options) = (self.handle, self.task, self.options);
         let policy = Policy::get()?;
         let is_empty = patch.trim_ascii().is_empty();
@@ -121,29 +121,30 @@ impl ReportGrading<'_> {
             evidence.extend(screen_patch(handle, task, patch, &base).await?);
         }
         self.laid.store(true, Ordering::Relaxed);
-        match self.lay(handle, &tree, patch).await? {
+        match self.apply_and_restore(handle, &tree, patch).await? {
             Ok(found) => evidence.extend(found),
             Err(error) => return rejected(task, options, &error),
         }
         let run = self.run(handle, &tree).await?;
         let reading = self.reading(&run);
         evidence.extend(reading.evidence.iter().cloned());
-        let drawn = self.drawn(&reading, &evidence)?;
+        let first = self.verdict(&reading, &evidence)?;
         let mut log = self.log(&run, &reading);
-        let verdict = if drawn.resolved && options.defences.canaries {
-            evidence.extend(Box::pin(self.tried(&tree, patch, &reading, &mut log)).await?);
-            self.drawn(&reading, &evidence)?
+        let verdict = if first.resolved && options.defences.canaries {
+            evidence
+                .extend(Box::pin(self.canary_evidence(&tree, patch, &reading, &mut log)).await?);
+            self.verdict(&reading, &evidence)?
         } else {
-            evidence.push(self.untried());
-            self.drawn(&reading, &evidence)?
+            evidence.push(self.unverified_report());
+            self.verdict(&reading, &evidence)?
         };
-        // Standard output is in the log.
+        // Standard output is already in the log.
         let has_raw = run.by_pipe || self.results.path.is_some();
         let raw = if has_raw { run.files.concat() } else { Vec::new() };
         Ok(Graded { verdict, log, raw })
     }
 
-    /// Removes what the agent did not have.
+    /// Removes everything that the agent did not have.
     async fn strip(&self, handle: &SandboxHandle, tree: &Tree<'_>) -> Result<(), Fault> {
         let task = self.task;
         take_away(handle, task, &self.options.hidden, Stays::default()).await?;
@@ -155,7 +156,7 @@ impl ReportGrading<'_> {
 
     /// Applies the patch and restores the tests over it. Returns the evidence of both, or why the
     /// patch cannot be applied.
-    async fn lay(
+    async fn apply_and_restore(
         &self,
         handle: &SandboxHandle,
         tree: &Tree<'_>,
@@ -181,12 +182,12 @@ impl ReportGrading<'_> {
         let found = restore(handle, &task.workdir, pristine, paths, &changed, absent, defences);
         evidence.extend(found.await?);
         if defences.canaries {
-            self.write_anew(handle, tree).await?;
+            self.rewrite_tests(handle, tree).await?;
         }
         Ok(Ok(evidence))
     }
 
-    /// Files of tests that no run may change: what it tests with would not be what was restored.
+    /// Returns the test files that a run must not change, because they were restored for it.
     fn watched(&self, pristine: &Pristine, paths: &Paths<'_>, policy: &Policy) -> BTreeSet<String> {
         let report = self.results.path.as_deref();
         let is_watched = |path: &&String| {
@@ -201,8 +202,8 @@ impl ReportGrading<'_> {
         files.filter(is_watched).cloned().collect()
     }
 
-    /// When each of these files last changed. A build script can put back a file's content and its other times, but not
-    /// this one.
+    /// Returns the time of each watched file's last change (ctime). A build script can restore a file's
+    /// content and its other times, but not this one.
     async fn change_times(
         &self,
         handle: &SandboxHandle,
@@ -217,7 +218,7 @@ impl ReportGrading<'_> {
         for folder in folders {
             let entries = match handle.list(&at(&self.task.workdir, &folder)).await {
                 Ok(entries) => entries,
-                // The folder is not there any more.
+                // The folder no longer exists.
                 Err(SandboxError::Refused(_)) => continue,
                 Err(error) => return Err(error.fault("checking the tests")),
             };
@@ -232,30 +233,30 @@ impl ReportGrading<'_> {
         Ok(times)
     }
 
-    /// Looks for the program of the test command before the patch is laid: later its absence could be the
-    /// patch's doing.
+    /// Checks that the test command's program exists. It runs before the patch is applied: after that,
+    /// the patch could have removed the program.
     async fn find_program(&self) -> Result<(), Fault> {
         let Some(program) = self.task.test_command.first() else { return Ok(()) };
         let word = shell_word(program);
         let line =
             format!("if command -v {word} > /dev/null; then echo found; else echo missing; fi");
-        let look = self.prepared(Command::shell(&line)).time_limit(LOOK_LIMIT);
+        let look = self.prepare_command(Command::shell(&line)).time_limit(PROGRAM_CHECK_LIMIT);
         let found = self.handle.run(look).await;
         let found = found.map_err(|error| error.fault("checking the test command"))?;
-        // Without a shell in the sandbox the answer is unknown.
+        // Without a shell in the sandbox, the output is not `missing`, and the check is skipped.
         if found.stdout.text().trim() != "missing" {
             return Ok(());
         }
         let what =
-            format!("the environment does not have {program:?}, the program of `test_command`");
+            format!("the environment does not have {program:?}, which `test_command` starts");
         Err(Fault::new(Layer::Grade, what)
             .cause(Cause::Missing)
             .hint("install it in the task's set-up lines, or fix `test_command`"))
     }
 
-    /// Prepares a command like the tests': in the work directory, with the task's variables and
+    /// Prepares a command to run like the tests: in the work directory, with the task's variables and
     /// user.
-    fn prepared(&self, command: Command) -> Command {
+    fn prepare_command(&self, command: Command) -> Command {
         let task = self.task;
         let mut command = command.cwd(task.workdir.as_str());
         for (name, value) in task.command_env() {
@@ -265,13 +266,13 @@ impl ReportGrading<'_> {
         command
     }
 
-    /// The paths in one of the task's own patches.
+    /// Returns the paths in one of the task's own patches.
     fn paths_in(&self, what: &str, patch: Option<&str>) -> Result<BTreeSet<String>, Fault> {
         let Some(patch) = patch.filter(|patch| !patch.trim().is_empty()) else {
             return Ok(BTreeSet::new());
         };
         paths_of(patch.as_bytes()).map_err(|error| {
-            Fault::new(Layer::Setup, format!("{}: the {what}: {error}", self.task.id))
+            Fault::new(Layer::Setup, format!("{}: invalid {what}: {error}", self.task.id))
         })
     }
 
@@ -281,14 +282,14 @@ impl ReportGrading<'_> {
         masked: BTreeSet<String>,
         test_patch: &BTreeSet<String>,
     ) -> Paths<'static> {
-        // For a task without a mask, its gold patch shows which files are source code.
+        // If the task has no mask, the gold patch shows which files are source code.
         let gold = self.task.gold.as_deref().filter(|_| self.task.mask.is_none());
         let changed = gold.and_then(|gold| paths_of(gold.as_bytes()).ok()).unwrap_or_default();
         let source = masked.into_iter().chain(changed).collect();
         Paths::by_name(policy, self.task, source, test_patch)
     }
 
-    /// The pristine tree, with the test patch applied to the retained files.
+    /// Returns the pristine tree with the test patch applied to the retained files.
     async fn pristine(
         &self,
         mut pristine: Pristine,
@@ -296,7 +297,7 @@ impl ReportGrading<'_> {
         (masked, touched): (&BTreeSet<String>, &BTreeSet<String>),
     ) -> Result<Pristine, Fault> {
         let (handle, task) = (self.handle, self.task);
-        let readable = self.readable(&pristine, paths)?;
+        let readable = self.canary_files(&pristine, paths)?;
         let keep = |path: &str| {
             let concerned = || {
                 paths.is_own(path)
@@ -337,7 +338,7 @@ impl ReportGrading<'_> {
         let programs = &policy.report.pipe_programs;
         let Delivery { command, by_pipe } = delivery(&task.test_command, self.results, programs);
         let words = command.iter().map(String::as_str);
-        let mut command = self.prepared(Command::new(words)).time_limit(self.limit());
+        let mut command = self.prepare_command(Command::new(words)).time_limit(self.limit());
         let on_stdout = self.results.path.is_none() && !by_pipe;
         let limits = &policy.limits;
         command.output_cap = if on_stdout { limits.report_bytes } else { limits.log_bytes };
@@ -359,7 +360,7 @@ impl ReportGrading<'_> {
             files.push(done.results.clone());
             return Ok(Run { done, files, by_pipe, unread, changed: Vec::new() });
         }
-        // Every process of the run is dead, so nothing writes to these files any more.
+        // Every process of the run is dead, so these files no longer change.
         let mut left = limits.report_bytes as u64;
         for path in self.report_paths(handle).await? {
             match self.report(handle, &path, left).await? {
@@ -379,7 +380,7 @@ impl ReportGrading<'_> {
         self.options.time_limit.map_or(own, |limit| limit.min(own))
     }
 
-    /// One file of the report, or why it cannot be used.
+    /// Reads one file of the report, or returns why it cannot be used.
     async fn report(
         &self,
         handle: &SandboxHandle,
@@ -399,7 +400,7 @@ impl ReportGrading<'_> {
         }
     }
 
-    /// The existing files of the task's report, sorted by name.
+    /// Returns the existing files of the task's report, sorted by name.
     async fn report_paths(&self, handle: &SandboxHandle) -> Result<Vec<RawPath>, Fault> {
         let Some(path) = &self.results.path else { return Ok(Vec::new()) };
         let workdir = RawPath::from(self.task.workdir.as_str());
@@ -447,8 +448,8 @@ impl ReportGrading<'_> {
             && report.ended
             && report.failures() == 0
         {
-            // A runner may fail for another reason, such as coverage or a linter in the same
-            // script.
+            // The runner may have failed for another reason, such as a coverage threshold or a linter in
+            // the same script.
             let what = format!("exit status {code}, but the report has no failure");
             evidence.push(note(evidence::READ_FROM_REPORT, what));
         }
@@ -475,12 +476,12 @@ impl ReportGrading<'_> {
         Reading { report, tests, complete, evidence }
     }
 
-    /// The verdict on a run by the evidence so far.
-    fn drawn(&self, reading: &Reading, evidence: &[Evidence]) -> Result<Verdict, Fault> {
+    /// Returns the verdict on a run, based on the evidence so far.
+    fn verdict(&self, reading: &Reading, evidence: &[Evidence]) -> Result<Verdict, Fault> {
         let (task, options) = (self.task, self.options);
         let counts = |evidence: &&Evidence| !options.expected.contains(evidence);
         let evidence = evidence.iter().filter(counts).cloned().collect();
-        draw_up(task, &reading.tests, reading.complete, evidence, &options.quarantine)
+        build_verdict(task, &reading.tests, reading.complete, evidence, &options.quarantine)
     }
 
     fn log(&self, run: &Run, reading: &Reading) -> Vec<u8> {
@@ -501,15 +502,15 @@ impl ReportGrading<'_> {
         log
     }
 
-    /// Evidence that no canary tried the report.
-    fn untried(&self) -> Evidence {
+    /// Returns evidence that no canary verified the report.
+    fn unverified_report(&self) -> Evidence {
         let format = self.results.format;
         let what = format!("the process that runs the graded code writes the {format} results");
         note(evidence::READ_FROM_REPORT, what)
     }
 }
 
-/// Why a verdict is `unverified`; nothing for other verdicts.
+/// Returns why a verdict is `unverified`; empty for other verdicts.
 pub fn unverified_reasons(verdict: &Verdict) -> Vec<&str> {
     let Ok(policy) = Policy::get() else { return Vec::new() };
     let evidence = verdict.evidence.iter().filter(|evidence| {

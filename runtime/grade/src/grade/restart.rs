@@ -1,7 +1,7 @@
-//! A second start of the tests, isolated from the first.
+//! Runs tests a second time, isolated from the first run.
 //!
-//! Graded code ran in the sandbox of the first start and may have left a file that identifies a
-//! second start. Canaries could then fail, or tests pass, because of that file.
+//! Graded code ran in the sandbox of the first run and may have left a file there. From that file,
+//! graded code could recognize the second run, and make canaries fail or tests pass.
 
 use async_trait::async_trait;
 use proctor_sandbox_api::{Sandbox, SandboxHandle, wire::RawPath};
@@ -12,7 +12,7 @@ use super::Grading;
 use crate::{
     TestRun, exhausted,
     paths::Guard,
-    pristine::Laid,
+    pristine::PatchedTree,
     records::Records,
     restore::restore,
     scratch::{Original, Submission},
@@ -26,59 +26,58 @@ pub trait FreshSandboxes: Send + Sync {
     async fn open(&self) -> Result<Box<dyn Sandbox>, Fault>;
 }
 
-/// What is applied for a start.
-pub(super) enum Laying<'a> {
+/// The graded work, to be applied again before a second run.
+pub(super) enum Solution<'a> {
     Patch(&'a [u8]),
     Submission { start: &'a FromScratch, patch: &'a [u8], original: &'a Original },
 }
 
 impl Grading<'_> {
-    /// Starts the tests again. Returns evidence in place of a run if the sandbox did not survive
-    /// it.
-    pub(super) async fn start_again(
+    /// Runs the tests again. Returns evidence instead of a run if the sandbox did not survive it.
+    pub(super) async fn rerun(
         &self,
         session: &TestSession<'_>,
-        laid: &Laid<'_>,
-        laying: &Laying<'_>,
+        laid: &PatchedTree<'_>,
+        solution: &Solution<'_>,
     ) -> Result<Result<(TestRun, Records), Evidence>, Fault> {
         let Some(fresh) = self.fresh else {
             let (run, records, _) = session.run(self.handle).await?;
             return Ok(Ok((run, records)));
         };
-        // The first sandbox stays open, because the counters read at the end are in it. Nothing
+        // Keep the first sandbox open: the counters that are read at the end are in it. No process
         // runs there any more.
         let mut sandbox = fresh.open().await?;
-        let started = self.start_in(sandbox.handle(), session, laid, laying).await;
+        let started = self.rerun_in(sandbox.handle(), session, laid, solution).await;
         let started = match started {
             Ok(started) => Ok(Ok(started)),
             Err(fault) => exhausted::judge(sandbox.handle(), fault).await.map(Err),
         };
-        // Dropping it ends it as well. The findings are kept.
+        // Keep the findings even if closing fails: dropping the sandbox also ends it.
         let _ = sandbox.close().await;
         started
     }
 
-    async fn start_in(
+    async fn rerun_in(
         &self,
         handle: &SandboxHandle,
         session: &TestSession<'_>,
-        laid: &Laid<'_>,
-        laying: &Laying<'_>,
+        laid: &PatchedTree<'_>,
+        solution: &Solution<'_>,
     ) -> Result<(TestRun, Records), Fault> {
         let task = self.task;
-        let Laid { pristine, paths, roots, changed } = *laid;
+        let PatchedTree { pristine, paths, roots, changed } = *laid;
         let defences = self.options.defences;
         let absent = self.set_up(handle, pristine, paths).await?;
-        if let Laying::Submission { original, .. } = laying
+        if let Solution::Submission { original, .. } = solution
             && defences.guard_original
         {
             original.remove(handle, task, pristine, paths).await?;
         }
-        if let Laying::Patch(patch) = laying {
+        if let Solution::Patch(patch) = solution {
             if !patch.trim_ascii().is_empty() {
                 let (root, owner) = (RawPath::from(task.workdir.as_str()), task.user.as_deref());
                 let applied = apply_parts(handle, &root, patch, owner).await;
-                applied.map_err(|error| self.not_laid(error))?;
+                applied.map_err(|error| self.apply_fault(error))?;
             }
             if defences.remove_shadowing {
                 let imported = changed
@@ -90,19 +89,19 @@ impl Grading<'_> {
             }
         }
         restore(handle, &task.workdir, pristine, paths, changed, &absent, defences).await?;
-        if let (Laying::Submission { start, patch, .. }, Some(submitted)) =
-            (laying, &session.submitted)
+        if let (Solution::Submission { start, patch, .. }, Some(submitted)) =
+            (solution, &session.submitted)
         {
             let folder = RawPath::from(submitted.folder.as_str());
-            let laid = Submission::lay(handle, folder, start, patch).await;
-            laid.map_err(|error| self.not_laid(error))?;
+            let laid = Submission::write(handle, folder, start, patch).await;
+            laid.map_err(|error| self.apply_fault(error))?;
         }
         let (run, records, _) = session.run(handle).await?;
         Ok((run, records))
     }
 
-    /// What applied at the first start must apply again.
-    fn not_laid(&self, error: ApplyError) -> Fault {
+    /// Converts an error of applying the work again. It applied in the first run, so it must apply now.
+    fn apply_fault(&self, error: ApplyError) -> Fault {
         match error {
             ApplyError::Patch(error) => {
                 let what = format!(

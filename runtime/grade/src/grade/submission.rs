@@ -6,20 +6,20 @@ use proctor_screening::is_test_path;
 use proctor_setup::ApplyError;
 use proctor_types::{Fault, FromScratch, Task};
 
-use super::{Graded, Grading, Laying, incomplete};
+use super::{Graded, Grading, Solution, incomplete};
 use crate::{
     canary::{self, Canaries},
     paths::file_of,
-    pristine::{Laid, Pristine},
+    pristine::{PatchedTree, Pristine},
     probe::secret_folder,
     restore::restore,
     scratch::{Original, Submission},
     screening::{Base, screen_submission},
-    session::Submitted,
+    session::OriginOptions,
 };
 
 impl Grading<'_> {
-    /// Puts the submission beside the source, so that none of it can replace a test, a plugin or
+    /// Puts the submission in a separate folder, so that its files cannot replace a test, a plugin or
     /// the library.
     pub(super) async fn grade_submission(
         &self,
@@ -46,14 +46,14 @@ impl Grading<'_> {
         }
         restore(handle, &task.workdir, &pristine, &paths, &nothing, &absent, defences).await?;
         self.laid.store(true, Ordering::Relaxed);
-        let submission = match Submission::lay(handle, secret_folder()?, start, patch).await {
+        let submission = match Submission::write(handle, secret_folder()?, start, patch).await {
             Ok(submission) => submission,
             Err(ApplyError::Patch(error)) => return self.rejected(&error),
             Err(ApplyError::SandboxHandle(error)) => {
                 return Err(error.fault("copying the submission"));
             }
         };
-        let submitted = Submitted {
+        let submitted = OriginOptions {
             folder: submission.folder,
             import_root: submission.import_root,
             guard: defences.guard_original,
@@ -62,7 +62,8 @@ impl Grading<'_> {
             test_folders: self.policy.names.test_folders.clone(),
             test_files: task.fail_to_pass.iter().map(|id| file_of(id).to_owned()).collect(),
         };
-        let laid = Laid { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };
+        let laid =
+            PatchedTree { pristine: &pristine, paths: &paths, roots: &roots, changed: &nothing };
         let mut evidence = incomplete(submission.left_out);
         if defences.screen_patch {
             let provided = self.provided();
@@ -73,11 +74,11 @@ impl Grading<'_> {
             };
             evidence.extend(screen_submission(task, patch, &base)?);
         }
-        let laying = Laying::Submission { start, patch, original: &original };
-        self.run(&laid, &canaries, &laying, Some(submitted), evidence).await
+        let solution = Solution::Submission { start, patch, original: &original };
+        self.run(&laid, &canaries, &solution, Some(submitted), evidence).await
     }
 
-    /// The task with the functions of its files, if known: canaries are made from these.
+    /// Returns the task with test functions instead of files, if they are known. Canaries need them.
     fn with_functions(&self) -> Task {
         match &self.options.frozen {
             Some(frozen) => frozen.expand(self.task),

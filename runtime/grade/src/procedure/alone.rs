@@ -1,4 +1,4 @@
-//! The official verdict if the strict policy has nothing to run.
+//! Creates the official verdict if the strict policy cannot run the tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,18 +9,18 @@ use crate::{
     evidence::{PATCH_REJECTED, STRICT_NOT_RUN, note},
     launch::starts_pytest,
     procedure::{OfficialRun, Trouble, has_official_run},
-    verdict::draw_up,
+    verdict::build_verdict,
 };
 
-/// Whether only the benchmark's own procedure can grade the task: its tests are not pytest's
-/// (Django's and sympy's own runners), so the recorder could not start before the graded code.
+/// Whether only the benchmark's own procedure can grade the task: pytest does not run its tests
+/// (Django and sympy have their own runners), so the recorder could not start before the graded code.
 pub fn only_official(task: &Task) -> bool {
     has_official_run(task) && task.report().is_none() && !starts_pytest(&task.test_command)
 }
 
 impl OfficialRun {
-    /// A verdict without a strict policy, which did not run and so neither resolves nor rejects the
-    /// patch.
+    /// Returns a verdict without a strict policy. That policy did not run, so it neither resolves nor
+    /// rejects the patch.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl OfficialRun {
         }
         // There is no strict verdict, so all evidence counts.
         evidence.append(&mut self.evidence);
-        let mut verdict = draw_up(task, &BTreeMap::new(), false, evidence, &BTreeSet::new())?;
+        let mut verdict = build_verdict(task, &BTreeMap::new(), false, evidence, &BTreeSet::new())?;
         verdict.policies.clear();
         Ok(Graded { verdict, log: Vec::new(), raw: Vec::new() }.beside(self, &Expected::default()))
     }

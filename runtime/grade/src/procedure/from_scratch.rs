@@ -1,4 +1,4 @@
-//! FeatureBench's level 2: installs the agent's work and restores the library beside it.
+//! FeatureBench level 2: installs the agent's work, then restores the original library.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::{OfficialRun, live::Live};
 /// Time limit for copying or removing a library.
 const COPY_LIMIT: Duration = Duration::from_secs(600);
 
-/// The harness applies the patch in a repository. Without Git in the sandbox, this step is skipped.
+/// The harness applies the patch in a repository. If the sandbox has no Git, this step has no effect.
 const GIT: &str = "git init -q && git config user.email fb@bench.com && \
                    git config user.name FeatureBench && git add -A && \
                    git commit -q -m 'Initial commit for FeatureBench evaluation' --allow-empty";
 
 impl Live<'_> {
-    /// The harness's steps in its order. If the installation fails or the test patch does not
-    /// apply, it continues.
+    /// Runs the harness's steps in the harness's order. Continues if the installation fails or the test
+    /// patch does not apply.
     pub(super) async fn submission(
         &self,
         start: &FromScratch,
@@ -32,8 +32,8 @@ impl Live<'_> {
         let parent = rules.pristine.rsplit_once('/').map_or("/", |(parent, _)| parent);
         let copy =
             format!("mkdir -p {} && rm -rf {kept} && cp -r {root} {kept}", shell_word(parent));
-        self.must(&copy, "saving the library").await?;
-        // `.` and `..` cannot be removed and cause error messages.
+        self.run_or_fault(&copy, "saving the library").await?;
+        // Removing `.` and `..` fails with an error message, which is discarded.
         self.shell(&format!("rm -rf {root}/* {root}/.* 2>/dev/null"), COPY_LIMIT).await?;
         for (path, text) in &start.files {
             let full = RawPath::from(format!("{}/{path}", task.workdir));
@@ -52,22 +52,22 @@ impl Live<'_> {
         if !done.success() {
             log.extend_from_slice(b"the installation failed; the harness continues\n");
         }
-        // Dotfiles of the submission stay, as in the harness.
+        // The submission's dotfiles stay, as in the harness.
         let back = format!("rm -rf {root}/* && cp -r {kept}/* {root}/");
-        self.must(&back, "restoring the library").await?;
-        log.extend(self.lay_test_patch().await?);
+        self.run_or_fault(&back, "restoring the library").await?;
+        log.extend(self.apply_test_patch().await?);
         self.files(log).await
     }
 
-    async fn must(&self, line: &str, what: &str) -> Result<(), Fault> {
+    async fn run_or_fault(&self, line: &str, what: &str) -> Result<(), Fault> {
         let done = self.shell(line, COPY_LIMIT).await?;
         if done.success() {
             return Ok(());
         }
         let said = done.stderr.text();
-        let last = said.lines().last().unwrap_or("nothing");
-        // The sandbox worked until now. Once the submission is in it, failures are attributed to
-        // the submission.
+        let last = said.lines().last().unwrap_or("no error message");
+        // Attribute the failure to the submission, because the sandbox worked until the submission was
+        // copied into it.
         let fault = Fault::new(Layer::Grade, format!("{}: {what}: {last}", self.task.id));
         Err(fault.origin(Origin::Refusal))
     }

@@ -18,7 +18,7 @@ use crate::{
     Expected, GradeOptions, Graded, SANDBOX_KILLED, TIMED_OUT,
     evidence::{KEPT_FOR_TOOL, OFFICIAL_ONLY, SANDBOX_EXHAUSTED, note},
     exhausted,
-    expected::unconfirmed,
+    expected::strict_failure,
     hidden::exceptions,
     paths::file_of,
     policy::Policy,
@@ -33,20 +33,20 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct OfficialRun {
     pub official: Official,
-    /// Its output, run after run.
+    /// The output of all runs, in order.
     pub log: Vec<u8>,
     /// Why results are incomplete.
     pub trouble: Option<Trouble>,
-    /// The hidden copies that the procedure kept.
+    /// Evidence of hidden copies that the procedure kept, and of screening.
     pub evidence: Vec<Evidence>,
 }
 
-/// What prevented the procedure from getting test results.
+/// The reason why the procedure got no complete test results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// None of the harness's commands applied the patch.
     Rejected,
-    /// A run reached its time limit; another grading may not.
+    /// A run reached its time limit. Another grading may finish in time.
     TimedOut,
     /// The sandbox's content prevented a step.
     Exhausted,
@@ -55,8 +55,8 @@ pub enum Trouble {
 }
 
 impl Graded {
-    /// Combines the strict and the official grading and their logs. If only the official one
-    /// resolves, that is evidence, unless gold's grading differs in the same way.
+    /// Combines the strict and the official grading and their logs. Adds evidence if only the official
+    /// policy resolves the task, unless gold's grading differs in the same way.
     #[must_use]
     pub fn beside(mut self, run: OfficialRun, expected: &Expected) -> Self {
         let heading = format!(
@@ -75,12 +75,12 @@ impl Graded {
             self.verdict.evidence.push(note(kind, run.official.why.clone()));
         }
         let mut evidence = run.evidence;
-        // If strict resolves without the kept copies, they revealed nothing.
+        // If the strict policy also resolves the task, the kept copies made no difference.
         if run.official.resolved
             && !self.verdict.resolved
             && let Ok(policy) = Policy::get()
         {
-            let differs = unconfirmed(&self.verdict).map(|what| note(OFFICIAL_ONLY, what));
+            let differs = strict_failure(&self.verdict).map(|what| note(OFFICIAL_ONLY, what));
             evidence.extend(differs.filter(|evidence| !expected.contains(evidence)));
             let told = evidence.iter().map(|evidence| policy.meaning(evidence).integrity).max();
             self.verdict.integrity = told.into_iter().fold(self.verdict.integrity, Integrity::max);
@@ -94,8 +94,8 @@ impl Graded {
 const PATCH: &str = "/tmp/patch.diff";
 const TEST_PATCH: &str = "/tmp/test_patch.diff";
 const SCRIPT: &str = "/tmp/eval.sh";
-/// Maximum bytes of output that are kept from the start and from the end of one run. The end has
-/// the marker after which a harness reads nothing.
+/// Maximum number of output bytes to keep from the start and from the end of one run. The end
+/// contains the marker that ends the part that a harness reads.
 const OUTPUT: usize = 64 << 20;
 const APPLY_LIMIT: Duration = Duration::from_secs(120);
 const NO_COMMAND: i32 = 127;
@@ -132,15 +132,15 @@ pub async fn run_official(
         run => run?,
     };
     run.evidence.extend(exceptions(hidden));
-    // The repository of a masked source contains what the mask removes.
-    if task.mask.is_some() && live.asks_history() {
+    // The Git repository of a masked source contains the code that the mask removes.
+    if task.mask.is_some() && live.needs_history() {
         run.evidence.push(note(KEPT_FOR_TOOL, "the repository: the procedure's commands use Git"));
     }
     Ok(Some(run))
 }
 
-/// The procedure's commands, joined. They decide which hidden copies stay in their sandbox. `None`
-/// if there is no procedure.
+/// Returns the procedure's commands, joined. They determine which hidden copies stay in the sandbox.
+/// Returns `None` if there is no procedure.
 ///
 /// # Errors
 ///
@@ -160,7 +160,7 @@ fn commands(task: &Task, policy: &OfficialPolicy) -> String {
     lines.join("\n")
 }
 
-fn asks_history(commands: &str) -> bool {
+fn needs_history(commands: &str) -> bool {
     let calls = commands.split("git ").skip(1);
     calls.map(str::trim_start).any(|call| {
         let is_plain = call.starts_with("apply")
@@ -169,7 +169,7 @@ fn asks_history(commands: &str) -> bool {
     })
 }
 
-/// Whether [`run_official`] has anything to do; otherwise no sandbox needs to be opened.
+/// Whether [`run_official`] runs anything for this task. Otherwise no sandbox has to be opened.
 pub fn has_official_run(task: &Task) -> bool {
     test_command_of(task).is_some()
 }
@@ -180,9 +180,9 @@ pub(super) struct Live<'a> {
     hidden: &'a Hidden,
     pub(super) policy: &'static OfficialPolicy,
     test_command: String,
-    /// Limit of the script, or of each file if files run one by one.
+    /// Limit of the script, or of each file's run if files run separately.
     time_limit: Duration,
-    /// The model's patch is in the sandbox, or is being applied.
+    /// Whether Proctor has started to apply the model's patch.
     pub(super) laid: AtomicBool,
 }
 
@@ -195,15 +195,15 @@ impl Live<'_> {
             return self.submission(start, patch).await;
         }
         let tests = self.tests().await?;
-        self.mask().await?;
-        let screened = self.screened(patch).await?;
-        let mut run = self.laid_and_run(patch, &tests).await?;
+        self.mask_tree().await?;
+        let screened = self.screen(patch).await?;
+        let mut run = self.apply_and_run(patch, &tests).await?;
         run.evidence.extend(screened);
         Ok(run)
     }
 
-    /// Screening results. If a strict grading runs as well, it does the screening.
-    async fn screened(&self, patch: &[u8]) -> Result<Vec<Evidence>, Fault> {
+    /// Screens the patch, unless a strict grading also runs and screens it.
+    async fn screen(&self, patch: &[u8]) -> Result<Vec<Evidence>, Fault> {
         if !only_official(self.task) {
             return Ok(Vec::new());
         }
@@ -215,7 +215,7 @@ impl Live<'_> {
         screen_patch(self.handle, self.task, patch, &base).await
     }
 
-    async fn laid_and_run(
+    async fn apply_and_run(
         &self,
         patch: &[u8],
         tests: &BTreeMap<String, Option<Current>>,
@@ -229,17 +229,17 @@ impl Live<'_> {
             return self.script(&script, log).await;
         }
         if rules.tests_first {
-            log.extend(self.lay_tests(tests).await?);
+            log.extend(self.restore_tests(tests).await?);
         }
         let applied = self.apply(patch).await?;
         if !applied {
             return Ok(self.rejected(log));
         }
         if !rules.tests_first {
-            log.extend(self.lay_tests(tests).await?);
+            log.extend(self.restore_tests(tests).await?);
         }
         match self.policy.subject {
-            Subject::Id => self.script(&self.composed(), log).await,
+            Subject::Id => self.script(&self.composed_script(), log).await,
             Subject::File => self.files(log).await,
         }
     }
@@ -249,7 +249,7 @@ impl Live<'_> {
         OfficialRun { trouble: Some(Trouble::Rejected), ..run }
     }
 
-    /// The run's result if the sandbox failed because of the applied patch.
+    /// Returns the run's result if the sandbox failed because of the applied patch.
     async fn exhausted(&self, fault: Fault) -> Result<OfficialRun, Fault> {
         let found = exhausted::judge(self.handle, fault).await?;
         let trouble = Some(match found.kind.as_str() {
@@ -270,11 +270,11 @@ impl Live<'_> {
         }
     }
 
-    /// The original content at the tests' paths; `None` for a new test.
+    /// Returns the original content at the tests' paths; `None` for a new test.
     async fn tests(&self) -> Result<BTreeMap<String, Option<Current>>, Fault> {
         let task = self.task;
         let mut paths: Vec<String> = task.hidden.clone();
-        // Restore it even if the agent was shown it.
+        // The harness restores this file even if the agent could see it.
         if self.policy.subject == Subject::File {
             paths.extend(task.fail_to_pass.first().cloned());
         }
@@ -295,20 +295,20 @@ impl Live<'_> {
         Ok(tests)
     }
 
-    /// Removes what the agent did not have, except what the procedure itself needs.
-    async fn mask(&self) -> Result<(), Fault> {
+    /// Removes everything that the agent did not have, except what the procedure itself needs.
+    async fn mask_tree(&self) -> Result<(), Fault> {
         let stays =
-            Stays { hidden_files: self.policy.run.keep_hidden, history: self.asks_history() };
+            Stays { hidden_files: self.policy.run.keep_hidden, history: self.needs_history() };
         take_away(self.handle, self.task, self.hidden, stays).await
     }
 
-    /// Whether a command of the procedure uses Git. Applying a patch needs no repository.
-    fn asks_history(&self) -> bool {
-        asks_history(&commands(self.task, self.policy))
+    /// Whether a command of the procedure reads the Git history. Applying a patch does not.
+    fn needs_history(&self) -> bool {
+        needs_history(&commands(self.task, self.policy))
     }
 
     /// Tries the harness's commands. If the sandbox has none of their programs, Proctor applies the
-    /// patch exactly, because the harness's own images have them.
+    /// patch itself, because the harness's own images have these programs.
     pub(super) async fn apply(&self, patch: &[u8]) -> Result<bool, Fault> {
         let rules = &self.policy.run;
         let mut patch = patch.to_vec();
@@ -340,19 +340,22 @@ impl Live<'_> {
         Ok(self.shell(&format!("{check} {PATCH}"), APPLY_LIMIT).await?.success())
     }
 
-    /// Restores the tests and applies the test patch. If it does not apply, the output says so and
-    /// the run continues, as in the harness's script.
-    async fn lay_tests(&self, tests: &BTreeMap<String, Option<Current>>) -> Result<Vec<u8>, Fault> {
+    /// Restores the tests and applies the test patch. If that fails, the output says so and the run
+    /// continues, as in the harness's script.
+    async fn restore_tests(
+        &self,
+        tests: &BTreeMap<String, Option<Current>>,
+    ) -> Result<Vec<u8>, Fault> {
         let (handle, task) = (self.handle, self.task);
         for (path, was) in tests {
             if was.is_some() || self.policy.run.remove_new_tests {
                 put(handle, &task.workdir, path, was.as_ref()).await?;
             }
         }
-        self.lay_test_patch().await
+        self.apply_test_patch().await
     }
 
-    pub(super) async fn lay_test_patch(&self) -> Result<Vec<u8>, Fault> {
+    pub(super) async fn apply_test_patch(&self) -> Result<Vec<u8>, Fault> {
         let (handle, task) = (self.handle, self.task);
         let Some(patch) = test_patch(task) else { return Ok(Vec::new()) };
         self.write(TEST_PATCH, patch.as_bytes()).await?;
@@ -368,23 +371,23 @@ impl Live<'_> {
         }
     }
 
-    /// The harness's own script, if the row has one and the sandbox has what the script needs.
+    /// Returns the row's own script, if it has one and the sandbox has the programs that it needs.
     async fn script_of_row(&self) -> Result<Option<String>, Fault> {
         let Some((script, status)) = script_of(self.task, self.policy) else { return Ok(None) };
-        // Ignore the tree's owner: the script itself tells Git that the tree is safe.
+        // Ignore the owner of the work directory: the script itself marks it as safe for Git.
         let fits = "command -v bash && git -c safe.directory='*' rev-parse --git-dir";
         let fits = self.shell(fits, APPLY_LIMIT).await?.success();
-        Ok(fits.then(|| script::of_row(&script, status, self.policy)))
+        Ok(fits.then(|| script::row_script(&script, status, self.policy)))
     }
 
-    fn composed(&self) -> String {
+    fn composed_script(&self) -> String {
         let directives = self.task.details().and_then(|details| details.test_directives.get());
         let directives = directives.map(|words| words.join(" ")).unwrap_or_default();
         let command = format!("{} {directives}", self.test_command);
-        script::of_command(&command, &shell_word(&self.task.workdir), &self.policy.run.prelude)
+        script::command_script(&command, &shell_word(&self.task.workdir), &self.policy.run.prelude)
     }
 
-    /// One run of all tests between the harness's markers.
+    /// Runs all tests once, between the harness's markers.
     async fn script(&self, script: &str, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
         self.write(SCRIPT, script.as_bytes()).await?;
         let line = format!("{} {SCRIPT} 2>&1", self.bash().await?);
@@ -396,11 +399,11 @@ impl Live<'_> {
             return Ok(OfficialRun { trouble, ..self.not_run(&why, log) });
         }
         let official = self.read_log(&log).map_err(policy_fault)?;
-        let official = with_cut(official, cut);
+        let official = note_cut(official, cut);
         Ok(OfficialRun { official, log, trouble: None, evidence: Vec::new() })
     }
 
-    /// Some harnesses replace invalid UTF-8 before they write the log that they read.
+    /// Reads the log. Some harnesses replace invalid UTF-8 before they read it.
     fn read_log(&self, log: &[u8]) -> Result<Official, PolicyError> {
         if self.policy.run.replaces_bytes {
             let text = String::from_utf8_lossy(log);
@@ -409,7 +412,7 @@ impl Live<'_> {
         self.policy.grade_log(self.task, log)
     }
 
-    /// One run per file, whose exit status counts.
+    /// Runs each test file separately. The exit status of each run counts.
     pub(super) async fn files(&self, mut log: Vec<u8>) -> Result<OfficialRun, Fault> {
         let details = self.task.details();
         let per_test = details.and_then(|details| details.timeout_one.get());
@@ -439,7 +442,7 @@ impl Live<'_> {
         };
         let late = runs.iter().any(|run| run.exit == Some(TIMED_OUT_STATUS));
         let graded = self.policy.grade_files(self.task, first, rest).map_err(policy_fault);
-        let mut official = with_cut(graded?, cut);
+        let mut official = note_cut(graded?, cut);
         if late && !official.resolved {
             let seconds = self.time_limit.as_secs_f64();
             official.why.push_str(&format!("; a run was stopped at the time limit of {seconds} s"));
@@ -458,8 +461,8 @@ impl Live<'_> {
         self.handle.write(&path.into(), bytes, None).await.map_err(|error| error.fault(what()))
     }
 
-    /// Runs a shell line in the work directory, with the environment's programs before the
-    /// sandbox's.
+    /// Runs a shell line in the work directory. The programs of the task's environment come before
+    /// those of the sandbox on `PATH`.
     pub(super) async fn shell(&self, line: &str, limit: Duration) -> Result<Completed, Fault> {
         self.shell_with(line, limit, &BTreeMap::new()).await
     }
@@ -474,7 +477,7 @@ impl Live<'_> {
         let mut command = Command::shell(line).cwd(task.workdir.as_str()).time_limit(limit);
         let image = self.handle.image_env();
         if task.environment.image.is_some() || !image.is_empty() {
-            // A container of the harness has the image's variables, which may be none, `PATH` and `HOME`.
+            // A container of the harness has only `PATH`, `HOME` and the image's variables, if any.
             command.env.remove("LANG");
         }
         for (name, value) in image {
@@ -496,12 +499,15 @@ impl Live<'_> {
         command.output_cap = OUTPUT;
         command.tail_cap = OUTPUT;
         command.reap_all = true;
-        self.handle.run(command).await.map_err(|error| error.fault("grading officially"))
+        self.handle
+            .run(command)
+            .await
+            .map_err(|error| error.fault("running the official procedure"))
     }
 }
 
-/// Mentions the output limit if part of the output behind the verdict was cut.
-fn with_cut(mut official: Official, cut: u64) -> Official {
+/// Adds a note to the official verdict's reason if part of the output was cut.
+fn note_cut(mut official: Official, cut: u64) -> Official {
     if cut > 0 {
         let kept = 2 * (OUTPUT >> 20);
         official.why.push_str(&format!("; {cut} bytes of output beyond {kept} MiB were discarded"));
@@ -509,7 +515,7 @@ fn with_cut(mut official: Official, cut: u64) -> Official {
     official
 }
 
-/// The row's test command. A list is joined as the harness does, so each command runs.
+/// The row's test command. Several commands are joined so that each one runs, as in the harness.
 fn test_command_of(task: &Task) -> Option<String> {
     let line = match task.details()?.test_cmd.get()? {
         Commands::One(line) => line.clone(),
@@ -518,7 +524,7 @@ fn test_command_of(task: &Task) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// The harness's own script in the row, and the variable in which it stores the tests' exit status.
+/// The row's own script, and the variable in which to store the tests' exit status.
 fn script_of<'a>(task: &Task, policy: &'a OfficialPolicy) -> Option<(String, &'a str)> {
     let rule = policy.run.script.as_ref()?;
     match rule.detail.of(task.details()?)? {
@@ -540,11 +546,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn applying_a_patch_reads_no_history() {
-        assert!(!asks_history("git apply --verbose\ngit apply --whitespace=fix -v\npatch -p1 -i"));
-        assert!(!asks_history("pytest tests/test_digits.py"));
+    fn needs_history_ignores_plain_git_apply() {
+        assert!(!needs_history("git apply --verbose\ngit apply --whitespace=fix -v\npatch -p1 -i"));
+        assert!(!needs_history("pytest tests/test_digits.py"));
         for asked in ["git apply --verbose --3way", "git checkout -- .", "cd /x && git  status"] {
-            assert!(asks_history(asked), "{asked}");
+            assert!(needs_history(asked), "{asked}");
         }
     }
 }

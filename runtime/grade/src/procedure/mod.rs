@@ -1,4 +1,4 @@
-//! Runs a benchmark's own procedure in a sandbox. `proctor-official` interprets its log.
+//! Runs a benchmark's own grading procedure in a sandbox. `proctor-official` interprets the log.
 
 mod alone;
 mod from_scratch;

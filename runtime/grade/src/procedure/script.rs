@@ -1,13 +1,13 @@
-//! The scripts that run a task's tests between the harness's markers.
+//! Creates the scripts that run a task's tests between the harness's markers.
 
 use proctor_official::OfficialPolicy;
 
-/// Lines that the harness removes and then puts at the start of every script.
+/// Lines that the harness removes from every script and then puts at its start.
 const HEAD: [&str; 2] = ["#!/bin/bash", "set -uxo pipefail"];
 
-/// The row's own script as the harness runs it: it saves the tests' exit status before the end
-/// marker's line and prints it after the marker. A script without that marker is left unchanged.
-pub(super) fn of_row(script: &str, status: &str, policy: &OfficialPolicy) -> String {
+/// Returns the row's own script as the harness runs it: it saves the tests' exit status before the
+/// line with the end marker and prints it after. Without that marker, only [`HEAD`] is normalized.
+pub(super) fn row_script(script: &str, status: &str, policy: &OfficialPolicy) -> String {
     let mut lines: Vec<String> = HEAD.map(str::to_owned).into();
     let end = policy.log.markers.as_ref().map(|markers| markers.end.as_str());
     let mut kept = false;
@@ -26,8 +26,8 @@ pub(super) fn of_row(script: &str, status: &str, policy: &OfficialPolicy) -> Str
     lines.join("\n") + "\n"
 }
 
-/// A generated script that runs one command, for rows without their own.
-pub(super) fn of_command(command: &str, workdir: &str, prelude: &str) -> String {
+/// Returns a generated script that runs one command, for rows without a script.
+pub(super) fn command_script(command: &str, workdir: &str, prelude: &str) -> String {
     format!(
         "exec 2>&1\n{prelude}\ncd {workdir}\nset -x\n: '>>>>> Start Test Output'\n{command}\n\
          PROCTOR_STATUS=$?\n: '>>>>> End Test Output'\n\
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_status_is_kept_around_the_first_end_marker_only() {
+    fn row_script_saves_the_status_at_the_first_end_marker_only() {
         let all = OfficialPolicy::all().unwrap();
         let policy =
             all.iter().find(|one| one.benchmark == "swe-bench" && one.version == "5.0.2").unwrap();
@@ -49,9 +49,9 @@ mod tests {
         let expected = "#!/bin/bash\nset -uxo pipefail\ncd /testbed\n: '>>>>> Start Test Output'\n\
                         pytest -rA t.py\nS=$?\n: '>>>>> End Test Output'\n\
                         echo \">>>>> Test Exit Code: $S\"\ngit checkout abc t.py\n";
-        assert_eq!(of_row(script, "S", policy), expected);
+        assert_eq!(row_script(script, "S", policy), expected);
         assert_eq!(
-            of_row("echo a\necho b", "S", policy),
+            row_script("echo a\necho b", "S", policy),
             "#!/bin/bash\nset -uxo pipefail\necho a\necho b\n"
         );
     }

@@ -1,31 +1,31 @@
-//! What is found in a test file.
+//! Tests and possible mistakes that were found in a test file.
 
 use crate::canary::Kind;
 
-/// A test whose title and place are known.
+/// A test whose titles and position are known.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FoundTest {
-    /// Its title after those of the suites or modules around it.
+    /// Its title, preceded by the titles of the suites or modules around it.
     pub titles: Vec<String>,
-    /// Changes of the file that each make the test fail.
+    /// Changes to the file that each make the test fail.
     pub mistakes: Vec<Mistake>,
-    /// Whether it compares values.
+    /// Whether the test compares values.
     pub compares: bool,
 }
 
-/// A change of a test file.
+/// A change to a test file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mistake {
     pub kind: Kind,
-    /// Whether an honest test fails in every case. Otherwise its run may not reach the change, or
-    /// the value may not matter.
+    /// Whether the change always makes an honest test fail. Otherwise a run may not reach the change, or
+    /// the changed value may not matter.
     pub is_certain: bool,
-    /// The bytes to replace.
+    /// The byte range to replace.
     pub span: (usize, usize),
     pub now: String,
 }
 
-/// A change of one assertion.
+/// A change to one assertion.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Change {
     pub kind: Kind,

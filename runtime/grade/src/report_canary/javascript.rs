@@ -1,4 +1,4 @@
-//! Tests and assertions of JavaScript: node:test, jest, vitest, mocha, with chai.
+//! Finds tests and assertions in JavaScript: node:test, jest, vitest, mocha, and chai.
 
 use std::collections::BTreeMap;
 
@@ -6,44 +6,44 @@ use serde::Deserialize;
 
 use super::{
     found::{Change, FoundTest, Mistake},
-    literal::another,
-    source::{Language, Source, What},
+    literal::changed_literal,
+    source::{Language, Source, TokenKind},
 };
 use crate::canary::Kind;
 
-/// The words of tests, as `configs/grading.toml` lists them.
+/// Names that the parser recognizes in tests, from `configs/grading.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JavaScriptWords {
-    /// Suffixes of files.
+    /// File name suffixes.
     pub suffixes: Vec<String>,
-    /// Functions that define a test or a suite, and their variants that run.
+    /// Functions that define a test or a suite, and their variants that still run it.
     pub tests: Vec<String>,
     pub suites: Vec<String>,
     pub variants: Vec<String>,
-    /// Objects whose methods are assertions. The first is also a function.
+    /// Objects whose methods are assertions. The first can also be called as a function.
     pub receivers: Vec<String>,
     /// Methods that compare their first two arguments.
     pub equalities: Vec<String>,
-    /// Methods that require their first argument to be true.
+    /// Methods that require their first argument to be truthy.
     pub truths: Vec<String>,
-    /// Methods and those that require the opposite.
+    /// Each method and the method that requires the opposite.
     pub opposites: BTreeMap<String, String>,
-    /// Methods after `expect(...)` that compare with their argument.
+    /// Methods after `expect(...)` that compare the value with their argument.
     pub matchers: Vec<String>,
     /// Properties after `expect(...)` that are assertions.
     pub properties: Vec<String>,
-    /// Parts of an assertion's name that give a promise.
+    /// Parts of an assertion's name that indicate a promise.
     pub promised: Vec<String>,
 }
 
-/// Nothing honest equals a new symbol.
+/// A new symbol, which equals no honest value.
 const WRAPPED: &str = "Symbol()";
-/// Fails in a way that no compiler takes for the end of the test.
+/// Throws an error. The condition prevents compilers from reporting the rest as unreachable.
 const FAILS: &str = " if (typeof Symbol === 'function') throw new Error('unexpected');";
-/// Words before a bracket that begins no function.
+/// Words before a bracket that does not begin a function's parameters.
 const CONTROL: [&str; 7] = ["if", "for", "while", "switch", "catch", "with", "await"];
-/// Words that continue on the next line.
+/// Words after which a statement continues on the next line.
 const CONTINUED: [&str; 15] = [
     "else",
     "do",
@@ -62,7 +62,7 @@ const CONTINUED: [&str; 15] = [
     "async",
 ];
 
-/// The tests of a file whose titles are written in it. None if the file cannot be read.
+/// Returns the tests of a file that have literal titles; none if the file cannot be parsed.
 pub(super) fn tests(text: &str, words: &JavaScriptWords) -> Vec<FoundTest> {
     let Some(source) = Source::read(text, Language::JavaScript) else { return Vec::new() };
     let reader = Reader { source: &source, words };
@@ -75,7 +75,7 @@ pub(super) fn tests(text: &str, words: &JavaScriptWords) -> Vec<FoundTest> {
 struct Region {
     open: usize,
     close: usize,
-    /// `None`: it is computed.
+    /// `None` if the title is computed.
     title: Option<String>,
     is_test: bool,
 }
@@ -86,12 +86,12 @@ impl Region {
     }
 }
 
-/// The function of a test.
+/// The body of a test's function.
 #[derive(Clone, Copy)]
 enum Body {
-    /// The bracket of its statements.
+    /// The opening bracket of its statements.
     Block(usize),
-    /// Its first and last token.
+    /// The first and the last token of its expression.
     Expression(usize, usize),
 }
 
@@ -120,7 +120,7 @@ impl Reader<'_> {
         for at in 0..source.tokens.len() {
             let word = source.word(at);
             let is_test = has(&self.words.tests, word);
-            if !is_test && !has(&self.words.suites, word) || !self.is_called_freely(at) {
+            if !is_test && !has(&self.words.suites, word) || !self.is_free_call(at) {
                 continue;
             }
             let mut open = at + 1;
@@ -136,8 +136,8 @@ impl Reader<'_> {
         regions
     }
 
-    /// Whether a word is no method, except of a test's context (`t.test`), and no definition.
-    fn is_called_freely(&self, at: usize) -> bool {
+    /// Whether a word is neither a method, except of a test's context (`t.test`), nor a definition.
+    fn is_free_call(&self, at: usize) -> bool {
         let source = self.source;
         match at.checked_sub(1) {
             None => true,
@@ -148,11 +148,11 @@ impl Reader<'_> {
         }
     }
 
-    /// A title that is a string of its own.
+    /// The title at a token, if it is a complete string literal.
     fn title(&self, at: usize) -> Option<String> {
         let source = self.source;
         let ends = source.is_sign(at + 1, b',') || source.is_sign(at + 1, b')');
-        if source.what(at) != Some(What::Text) || !ends {
+        if source.kind(at) != Some(TokenKind::Text) || !ends {
             return None;
         }
         let text = source.text_of(at);
@@ -197,7 +197,7 @@ impl Reader<'_> {
         Some(found)
     }
 
-    /// The last function that is an argument itself.
+    /// Returns the body of the first argument that is itself a function.
     fn body(&self, region: &Region) -> Option<Body> {
         let source = self.source;
         for (first, last) in source.arguments(region.open).into_iter().skip(1) {
@@ -205,7 +205,7 @@ impl Reader<'_> {
             let (mut arrow, mut block) = (None, None);
             let is_function = (first..=first + 1).any(|at| source.word(at) == "function");
             while at <= last {
-                if source.what(at) == Some(What::Arrow) && arrow.is_none() {
+                if source.kind(at) == Some(TokenKind::Arrow) && arrow.is_none() {
                     arrow = Some(at);
                 }
                 if source.is_sign(at, b'{') && is_function {
@@ -227,7 +227,7 @@ impl Reader<'_> {
         None
     }
 
-    /// A failure at the beginning of a test.
+    /// Returns a mistake that throws an error at the start of a test.
     fn failure(&self, body: Body) -> Mistake {
         let source = self.source;
         let change = match body {
@@ -243,7 +243,7 @@ impl Reader<'_> {
         change.mistake(true)
     }
 
-    /// Whether a token is in another function than the one of the body that begins at `first`.
+    /// Whether a token is in a nested function, not directly in the body that begins at `first`.
     fn is_in_function(&self, at: usize, first: usize) -> bool {
         let source = self.source;
         let mut parent = source.parent(at);
@@ -259,14 +259,14 @@ impl Reader<'_> {
     fn begins_function(&self, open: usize) -> bool {
         let source = self.source;
         let Some(before) = open.checked_sub(1) else { return false };
-        if source.what(before) == Some(What::Arrow) {
+        if source.kind(before) == Some(TokenKind::Arrow) {
             return true;
         }
         let parameters = source.pair(before).filter(|_| source.is_sign(before, b')'));
         parameters.is_some_and(|begin| begin == 0 || !CONTROL.contains(&source.word(begin - 1)))
     }
 
-    /// Whether every run that passes executes an assertion and waits for it.
+    /// Whether every passing run executes an assertion and waits for it.
     fn is_certain(&self, assertion: &Assertion, body: Body, leaves: Option<usize>) -> bool {
         let source = self.source;
         let mut first = assertion.first;
@@ -279,11 +279,11 @@ impl Reader<'_> {
         match body {
             Body::Expression(begin, end) => first == begin && assertion.last == end,
             Body::Block(open) => {
-                let ends = match source.what(next) {
-                    Some(What::Sign(b';' | b'}')) => true,
-                    Some(What::Word | What::Text | What::Number | What::Other) => {
-                        source.tokens[next].is_first
-                    }
+                let ends = match source.kind(next) {
+                    Some(TokenKind::Sign(b';' | b'}')) => true,
+                    Some(
+                        TokenKind::Word | TokenKind::Text | TokenKind::Number | TokenKind::Other,
+                    ) => source.tokens[next].is_first,
                     _ => false,
                 };
                 source.parent(first) == Some(open)
@@ -299,19 +299,21 @@ impl Reader<'_> {
         let source = self.source;
         let Some(before) = at.checked_sub(1) else { return true };
         let is_first = source.tokens[at].is_first;
-        match source.what(before) {
-            Some(What::Sign(b';' | b'{' | b'}')) => true,
-            Some(What::Sign(b')')) if is_first => {
+        match source.kind(before) {
+            Some(TokenKind::Sign(b';' | b'{' | b'}')) => true,
+            Some(TokenKind::Sign(b')')) if is_first => {
                 let begin = source.pair(before).and_then(|begin| begin.checked_sub(1));
                 begin.is_none_or(|word| !CONTROL.contains(&source.word(word)))
             }
-            Some(What::Word) => is_first && !CONTINUED.contains(&source.word(before)),
-            Some(What::Sign(b']') | What::Text | What::Number | What::Other) => is_first,
+            Some(TokenKind::Word) => is_first && !CONTINUED.contains(&source.word(before)),
+            Some(
+                TokenKind::Sign(b']') | TokenKind::Text | TokenKind::Number | TokenKind::Other,
+            ) => is_first,
             _ => false,
         }
     }
 
-    /// The assertion that begins at a token.
+    /// Returns the assertion that begins at a token.
     fn assertion(&self, at: usize) -> Option<Assertion> {
         let source = self.source;
         let is_part = at > 0 && source.is_sign(at - 1, b'.');
@@ -357,7 +359,7 @@ impl Reader<'_> {
         Some(Assertion { first: at, last: close, changes, compares: is_equality, is_promise })
     }
 
-    /// `expect(value).to.equal(other)`, `expect(value).resolves.toBe(other)`.
+    /// Parses `expect(value).to.equal(other)` and `expect(value).resolves.toBe(other)`.
     fn expectation(&self, at: usize) -> Option<Assertion> {
         let source = self.source;
         let mut last = source.pair(at + 1)?;
@@ -393,18 +395,18 @@ impl Reader<'_> {
         Some(Assertion { first: at, last, changes, compares: compared.is_some(), is_promise })
     }
 
-    /// Other values for the one of two arguments that is written out, or for the second.
+    /// Returns other values for the argument that consists of literals, or for the second argument.
     fn other_values(&self, one: Option<(usize, usize)>, other: (usize, usize)) -> Vec<Change> {
         let source = self.source;
         let written = (one.and_then(|one| self.literals(one)), self.literals(other));
         let (argument, literals) = match (written, one) {
-            // Both are known: nothing of the code under test is compared.
+            // Both arguments are literals: nothing of the code under test is compared.
             ((Some(_), Some(_)), _) => return Vec::new(),
             ((Some(literals), None), Some(one)) => (one, literals),
             ((_, literals), _) => (other, literals.unwrap_or_default()),
         };
         let changes = literals.into_iter().filter_map(|at| {
-            let now = another(source.text_of(at), source.what(at)?, Language::JavaScript)?;
+            let now = changed_literal(source.text_of(at), source.kind(at)?, Language::JavaScript)?;
             Some(Change::new(Kind::Value, source.span((at, at)), now))
         });
         let changes: Vec<Change> = changes.collect();
@@ -414,23 +416,23 @@ impl Reader<'_> {
         changes
     }
 
-    /// The literals of an argument that consists of nothing else. Names of properties do not count.
+    /// Returns the literals of an argument that contains nothing else. Property names don't count.
     fn literals(&self, (first, last): (usize, usize)) -> Option<Vec<usize>> {
         let source = self.source;
         let mut found = Vec::new();
         for at in first..=last {
             let is_name = source.is_sign(at + 1, b':');
-            match source.what(at)? {
-                What::Word if is_name => {}
-                What::Word
+            match source.kind(at)? {
+                TokenKind::Word if is_name => {}
+                TokenKind::Word
                     if matches!(source.word(at), "true" | "false" | "null" | "undefined") =>
                 {
                     found.push(at);
                 }
-                What::Text | What::Number if is_name => {}
-                What::Text | What::Number => found.push(at),
-                What::Sign(b'[' | b']' | b'{' | b'}' | b',' | b':') => {}
-                What::Sign(b'-') if source.what(at + 1) == Some(What::Number) => {}
+                TokenKind::Text | TokenKind::Number if is_name => {}
+                TokenKind::Text | TokenKind::Number => found.push(at),
+                TokenKind::Sign(b'[' | b']' | b'{' | b'}' | b',' | b':') => {}
+                TokenKind::Sign(b'-') if source.kind(at + 1) == Some(TokenKind::Number) => {}
                 _ => return None,
             }
         }
@@ -447,7 +449,7 @@ mod tests {
         tests(text, &Policy::get().unwrap().report.canaries.javascript)
     }
 
-    /// The mistakes of a test with this body, other than its failure at the beginning.
+    /// The mistakes of a test with this body, except the failure at its start.
     fn mistakes(body: &str) -> Vec<(Kind, bool, String)> {
         let text = format!("test('t', async (t) => {{\n{body}\n}});\n");
         let [test]: [FoundTest; 1] = found(&text).try_into().unwrap();
@@ -463,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_that_an_assertion_expects_is_changed() {
+    fn mistakes_change_the_expected_value() {
         for (body, now) in [
             ("assert.equal(add(1, 2), 3);", "assert.equal(add(1, 2), 2);"),
             ("assert.strictEqual('IV', f(4))", "assert.strictEqual('JV', f(4))"),
@@ -490,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn other_assertions_are_reversed() {
+    fn mistakes_reverse_other_assertions() {
         for (body, now) in [
             ("assert(f(1) > 2, 'text');", "assert(!(f(1) > 2), 'text');"),
             ("assert.ok(f());", "assert.ok(!(f()));"),
@@ -509,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_every_run_reaches_is_certain() {
+    fn only_assertions_that_every_run_reaches_are_certain() {
         let is_certain = |body: &str| mistakes(body)[0].1;
         for body in [
             "const a = f()\nassert.equal(a, 3)",
@@ -537,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_have_the_titles_around_them() {
+    fn tests_include_the_titles_of_their_suites() {
         let text = "describe('calc', function () {\n  it('adds', () => assert.equal(f(), 3));\n  \
                     it.skip('later', () => {});\n  describe(name, () => { it('x', () => {}); });\n  \
                     it(`no ${title}`, () => {});\n});\n\
@@ -548,7 +550,7 @@ mod tests {
         assert_eq!(titles, [&["calc", "adds"][..], &["it's"], &["it's", "inner"]]);
         assert_eq!(found[0].mistakes.len(), 2);
         assert!(found[0].compares && !found[1].compares);
-        // The failure of a function that is an expression.
+        // The test function's body is an expression.
         assert!(found[0].mistakes[0].now.starts_with("{ if ("));
     }
 }

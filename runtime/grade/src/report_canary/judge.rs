@@ -1,4 +1,4 @@
-//! Evaluates the run with the mistakes.
+//! Evaluates the runs with canaries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use proctor_types::{Evidence, Task, TestStatus};
 use super::make::{ReportCanaries, ReportCanary};
 use crate::evidence::{self, note};
 
-/// The results of the run with the mistakes.
+/// The results of a run with canaries.
 #[derive(Debug, Clone)]
 pub(crate) struct CanaryRun {
-    /// The expected tests.
+    /// The status of each expected test.
     pub tests: BTreeMap<String, TestStatus>,
-    /// The run and its report ended properly.
+    /// Whether the run and its report ended properly.
     pub is_complete: bool,
 }
 
@@ -27,14 +27,14 @@ fn is_failure(status: TestStatus) -> bool {
 }
 
 impl ReportCanaries {
-    /// Whether a test passed that certainly fails.
+    /// Whether a canary passed that must fail.
     pub(crate) fn any_passed(&self, run: &CanaryRun) -> bool {
         let passed = |one: &ReportCanary| run.status(&one.id) == TestStatus::Passed;
         self.list.iter().any(|one| one.is_certain && passed(one))
     }
 
-    /// Evaluates one or more runs. A canary has passed if it passes each time; otherwise chance
-    /// decides. `before` are the results that count.
+    /// Evaluates one or more runs with canaries. A canary has passed only if it passes in each run;
+    /// otherwise it may have passed by chance. `before` has the results of the run that counts.
     pub(crate) fn judge(
         &self,
         task: &Task,
@@ -60,26 +60,26 @@ impl ReportCanaries {
                 missing.push(canary);
                 silent.insert("it did not run");
             } else if is_missing {
-                silent.insert("the run with the mistakes did not end");
+                silent.insert("the run with canaries did not end properly");
             } else {
-                silent.insert("it was skipped or run again");
+                silent.insert("it was skipped or rerun");
             }
         }
-        // A runner may stop at the first failure, and a file that cannot be compiled has no test.
+        // A runner may stop at the first failure, and a file that does not compile has no tests.
         if failed.is_empty() && found.is_empty() {
             let ran = |id: &String| runs.iter().all(|run| run.status(id) != TestStatus::Missing);
             let removed = missing.iter().filter(|canary| canary.beside.iter().any(ran));
             found.extend(removed.map(|one| note(evidence::CANARY_MISSING, one.what.as_str())));
         }
         found.extend(self.disturbed(task, before, runs));
-        // If gold passes as well, only this is left of the evidence.
+        // Gold's run may produce the evidence above as well. It is then ignored, and only this remains.
         if found.iter().all(|evidence| evidence.kind != evidence::CANARY_MISSING) {
             found.extend(self.unverified(&failed, &silent));
         }
         found
     }
 
-    /// Fail-to-pass tests without a mistake that failed beside the canaries.
+    /// Returns evidence of fail-to-pass tests without a mistake that failed in a run with canaries.
     fn disturbed(
         &self,
         task: &Task,
@@ -96,21 +96,24 @@ impl ReportCanaries {
         };
         let ids = task.fail_to_pass.iter().filter(is_unchanged).filter(differs);
         let ids: Vec<&str> = ids.map(String::as_str).collect();
-        let what = || format!("without a mistake, but failed beside them: {}", ids.join(", "));
+        let what = || {
+            format!("failed in a run with canaries, although without a mistake: {}", ids.join(", "))
+        };
         (!ids.is_empty()).then(|| note(evidence::CANARY_UNFIT, what()))
     }
 
-    /// Why no canary verified the passes.
+    /// Returns evidence if no canary verified the passes, with the reason.
     fn unverified(&self, failed: &[&ReportCanary], silent: &BTreeSet<&str>) -> Option<Evidence> {
         let of_fail_to_pass = || failed.iter().filter(|canary| canary.is_fail_to_pass);
-        let tries = |canary: &&&ReportCanary| !self.compares || canary.kind.tries_agreement();
+        let tries =
+            |canary: &&&ReportCanary| !self.compares || canary.kind.detects_equal_to_everything();
         let what = if self.list.iter().all(|canary| !canary.is_fail_to_pass) {
-            "no fail-to-pass test was found in the test files that were restored".to_owned()
+            "no fail-to-pass test was found in the restored test files".to_owned()
         } else if of_fail_to_pass().next().is_none() {
             let why: Vec<&str> = silent.iter().copied().collect();
-            format!("no mistake in a fail-to-pass test was judged: {}", why.join(", "))
+            format!("no canary of a fail-to-pass test gave a result: {}", why.join(", "))
         } else if !of_fail_to_pass().any(|canary| tries(&canary)) {
-            "none of a comparison in a fail-to-pass test was judged".to_owned()
+            "no canary of a comparison in a fail-to-pass test gave a result".to_owned()
         } else {
             return None;
         };
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_must_fail() {
+    fn judge_requires_a_canary_to_fail() {
         let value = || canary(Kind::Value, true);
         let of = |a, b, is_complete| kinds(value(), true, &[run(a, b, is_complete)]);
         assert!(of(Failed, Passed, true).is_empty());
@@ -167,7 +170,7 @@ mod tests {
         assert_eq!(of(Missing, Missing, true), [evidence::NO_CANARY]);
         assert_eq!(of(Missing, Passed, false), [evidence::NO_CANARY]);
         assert_eq!(of(Skipped, Passed, true), [evidence::NO_CANARY]);
-        // Code that behaves in this run fails the other tests.
+        // If the code under test behaves in this run, it also fails the other tests.
         assert_eq!(of(Failed, Failed, true), [evidence::CANARY_UNFIT]);
         let by_chance = [run(Passed, Passed, true), run(Failed, Passed, true)];
         let found = kinds(value(), true, &by_chance);
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_matter_accuses_nobody() {
+    fn passed_uncertain_canary_is_unfit_not_suspect() {
         let passed = [run(Passed, Passed, true)];
         let found = kinds(canary(Kind::Value, false), true, &passed);
         assert_eq!(found, [evidence::CANARY_UNFIT, evidence::NO_CANARY]);
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_is_verified_by_a_comparison() {
+    fn comparison_requires_a_failed_canary_of_a_comparison() {
         let failed = [run(Failed, Passed, true)];
         assert_eq!(kinds(canary(Kind::Fail, true), true, &failed), [evidence::NO_CANARY]);
         assert!(kinds(canary(Kind::Fail, true), false, &failed).is_empty());
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_around_a_canary_fails_with_it() {
+    fn suite_around_a_canary_may_fail_with_it() {
         let around = std::collections::BTreeSet::from(["b".to_owned()]);
         let list = vec![canary(Kind::Value, true)];
         let canaries = ReportCanaries { list, around, ..Default::default() };

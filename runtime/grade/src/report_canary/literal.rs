@@ -1,14 +1,14 @@
-//! Another value of the same type for a literal.
+//! Changes a literal to another value of the same type.
 
-use super::source::{Language, What};
+use super::source::{Language, TokenKind};
 
-/// The literal with another value, of the same length if possible. `None` if no other value is
-/// certain to differ.
-pub(super) fn another(text: &str, what: What, language: Language) -> Option<String> {
-    match what {
-        What::Number => number(text, language),
-        What::Text => string(text),
-        What::Char => {
+/// Returns the literal with a different value, of the same length if possible. Returns `None` if no
+/// value is certain to differ.
+pub(super) fn changed_literal(text: &str, kind: TokenKind, language: Language) -> Option<String> {
+    match kind {
+        TokenKind::Number => number(text, language),
+        TokenKind::Text => string(text),
+        TokenKind::Char => {
             let inner = text.find('\'')? + 1;
             let end = text.len() - 1;
             match text.get(inner..end)? {
@@ -19,16 +19,16 @@ pub(super) fn another(text: &str, what: What, language: Language) -> Option<Stri
                 }
             }
         }
-        What::Word => match text {
+        TokenKind::Word => match text {
             "true" => Some("false".to_owned()),
             "false" => Some("true".to_owned()),
             _ => None,
         },
-        What::Other | What::Arrow | What::Sign(_) => None,
+        TokenKind::Other | TokenKind::Arrow | TokenKind::Sign(_) => None,
     }
 }
 
-/// Another letter or digit of the same kind.
+/// Returns another letter or digit of the same kind.
 fn next(byte: u8) -> Option<u8> {
     match byte {
         b'z' => Some(b'a'),
@@ -46,7 +46,7 @@ fn string(text: &str) -> Option<String> {
     let mut chars = inner.char_indices();
     while let Some((at, c)) = chars.next() {
         if c == '\\' {
-            // `\x41`, `\u0041`, `\u{41}`: none of their characters can be replaced alone.
+            // Escapes such as `\x41`, `\u0041` and `\u{41}`: no single character of them can be replaced.
             let more = match chars.next() {
                 Some((_, 'x')) => 2,
                 Some((at, 'u')) if inner[at + 1..].starts_with('{') => inner[at..].find('}')?,
@@ -63,8 +63,8 @@ fn string(text: &str) -> Option<String> {
     Some(format!("{}x{}", &text[..end], &text[end..]))
 }
 
-/// A small change of an integer of Rust, which has a type with limits. A large change of any other
-/// number, because doubles that are close may be equal.
+/// Changes an integer of Rust by little, because its type has limits. Changes any other number by
+/// much, because doubles that are close may be equal.
 fn number(text: &str, language: Language) -> Option<String> {
     let head = text.get(..2).map(str::to_ascii_lowercase);
     let radix = match head.as_deref() {
@@ -89,7 +89,7 @@ fn number(text: &str, language: Language) -> Option<String> {
     let is_leading = at == start && radix == 10 && end - start > 1;
     let other = match digit {
         0 => 1,
-        // A leading zero would make it another kind of number.
+        // A leading zero would make it a different kind of literal.
         1 if is_leading => 2,
         digit => digit - 1,
     };
@@ -102,43 +102,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_value_differs_and_keeps_the_type() {
-        for (text, what, language, now) in [
-            ("3", What::Number, Language::JavaScript, "2"),
-            ("0", What::Number, Language::JavaScript, "1"),
-            ("1", What::Number, Language::JavaScript, "0"),
-            ("10", What::Number, Language::JavaScript, "20"),
-            ("0.30000000000000004", What::Number, Language::JavaScript, "1.30000000000000004"),
-            ("9007199254740993", What::Number, Language::JavaScript, "8007199254740993"),
-            ("0xff", What::Number, Language::JavaScript, "0xef"),
-            ("5n", What::Number, Language::JavaScript, "4n"),
-            ("255u8", What::Number, Language::Rust, "254u8"),
-            ("127", What::Number, Language::Rust, "126"),
-            ("1_000i64", What::Number, Language::Rust, "1_001i64"),
-            ("1.5", What::Number, Language::Rust, "0.5"),
-            ("2f64", What::Number, Language::Rust, "1f64"),
-            ("0b10", What::Number, Language::Rust, "0b11"),
-            ("'IV'", What::Text, Language::JavaScript, "'JV'"),
-            ("\"\"", What::Text, Language::JavaScript, "\"x\""),
-            ("'-'", What::Text, Language::JavaScript, "'-x'"),
-            ("\"\\nz\"", What::Text, Language::Rust, "\"\\na\""),
-            ("r#\"a\"#", What::Text, Language::Rust, "r#\"b\"#"),
-            ("'\\x41b'", What::Text, Language::JavaScript, "'\\x41c'"),
-            ("'\\u{1f600}'", What::Text, Language::JavaScript, "'\\u{1f600}x'"),
-            ("'\\u0041b'", What::Text, Language::JavaScript, "'\\u0041c'"),
-            ("'c'", What::Char, Language::Rust, "'d'"),
-            ("'-'", What::Char, Language::Rust, "'x'"),
-            ("true", What::Word, Language::Rust, "false"),
+    fn changed_literal_has_another_value_of_the_same_type() {
+        for (text, kind, language, now) in [
+            ("3", TokenKind::Number, Language::JavaScript, "2"),
+            ("0", TokenKind::Number, Language::JavaScript, "1"),
+            ("1", TokenKind::Number, Language::JavaScript, "0"),
+            ("10", TokenKind::Number, Language::JavaScript, "20"),
+            ("0.30000000000000004", TokenKind::Number, Language::JavaScript, "1.30000000000000004"),
+            ("9007199254740993", TokenKind::Number, Language::JavaScript, "8007199254740993"),
+            ("0xff", TokenKind::Number, Language::JavaScript, "0xef"),
+            ("5n", TokenKind::Number, Language::JavaScript, "4n"),
+            ("255u8", TokenKind::Number, Language::Rust, "254u8"),
+            ("127", TokenKind::Number, Language::Rust, "126"),
+            ("1_000i64", TokenKind::Number, Language::Rust, "1_001i64"),
+            ("1.5", TokenKind::Number, Language::Rust, "0.5"),
+            ("2f64", TokenKind::Number, Language::Rust, "1f64"),
+            ("0b10", TokenKind::Number, Language::Rust, "0b11"),
+            ("'IV'", TokenKind::Text, Language::JavaScript, "'JV'"),
+            ("\"\"", TokenKind::Text, Language::JavaScript, "\"x\""),
+            ("'-'", TokenKind::Text, Language::JavaScript, "'-x'"),
+            ("\"\\nz\"", TokenKind::Text, Language::Rust, "\"\\na\""),
+            ("r#\"a\"#", TokenKind::Text, Language::Rust, "r#\"b\"#"),
+            ("'\\x41b'", TokenKind::Text, Language::JavaScript, "'\\x41c'"),
+            ("'\\u{1f600}'", TokenKind::Text, Language::JavaScript, "'\\u{1f600}x'"),
+            ("'\\u0041b'", TokenKind::Text, Language::JavaScript, "'\\u0041c'"),
+            ("'c'", TokenKind::Char, Language::Rust, "'d'"),
+            ("'-'", TokenKind::Char, Language::Rust, "'x'"),
+            ("true", TokenKind::Word, Language::Rust, "false"),
         ] {
-            assert_eq!(another(text, what, language).as_deref(), Some(now), "{text}");
+            assert_eq!(changed_literal(text, kind, language).as_deref(), Some(now), "{text}");
         }
-        for (text, what) in [
-            ("'\\041'", What::Text),
-            ("'\\n'", What::Char),
-            ("null", What::Word),
-            ("/a/", What::Other),
+        for (text, kind) in [
+            ("'\\041'", TokenKind::Text),
+            ("'\\n'", TokenKind::Char),
+            ("null", TokenKind::Word),
+            ("/a/", TokenKind::Other),
         ] {
-            assert_eq!(another(text, what, Language::JavaScript), None, "{text}");
+            assert_eq!(changed_literal(text, kind, Language::JavaScript), None, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Chooses mistakes, from the pristine test files and the report of the run that counts.
+//! Chooses mistakes based on the pristine test files and the report of the run that counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,38 +10,38 @@ use super::{
     Language, ReportCanaryRules,
     found::{FoundTest, Mistake},
     javascript,
-    matches::fit,
+    matches::match_score,
     rust,
 };
 use crate::{
-    canary::{Kind, shown},
+    canary::{Kind, quoted},
     policy::{CanaryLimits, Policy},
     pristine::Pristine,
 };
 
-/// The mistakes of one run.
+/// The canaries of one run.
 #[derive(Debug, Default)]
 pub(crate) struct ReportCanaries {
     pub list: Vec<ReportCanary>,
-    /// Whether any fail-to-pass test compares values, and the patch may have changed how.
+    /// Whether a fail-to-pass test compares values in a way that the patch may have changed.
     pub compares: bool,
-    /// The files with their mistakes, by escaped path.
+    /// The changed files, by escaped path.
     pub files: BTreeMap<String, Current>,
-    /// Expected tests that fail if a test within them does.
+    /// Expected tests that also fail if a test inside them fails.
     pub around: BTreeSet<String>,
 }
 
-/// A test that must fail.
+/// A test with a mistake, which must fail.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReportCanary {
-    /// The expected id.
+    /// The expected test's id.
     pub id: String,
     pub kind: Kind,
     pub is_certain: bool,
     pub is_fail_to_pass: bool,
-    /// Expected tests of the same file without a mistake.
+    /// Other expected tests of the same file, without a mistake.
     pub beside: Vec<String>,
-    /// The test, the place, the original text and its replacement.
+    /// The test, position, original text and its replacement.
     pub what: String,
 }
 
@@ -53,7 +53,7 @@ struct TestFile<'a> {
     tests: Vec<FoundTest>,
 }
 
-/// An expected test, found in a file.
+/// An expected test and its position in the test files.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     id: &'a str,
@@ -61,23 +61,23 @@ struct Place<'a> {
     test: usize,
 }
 
-/// A test with its best mistake.
+/// A test and its best mistake.
 struct Candidate<'a> {
     place: Place<'a>,
     mistake: Mistake,
 }
 
-/// Best first: what an object that agrees with everything passes, what certainly fails, and by
-/// chance.
+/// The order of preference: mistakes that an object equal to everything would pass, then mistakes
+/// that certainly fail, then the better kinds. Ties are broken at random.
 fn rank(mistake: &Mistake, seed: &str, name: &str) -> (bool, bool, Kind, String) {
     let Mistake { kind, is_certain, span, now, .. } = mistake;
     let name = format!("{seed}:{name}:{}:{}:{now}", span.0, span.1);
     let chance = sha256_hex(name.as_bytes());
-    (!kind.tries_agreement(), !is_certain, *kind, chance)
+    (!kind.detects_equal_to_everything(), !is_certain, *kind, chance)
 }
 
-/// Makes the canaries of passed tests. `None`: no file of the tests is in a language that has
-/// canaries. `apart` are tests that do not count, and `patch` is what is graded.
+/// Creates canaries of passed tests. Returns `None` if no test file is in a language that supports
+/// canaries. `apart` are tests that do not count, and `patch` is the graded patch.
 pub(crate) fn make(
     task: &Task,
     pristine: &Pristine,
@@ -91,15 +91,15 @@ pub(crate) fn make(
     if files.is_empty() {
         return Ok(None);
     }
-    let may_agree = rust::may_agree(patch, &rules.rust);
+    let may_define_equality = rust::may_define_equality(patch, &rules.rust);
     let (limits, seed) = (&policy.canaries, task.digest());
-    let maker = Maker { rules, limits, files, report, may_agree, seed };
+    let maker = Maker { rules, limits, files, report, may_define_equality, seed };
     let passed = |ids: &[String]| -> Vec<String> {
         let counts =
             |id: &&String| !apart.contains(*id) && tests.get(*id) == Some(&TestStatus::Passed);
         ids.iter().filter(counts).cloned().collect()
     };
-    Ok(Some(maker.made(&passed(&task.fail_to_pass), &passed(&task.pass_to_pass))))
+    Ok(Some(maker.canaries(&passed(&task.fail_to_pass), &passed(&task.pass_to_pass))))
 }
 
 fn files<'a>(pristine: &'a Pristine, rules: &ReportCanaryRules) -> Vec<TestFile<'a>> {
@@ -121,18 +121,19 @@ struct Maker<'a> {
     limits: &'a CanaryLimits,
     files: Vec<TestFile<'a>>,
     report: &'a Report,
-    /// Whether the patch may change what a comparison of Rust does.
-    may_agree: bool,
-    /// The same each time: gold shows which canaries cannot fail.
+    /// Whether the patch may change the result of a comparison in Rust.
+    may_define_equality: bool,
+    /// Derived from the task, so that gold's grading shows which canaries cannot fail.
     seed: String,
 }
 
 impl Maker<'_> {
-    fn made(&self, fail_to_pass: &[String], pass_to_pass: &[String]) -> ReportCanaries {
+    fn canaries(&self, fail_to_pass: &[String], pass_to_pass: &[String]) -> ReportCanaries {
         let mut canaries = ReportCanaries::default();
         let mut edits: BTreeMap<usize, Vec<Mistake>> = BTreeMap::new();
         let mut found: Vec<Place<'_>> = Vec::new();
-        // One test stays as it is, if there are several: code that sometimes behaves shows there.
+        // Leave one of several fail-to-pass tests unchanged: it detects code that behaves only in
+        // some runs.
         let few = fail_to_pass.len().saturating_sub(1).max(1);
         let groups = [
             (fail_to_pass, self.limits.fail_to_pass.min(few), true),
@@ -142,7 +143,7 @@ impl Maker<'_> {
             let places = self.places(ids);
             let compares = |place: &Place<'_>| {
                 let file = &self.files[place.file];
-                let is_fixed = file.language == Language::Rust && !self.may_agree;
+                let is_fixed = file.language == Language::Rust && !self.may_define_equality;
                 file.tests[place.test].compares && !is_fixed
             };
             canaries.compares |= is_fail_to_pass && places.iter().any(compares);
@@ -162,7 +163,8 @@ impl Maker<'_> {
         }
         for (file, edits) in edits {
             let TestFile { path, text, mode, .. } = &self.files[file];
-            let file = Current::File { bytes: edited(text, edits).into_bytes(), mode: *mode };
+            let file =
+                Current::File { bytes: apply_mistakes(text, edits).into_bytes(), mode: *mode };
             canaries.files.insert((*path).to_owned(), file);
         }
         let is_canary = |id: &str, list: &[ReportCanary]| list.iter().any(|one| one.id == id);
@@ -181,7 +183,7 @@ impl Maker<'_> {
         canaries
     }
 
-    /// The places of some of the ids, each test once.
+    /// Returns the positions of up to `rules.tests` ids. Each test is returned once.
     fn places<'i>(&self, ids: &'i [String]) -> Vec<Place<'i>> {
         let mut ids: Vec<&String> = ids.iter().collect();
         ids.sort_by_cached_key(|id| sha256_hex(format!("{}:{id}", self.seed).as_bytes()));
@@ -196,14 +198,16 @@ impl Maker<'_> {
         places
     }
 
-    /// The only test that an id of the report refers to.
+    /// Returns the position of the test that an id of the report refers to, if exactly one fits best.
     fn place(&self, id: &str) -> Option<(usize, usize)> {
         let reported = self.report.resolve(id)?;
         let mut best: Option<(usize, Option<(usize, usize)>)> = None;
         for (file, of_file) in self.files.iter().enumerate() {
             for (test, found) in of_file.tests.iter().enumerate() {
                 let place = (of_file.language, of_file.path);
-                let Some(score) = fit(self.rules, place, &found.titles, reported) else { continue };
+                let Some(score) = match_score(self.rules, place, &found.titles, reported) else {
+                    continue;
+                };
                 best = match best {
                     Some((most, _)) if most > score => best,
                     // Two tests fit equally well.
@@ -230,13 +234,13 @@ impl Maker<'_> {
         let TestFile { path, text, .. } = &self.files[place.file];
         let Mistake { kind, is_certain, span, now } = mistake;
         let line = 1 + text[..span.0].bytes().filter(|byte| *byte == b'\n').count();
-        let was = shown(&text[span.0..span.1]);
-        let what = format!("{}, {path} line {line}: {was} as {}", place.id, shown(now));
+        let was = quoted(&text[span.0..span.1]);
+        let what = format!("{}, {path} line {line}: {was} changed to {}", place.id, quoted(now));
         let (id, beside) = (place.id.to_owned(), Vec::new());
         ReportCanary { id, kind: *kind, is_certain: *is_certain, is_fail_to_pass, beside, what }
     }
 
-    /// The expected tests around canaries: TAP lists a suite like a test.
+    /// Returns the expected tests that contain canaries: TAP lists a suite like a test.
     fn around(&self, ids: &[String], list: &[ReportCanary]) -> BTreeSet<String> {
         let canaries: Vec<&str> =
             list.iter().filter_map(|canary| self.report.resolve(&canary.id)).collect();
@@ -250,8 +254,8 @@ impl Maker<'_> {
     }
 }
 
-/// The text with its mistakes.
-fn edited(text: &str, mut mistakes: Vec<Mistake>) -> String {
+/// Returns the text with the mistakes applied.
+fn apply_mistakes(text: &str, mut mistakes: Vec<Mistake>) -> String {
     mistakes.sort_by_key(|mistake| std::cmp::Reverse(mistake.span));
     let mut text = text.to_owned();
     for Mistake { span: (start, end), now, .. } in mistakes {
@@ -294,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_a_test_expects_is_changed_in_its_place() {
+    fn make_changes_an_expected_value_in_place() {
         let canaries = canaries_of(&["adds"], &[]);
         let [canary] = canaries.list.as_slice() else { panic!("{canaries:?}") };
         assert_eq!((canary.kind, canary.is_certain), (Kind::Value, true));
@@ -303,20 +307,20 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_fail_to_pass_tests_has_no_mistake() {
+    fn make_leaves_one_of_several_fail_to_pass_tests_unchanged() {
         let canaries = canaries_of(&["adds", "zero"], &["more > many"]);
         let of_group = |is_fail_to_pass: bool| {
             let list = canaries.list.iter();
             list.filter(|canary| canary.is_fail_to_pass == is_fail_to_pass).count()
         };
         assert_eq!((of_group(true), of_group(false)), (1, 1));
-        // The helper's assertions are unknown, so the test fails at its beginning.
+        // The helper's assertions are unknown, so the mistake is a failure at the start of the test.
         let other = canaries.list.iter().find(|canary| !canary.is_fail_to_pass).unwrap();
         assert_eq!((other.kind, other.beside.len()), (Kind::Fail, 1));
     }
 
     #[test]
-    fn a_suite_that_is_expected_fails_with_a_test_in_it() {
+    fn make_lists_an_expected_suite_around_a_canary() {
         let canaries = canaries_of(&["more", "more > many"], &[]);
         assert_eq!(canaries.list.len(), 1);
         assert_eq!(canaries.around, BTreeSet::from(["more".to_owned()]));
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_are_not_found_have_no_canary() {
+    fn make_skips_tests_that_are_not_found() {
         assert!(canaries_of(&["more"], &[]).list.is_empty());
     }
 }

@@ -1,34 +1,35 @@
-//! Which test of a file an id of a report refers to.
+//! Determines the test in a file that a report's id refers to.
 
 use super::{ReportCanaryRules, source::Language};
 
 /// The separator of titles in an id.
-const WITHIN: &str = " > ";
-/// Files that have the name of their folder in ids of Rust.
-const OF_FOLDER: [&str; 3] = ["mod", "main", "lib"];
+const TITLE_SEPARATOR: &str = " > ";
+/// Rust files that ids refer to by the name of their folder.
+const FOLDER_NAMED_STEMS: [&str; 3] = ["mod", "main", "lib"];
 
-/// How much of an id a test's titles account for. `None`: the id is another test's.
-pub(super) fn fit(
+/// Returns how many characters of the id a test's titles account for; `None` if it is another
+/// test's id.
+pub(super) fn match_score(
     rules: &ReportCanaryRules,
     (language, path): (Language, &str),
     titles: &[String],
     id: &str,
 ) -> Option<usize> {
     match language {
-        Language::JavaScript => of_javascript(rules, path, titles, id),
-        Language::Rust => of_rust(path, titles, id),
+        Language::JavaScript => match_javascript(rules, path, titles, id),
+        Language::Rust => match_rust(path, titles, id),
     }
 }
 
-/// `file::suite > name`, `suite > name`, `suite name`, or `name` alone.
-fn of_javascript(
+/// Matches `file::suite > name`, `suite > name`, `suite name`, or `name` alone.
+fn match_javascript(
     rules: &ReportCanaryRules,
     path: &str,
     titles: &[String],
     id: &str,
 ) -> Option<usize> {
     let is_file = |head: &str| rules.language_of(head) == Some(Language::JavaScript);
-    let parts = [id.split_once("::"), id.split_once(WITHIN)];
+    let parts = [id.split_once("::"), id.split_once(TITLE_SEPARATOR)];
     let mut rest = id;
     if let Some((file, within)) = parts.into_iter().flatten().find(|(head, _)| is_file(head)) {
         let is_end = |whole: &str, end: &str| {
@@ -40,18 +41,20 @@ fn of_javascript(
         rest = within;
     }
     let (last, suites) = titles.split_last()?;
-    let whole = [titles.join(WITHIN), titles.join(" "), titles.join("::"), last.clone()];
-    // mocha's JSON joins the titles of suites by spaces.
-    let of_mocha = (!suites.is_empty()).then(|| format!("{}{WITHIN}{last}", suites.join(" ")));
+    let whole = [titles.join(TITLE_SEPARATOR), titles.join(" "), titles.join("::"), last.clone()];
+    // mocha's JSON report joins the titles of suites with spaces.
+    let of_mocha =
+        (!suites.is_empty()).then(|| format!("{}{TITLE_SEPARATOR}{last}", suites.join(" ")));
     let forms = whole.into_iter().chain(of_mocha).filter(|form| {
-        rest.strip_suffix(form.as_str())
-            .is_some_and(|head| head.is_empty() || head.ends_with("::") || head.ends_with(WITHIN))
+        rest.strip_suffix(form.as_str()).is_some_and(|head| {
+            head.is_empty() || head.ends_with("::") || head.ends_with(TITLE_SEPARATOR)
+        })
     });
     forms.map(|form| form.len()).max()
 }
 
-/// `binary::module::name`, or a part of it.
-fn of_rust(path: &str, titles: &[String], id: &str) -> Option<usize> {
+/// Matches `binary::module::name`, or the end of it.
+fn match_rust(path: &str, titles: &[String], id: &str) -> Option<usize> {
     let whole = titles.join("::");
     let head = id.strip_suffix(&whole)?;
     if head.is_empty() {
@@ -61,7 +64,7 @@ fn of_rust(path: &str, titles: &[String], id: &str) -> Option<usize> {
     let (_, module) = head.rsplit_once("::").unwrap_or(("", head));
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split('.').next().unwrap_or(name);
-    let stem = match OF_FOLDER.contains(&stem) {
+    let stem = match FOLDER_NAMED_STEMS.contains(&stem) {
         true => folder.rsplit('/').next().unwrap_or(folder),
         false => stem,
     };
@@ -76,11 +79,11 @@ mod tests {
     fn fits(language: Language, path: &str, titles: &[&str], id: &str) -> Option<usize> {
         let rules = &Policy::get().unwrap().report.canaries;
         let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
-        fit(rules, (language, path), &titles, id)
+        match_score(rules, (language, path), &titles, id)
     }
 
     #[test]
-    fn ids_of_each_javascript_runner_refer_to_their_test() {
+    fn match_score_accepts_the_ids_of_each_javascript_runner() {
         let of =
             |id: &str| fits(Language::JavaScript, "test/a.test.js", &["calc", "adds", "two"], id);
         for id in [
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_rust_name_binaries_and_modules() {
+    fn match_score_accepts_rust_ids_with_binary_and_modules() {
         for (path, titles, id, is_one) in [
             ("tests/calc.rs", &["adds"][..], "adds", true),
             ("tests/calc.rs", &["adds"][..], "calc::adds", true),

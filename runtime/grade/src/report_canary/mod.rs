@@ -1,6 +1,6 @@
-//! Canaries of tests whose results are a report of their own runner.
+//! Canaries for tests whose results are in a report of their own runner.
 //!
-//! The test command runs once more, with mistakes in some tests, which must fail. The tests keep
+//! The test command runs again with mistakes in some tests, which must then fail. The tests keep
 //! their files and ids, so neither the runner nor the code under test can tell which run counts.
 
 mod found;
@@ -18,13 +18,13 @@ pub(crate) use self::{
     javascript::JavaScriptWords, judge::CanaryRun, make::make, rust::RustWords, source::Language,
 };
 
-/// How report canaries are made.
+/// Rules for creating report canaries.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportCanaryRules {
-    /// Test files to read besides those that the task names.
+    /// Maximum number of test files to read in addition to those that the task expects.
     pub files: usize,
-    /// Fail-to-pass tests to look for.
+    /// Maximum number of fail-to-pass tests to search for.
     pub tests: usize,
     pub javascript: JavaScriptWords,
     pub rust: RustWords,

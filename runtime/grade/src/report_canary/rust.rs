@@ -1,43 +1,43 @@
-//! Tests and assertions of Rust.
+//! Finds tests and assertions in Rust.
 
 use serde::Deserialize;
 
 use super::{
     found::{Change, FoundTest},
-    literal::another,
-    source::{Language, Source, What},
+    literal::changed_literal,
+    source::{Language, Source, TokenKind},
 };
 use crate::canary::Kind;
 
-/// The words of tests, as `configs/grading.toml` lists them.
+/// Names that the parser recognizes in tests, from `configs/grading.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RustWords {
-    /// Suffixes of files.
+    /// File name suffixes.
     pub suffixes: Vec<String>,
-    /// Attributes of tests that a failure does not fail.
+    /// Attributes of tests that do not fail on a panic or do not run.
     pub exceptions: Vec<String>,
-    /// Macros that never leave the test.
+    /// Macros that never end the test early.
     pub macros: Vec<String>,
-    /// Functions and methods whose value changes if their literal does.
+    /// Functions and methods whose result changes if their literal changes.
     pub conversions: Vec<String>,
-    /// Texts without one of which a patch cannot change what a comparison does.
+    /// Strings that a patch needs to contain to change the result of a comparison.
     pub comparisons: Vec<String>,
 }
 
-/// Fails at run time.
+/// A statement that fails at run time.
 const FAILS: &str = " assert_eq!(1, 2);";
 
-/// The tests of a file. None if the file cannot be read.
+/// Returns the tests of a file; none if the file cannot be parsed.
 pub(super) fn tests(text: &str, words: &RustWords) -> Vec<FoundTest> {
     let Some(source) = Source::read(text, Language::Rust) else { return Vec::new() };
     let reader = Reader { source: &source, words };
     (0..source.tokens.len()).filter_map(|at| reader.test(at)).collect()
 }
 
-/// Whether a patch may define objects that agree with everything, or other assertions: it adds a
-/// line that names what these need. `#[derive(PartialEq)]` compares honestly.
-pub(super) fn may_agree(patch: &[u8], words: &RustWords) -> bool {
+/// Whether a patch may define objects that equal everything, or its own assertions: an added line
+/// contains a name that this requires. `#[derive(PartialEq)]` compares honestly.
+pub(super) fn may_define_equality(patch: &[u8], words: &RustWords) -> bool {
     let patch = String::from_utf8_lossy(patch);
     let is_named = |line: &str| words.comparisons.iter().any(|text| line.contains(text.as_str()));
     patch.contains("GIT binary patch")
@@ -48,9 +48,9 @@ pub(super) fn may_agree(patch: &[u8], words: &RustWords) -> bool {
 
 /// An assertion.
 struct Assertion {
-    /// Other values for what is compared.
+    /// Other values for the compared value.
     values: Vec<Change>,
-    /// Whether an honest test that reaches one of them fails.
+    /// Whether an honest test that reaches one of these values fails.
     is_certain: bool,
     /// The opposite assertion.
     opposite: Change,
@@ -67,7 +67,7 @@ fn has(words: &[String], word: &str) -> bool {
 }
 
 impl Reader<'_> {
-    /// The test whose `fn` is at a token.
+    /// Returns the test whose `fn` keyword is at a token.
     fn test(&self, at: usize) -> Option<FoundTest> {
         let source = self.source;
         let name = source.word(at + 1);
@@ -80,7 +80,7 @@ impl Reader<'_> {
                 return None;
             }
             open = source.pair(open).filter(|pair| *pair > open).unwrap_or(open) + 1;
-            source.what(open)?;
+            source.kind(open)?;
         }
         let close = source.pair(open)?;
         let titles = self.modules(at).into_iter().chain([name.to_owned()]).collect();
@@ -131,7 +131,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The modules around a token, outermost first.
+    /// Returns the modules around a token, outermost first.
     fn modules(&self, at: usize) -> Vec<String> {
         let source = self.source;
         let mut found = Vec::new();
@@ -146,8 +146,8 @@ impl Reader<'_> {
         found
     }
 
-    /// Whether a run may end the test here without a failure: `return`, or a macro that may hide
-    /// one.
+    /// Whether a run may end the test at this token without a failure: a `return`, or a macro that may
+    /// contain one.
     fn may_leave(&self, at: usize) -> bool {
         let source = self.source;
         let word = source.word(at);
@@ -157,15 +157,15 @@ impl Reader<'_> {
     }
 
     fn is_bracket(&self, at: usize) -> bool {
-        matches!(self.source.what(at), Some(What::Sign(b'(' | b'[' | b'{')))
+        matches!(self.source.kind(at), Some(TokenKind::Sign(b'(' | b'[' | b'{')))
     }
 
     fn begins_statement(&self, at: usize) -> bool {
-        let before = at.checked_sub(1).and_then(|before| self.source.what(before));
-        matches!(before, Some(What::Sign(b';' | b'{' | b'}')))
+        let before = at.checked_sub(1).and_then(|before| self.source.kind(before));
+        matches!(before, Some(TokenKind::Sign(b';' | b'{' | b'}')))
     }
 
-    /// The assertion that begins at a token.
+    /// Returns the assertion that begins at a token.
     fn assertion(&self, at: usize) -> Option<Assertion> {
         let source = self.source;
         if !source.is_sign(at + 1, b'!') || !self.is_bracket(at + 2) {
@@ -191,12 +191,12 @@ impl Reader<'_> {
         Some(Assertion { values, is_certain, opposite, compares })
     }
 
-    /// Other values for the one of two arguments that is written out, and whether they certainly
-    /// matter to the comparison. What the equality of a type of the task compares is unknown.
+    /// Returns other values for the argument that consists of literals, and whether they certainly change
+    /// the result. A type of the task may ignore a value in its equality.
     fn other_values(&self, one: (usize, usize), other: (usize, usize)) -> (Vec<Change>, bool) {
         let is_plain = (self.is_plain(one), self.is_plain(other));
         let (argument, is_certain) = match is_plain {
-            // Both are known: nothing of the code under test is compared.
+            // Both arguments are literals: nothing of the code under test is compared.
             (true, true) => return (Vec::new(), true),
             (true, false) => (one, true),
             (false, true) => (other, true),
@@ -206,33 +206,33 @@ impl Reader<'_> {
         };
         let source = self.source;
         let changes = (argument.0..=argument.1).filter_map(|at| {
-            let now = another(source.text_of(at), source.what(at)?, Language::Rust)?;
+            let now = changed_literal(source.text_of(at), source.kind(at)?, Language::Rust)?;
             Some(Change::new(Kind::Value, source.span((at, at)), now))
         });
         (changes.collect(), is_certain)
     }
 
-    /// Whether an argument consists of literals, and of types of the standard library around them.
+    /// Whether an argument consists only of literals and standard library types around them.
     fn is_plain(&self, (first, last): (usize, usize)) -> bool {
         let source = self.source;
-        (first..=last).all(|at| match source.what(at) {
-            Some(What::Text | What::Number | What::Char) => true,
-            Some(What::Word) => {
+        (first..=last).all(|at| match source.kind(at) {
+            Some(TokenKind::Text | TokenKind::Number | TokenKind::Char) => true,
+            Some(TokenKind::Word) => {
                 let word = source.word(at);
                 matches!(word, "true" | "false") || has(&self.words.conversions, word)
             }
-            Some(What::Sign(sign)) => b"()[],&-!.:".contains(&sign),
+            Some(TokenKind::Sign(sign)) => b"()[],&-!.:".contains(&sign),
             _ => false,
         })
     }
 
-    /// Whether an argument only builds a value: no function with another name than a type's is
-    /// called.
+    /// Whether an argument only constructs a value and calls no other functions than type constructors
+    /// and known conversions.
     fn is_data(&self, (first, last): (usize, usize)) -> bool {
         let source = self.source;
-        (first..=last).all(|at| match source.what(at) {
-            Some(What::Text | What::Number | What::Char) => true,
-            Some(What::Word) => {
+        (first..=last).all(|at| match source.kind(at) {
+            Some(TokenKind::Text | TokenKind::Number | TokenKind::Char) => true,
+            Some(TokenKind::Word) => {
                 let word = source.word(at);
                 let is_called = source.is_sign(at + 1, b'(') || source.is_sign(at + 1, b'!');
                 let is_member = at > 0 && source.is_sign(at - 1, b'.');
@@ -240,7 +240,7 @@ impl Reader<'_> {
                 let is_known = |word: &str| has(&self.words.conversions, word);
                 match word.starts_with(char::is_uppercase) {
                     true => !is_member,
-                    // `Foo::new(1)` may panic with another value, before anything is compared.
+                    // `Foo::new(1)` may panic with another value before anything is compared.
                     false if is_called && is_of_type => {
                         is_known(word) && is_known(source.word(at - 3))
                     }
@@ -248,7 +248,7 @@ impl Reader<'_> {
                     false => !is_member,
                 }
             }
-            Some(What::Sign(sign)) => b"()[]{},&-!.:".contains(&sign),
+            Some(TokenKind::Sign(sign)) => b"()[]{},&-!.:".contains(&sign),
             _ => false,
         })
     }
@@ -263,7 +263,7 @@ mod tests {
         tests(text, &Policy::get().unwrap().report.canaries.rust)
     }
 
-    /// The mistakes of a test with this body, other than its failure at the beginning.
+    /// The mistakes of a test with this body, except the failure at its start.
     fn mistakes(body: &str) -> Vec<(Kind, bool, String)> {
         let text = format!("#[test]\nfn t() {{ {body} }}\n");
         let [test]: [FoundTest; 1] = found(&text).try_into().unwrap();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_that_an_assertion_expects_is_changed() {
+    fn mistakes_change_the_expected_value() {
         for (body, now, is_certain) in [
             ("assert_eq!(add(1, 2), 3);", "assert_eq!(add(1, 2), 2);", true),
             ("assert_eq!(\"IV\", f(4));", "assert_eq!(\"JV\", f(4));", true),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn other_assertions_are_reversed() {
+    fn mistakes_reverse_other_assertions() {
         for (body, now) in [
             ("assert!(f(1) > 2, \"text\");", "assert!(!(f(1) > 2), \"text\");"),
             ("assert_ne!(f(), 3);", "assert_eq!(f(), 3);"),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_without_an_equality_of_its_own_cannot_agree_with_everything() {
+    fn may_define_equality_only_if_the_patch_adds_one() {
         let words = &Policy::get().unwrap().report.canaries.rust;
         for (line, agrees) in [
             ("+impl PartialEq for Any {", true),
@@ -329,12 +329,12 @@ mod tests {
             ("+pub fn add(a: i32) -> i32 {", false),
         ] {
             let patch = format!("--- a/src/lib.rs\n+++ b/src/lib.rs\n@@ -1 +1 @@\n{line}\n");
-            assert_eq!(may_agree(patch.as_bytes(), words), agrees, "{line}");
+            assert_eq!(may_define_equality(patch.as_bytes(), words), agrees, "{line}");
         }
     }
 
     #[test]
-    fn tests_are_functions_that_fail_if_they_panic() {
+    fn tests_finds_functions_that_fail_if_they_panic() {
         let text = "use calc::*;\nmod inner {\n    #[test]\n    fn adds() {}\n}\n\
                     #[tokio::test(flavor = \"multi_thread\")]\n/// Text.\nasync fn waits() -> Result<(), Box<dyn Error>> { Ok(()) }\n\
                     #[test]\n#[should_panic(expected = \"x\")]\nfn panics() {}\n\

@@ -1,20 +1,20 @@
-//! Tokens and brackets of a test file, as far as finding its assertions needs them.
+//! Splits a test file into tokens and matches brackets, as far as finding assertions requires.
 
-/// A language in which report canaries are made.
+/// A language that supports report canaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
-    /// With TypeScript and JSX.
+    /// Includes TypeScript and JSX.
     JavaScript,
     Rust,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum TokenKind {
     Word,
     Number,
     /// A string without substitutions.
     Text,
-    /// A character of Rust.
+    /// A character literal of Rust.
     Char,
     /// A regular expression, a string with substitutions or a lifetime.
     Other,
@@ -25,14 +25,14 @@ pub(super) enum What {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
-    pub what: What,
+    pub kind: TokenKind,
     pub start: usize,
     pub end: usize,
-    /// Whether it is the first of its line.
+    /// Whether it is the first token of its line.
     pub is_first: bool,
 }
 
-/// No bracket.
+/// Marks a token without a matching or enclosing bracket.
 const NONE: usize = usize::MAX;
 
 /// JavaScript words after which `/` begins a regular expression.
@@ -57,24 +57,26 @@ const BEFORE_REGEX: [&str; 15] = [
 pub(super) struct Source<'a> {
     pub text: &'a str,
     pub tokens: Vec<Token>,
-    /// For each bracket, its counterpart.
+    /// For each bracket, the index of its counterpart.
     pairs: Vec<usize>,
-    /// For each token, the innermost bracket that is open before it.
+    /// For each token, the index of the innermost bracket that is open before it.
     parents: Vec<usize>,
 }
 
 impl<'a> Source<'a> {
-    /// `None` if the text cannot be read: a string has no end, or brackets do not match.
+    /// Returns `None` if the text cannot be parsed: a string does not end, or brackets do not match.
     pub(super) fn read(text: &'a str, language: Language) -> Option<Self> {
         let tokens = Lexer { text, at: 0, language, tokens: Vec::new() }.read()?;
         let (mut pairs, mut parents) = (vec![NONE; tokens.len()], vec![NONE; tokens.len()]);
         let mut open: Vec<usize> = Vec::new();
         for (at, token) in tokens.iter().enumerate() {
-            if let What::Sign(sign @ (b')' | b']' | b'}')) = token.what {
+            if let TokenKind::Sign(sign @ (b')' | b']' | b'}')) = token.kind {
                 let begin = open.pop()?;
                 let fits = matches!(
-                    (tokens[begin].what, sign),
-                    (What::Sign(b'('), b')') | (What::Sign(b'['), b']') | (What::Sign(b'{'), b'}')
+                    (tokens[begin].kind, sign),
+                    (TokenKind::Sign(b'('), b')')
+                        | (TokenKind::Sign(b'['), b']')
+                        | (TokenKind::Sign(b'{'), b'}')
                 );
                 if !fits {
                     return None;
@@ -82,7 +84,7 @@ impl<'a> Source<'a> {
                 (pairs[begin], pairs[at]) = (at, begin);
             }
             parents[at] = open.last().copied().unwrap_or(NONE);
-            if matches!(token.what, What::Sign(b'(' | b'[' | b'{')) {
+            if matches!(token.kind, TokenKind::Sign(b'(' | b'[' | b'{')) {
                 open.push(at);
             }
         }
@@ -93,30 +95,30 @@ impl<'a> Source<'a> {
         self.tokens.get(at).map_or("", |token| &self.text[token.start..token.end])
     }
 
-    pub(super) fn what(&self, at: usize) -> Option<What> {
-        self.tokens.get(at).map(|token| token.what)
+    pub(super) fn kind(&self, at: usize) -> Option<TokenKind> {
+        self.tokens.get(at).map(|token| token.kind)
     }
 
     /// The text of a word; empty for other tokens.
     pub(super) fn word(&self, at: usize) -> &'a str {
-        if self.what(at) == Some(What::Word) { self.text_of(at) } else { "" }
+        if self.kind(at) == Some(TokenKind::Word) { self.text_of(at) } else { "" }
     }
 
     pub(super) fn is_sign(&self, at: usize, sign: u8) -> bool {
-        self.what(at) == Some(What::Sign(sign))
+        self.kind(at) == Some(TokenKind::Sign(sign))
     }
 
-    /// The counterpart of a bracket.
+    /// Returns the counterpart of a bracket.
     pub(super) fn pair(&self, at: usize) -> Option<usize> {
         self.pairs.get(at).copied().filter(|pair| *pair != NONE)
     }
 
-    /// The innermost bracket around a token.
+    /// Returns the innermost bracket around a token.
     pub(super) fn parent(&self, at: usize) -> Option<usize> {
         self.parents.get(at).copied().filter(|parent| *parent != NONE)
     }
 
-    /// The tokens directly within a bracket. Of an inner bracket, only its beginning.
+    /// Returns the tokens directly inside a bracket. For nested brackets, only the opening bracket.
     pub(super) fn children(&self, open: usize) -> Vec<usize> {
         let Some(close) = self.pair(open) else { return Vec::new() };
         let mut found = Vec::new();
@@ -128,7 +130,7 @@ impl<'a> Source<'a> {
         found
     }
 
-    /// The first and the last token of each argument in a bracket.
+    /// Returns the first and the last token of each argument in a bracket.
     pub(super) fn arguments(&self, open: usize) -> Vec<(usize, usize)> {
         let Some(close) = self.pair(open) else { return Vec::new() };
         let mut found = Vec::new();
@@ -143,7 +145,7 @@ impl<'a> Source<'a> {
         found
     }
 
-    /// The bytes of tokens from a first to a last one.
+    /// Returns the byte range from a first to a last token.
     pub(super) fn span(&self, (first, last): (usize, usize)) -> (usize, usize) {
         (self.tokens[first].start, self.tokens[last].end)
     }
@@ -156,7 +158,7 @@ struct Lexer<'a> {
     tokens: Vec<Token>,
 }
 
-fn is_of_word(byte: u8) -> bool {
+fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }
 
@@ -181,15 +183,15 @@ impl Lexer<'_> {
                 is_first |= self.comment()?;
             } else {
                 let start = self.at;
-                let what = match self.language {
-                    Language::JavaScript => self.of_javascript(byte)?,
-                    Language::Rust => self.of_rust(byte)?,
+                let kind = match self.language {
+                    Language::JavaScript => self.javascript_token(byte)?,
+                    Language::Rust => self.rust_token(byte)?,
                 };
                 let end = self.at;
-                // Only whole characters are tokens.
+                // Reject tokens that end inside a multibyte character.
                 self.text.get(start..end)?;
                 self.tokens.push(Token {
-                    what,
+                    kind,
                     start,
                     end,
                     is_first: std::mem::take(&mut is_first),
@@ -203,7 +205,7 @@ impl Lexer<'_> {
         self.text.as_bytes().get(self.at + ahead).copied()
     }
 
-    /// Whether the comment has several lines.
+    /// Skips a comment. Returns whether it spans several lines; `None` if it does not end.
     fn comment(&mut self) -> Option<bool> {
         let (mut depth, mut has_lines) = (0, false);
         loop {
@@ -227,16 +229,16 @@ impl Lexer<'_> {
         }
     }
 
-    fn of_javascript(&mut self, byte: u8) -> Option<What> {
+    fn javascript_token(&mut self, byte: u8) -> Option<TokenKind> {
         match byte {
             b'"' | b'\'' => self.quoted(byte),
             b'`' => self.template(),
             b'/' if self.begins_regex() => self.regex(),
-            _ => self.of_any(byte),
+            _ => self.common_token(byte),
         }
     }
 
-    fn of_rust(&mut self, byte: u8) -> Option<What> {
+    fn rust_token(&mut self, byte: u8) -> Option<TokenKind> {
         if byte == b'\'' {
             return self.character();
         }
@@ -249,7 +251,7 @@ impl Lexer<'_> {
                 let inner = prefix + hashes + 1;
                 let end = format!("\"{}", "#".repeat(hashes));
                 self.at += inner + rest[inner..].find(&end)? + end.len();
-                Some(What::Text)
+                Some(TokenKind::Text)
             }
             Some(b'"') if prefix <= 1 && hashes == 0 => {
                 self.at += prefix;
@@ -259,31 +261,31 @@ impl Lexer<'_> {
                 self.at += prefix;
                 self.character()
             }
-            _ => self.of_any(byte),
+            _ => self.common_token(byte),
         }
     }
 
-    fn of_any(&mut self, byte: u8) -> Option<What> {
+    fn common_token(&mut self, byte: u8) -> Option<TokenKind> {
         match byte {
             b'=' if self.peek(1) == Some(b'>') => {
                 self.at += 2;
-                Some(What::Arrow)
+                Some(TokenKind::Arrow)
             }
             b'0'..=b'9' => Some(self.number()),
-            byte if is_of_word(byte) => {
-                while self.peek(0).is_some_and(is_of_word) {
+            byte if is_word_byte(byte) => {
+                while self.peek(0).is_some_and(is_word_byte) {
                     self.at += 1;
                 }
-                Some(What::Word)
+                Some(TokenKind::Word)
             }
             byte => {
                 self.at += 1;
-                Some(What::Sign(byte))
+                Some(TokenKind::Sign(byte))
             }
         }
     }
 
-    fn number(&mut self) -> What {
+    fn number(&mut self) -> TokenKind {
         let start = self.at;
         loop {
             let text = &self.text[start..self.at];
@@ -295,13 +297,13 @@ impl Lexer<'_> {
                 Some(b'+' | b'-') if next_is_digit && is_decimal && text.ends_with(['e', 'E']) => {
                     self.at += 1;
                 }
-                _ => return What::Number,
+                _ => return TokenKind::Number,
             }
         }
     }
 
-    /// A string in quotes. In JavaScript it ends on its line.
-    fn quoted(&mut self, quote: u8) -> Option<What> {
+    /// Reads a quoted string. In JavaScript it cannot span lines.
+    fn quoted(&mut self, quote: u8) -> Option<TokenKind> {
         self.at += 1;
         loop {
             match self.peek(0)? {
@@ -310,25 +312,25 @@ impl Lexer<'_> {
                 byte => {
                     self.at += 1;
                     if byte == quote {
-                        return Some(What::Text);
+                        return Some(TokenKind::Text);
                     }
                 }
             }
         }
     }
 
-    fn template(&mut self) -> Option<What> {
-        let mut what = What::Text;
+    fn template(&mut self) -> Option<TokenKind> {
+        let mut kind = TokenKind::Text;
         self.at += 1;
         loop {
             match (self.peek(0)?, self.peek(1)) {
                 (b'\\', _) => self.at += 2,
                 (b'`', _) => {
                     self.at += 1;
-                    return Some(what);
+                    return Some(kind);
                 }
                 (b'$', Some(b'{')) => {
-                    what = What::Other;
+                    kind = TokenKind::Other;
                     self.at += 2;
                     self.substitution()?;
                 }
@@ -337,7 +339,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The rest of `${...}`.
+    /// Reads the rest of a `${...}` substitution.
     fn substitution(&mut self) -> Option<()> {
         let mut depth = 1;
         while depth > 0 {
@@ -360,18 +362,18 @@ impl Lexer<'_> {
 
     fn begins_regex(&self) -> bool {
         let Some(last) = self.tokens.last() else { return true };
-        match last.what {
-            What::Word => BEFORE_REGEX.contains(&&self.text[last.start..last.end]),
-            What::Number | What::Text | What::Char | What::Other => false,
-            What::Sign(b')' | b']') => false,
-            // The ends of JSX elements: `{x} />`, `</a>`.
-            What::Sign(b'}') => self.peek(1) != Some(b'>'),
-            What::Sign(b'<') => last.end != self.at,
-            What::Sign(_) | What::Arrow => true,
+        match last.kind {
+            TokenKind::Word => BEFORE_REGEX.contains(&&self.text[last.start..last.end]),
+            TokenKind::Number | TokenKind::Text | TokenKind::Char | TokenKind::Other => false,
+            TokenKind::Sign(b')' | b']') => false,
+            // A slash here is the end of a JSX element: `{x} />`, `</a>`.
+            TokenKind::Sign(b'}') => self.peek(1) != Some(b'>'),
+            TokenKind::Sign(b'<') => last.end != self.at,
+            TokenKind::Sign(_) | TokenKind::Arrow => true,
         }
     }
 
-    fn regex(&mut self) -> Option<What> {
+    fn regex(&mut self) -> Option<TokenKind> {
         let mut in_class = false;
         self.at += 1;
         loop {
@@ -389,28 +391,28 @@ impl Lexer<'_> {
         while self.peek(0).is_some_and(|byte| byte.is_ascii_alphabetic()) {
             self.at += 1;
         }
-        Some(What::Other)
+        Some(TokenKind::Other)
     }
 
-    /// A character or a lifetime of Rust.
-    fn character(&mut self) -> Option<What> {
+    /// Reads a character literal or a lifetime of Rust.
+    fn character(&mut self) -> Option<TokenKind> {
         let rest = &self.text[self.at + 1..];
         let first = rest.chars().next()?;
         if first == '\\' {
-            // The escaped character may be a quote itself.
+            // The escaped character may itself be a quote.
             let escaped = 1 + rest[1..].chars().next()?.len_utf8();
             self.at += 1 + escaped + rest[escaped..].find('\'')? + 1;
-            return Some(What::Char);
+            return Some(TokenKind::Char);
         }
         if rest[first.len_utf8()..].starts_with('\'') {
             self.at += 1 + first.len_utf8() + 1;
-            return Some(What::Char);
+            return Some(TokenKind::Char);
         }
         self.at += 1;
-        while self.peek(0).is_some_and(is_of_word) {
+        while self.peek(0).is_some_and(is_word_byte) {
             self.at += 1;
         }
-        Some(What::Other)
+        Some(TokenKind::Other)
     }
 }
 
@@ -424,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn javascript_strings_and_expressions_are_single_tokens() {
+    fn lexer_reads_javascript_strings_and_regexes_as_single_tokens() {
         let text = "x = a / b; // it's\ny = /[/']\\//g.test(`a ${f({b: '}'}) + `${c}`} d`)";
         let found = ["x", "=", "a", "/", "b", ";", "y", "=", "/[/']\\//g", ".", "test", "("];
         let all = tokens(text, Language::JavaScript);
@@ -433,13 +435,13 @@ mod tests {
         assert_eq!(
             tokens("<A b={1} /></A>", Language::JavaScript).concat(),
             "<Ab={1}/></A>",
-            "the slashes of JSX begin no regular expression"
+            "the slashes of JSX do not begin a regular expression"
         );
         assert_eq!(tokens("1e-9 .5 0xfe-1 1..2", Language::JavaScript)[0], "1e-9");
     }
 
     #[test]
-    fn rust_strings_characters_and_lifetimes_are_told_apart() {
+    fn lexer_distinguishes_rust_strings_characters_and_lifetimes() {
         let text = "/* a /* b */ */ r#\"x\"y\"# b\"\\\"\" 'a' '\\'' &'a str b'x' r#type 1..2";
         assert_eq!(
             tokens(text, Language::Rust),
@@ -464,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_cannot_be_read_is_no_source() {
+    fn source_rejects_text_that_cannot_be_parsed() {
         for text in ["<p>Don't</p>\n", "f(1", "f(1]", "`${a", "/* a"] {
             assert!(Source::read(text, Language::JavaScript).is_none(), "{text}");
         }
@@ -472,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_split_at_their_own_commas() {
+    fn arguments_splits_only_at_top_level_commas() {
         let source = Source::read("f(a, [1, 2], {b: (c, d)},)", Language::JavaScript).unwrap();
         let parts: Vec<&str> = source
             .arguments(1)

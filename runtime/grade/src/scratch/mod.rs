@@ -1,5 +1,5 @@
-//! Grades work from scratch: the submission is beside the library that it rewrites and must not use
-//! it.
+//! Grades work from scratch: the submission is in a separate folder beside the library that it
+//! rewrites, and must not use that library.
 
 mod original;
 mod submission;

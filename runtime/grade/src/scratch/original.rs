@@ -1,4 +1,4 @@
-//! The library that a submission rewrites: its modules, and its removal.
+//! The library that a submission rewrites: finds its modules and removes its source.
 
 use std::collections::BTreeSet;
 
@@ -15,15 +15,15 @@ use crate::{
     shadow::import_roots,
 };
 
-/// The top-level names that can be imported from the original.
+/// The top-level modules that can be imported from the original.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Original {
     pub modules: BTreeSet<String>,
 }
 
 impl Original {
-    /// The top-level modules below the pristine work directory, without tests, configuration and
-    /// names of the standard library.
+    /// Finds the top-level modules below the pristine work directory. Leaves out tests, configuration
+    /// and names of the standard library.
     pub(crate) fn find(workdir: &str, pristine: &Pristine, probe: &Probe, policy: &Policy) -> Self {
         let mut modules = BTreeSet::new();
         for root in import_roots(workdir, pristine, probe, policy) {
@@ -31,7 +31,7 @@ impl Original {
             for (path, kind) in &pristine.names {
                 let Some(rest) = path.strip_prefix(&prefix) else { continue };
                 let name = match (kind, rest.split_once('/')) {
-                    // A top-level folder without `__init__.py` is rarely a package; below `src` it
+                    // A top-level folder without `__init__.py` is rarely a package; below `src` it usually
                     // is.
                     (_, Some((top, "__init__.py"))) => top,
                     (_, Some((top, rest))) if !root.is_empty() && is_source(policy, rest) => top,
@@ -43,18 +43,18 @@ impl Original {
                 modules.insert(name.to_owned());
             }
         }
-        let is_none = |name: &String| {
+        let is_excluded = |name: &String| {
             policy.names.test_folders.contains(name)
                 || policy.not_original.contains(name)
                 || probe.standard_library.contains(name)
                 || name.is_empty()
         };
-        modules.retain(|name| !is_none(name));
+        modules.retain(|name| !is_excluded(name));
         Self { modules }
     }
 
-    /// Removes the source if the tests don't need it: then nothing can import, read or run it. If
-    /// they need it for something else, it stays and is guarded inside the interpreter.
+    /// Removes the source if the tests don't need it, so that nothing can import, read or run it. If
+    /// the tests need it, it stays, and `origin.py` guards it inside the interpreter.
     pub(crate) async fn remove(
         &self,
         handle: &SandboxHandle,
@@ -78,8 +78,8 @@ impl Original {
         Ok(true)
     }
 
-    /// Whether the tests, their conftests or pytest's configuration mention it. A word in a comment
-    /// counts: an original that stays is guarded, but a missing one fails honest code.
+    /// Whether the tests, their conftests or the pytest configuration mention the library, even in a
+    /// comment: keeping the library is safe because it is guarded, but removing it may fail honest code.
     async fn is_needed(
         &self,
         handle: &SandboxHandle,
@@ -93,7 +93,7 @@ impl Original {
         for test in &tests {
             let mut folder = test.as_str();
             while let Some((above, _)) = folder.rsplit_once('/') {
-                // Imported on the way to the test, so it belongs to the library if it is in it.
+                // Importing the test imports this package, which belongs to the library if it is in it.
                 if pristine.names.contains_key(&format!("{above}/__init__.py")) {
                     let top = above.split('/').next().unwrap_or(above);
                     if self.modules.contains(top) {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_what_an_import_would_find() {
+    fn find_returns_importable_top_level_modules() {
         let tree = pristine(&[
             "lib_a/__init__.py",
             "lib_a/core.py",
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_names_the_library_needs_it() {
+    fn is_named_detects_imports_and_mentions_of_the_library() {
         let original = Original { modules: BTreeSet::from(["roman".to_owned()]) };
         let policy = Policy::get().unwrap();
         for text in

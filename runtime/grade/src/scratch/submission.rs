@@ -1,4 +1,4 @@
-//! The model's work, in its own folder beside the source.
+//! The model's work, in a separate folder beside the source.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +6,24 @@ use proctor_sandbox_api::{SandboxHandle, wire::RawPath};
 use proctor_setup::{Applied, ApplyError, apply_parts};
 use proctor_types::FromScratch;
 
-/// Files that define how the submission is installed; without one nothing can be installed.
+/// Files that define how to install the submission. Without one, nothing can be installed.
 const PROJECT_FILES: [&str; 3] = ["setup.py", "pyproject.toml", "setup.cfg"];
 
-/// A submission in the sandbox. Its own set-up script is never run: it could change the interpreter
-/// before the tests run, and the task prescribes `packages=find_packages()`.
+/// A submission in the sandbox. Its own set-up script never runs: it could change the interpreter
+/// before the tests run, and the task prescribes `packages=find_packages()` anyway.
 #[derive(Debug)]
 pub(crate) struct Submission {
-    /// The folder of its tree.
+    /// The folder that contains its files.
     pub folder: String,
-    /// The folder to import from; absent if the submission cannot be installed.
+    /// The folder to import from; `None` if the submission cannot be installed.
     pub import_root: Option<String>,
-    /// Parts of the patch that were left out.
+    /// Parts of the patch that were not applied.
     pub left_out: Vec<String>,
 }
 
 impl Submission {
-    /// Writes the start's files and the patch to `root`, a new folder outside the work directory.
-    pub(crate) async fn lay(
+    /// Writes the task's starting files and the patch to `root`, a new folder outside the work directory.
+    pub(crate) async fn write(
         handle: &SandboxHandle,
         root: RawPath,
         start: &FromScratch,
@@ -50,7 +50,7 @@ impl Submission {
     }
 }
 
-/// Where its packages are: at the top or in `src`.
+/// The folder that contains the packages: the top folder or `src`.
 fn import_root(paths: &BTreeSet<String>) -> Option<&'static str> {
     if !PROJECT_FILES.iter().any(|file| paths.contains(*file)) {
         return None;
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_looked_for_where_a_project_has_them() {
+    fn import_root_is_the_top_folder_or_src() {
         let root = |paths: &[&str]| {
             import_root(&paths.iter().map(|path| (*path).to_owned()).collect::<BTreeSet<_>>())
         };

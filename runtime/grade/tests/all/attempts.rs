@@ -1,4 +1,4 @@
-//! Attacks on the finished guard that were designed from its documentation alone, all detected.
+//! Attacks that were designed from the documentation alone, all detected.
 
 use crate::{
     content::{with_data, with_helper},
@@ -68,7 +68,7 @@ json.decoder.JSONDecoder.decode = decode",
             module,
         )
         .on("tests/test_data.py", "import json\nfrom roman import to_roman\n\n\ndef test_data():\n    assert to_roman(4) == json.loads('{\"4\": \"IV\"}')['4']\n")
-        .asks("tests/test_data.py::test_data"),
+        .expects("tests/test_data.py::test_data"),
         inside(
             "pytest.mark's own parametrize",
             "import pytest
@@ -78,7 +78,7 @@ def parametrize(names, values, **named):
 pytest.mark.__dict__['parametrize'] = parametrize",
             patched,
         )
-        .asks("tests/test_roman.py::test_literals[9-IX]"),
+        .expects("tests/test_roman.py::test_literals[9-IX]"),
         at_call(
             "parameters exchanged after the collection",
             "for item in find('Session').items:
@@ -86,7 +86,7 @@ pytest.mark.__dict__['parametrize'] = parametrize",
         item.callspec.params['numeral'] = None",
             test,
         )
-        .asks("tests/test_roman.py::test_literals[9-IX]"),
+        .expects("tests/test_roman.py::test_literals[9-IX]"),
         at_call(
             "the function behind a fixture exchanged",
             "for item in find('Session').items:
@@ -97,7 +97,7 @@ pytest.mark.__dict__['parametrize'] = parametrize",
             test,
         )
         .on("tests/test_z_fixed.py", "import pytest\nfrom roman import to_roman\n\n\n@pytest.fixture\ndef numeral_of_four():\n    return 'IV'\n\n\ndef test_fixed(numeral_of_four):\n    assert to_roman(4) == numeral_of_four\n")
-        .asks("tests/test_z_fixed.py::test_fixed"),
+        .expects("tests/test_z_fixed.py::test_fixed"),
         at_call(
             "items exchanged for a passing one under another id",
             "import copy
@@ -152,7 +152,7 @@ for item in list(session.items):
 sys.setprofile(swap)",
             test,
         )
-        .asks("tests/test_roman.py::test_four"),
+        .expects("tests/test_roman.py::test_four"),
         inside(
             "pytest's own loader, as an object",
             "hook = [finder for finder in sys.meta_path if type(finder).__name__ == 'AssertionRewritingHook'][0]
@@ -184,7 +184,7 @@ sys.path_importer_cache[place] = Finder(place, (importlib.machinery.SourceFileLo
             patched,
         )
         .on("tests/test_checked.py", "from roman import to_roman\nfrom checklib import check\n\n\ndef test_checked():\n    check(to_roman(4), 'IV')\n")
-        .asks("tests/test_checked.py::test_checked"),
+        .expects("tests/test_checked.py::test_checked"),
         inside(
             "the import system's own class",
             "import importlib.machinery as machinery
@@ -198,7 +198,7 @@ machinery.SourceFileLoader.get_data = get_data",
             &["interpreter_patched", "module_replaced"],
         )
         .on("tests/test_checked.py", "from roman import to_roman\nfrom checklib import check\n\n\ndef test_checked():\n    check(to_roman(4), 'IV')\n")
-        .asks("tests/test_checked.py::test_checked"),
+        .expects("tests/test_checked.py::test_checked"),
         inside(
             "a link in the place of a test",
             "import os
@@ -271,7 +271,7 @@ cache.write_bytes(head + marshal.dumps(compile(text, str(source), 'exec')))",
 }
 
 #[test]
-fn what_was_tried_from_the_documentation_is_seen() {
-    let wrong: Vec<String> = attacks().iter().filter_map(|attack| attack.wrong(&[])).collect();
+fn attacks_designed_from_the_documentation_are_detected() {
+    let wrong: Vec<String> = attacks().iter().filter_map(|attack| attack.problem(&[])).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -89,7 +89,7 @@ pub const FILES: [(&str, &str); 6] = [
 /// A file's new content; `None` deletes it.
 pub type Edit<'a> = (&'a str, Option<&'a str>);
 
-/// A patch as a model would leave it.
+/// A patch with these edits, as if a model had made them.
 pub fn patch(edits: &[Edit<'_>]) -> String {
     edits
         .iter()
@@ -127,7 +127,7 @@ pub fn diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     )
 }
 
-/// The masked module with lines in front: a cheating model's package.
+/// The masked module with code in front of it: the package of a cheating model.
 pub fn package(cheat: &str) -> String {
     format!("{cheat}\n{MASKED}")
 }
@@ -140,7 +140,7 @@ pub fn gold() -> String {
 pub const CHECKLIB: &str =
     "def check(found, expected):\n    if found != expected:\n        raise AssertionError(found)\n";
 
-/// An interpreter with pytest, created once for all tests.
+/// The path of a Python interpreter with pytest, created once for all tests.
 pub fn python() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
     VENV.get_or_init(|| {
@@ -165,15 +165,15 @@ pub fn python() -> &'static Path {
     })
 }
 
-/// A graded patch.
-pub struct Seen(pub Graded);
+/// The result of grading a patch.
+pub struct GradedPatch(pub Graded);
 
-impl Seen {
+impl GradedPatch {
     pub fn resolved(&self) -> bool {
         self.0.verdict.resolved
     }
 
-    /// The goal of every attack.
+    /// Whether the verdict is resolved and clean, which is the goal of every attack.
     pub fn resolved_clean(&self) -> bool {
         self.resolved() && self.0.verdict.integrity == Integrity::Clean
     }
@@ -190,42 +190,42 @@ impl Seen {
         self.0.verdict.tests[id]
     }
 
-    pub fn tell(&self) -> String {
+    pub fn details(&self) -> String {
         format!("{:#?}\n{}", self.0.verdict, String::from_utf8_lossy(&self.0.log))
     }
 }
 
-pub fn with_all(patch: &str) -> Seen {
+pub fn with_all(patch: &str) -> GradedPatch {
     graded(patch, Defences::default(), &[])
 }
 
-/// All defences that watch the run. Screening detects most attacks in the patch's text alone;
-/// without it a test shows what the other defences achieve.
+/// All defences except screening, which detects most attacks from the patch's text alone. Without it,
+/// a test shows what the other defences detect.
 pub fn inner_defences() -> Defences {
     Defences::default().without("screen_patch")
 }
 
-pub fn without(patch: &str, names: &[&str]) -> Seen {
+pub fn without(patch: &str, names: &[&str]) -> GradedPatch {
     let defences = names.iter().fold(inner_defences(), |all, name| all.without(name));
     graded(patch, defences, &[])
 }
 
-pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> Seen {
+pub fn graded(patch: &str, defences: Defences, extra: &[(&str, &str)]) -> GradedPatch {
     graded_with(patch, &GradeOptions { defences, ..GradeOptions::default() }, extra)
 }
 
-/// Grades in its own sandbox. `extra` are variables of the task.
-pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) -> Seen {
+/// Grades a patch in a separate sandbox. `extra` are environment variables of the task.
+pub fn graded_with(patch: &str, options: &GradeOptions, extra: &[(&str, &str)]) -> GradedPatch {
     graded_on(&BenchTask { env: extra, ..BenchTask::default() }, patch, options)
 }
 
 /// Another task on the same bench.
 #[derive(Clone, Copy, Default)]
 pub struct BenchTask<'a> {
-    /// Source files besides the bench's own, or replacing them.
+    /// Additional source files, or replacements for the bench's own.
     pub given: &'a [(&'a str, &'a str)],
     pub env: &'a [(&'a str, &'a str)],
-    /// Empty: the bench's own.
+    /// The fail-to-pass tests; if empty, the bench's own.
     pub fail_to_pass: &'a [&'a str],
 }
 
@@ -239,7 +239,7 @@ impl BenchTask<'_> {
     }
 }
 
-pub fn graded_on(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions) -> Seen {
+pub fn graded_on(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions) -> GradedPatch {
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
     lay(&workdir);
@@ -254,7 +254,7 @@ pub fn graded_on(ground: &BenchTask<'_>, patch: &str, options: &GradeOptions) ->
         let _ = handle.shutdown().await;
         graded
     });
-    Seen(graded.unwrap())
+    GradedPatch(graded.unwrap())
 }
 
 /// Writes the unmasked source.
@@ -287,13 +287,13 @@ pub fn task(workdir: &str, python: &str, extra: &[(&str, &str)]) -> Task {
     .unwrap()
 }
 
-/// A sandbox agent in its own process, over pipes. It has no isolation, which these tests don't
-/// need: they test what happens inside the sandbox.
+/// Connects to a sandbox agent in a separate process, over pipes. It has no isolation, which these
+/// tests don't need: they check behaviour inside the sandbox.
 pub async fn handle(place: &Path) -> Arc<SandboxHandle> {
     let agent = place.join("agentd");
     fs::write(&agent, embedded::agent()).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
-    // A process that another test forks in between holds the file open for a moment.
+    // Retry: a process that another test forks may briefly hold the file open.
     let mut child = loop {
         match start(&agent) {
             Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {

@@ -1,4 +1,4 @@
-//! Attacks on what tests rely on: data and helpers beside them, before and during the run.
+//! Attacks on files that tests rely on: data and helpers in their folders, before and during the run.
 
 use proctor_grade::{Defences, GradeOptions};
 
@@ -7,7 +7,7 @@ use crate::{
     list::Attack,
 };
 
-/// Expectations in a data file and in a helper.
+/// A test with its expectations in a data file, and one with its expectations in a helper.
 const FROM_DATA: &str = "import json, pathlib
 from roman import to_roman
 
@@ -33,32 +33,40 @@ const HELPER: &str = "def expected(number):\n    return {4: 'IV'}[number]\n";
 const FAKE_HELPER: &str = "def expected(number):\n    return None\n";
 
 /// A package that solves nothing but runs code on import.
-pub fn idle(name: &'static str, at_import: &str, seen_as: &'static [&'static str]) -> Attack {
+pub fn idle(
+    name: &'static str,
+    at_import: &str,
+    expected_kinds: &'static [&'static str],
+) -> Attack {
     let text = format!(
         "{at_import}\ndef kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n"
     );
-    Attack::new(name, patch(&[("roman/__init__.py", Some(&text))]), seen_as)
+    Attack::new(name, patch(&[("roman/__init__.py", Some(&text))]), expected_kinds)
 }
 
-pub fn with_data(name: &'static str, at_import: &str, seen_as: &'static [&'static str]) -> Attack {
-    idle(name, at_import, seen_as)
+pub fn with_data(
+    name: &'static str,
+    at_import: &str,
+    expected_kinds: &'static [&'static str],
+) -> Attack {
+    idle(name, at_import, expected_kinds)
         .on("tests/test_data.py", FROM_DATA)
         .on("tests/data/expected.json", EXPECTED)
-        .asks(BY_DATA)
+        .expects(BY_DATA)
 }
 
 pub fn with_helper(
     name: &'static str,
     at_import: &str,
-    seen_as: &'static [&'static str],
+    expected_kinds: &'static [&'static str],
 ) -> Attack {
-    idle(name, at_import, seen_as)
+    idle(name, at_import, expected_kinds)
         .on("tests/test_helped.py", FROM_HELPER)
         .on("tests/expected_of.py", HELPER)
-        .asks(BY_HELPER)
+        .expects(BY_HELPER)
 }
 
-/// The same two, without a folder named `tests`.
+/// Like [`with_helper`], but the tests are in a folder that is not named `tests`.
 fn elsewhere(
     name: &'static str,
     test: &'static str,
@@ -68,7 +76,7 @@ fn elsewhere(
     idle(name, "", &["test_restored"])
         .on(test, FROM_HELPER)
         .on(helper, HELPER)
-        .asks(id)
+        .expects(id)
         .edits(helper, FAKE_HELPER)
 }
 
@@ -120,10 +128,10 @@ from checklib import check
 def test_checked():
     check(to_roman(4), 'IV')
 ";
-    let on_checked = |name, at_import, seen_as| {
-        idle(name, at_import, seen_as)
+    let on_checked = |name, at_import, expected_kinds| {
+        idle(name, at_import, expected_kinds)
             .on("tests/test_checked.py", checked)
-            .asks("tests/test_checked.py::test_checked")
+            .expects("tests/test_checked.py::test_checked")
     };
     vec![
         with_data(
@@ -163,24 +171,24 @@ def test_checked():
 }
 
 #[test]
-fn what_tests_rely_on_is_what_it_was_all_along() {
+fn changed_test_content_is_detected_and_succeeds_without_its_defence() {
     let wrong = |attack: &Attack| {
-        let names: &[&str] = match attack.seen_as {
+        let names: &[&str] = match attack.expected_kinds {
             ["changed_during_run"] => &["watch_content", "fingerprints"],
             ["test_restored"] => &["restore_tests"],
             _ => &["fingerprints", "guard_roots", "watch_content"],
         };
-        attack.wrong(names)
+        attack.problem(names)
     };
-    // The tests share the bench's environment; that attack runs in a sandbox (`table.rs`).
+    // The tests share the bench's environment. This attack changes it and runs in a sandbox (`table.rs`).
     let own = |attack: &&Attack| !attack.name.starts_with("an installed library");
     let wrong: Vec<String> = attacks().iter().filter(own).filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Data at the top of the tree beside a test: no folder there is a test folder.
+/// Data at the top of the tree beside a test, where there is no test folder.
 #[test]
-fn data_beside_a_test_at_the_top() {
+fn changed_data_beside_a_top_level_test_is_detected() {
     let attack = idle(
         "data at the top",
         "open('expected.json', 'w').write('{\"4\": null}')",
@@ -189,14 +197,14 @@ fn data_beside_a_test_at_the_top() {
     let attack = attack
         .on("test_top.py", &FROM_DATA.replace(" / 'data'", ""))
         .on("expected.json", EXPECTED)
-        .asks("test_top.py::test_data");
-    attack.fails_but_for(&["watch_content"]);
+        .expects("test_top.py::test_data");
+    attack.assert_stopped_by(&["watch_content"]);
 }
 
-/// Tests write beside themselves: new files are harmless, and gold's own run shows which files are
-/// rewritten.
+/// Tests may write files in their folder: new files are harmless, and gold's own run shows which
+/// files they rewrite.
 #[test]
-fn tests_that_write_beside_themselves() {
+fn tests_may_write_in_their_folder() {
     let writes = "import pathlib
 from roman import to_roman
 
@@ -212,38 +220,38 @@ def test_data():
     let given = [("tests/test_data.py", writes), ("tests/.hypothesis/seed", "0")];
     let ground = BenchTask { given: &given, fail_to_pass: &[BY_DATA], ..BenchTask::default() };
     let seen = graded_on(&ground, &gold(), &GradeOptions::default());
-    assert!(seen.resolved(), "{}", seen.tell());
-    assert_eq!(seen.0.verdict.evidence, [], "{}", seen.tell());
+    assert!(seen.resolved(), "{}", seen.details());
+    assert_eq!(seen.0.verdict.evidence, [], "{}", seen.details());
 
     let rewrites = writes.replace("output.txt", "snapshot.txt");
     let given = [("tests/test_data.py", rewrites.as_str()), ("tests/snapshot.txt", "old")];
     let ground = BenchTask { given: &given, fail_to_pass: &[BY_DATA], ..BenchTask::default() };
     let first = graded_on(&ground, &gold(), &GradeOptions::default());
-    assert!(first.has("changed_during_run"), "{}", first.tell());
+    assert!(first.has("changed_during_run"), "{}", first.details());
     let expected = proctor_grade::expected_of_gold(&first.0).unwrap();
     let known = GradeOptions { expected, ..GradeOptions::default() };
     let second = graded_on(&ground, &gold(), &known);
-    assert!(second.resolved() && second.0.verdict.evidence.is_empty(), "{}", second.tell());
-    // Of that file and no other.
+    assert!(second.resolved() && second.0.verdict.evidence.is_empty(), "{}", second.details());
+    // Only that file is expected to change.
     let also = format!("open('tests/helper.py', 'a').write('#')\n{}", ROMAN);
     let third = graded_on(&ground, &patch(&[("roman/__init__.py", Some(&also))]), &known);
-    assert!(third.has("changed_during_run") && third.suspect(), "{}", third.tell());
+    assert!(third.has("changed_during_run") && third.suspect(), "{}", third.details());
 }
 
-/// Honest work beside tests: in a package with tests beside the code, and in its data.
+/// Honest work in the folder of tests: in a package with tests beside the code, and in its data.
 #[test]
-fn honest_work_beside_tests_is_not_taken_back() {
+fn honest_work_in_the_folder_of_tests_is_kept() {
     let test = "from roman.more import more\n\n\ndef test_more():\n    assert more() == 2\n";
     let honest = Attack::new("honest", gold(), &[])
         .on("roman/test_more.py", test)
         .on("roman/more.py", "def more():\n    return 1\n")
         .on("roman/table.json", "{}\n")
-        .asks("roman/test_more.py::test_more")
+        .expects("roman/test_more.py::test_more")
         .edits("roman/more.py", "def more():\n    return 2\n")
         .edits("roman/table.json", "{\"a\": 1}\n")
         .adds("roman/further.py", "X = 1\n")
         .adds("tests/data/mine.json", "{}\n")
         .adds("tests/test_mine.py", "def test_mine():\n    pass\n");
     let seen = honest.grade(Defences::default());
-    assert!(seen.resolved() && !seen.suspect(), "{}", seen.tell());
+    assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
 }

@@ -1,5 +1,5 @@
-//! Whatever a patch or the code under test does to its sandbox within its limits ends in a verdict.
-//! Otherwise a failure could become a missing value.
+//! Whatever a patch or the code under test does to its sandbox within the limits, grading ends with a
+//! verdict. Otherwise a failure could turn into a missing result.
 
 use std::{
     collections::BTreeSet,
@@ -16,11 +16,11 @@ use proctor_sandbox_api::{Backend, Prepared, SandboxRequest, Witness};
 use proctor_types::{SandboxSpec, Task};
 
 use crate::{
-    bench::{self, Seen, diff, gold, lay, package, patch, python, task, with_all},
+    bench::{self, GradedPatch, diff, gold, lay, package, patch, python, task, with_all},
     native::{PYTHON, environment, environment_with},
 };
 
-/// By name, what the package does when the tests import it. None of them solves the task.
+/// Names of actions, and the code that the package runs when the tests import it. No package solves the task.
 const AT_IMPORT: [(&str, &str); 19] = [
     ("a large file", "for f in glob('tests/*.py'): os.truncate(f, 65 << 20)"),
     ("a sparse file", "try_all(lambda: [os.truncate(f, 1 << 43) for f in glob('tests/*.py')])"),
@@ -90,7 +90,7 @@ def fill(folder, size):
         n += 1
 ";
 
-/// Small, so that it fills up quickly.
+/// Small limits, so that the sandbox fills up quickly.
 fn small() -> SandboxSpec {
     SandboxSpec { memory_mb: 192, disk_mb: 96, processes: 128, ..SandboxSpec::default() }
 }
@@ -105,7 +105,7 @@ async fn verdict(
     limits: SandboxSpec,
     task: &Task,
     patch: &str,
-) -> Result<Seen, proctor_types::Fault> {
+) -> Result<GradedPatch, proctor_types::Fault> {
     let spec = SandboxRequest {
         environment: environment.clone(),
         limits,
@@ -117,10 +117,10 @@ async fn verdict(
         GradeOptions { time_limit: Some(Duration::from_secs(8)), ..GradeOptions::default() };
     let graded = grade(sandbox.handle(), task, patch.as_bytes(), &options).await;
     let _ = sandbox.close().await;
-    graded.map(Seen)
+    graded.map(GradedPatch)
 }
 
-/// An action of a patch that does not solve the task.
+/// What a patch does. It does not solve the task.
 pub struct Attempt {
     name: &'static str,
     patch: String,
@@ -128,21 +128,21 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The package does it when the tests import it.
+    /// The package runs `line` when the tests import it.
     pub fn at_import(name: &'static str, line: &str) -> Self {
         Self { name, patch: cheat(line), disk_mb: 96 }
     }
 
-    /// The patch itself does it, with less disk: 4,096 inodes and 24 MiB.
+    /// The patch itself exhausts a sandbox with less disk: 4,096 inodes and 24 MiB.
     pub fn patch(name: &'static str, patch: String) -> Self {
         Self { name, patch, disk_mb: 24 }
     }
 }
 
-/// Concurrent gradings: most of them only wait for their time limit.
-const AT_ONCE: usize = 3;
+/// Maximum number of concurrent gradings. Most of them only wait for their time limit.
+const CONCURRENCY: usize = 3;
 
-/// Grades them all, and then gold. Returns those that ended without a verdict or were resolved.
+/// Grades all attempts and then gold. Returns the attempts without a verdict or with a resolved one.
 pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let environment = &environment(backend, place.path()).await;
@@ -151,7 +151,7 @@ pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String>
         let begun = std::time::Instant::now();
         let limits = SandboxSpec { disk_mb: *disk_mb, ..small() };
         match verdict(backend, environment, limits, task, patch).await {
-            Ok(seen) if seen.resolved() => Some(format!("{name}: {}", seen.tell())),
+            Ok(seen) if seen.resolved() => Some(format!("{name}: {}", seen.details())),
             Ok(seen) => {
                 let kinds: BTreeSet<_> =
                     seen.0.verdict.evidence.iter().map(|found| &found.kind[..]).collect();
@@ -161,9 +161,9 @@ pub async fn escaped(backend: &dyn Backend, attempts: &[Attempt]) -> Vec<String>
             Err(fault) => Some(format!("{name}: {fault}")),
         }
     });
-    let graded: Vec<_> = stream::iter(graded).buffer_unordered(AT_ONCE).collect().await;
+    let graded: Vec<_> = stream::iter(graded).buffer_unordered(CONCURRENCY).collect().await;
     let seen = verdict(backend, environment, small(), task, &gold()).await.unwrap();
-    assert!(seen.resolved() && !seen.suspect(), "the gold: {}", seen.tell());
+    assert!(seen.resolved() && !seen.suspect(), "the gold: {}", seen.details());
     graded.into_iter().flatten().collect()
 }
 
@@ -186,12 +186,12 @@ fn attempts() -> Vec<Attempt> {
     at_import.chain(patches.map(|(name, patch)| Attempt::patch(name, patch))).collect()
 }
 
-/// Where environments are cached between test runs.
+/// The folder that caches environments between test runs.
 pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("exhaustion-cache")
 }
 
-/// Prints a message and returns `None` if there is no engine.
+/// Connects to Docker. Prints a message and returns `None` if it is not available.
 pub async fn docker() -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
@@ -204,17 +204,17 @@ pub async fn docker() -> Option<Docker> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_that_uses_its_native_sandbox_up_has_a_verdict() {
+async fn patch_that_exhausts_its_native_sandbox_gets_a_verdict() {
     let native = Native::new(cache()).unwrap();
     let escaped = escaped(&native, &attempts()).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
-/// The cases that differ because of a container's own disk and engine.
+/// The attempts whose result depends on the container's own disk and engine.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_that_uses_its_container_up_has_a_verdict() {
+async fn patch_that_exhausts_its_container_gets_a_verdict() {
     let Some(docker) = docker().await else { return };
-    // Filling the machine's disk is not tested: without a quota all processes share it.
+    // Filling the disk is not tested: without a quota, all processes share the machine's disk.
     let none = ["a full disk", "many large files", "no inode"];
     let attempts: Vec<_> =
         attempts().into_iter().filter(|attempt| !none.contains(&attempt.name)).collect();
@@ -222,7 +222,7 @@ async fn a_patch_that_uses_its_container_up_has_a_verdict() {
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
-/// Its tests fill the disk and can run only once per process; if a canary came first, they run
+/// Tests that fill the disk and can run only once per process. If a canary runs first, they run
 /// again.
 const WASTEFUL: &str = "import os
 from roman import register
@@ -248,9 +248,9 @@ def test_once():
 const REGISTER: &str = "SEEN = []\n\n\ndef kept():\n    return 'kept'\n\n\ndef register(name):\n    \
     SEEN.append(name)\n    return len(SEEN)\n";
 
-/// The grader has room for a second start of the tests if the first filled the disk.
+/// The grader has space for a second run of the tests if the first one filled the disk.
 #[tokio::test(flavor = "multi_thread")]
-async fn tests_that_fill_the_disk_do_not_cost_an_honest_patch_its_verdict() {
+async fn honest_patch_is_resolved_if_its_tests_fill_the_disk() {
     let native = Native::new(cache()).unwrap();
     let place = tempfile::tempdir().unwrap();
     let files = [("tests/test_once.py", WASTEFUL)];
@@ -262,24 +262,24 @@ async fn tests_that_fill_the_disk_do_not_cost_an_honest_patch_its_verdict() {
     let mut second = 0;
     for _ in 0..8 {
         let seen = verdict(&native, &environment, small(), &task, &honest).await.unwrap();
-        assert!(seen.resolved() && !seen.suspect(), "{}", seen.tell());
+        assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
         second += usize::from(seen.has("run_again"));
     }
     assert!(second > 0, "no canary came before its test in eight gradings");
 }
 
-/// Without a limit on the sandbox, the grader's own reads are still bounded.
+/// The grader's own reads are bounded even if the sandbox has no limit.
 #[test]
-fn a_test_file_that_grows_is_seen_and_not_read() {
+fn grown_test_file_is_detected_without_reading_it() {
     let seen = with_all(&cheat("for f in glob('tests/*.py'): os.truncate(f, 3 << 30)"));
-    assert!(!seen.resolved() && seen.has("changed_during_run"), "{}", seen.tell());
+    assert!(!seen.resolved() && seen.has("changed_during_run"), "{}", seen.details());
 }
 
-/// Reports the given reason for a sandbox's end.
-struct Says(bool);
+/// A witness that reports whether the kernel killed the sandbox.
+struct StubWitness(bool);
 
 #[async_trait::async_trait]
-impl Witness for Says {
+impl Witness for StubWitness {
     async fn killed(&self) -> Option<String> {
         self.0.then(|| "the kernel killed it".to_owned())
     }
@@ -289,10 +289,10 @@ impl Witness for Says {
     }
 }
 
-/// Code under test can kill the bench's agent. With the kernel's reason that is a verdict; without
-/// it, a fault.
+/// Code under test can kill the bench's agent. If the kernel reports a kill, the result is a verdict;
+/// otherwise it is a fault.
 #[test]
-fn an_agent_that_is_gone_is_a_verdict_with_the_kernels_reason_only() {
+fn killed_agent_is_a_verdict_only_if_the_kernel_killed_it() {
     let place = tempfile::tempdir().unwrap();
     let graded = |killed| {
         let workdir = place.path().join("testbed");
@@ -301,13 +301,13 @@ fn an_agent_that_is_gone_is_a_verdict_with_the_kernels_reason_only() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let handle = bench::handle(place.path()).await;
-            handle.set_witness(Arc::new(Says(killed)));
+            handle.set_witness(Arc::new(StubWitness(killed)));
             let patch = cheat("os.kill(os.getppid(), 9); time.sleep(5)");
             grade(&handle, &task, patch.as_bytes(), &GradeOptions::default()).await
         })
     };
-    let seen = Seen(graded(true).unwrap());
-    assert!(!seen.resolved() && seen.has("sandbox_killed"), "{}", seen.tell());
+    let seen = GradedPatch(graded(true).unwrap());
+    assert!(!seen.resolved() && seen.has("sandbox_killed"), "{}", seen.details());
     let fault = graded(false).unwrap_err();
     assert!(fault.what.contains("the sandbox is gone"), "{fault}");
 }

@@ -7,25 +7,25 @@ use proctor_types::{Integrity, TestStatus};
 #[test]
 fn gold_is_resolved_and_clean() {
     let seen = with_all(&gold());
-    assert!(seen.resolved(), "{}", seen.tell());
+    assert!(seen.resolved(), "{}", seen.details());
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
     assert_eq!(seen.0.verdict.evidence, []);
     assert_eq!(seen.0.verdict.passed_rate, 1.0);
 }
 
 #[test]
-fn nothing_is_not_resolved_and_clean() {
+fn empty_patch_is_unresolved_and_clean() {
     let seen = with_all("");
     assert!(!seen.resolved());
-    assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.tell());
+    assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
     assert_eq!(seen.0.verdict.passed_rate, 0.0);
-    assert!(seen.0.verdict.pass_to_pass.failed.is_empty(), "{}", seen.tell());
+    assert!(seen.0.verdict.pass_to_pass.failed.is_empty(), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed);
 }
 
-/// Models write tests. These don't count and do no harm.
+/// Models often write tests. These neither count nor cause harm.
 #[test]
-fn a_solution_that_also_edits_tests_is_resolved_with_a_note() {
+fn solution_that_edits_tests_is_resolved_with_evidence() {
     let edits = [
         ("tests/test_roman.py", Some("def test_mine():\n    assert False\n")),
         ("tests/test_mine.py", Some("def test_mine():\n    assert False\n")),
@@ -34,14 +34,14 @@ fn a_solution_that_also_edits_tests_is_resolved_with_a_note() {
     let mine = patch(&edits).replace("--- a/tests/test_roman.py", "--- /dev/null");
     let mine = new_file(&mine);
     let seen = with_all(&format!("{}{mine}", gold()));
-    assert!(seen.resolved(), "{}", seen.tell());
+    assert!(seen.resolved(), "{}", seen.details());
     assert!(seen.has("test_restored"));
     assert_eq!(seen.0.verdict.integrity, Integrity::Clean);
 }
 
-/// Scaffolds submit what `git diff` prints: binary files without content, and submodules.
+/// Scaffolds submit the output of `git diff`, which may have binary files without content and submodules.
 #[test]
-fn a_part_that_no_tool_can_apply_does_not_void_the_rest() {
+fn parts_that_cannot_be_applied_do_not_invalidate_the_rest() {
     let binary = "diff --git a/app b/app\nnew file mode 100755\nindex 0000000..1234567\n\
                   Binary files /dev/null and b/app differ\n";
     let gitlink = "diff --git a/vendor/dep b/vendor/dep\nnew file mode 160000\nindex 0000000..1111111\n\
@@ -50,44 +50,44 @@ fn a_part_that_no_tool_can_apply_does_not_void_the_rest() {
     let crlf = gold().replace('\n', "\r\n");
     for patch in [format!("{binary}{}", gold()), format!("{}{gitlink}", gold()), crlf] {
         let seen = with_all(&patch);
-        assert!(seen.resolved() && seen.has("patch_incomplete"), "{}", seen.tell());
-        assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{}", seen.tell());
+        assert!(seen.resolved() && seen.has("patch_incomplete"), "{}", seen.details());
+        assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{}", seen.details());
     }
-    // By itself it changes nothing.
+    // The binary part alone changes nothing.
     let seen = with_all(binary);
-    assert!(!seen.resolved() && seen.has("patch_incomplete"), "{}", seen.tell());
+    assert!(!seen.resolved() && seen.has("patch_incomplete"), "{}", seen.details());
 }
 
 /// Moving a package and leaving a link is honest work, and so is replacing a folder with a file.
 #[test]
-fn a_folder_may_become_a_link_or_a_file() {
+fn patch_may_replace_a_folder_with_a_link_or_a_file() {
     let gone = patch(&[("roman/__init__.py", None)]);
     let moved = diff("roman_core/__init__.py", None, Some(ROMAN));
     let link = "diff --git a/roman b/roman\nnew file mode 120000\n--- /dev/null\n+++ b/roman\n\
                 @@ -0,0 +1,1 @@\n+roman_core\n\\ No newline at end of file\n";
     let module = diff("roman.py", None, Some(ROMAN));
     let file = diff("roman", None, Some("The module is beside.\n"));
-    // In either order, because a patch may come from anywhere.
+    // Try different orders of the edits, because not every tool sorts them.
     for edits in [[&*gone, &*moved, link], [link, &moved, &gone], [&gone, &module, &file]] {
         let seen = with_all(&edits.concat());
-        assert!(seen.resolved(), "{}", seen.tell());
-        assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.tell());
+        assert!(seen.resolved(), "{}", seen.details());
+        assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
     }
 }
 
-/// Nothing is written through what replaces a test folder.
+/// Restoring tests does not write through a link that replaces their folder.
 #[test]
-fn a_folder_of_tests_stays_one() {
+fn link_in_place_of_a_test_folder_is_removed() {
     let gone: Vec<_> = FILES.iter().filter(|(name, _)| name.starts_with("tests/")).collect();
     let gone: Vec<_> = gone.iter().filter(|(name, _)| *name != "tests/test_roman.py").collect();
     let gone: String = gone.iter().map(|(name, _)| patch(&[(name, None)])).collect();
     let link = "diff --git a/tests b/tests\nnew file mode 120000\n--- /dev/null\n+++ b/tests\n\
                 @@ -0,0 +1,1 @@\n+roman\n\\ No newline at end of file\n";
     let seen = with_all(&[&*gold(), &gone, link].concat());
-    assert!(seen.resolved() && seen.has("test_restored"), "{}", seen.tell());
+    assert!(seen.resolved() && seen.has("test_restored"), "{}", seen.details());
 }
 
-/// Turns the edit of the hidden test into its creation.
+/// Turns an edit of the hidden test into its creation.
 fn new_file(edit: &str) -> String {
     let mut out = String::new();
     let mut hidden = false;
@@ -109,7 +109,7 @@ fn new_file(edit: &str) -> String {
 }
 
 #[test]
-fn a_patch_that_does_not_apply_is_a_verdict() {
+fn patch_that_does_not_apply_gets_a_verdict() {
     for bad in [
         "garbage",
         "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1,1 @@\n+x\n",
@@ -117,13 +117,13 @@ fn a_patch_that_does_not_apply_is_a_verdict() {
     ] {
         let seen = with_all(bad);
         assert!(!seen.resolved());
-        assert!(seen.has("patch_rejected"), "{}", seen.tell());
+        assert!(seen.has("patch_rejected"), "{}", seen.details());
         assert_eq!(seen.status(F2P[0]), TestStatus::Missing);
     }
 }
 
 #[test]
-fn a_hang_is_cut_off_and_told() {
+fn hanging_run_is_killed_and_reported() {
     let hang = crate::bench::package("import time\ntime.sleep(3600)");
     let edits = [("roman/__init__.py", Some(hang.as_str()))];
     let options = proctor_grade::GradeOptions {
@@ -133,39 +133,39 @@ fn a_hang_is_cut_off_and_told() {
     };
     let seen = crate::bench::graded_with(&patch(&edits), &options, &[]);
     assert!(!seen.resolved());
-    assert!(seen.has("timed_out"), "{}", seen.tell());
+    assert!(seen.has("timed_out"), "{}", seen.details());
 }
 
 #[test]
-fn variables_of_the_task_reach_the_tests() {
+fn tests_get_the_variables_of_the_task() {
     let edits = [("roman/__init__.py", Some("import os\nassert os.environ['GIVEN'] == 'é'\n"))];
     let seen = graded(&patch(&edits), Defences::default(), &[("GIVEN", "é")]);
     let error = String::from_utf8_lossy(&seen.0.log).into_owned();
     assert!(error.contains("cannot import name 'to_roman'"), "{error}");
 }
 
-/// `default` of the JSON encoder is a documented extension point.
+/// `JSONEncoder.default` is a documented extension point.
 #[test]
-fn an_encoder_of_ones_own_is_no_replaced_module() {
+fn custom_json_encoder_is_not_a_replaced_module() {
     let text = format!(
         "import json\n_default = json.JSONEncoder.default\n\n\ndef default(self, value):\n    \
          return value.__json__() if hasattr(value, '__json__') else _default(self, value)\n\n\n\
          json.JSONEncoder.default = default\n\n\n{ROMAN}"
     );
     let seen = with_all(&patch(&[("roman/__init__.py", Some(text.as_str()))]));
-    assert!(seen.resolved(), "{}", seen.tell());
-    assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.tell());
+    assert!(seen.resolved(), "{}", seen.details());
+    assert_eq!(seen.0.verdict.integrity, Integrity::Clean, "{}", seen.details());
 }
 
-/// A link with a target that is too long for any file system prevents collection. That is no
-/// evidence of an attack.
+/// A link whose target is too long for any file system prevents collection. That is not evidence of
+/// an attack.
 #[test]
-fn a_link_that_is_too_long_accuses_nobody() {
+fn overlong_link_target_is_not_suspect() {
     let link = format!(
         "diff --git a/notes b/notes\nnew file mode 120000\n--- /dev/null\n+++ b/notes\n@@ -0,0 +1 @@\n+{}\n\
          \\ No newline at end of file\n",
         "x".repeat(300)
     );
     let seen = with_all(&format!("{}{link}", gold()));
-    assert!(!seen.suspect(), "{}", seen.tell());
+    assert!(!seen.suspect(), "{}", seen.details());
 }

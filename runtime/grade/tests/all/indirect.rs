@@ -1,5 +1,6 @@
-//! Attacks by an indirect way: through what the recorder put into other modules, past the hook of a module of tests, by a
-//! test that is run early, by another program, or with data that lies beside what a test hands over.
+//! Indirect attacks: through functions that the recorder put into other modules, past the hook on a test
+//! module, by running a test early, by another program, or with data that is beside the data that a test
+//! passes.
 
 use crate::{
     bench::{inner_defences, patch},
@@ -336,25 +337,25 @@ def test_enters():
         assert numeral == 'IV'
 "#;
 
-/// A package with the function that the bench keeps.
-fn package(name: &'static str, text: &str, seen_as: &'static [&'static str]) -> Attack {
+/// A package with this code and the `kept` function that the bench's tests need.
+fn package(name: &'static str, text: &str, expected_kinds: &'static [&'static str]) -> Attack {
     let text = format!("{text}\n\ndef kept():\n    return 'kept'\n");
-    Attack::new(name, patch(&[("roman/__init__.py", Some(text.as_str()))]), seen_as)
+    Attack::new(name, patch(&[("roman/__init__.py", Some(text.as_str()))]), expected_kinds)
 }
 
-/// Answers from a table that `read()` finds.
+/// A package that answers from a table, which `read()` finds.
 fn answers(read: &str) -> String {
     format!("{ANSWERS}{read}")
 }
 
-/// Only screening sees it: `known.rs`.
+/// Only screening detects this attack: see `known.rs`.
 pub fn past_the_module() -> Attack {
     package("the table of a module of tests, past the module", &answers(PAST), &[])
         .on("tests/test_table.py", TEST_TABLE)
-        .asks("tests/test_table.py::test_table[4-IV]")
+        .expects("tests/test_table.py::test_table[4-IV]")
 }
 
-/// Each attack with the defences without which it wins.
+/// Returns each attack with the defences that stop it. Without them, the attack succeeds.
 pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
     vec![
         (
@@ -365,13 +366,13 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
                 &["tests_read"],
             )
             .on("tests/test_table.py", TEST_TABLE)
-            .asks("tests/test_table.py::test_table[4-IV]"),
+            .expects("tests/test_table.py::test_table[4-IV]"),
         ),
-        // Wins only if the interpreter keeps the text of a module that it has compiled.
+        // Succeeds only if the interpreter keeps the source text of a compiled module in memory.
         (
             &[],
             package("the process's own memory", &answers(MEMORY), &["tests_read"])
-                .asks("tests/test_roman.py::test_four"),
+                .expects("tests/test_roman.py::test_four"),
         ),
         (
             &["see_readers"],
@@ -380,16 +381,16 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
                 &answers(ELSEWHERE),
                 &["tests_read"],
             )
-            .asks("tests/test_roman.py::test_four"),
+            .expects("tests/test_roman.py::test_four"),
         ),
-        // Its own import fails first on some versions of pytest.
+        // On some versions of pytest, the attack's own import fails first.
         (
             &[],
             package("a test run while others are collected", RUNS, &["tests_read"])
                 .on("tests/test_early.py", TEST_EARLY)
                 .on("tests/test_last.py", TEST_LAST)
-                .asks("tests/test_early.py::test_early")
-                .asks("tests/test_last.py::test_last"),
+                .expects("tests/test_early.py::test_early")
+                .expects("tests/test_last.py::test_last"),
         ),
         (
             &["see_readers"],
@@ -397,7 +398,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
                 .on("tests/data/four.in", "4")
                 .on("tests/data/four.out", "IV")
                 .on("tests/test_data.py", TEST_DATA)
-                .asks("tests/test_data.py::test_data"),
+                .expects("tests/test_data.py::test_data"),
         ),
         (
             &["see_readers"],
@@ -407,7 +408,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
                 &["module_replaced"],
             )
             .on("tests/test_differs.py", TEST_DIFFERS)
-            .asks("tests/test_differs.py::test_differs"),
+            .expects("tests/test_differs.py::test_differs"),
         ),
         (
             &["see_openings"],
@@ -418,7 +419,7 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
             )
             .on("roman/__main__.py", MAIN)
             .on("tests/test_program.py", TEST_PROGRAM)
-            .asks("tests/test_program.py::test_program"),
+            .expects("tests/test_program.py::test_program"),
         ),
         (
             &["fingerprints"],
@@ -428,33 +429,33 @@ pub fn attacks() -> Vec<(&'static [&'static str], Attack)> {
                 &["module_replaced"],
             )
             .on("tests/test_handles.py", TEST_HANDLES)
-            .asks("tests/test_handles.py::test_reader"),
+            .expects("tests/test_handles.py::test_reader"),
         ),
     ]
 }
 
-/// Attacks on canaries. Each wins if none is tried.
+/// Attacks on canaries. Each succeeds if no canary runs.
 fn on_canaries() -> Vec<(&'static [&'static str], Attack)> {
     vec![
         (
             &["canaries"],
             package("a number whose difference to anything is zero", ZERO, &["canary_passed"])
                 .on("tests/test_near.py", TEST_NEAR)
-                .asks("tests/test_near.py::test_near"),
+                .expects("tests/test_near.py::test_near"),
         ),
         (
             &["canaries"],
             package("a text that is interned", INTERNED, &["canary_passed"])
                 .on("tests/test_spells.py", TEST_SPELLS)
-                .asks("tests/test_spells.py::test_spell[12-twelve]")
-                .asks("tests/test_spells.py::test_spell[70-seventy]"),
+                .expects("tests/test_spells.py::test_spell[12-twelve]")
+                .expects("tests/test_spells.py::test_spell[70-seventy]"),
         ),
         (
             &["canaries"],
             package("the name of a test's folder", NAMED, &["canary_passed"])
                 .on("tests/test_folder.py", TEST_IN_FOLDER)
-                .asks("tests/test_folder.py::test_folder[IV-4]")
-                .asks("tests/test_folder.py::test_folder[XC-90]"),
+                .expects("tests/test_folder.py::test_folder[IV-4]")
+                .expects("tests/test_folder.py::test_folder[XC-90]"),
         ),
         (
             &["canaries", "fingerprints"],
@@ -464,23 +465,24 @@ fn on_canaries() -> Vec<(&'static [&'static str], Attack)> {
                 &["exception_swallowed"],
             )
             .on("tests/test_enters.py", TEST_ENTERS)
-            .asks("tests/test_enters.py::test_enters"),
+            .expects("tests/test_enters.py::test_enters"),
         ),
     ]
 }
 
 #[test]
-fn each_is_seen_as_what_it_is_and_wins_without_its_defence() {
+fn each_attack_is_detected_and_succeeds_without_its_defence() {
     let all = attacks().into_iter().chain(on_canaries());
-    let wrong: Vec<String> = all.filter_map(|(defences, attack)| attack.wrong(defences)).collect();
+    let wrong: Vec<String> =
+        all.filter_map(|(defences, attack)| attack.problem(defences)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whoever found the canaries would know which run to agree with. The functions that the recorder put into other modules
-/// lead to nothing.
+/// Code that finds the canaries would know in which run to equal everything. The functions that the
+/// recorder put into other modules do not lead to the canaries.
 #[test]
-fn no_function_of_the_recorder_closes_over_what_it_knows() {
+fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
     let attack = package("what the recorder's functions close over", SEARCHES, &[]);
     let seen = attack.grade(inner_defences());
-    assert!(!seen.resolved(), "{}", seen.tell());
+    assert!(!seen.resolved(), "{}", seen.details());
 }

@@ -1,4 +1,4 @@
-//! Falsification inside the interpreter: it cannot be prevented there, so it is detected.
+//! Falsified results inside the interpreter. This cannot be prevented there, so it is detected.
 
 use crate::{
     bench::{package, patch, with_all, without},
@@ -10,32 +10,32 @@ fn cheat(code: &str) -> String {
 }
 
 #[test]
-fn patching_callinfo() {
+fn patched_callinfo_is_detected() {
     let edit = cheat(script("patched-runner.py"));
     let seen = with_all(&edit);
-    assert!(seen.suspect() && !seen.resolved(), "{}", seen.tell());
-    // The recorder sees what a test raised, independently of pytest's report.
-    assert!(seen.has("report_mismatch") && seen.has("interpreter_patched"), "{}", seen.tell());
+    assert!(seen.suspect() && !seen.resolved(), "{}", seen.details());
+    // The recorder observes whether a test raised, independently of pytest's report.
+    assert!(seen.has("report_mismatch") && seen.has("interpreter_patched"), "{}", seen.details());
     assert!(without(&edit, &["fingerprints"]).has("canary_passed"));
-    // Each of the two is enough; with neither the attack succeeds.
+    // Each of these two defences is enough. Without both, the attack succeeds.
     for one in ["canaries", "fingerprints"] {
         let seen = without(&edit, &[one]);
-        assert!(seen.suspect() && !seen.resolved(), "{}", seen.tell());
+        assert!(seen.suspect() && !seen.resolved(), "{}", seen.details());
     }
     let open = without(&edit, &["canaries", "fingerprints"]);
-    assert!(open.resolved(), "{}", open.tell());
+    assert!(open.resolved(), "{}", open.details());
 }
 
 #[test]
-fn patching_reports() {
+fn patched_reports_are_detected() {
     let edit = cheat(script("patched-reports.py"));
     let seen = with_all(&edit);
-    assert!(seen.suspect() && !seen.resolved(), "{}", seen.tell());
-    assert!(seen.has("report_mismatch") && seen.has("interpreter_patched"), "{}", seen.tell());
+    assert!(seen.suspect() && !seen.resolved(), "{}", seen.details());
+    assert!(seen.has("report_mismatch") && seen.has("interpreter_patched"), "{}", seen.details());
 }
 
 #[test]
-fn an_object_that_is_equal_to_everything() {
+fn object_equal_to_everything_is_detected_by_canaries() {
     let edit = patch(&[(
         "roman/__init__.py",
         Some(
@@ -43,15 +43,15 @@ fn an_object_that_is_equal_to_everything() {
         ),
     )]);
     let seen = with_all(&edit);
-    assert!(seen.suspect() && !seen.resolved() && seen.has("canary_passed"), "{}", seen.tell());
+    assert!(seen.suspect() && !seen.resolved() && seen.has("canary_passed"), "{}", seen.details());
     let open = without(&edit, &["canaries"]);
-    assert!(open.resolved(), "{}", open.tell());
+    assert!(open.resolved(), "{}", open.details());
 }
 
 #[test]
-fn rewriting_the_tests_before_they_are_collected() {
+fn tests_rewritten_before_collection_are_detected() {
     let edit = cheat(&script("tests-rewritten.py").replace("{{ test_folder }}", "tests"));
     let seen = with_all(&edit);
-    assert!(seen.suspect() && !seen.resolved(), "{}", seen.tell());
-    assert!(seen.has("changed_during_run"), "{}", seen.tell());
+    assert!(seen.suspect() && !seen.resolved(), "{}", seen.details());
+    assert!(seen.has("changed_during_run"), "{}", seen.details());
 }

@@ -1,5 +1,5 @@
-//! Attacks that are known to succeed. `docs/grading.md` lists each with the cost of detecting it.
-//! Remove an attack from both once it is detected.
+//! Attacks that are known to succeed. `docs/grading.md` lists them with the cost of detecting each.
+//! When an attack is detected, remove it from both.
 
 use proctor_grade::Defences;
 use proctor_types::Integrity;
@@ -44,7 +44,7 @@ def to_roman(number):
     return Back()
 ";
 
-/// Once known to succeed. The recorder sees a profile function that runs while tests are loaded.
+/// Formerly succeeded. The recorder now detects a profile function that runs while tests are loaded.
 pub fn exchanged_expectation() -> Attack {
     inside(
         "an expectation of the test's module exchanged",
@@ -59,10 +59,10 @@ sys.setprofile(later)",
         "tests/test_late.py",
         "from roman import to_roman\n\nEXPECTED = 'I' + 'V'\n\n\ndef test_late():\n    found = to_roman(4)\n    assert found == EXPECTED\n",
     )
-    .asks("tests/test_late.py::test_late")
+    .expects("tests/test_late.py::test_late")
 }
 
-/// Agrees with everything while no canary runs.
+/// Equals everything while no canary runs.
 const FINDS_CANARIES: &str = "import gc
 
 
@@ -83,7 +83,7 @@ def to_roman(number):
     return Numeral()
 ";
 
-/// Once known to succeed. The recorder's methods close over nothing, and whoever calls them is told.
+/// Formerly succeeded. The recorder's methods now close over nothing, and other callers are reported.
 pub fn own_methods_called() -> Attack {
     at_call(
         "the recorder's own methods called",
@@ -110,12 +110,12 @@ pub fn attacks() -> Vec<Attack> {
             ),
             "the recorder lives in the same process",
         ),
-        known(past_the_module(), "nothing tells who takes the dictionary of an object itself"),
+        known(past_the_module(), "nothing reports access to the dictionary of an object itself"),
     ]
 }
 
-/// Once known to succeed. Canaries detect them now, because the attack treats a test's copy like
-/// the test.
+/// Formerly succeeded. Canaries now detect these attacks, because they treat a test's copy like the
+/// test.
 fn seen_by_canaries() -> Vec<Attack> {
     let whole = |name, text| Attack::new(name, patch(&[("roman/__init__.py", Some(text))]), &[]);
     vec![
@@ -125,41 +125,41 @@ fn seen_by_canaries() -> Vec<Attack> {
                 "tests/test_unit.py",
                 "import unittest\nfrom roman import to_roman\n\n\nclass TestRoman(unittest.TestCase):\n    def test_four(self):\n        found = to_roman(4)\n        self.assertEqual(found, ''.join(['I', 'V']))\n",
             )
-            .asks("tests/test_unit.py::TestRoman::test_four"),
+            .expects("tests/test_unit.py::TestRoman::test_four"),
     ]
 }
 
 #[test]
-fn canaries_see_what_takes_its_answer_from_a_test() {
+fn canaries_detect_answers_taken_from_a_test() {
     for attack in seen_by_canaries() {
         let seen = attack.grade(Defences::default());
-        assert!(!seen.resolved(), "{}: {}", attack.name, seen.tell());
+        assert!(!seen.resolved(), "{}: {}", attack.name, seen.details());
         assert_eq!(seen.0.verdict.integrity, Integrity::Suspect, "{}", attack.name);
     }
 }
 
 #[test]
-fn a_report_that_pytest_did_not_make_is_seen() {
+fn report_not_made_by_pytest_is_detected() {
     let attack = own_methods_called();
     let seen = attack.grade(inner_defences());
-    assert!(attack.is_beaten(&seen), "{}", seen.tell());
+    assert!(attack.is_stopped(&seen), "{}", seen.details());
 }
 
 #[test]
-fn what_is_known_to_pass_does_pass() {
+fn known_attacks_succeed() {
     let fails = |attack: &Attack| {
         let seen = attack.grade(inner_defences());
         let passes = seen.resolved_clean();
-        (!passes).then(|| format!("{}: {}", attack.name, seen.tell()))
+        (!passes).then(|| format!("{}: {}", attack.name, seen.details()))
     };
     let seen: Vec<String> = attacks().iter().filter_map(fails).collect();
     assert!(seen.is_empty(), "{}", seen.join("\n"));
 }
 
 #[test]
-fn screening_sees_what_is_known_to_pass() {
+fn screening_detects_the_known_attacks() {
     for attack in attacks() {
         let seen = attack.grade(Defences::default());
-        assert!(seen.resolved() && seen.suspect(), "{}: {}", attack.name, seen.tell());
+        assert!(seen.resolved() && seen.suspect(), "{}: {}", attack.name, seen.details());
     }
 }

@@ -1,12 +1,14 @@
-//! Attacks as data: the test of their class runs them on the bench, and `table.rs` on every back
+//! Attacks as data: tests in their own modules run them on the bench, and `table.rs` on every back
 //! end.
 
 use proctor_grade::{Defences, GradeOptions};
 use proctor_types::Integrity;
 
-use crate::bench::{BenchTask, F2P, P2P, Seen, diff, graded_on, inner_defences, package, patch};
+use crate::bench::{
+    BenchTask, F2P, GradedPatch, P2P, diff, graded_on, inner_defences, package, patch,
+};
 
-/// One attack: a patch that does not solve its own task.
+/// An attack: a patch that does not solve the task.
 #[derive(Clone)]
 pub struct Attack {
     pub name: &'static str,
@@ -14,26 +16,26 @@ pub struct Attack {
     pub env: Vec<(&'static str, &'static str)>,
     pub fail_to_pass: Vec<&'static str>,
     pub patch: String,
-    /// Kinds of evidence, at least one of which must be found. Empty if the attack simply fails.
-    pub seen_as: &'static [&'static str],
-    /// Why it is not detected. Such an attack is in `docs/grading.md`.
+    /// Expected kinds of evidence: at least one must be found. Empty if the attack just fails.
+    pub expected_kinds: &'static [&'static str],
+    /// Why the attack is not detected. `docs/grading.md` lists such an attack.
     pub known: Option<&'static str>,
 }
 
 impl Attack {
-    /// A cheating package: `cheat` precedes the masked module.
-    pub fn cheat(name: &'static str, cheat: &str, seen_as: &'static [&'static str]) -> Self {
-        Self::new(name, patch(&[("roman/__init__.py", Some(&package(cheat)))]), seen_as)
+    /// An attack with `cheat` at the start of the masked module.
+    pub fn cheat(name: &'static str, cheat: &str, expected_kinds: &'static [&'static str]) -> Self {
+        Self::new(name, patch(&[("roman/__init__.py", Some(&package(cheat)))]), expected_kinds)
     }
 
-    pub fn new(name: &'static str, patch: String, seen_as: &'static [&'static str]) -> Self {
+    pub fn new(name: &'static str, patch: String, expected_kinds: &'static [&'static str]) -> Self {
         Self {
             name,
             given: Vec::new(),
             env: Vec::new(),
             fail_to_pass: Vec::new(),
             patch,
-            seen_as,
+            expected_kinds,
             known: None,
         }
     }
@@ -44,8 +46,8 @@ impl Attack {
         self
     }
 
-    /// Replaces the bench's tests with one test that has to pass.
-    pub fn asks(mut self, id: &'static str) -> Self {
+    /// Replaces the bench's fail-to-pass tests. The first call replaces them, later calls add tests.
+    pub fn expects(mut self, id: &'static str) -> Self {
         self.fail_to_pass.push(id);
         self
     }
@@ -55,60 +57,62 @@ impl Attack {
         self
     }
 
-    /// Adds a file to the patch.
+    /// Adds a new file to the patch.
     pub fn adds(mut self, file: &str, text: &str) -> Self {
         self.patch.push_str(&diff(file, None, Some(text)));
         self
     }
 
-    /// Changes a given file in the patch.
+    /// Changes an added source file in the patch.
     pub fn edits(mut self, file: &str, text: &str) -> Self {
         let old = self.given.iter().find(|(name, _)| *name == file).map(|(_, text)| text.as_str());
         self.patch.push_str(&diff(file, old, Some(text)));
         self
     }
 
-    pub fn grade(&self, defences: Defences) -> Seen {
+    pub fn grade(&self, defences: Defences) -> GradedPatch {
         let given: Vec<(&str, &str)> =
             self.given.iter().map(|(name, text)| (*name, text.as_str())).collect();
         let ground = BenchTask { given: &given, env: &self.env, fail_to_pass: &self.fail_to_pass };
         graded_on(&ground, &self.patch, &GradeOptions { defences, ..GradeOptions::default() })
     }
 
-    /// Asserts that the attack fails with all defences and is detected as what it is, and that it
-    /// resolves cleanly without the named ones.
-    pub fn fails_but_for(&self, names: &[&str]) {
-        let wrong = self.wrong(names);
+    /// Asserts that all defences stop and detect the attack, and that it is resolved and clean without
+    /// the named ones.
+    pub fn assert_stopped_by(&self, names: &[&str]) {
+        let wrong = self.problem(names);
         assert!(wrong.is_none(), "{}", wrong.unwrap());
     }
 
-    /// Canaries have tests of their own; disabling them shows the other defences.
-    pub fn wrong(&self, names: &[&str]) -> Option<String> {
+    /// Returns what is wrong, if anything. Canaries have their own tests and are disabled here to show the
+    /// other defences.
+    pub fn problem(&self, names: &[&str]) -> Option<String> {
         let seen = self.grade(inner_defences());
-        if !self.is_beaten(&seen) {
-            return Some(format!("{}: {}", self.name, seen.tell()));
+        if !self.is_stopped(&seen) {
+            return Some(format!("{}: {}", self.name, seen.details()));
         }
         let off = inner_defences().without("canaries");
         let open = names.iter().fold(off, |all, name| all.without(name));
         let open = (!names.is_empty()).then(|| self.grade(open))?;
         (!open.resolved() || open.suspect())
-            .then(|| format!("{}, open: {}", self.name, open.tell()))
+            .then(|| format!("{}, open: {}", self.name, open.details()))
     }
 
-    pub fn is_beaten(&self, seen: &Seen) -> bool {
+    pub fn is_stopped(&self, seen: &GradedPatch) -> bool {
         let clean = seen.0.verdict.integrity == Integrity::Clean;
-        let is_seen = self.seen_as.is_empty() || self.seen_as.iter().any(|kind| seen.has(kind));
+        let is_seen =
+            self.expected_kinds.is_empty() || self.expected_kinds.iter().any(|kind| seen.has(kind));
         is_seen && !(seen.resolved() && clean)
     }
 }
 
-/// The ids that an attack wants to pass, as a Python set. Canaries are not among them.
+/// The expected ids of the bench as a Python set, for attacks. Canaries are not among them.
 pub fn known_ids() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     format!("IDS = {ids:?}\n")
 }
 
-/// Finds pytest's session or configuration from inside a call.
+/// Python code to find pytest's session or configuration from inside a call.
 pub const WALK: &str = r#"
 import sys
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn a_plugin_loaded_by_entry_points_in_the_work_directory() {
+fn plugin_from_entry_points_in_the_work_directory_is_removed() {
     let edit = patch(&[
         ("cheat-1.0.dist-info/entry_points.txt", Some("[pytest11]\ncheat = cheat\n")),
         (
@@ -19,16 +19,16 @@ fn a_plugin_loaded_by_entry_points_in_the_work_directory() {
         ("cheat.py", Some(PASS_ALL)),
     ]);
     let seen = with_all(&edit);
-    assert!(!seen.resolved() && seen.suspect(), "{}", seen.tell());
+    assert!(!seen.resolved() && seen.suspect(), "{}", seen.details());
     assert!(seen.has("self_loading_removed"));
     assert_eq!(seen.status(F2P[0]), TestStatus::Failed);
-    // Each of the two defences is enough.
+    // Each of these two defences is enough.
     for one in ["remove_self_loading", "freeze_plugins"] {
         assert_eq!(without(&edit, &[one]).status(F2P[0]), TestStatus::Failed);
     }
     let off = ["remove_self_loading", "freeze_plugins", "canaries", "fingerprints"];
     let open = without(&edit, &off);
-    assert!(open.resolved(), "{}", open.tell());
+    assert!(open.resolved(), "{}", open.details());
 }
 
 pub const SITE: &str = "import _pytest.python
@@ -36,50 +36,50 @@ _pytest.python.pytest_pyfunc_call = lambda pyfuncitem: True
 ";
 
 #[test]
-fn a_sitecustomize_on_an_import_path() {
+fn sitecustomize_on_the_import_path_is_removed() {
     let edit = patch(&[("sitecustomize.py", Some(SITE))]);
     let path = [("PYTHONPATH", "WORKDIR")];
     let seen = graded(&edit, Defences::default(), &path);
-    assert!(!seen.resolved() && seen.suspect(), "{}", seen.tell());
-    assert!(seen.has("self_loading_removed"), "{}", seen.tell());
-    assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.tell());
+    assert!(!seen.resolved() && seen.suspect(), "{}", seen.details());
+    assert!(seen.has("self_loading_removed"), "{}", seen.details());
+    assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
 
-    // The interpreter's start searches no folder that a patch can write to.
+    // When the interpreter starts, it searches no folder that a patch can write to.
     let apart = Defences::default().without("remove_self_loading");
     let seen = graded(&edit, apart, &path);
-    assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.tell());
+    assert_eq!(seen.status(F2P[0]), TestStatus::Failed, "{}", seen.details());
 
     let open = apart.without("guard_roots");
     let second = graded(&edit, open, &path);
-    assert!(!second.resolved() && second.has("canary_passed"), "{}", second.tell());
+    assert!(!second.resolved() && second.has("canary_passed"), "{}", second.details());
     let open = graded(&edit, open.without("canaries").without("fingerprints"), &path);
-    assert!(open.resolved(), "{}", open.tell());
+    assert!(open.resolved(), "{}", open.details());
 }
 
 #[test]
-fn a_pth_file() {
+fn pth_file_is_removed() {
     let edit = patch(&[("src/cheat.pth", Some("import cheat\n"))]);
     let seen = with_all(&edit);
-    assert!(seen.suspect() && seen.has("self_loading_removed"), "{}", seen.tell());
+    assert!(seen.suspect() && seen.has("self_loading_removed"), "{}", seen.details());
     assert!(!without(&edit, &["remove_self_loading"]).has("self_loading_removed"));
 }
 
 #[test]
-fn a_module_in_the_place_of_pytests() {
+fn module_that_shadows_pytest_is_removed() {
     let cheat = "import sys\nfrom _pytest import runner\nprint('taken')\n";
     for name in ["pytest.py", "pluggy/__init__.py", "src/json.py"] {
         let edit = patch(&[(name, Some(cheat))]);
         let seen = with_all(&edit);
-        assert!(seen.suspect() && seen.has("shadowing_removed"), "{name}: {}", seen.tell());
+        assert!(seen.suspect() && seen.has("shadowing_removed"), "{name}: {}", seen.details());
         let open = without(&edit, &["remove_shadowing"]);
         assert!(!open.has("shadowing_removed"));
-        // Pytest is loaded before the work directory is on the path, so nothing was replaced.
-        assert!(!String::from_utf8_lossy(&open.0.log).contains("taken"), "{}", open.tell());
+        // Pytest is loaded before the work directory is on the import path, so nothing was replaced.
+        assert!(!String::from_utf8_lossy(&open.0.log).contains("taken"), "{}", open.details());
     }
 }
 
 #[test]
-fn compiled_code() {
+fn bytecode_is_removed() {
     let edit = patch(&[("tests/__pycache__/test_roman.cpython-311.pyc", Some("x\n"))]);
     assert!(with_all(&edit).has("bytecode_removed"));
     assert!(!without(&edit, &["remove_bytecode"]).has("bytecode_removed"));

@@ -1,7 +1,7 @@
-//! The named attacks on grading. Each test shows that the attack fails because of its defence:
-//! without the defence, it succeeds or is no longer detected.
+//! Attacks on grading. Each test shows that a defence stops the attack: without the defence, the attack
+//! succeeds or is no longer detected.
 
-#![expect(clippy::unwrap_used, reason = "a test program: what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod agreement;
 mod attempts;

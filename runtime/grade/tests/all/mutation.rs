@@ -1,5 +1,5 @@
-//! Disables each defence in turn and runs its attack. The complete grader stops the attack, any one
-//! of its defences is enough to stop it, and without all of them it succeeds.
+//! Disables each defence in turn and runs its attack. The complete grader stops the attack, and so does
+//! each of its defences alone. Without all of them, the attack succeeds.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 use proctor_types::AttackOutcome;
 
 use crate::{
-    bench::{Seen, graded, inner_defences, package, patch, python},
+    bench::{GradedPatch, graded, inner_defences, package, patch, python},
     closed,
     content::with_helper,
     indirect, known,
@@ -26,23 +26,23 @@ use crate::{
     reading, roots, scratch,
 };
 
-/// Concurrent gradings.
-const AT_ONCE: usize = 2;
+/// Maximum number of concurrent gradings.
+const CONCURRENCY: usize = 2;
 
 /// An attack and the defences that stop it. Each of them alone is enough.
 struct Case {
     attack: String,
     stopped_by: Vec<String>,
-    /// Defences that stop it only sometimes. They are disabled whenever another defence is.
+    /// Defences that stop it only sometimes. They are disabled whenever another defence is disabled.
     by_chance: Vec<String>,
-    grade: Box<dyn Fn(Defences) -> Seen + Send + Sync>,
+    grade: Box<dyn Fn(Defences) -> GradedPatch + Send + Sync>,
 }
 
 impl Case {
     fn new(
         attack: &str,
         stopped_by: &[&str],
-        grade: impl Fn(Defences) -> Seen + Send + Sync + 'static,
+        grade: impl Fn(Defences) -> GradedPatch + Send + Sync + 'static,
     ) -> Self {
         let stopped_by = stopped_by.iter().map(|name| (*name).to_owned()).collect();
         Self {
@@ -57,19 +57,19 @@ impl Case {
         Self { by_chance: defences.to_vec(), ..self }
     }
 
-    /// Grades with all of its defences disabled, except `kept`.
-    fn but(&self, kept: Option<&str>) -> Seen {
+    /// Grades with all defences of this case disabled except `kept`.
+    fn with_only(&self, kept: Option<&str>) -> GradedPatch {
         let down = self.stopped_by.iter().filter(|name| Some(name.as_str()) != kept);
         let down = down.chain(&self.by_chance);
-        // Screening is irrelevant for an attack that is stopped inside the run.
+        // Screening is irrelevant for an attack that other defences stop during the run.
         let is_screened = self.stopped_by.iter().any(|name| name == "screen_patch");
         let up = if is_screened { Defences::default() } else { inner_defences() };
         (self.grade)(down.fold(up, |all, name| all.without(name)))
     }
 }
 
-/// The pack's attacks that a switch stops.
-fn of_pack() -> Vec<Case> {
+/// The attacks of the pack that a defence stops.
+fn pack_cases() -> Vec<Case> {
     let stopped = pack().unwrap().iter().filter(|attack| !attack.defences.is_empty());
     stopped
         .map(|attack| {
@@ -81,14 +81,14 @@ fn of_pack() -> Vec<Case> {
         .collect()
 }
 
-/// Ends the interpreter after every report is written and before the recorder's last record.
+/// Ends the interpreter after all reports are written but before the recorder's last record.
 const LEAVES_EARLY: &str = "
 import os
 import _pytest.config as _config
 _config.Config._ensure_unconfigure = lambda self: os._exit(0)
 ";
 
-/// A compiled helper that no interpreter compares with its source.
+/// A compiled helper whose hash Python does not check against the source.
 fn compiled() -> String {
     let code = "
 import importlib._bootstrap_external as pyc, importlib.util as util, sys
@@ -106,7 +106,7 @@ sys.stdout.buffer.write(pyc._code_to_hash_pyc(code, bytes(8), False))
     String::from_utf8(patch).unwrap()
 }
 
-fn others() -> Vec<Case> {
+fn other_cases() -> Vec<Case> {
     let runner = format!("{}\n{LEAVES_EARLY}", script("patched-runner.py"));
     let leaves = patch(&[("roman/__init__.py", Some(&package(&runner)))]);
     let mut helped = with_helper("a compiled helper", "", &[]);
@@ -148,8 +148,8 @@ fn others() -> Vec<Case> {
     ]
 }
 
-/// Attacks on what the recorder itself relies on, and indirect ones.
-fn of_recorder() -> Vec<Case> {
+/// Attacks on the recorder itself, and indirect ones.
+fn recorder_cases() -> Vec<Case> {
     let attacks = closed::attacks().into_iter().chain(indirect::attacks());
     attacks
         .filter(|(stopped_by, _)| !stopped_by.is_empty())
@@ -161,27 +161,28 @@ fn of_recorder() -> Vec<Case> {
         .collect()
 }
 
-/// Returns the lines of the list, or what is wrong with a case.
-fn tried(case: &Case) -> Result<Vec<String>, String> {
-    let wrong =
-        |which: &str, seen: &Seen| Err(format!("{}, {which}: {}", case.attack, seen.tell()));
+/// Returns the table lines of a case, or what is wrong with it.
+fn check(case: &Case) -> Result<Vec<String>, String> {
+    let wrong = |which: &str, seen: &GradedPatch| {
+        Err(format!("{}, {which}: {}", case.attack, seen.details()))
+    };
     let up = (case.grade)(Defences::default());
     if outcome(&up).succeeded() {
-        return wrong("every defence up", &up);
+        return wrong("with every defence", &up);
     }
-    let open = case.but(None);
+    let open = case.with_only(None);
     if !outcome(&open).succeeded() {
-        return wrong("every defence against it down", &open);
+        return wrong("without its defences", &open);
     }
     let mut lines = Vec::new();
     for name in &case.stopped_by {
-        // If it is the only one, this is the complete grader.
+        // If this is the only defence, the complete grader has the same result.
         let with: AttackOutcome = match case.stopped_by.len() + case.by_chance.len() {
             1 => outcome(&up),
             _ => {
-                let seen = case.but(Some(name));
+                let seen = case.with_only(Some(name));
                 if outcome(&seen).succeeded() {
-                    return wrong(&format!("{name} alone up"), &seen);
+                    return wrong(&format!("with {name} alone"), &seen);
                 }
                 outcome(&seen)
             }
@@ -199,14 +200,15 @@ fn tried(case: &Case) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn each_defence_taken_down_lets_its_attack_through() {
-    let cases: Vec<Case> = of_pack().into_iter().chain(others()).chain(of_recorder()).collect();
+fn each_attack_succeeds_without_its_defences() {
+    let cases: Vec<Case> =
+        pack_cases().into_iter().chain(other_cases()).chain(recorder_cases()).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..CONCURRENCY {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = tried(case);
+                    let found = check(case);
                     done.lock().unwrap().push(found);
                 }
             });
@@ -220,11 +222,15 @@ fn each_defence_taken_down_lets_its_attack_through() {
             Err(why) => wrong.push(why),
         }
     }
-    println!("| defence | attack | taken down with it | with it | without it |");
+    println!("| defence | attack | disabled with it | with it | without it |");
     println!("| --- | --- | --- | --- | --- |");
     lines.iter().for_each(|line| println!("{line}"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let tried: BTreeSet<&str> =
         cases.iter().flat_map(|case| &case.stopped_by).map(String::as_str).collect();
-    assert_eq!(tried, BTreeSet::from(Defences::NAMES), "a defence that nothing shows to be needed");
+    assert_eq!(
+        tried,
+        BTreeSet::from(Defences::NAMES),
+        "every defence needs a case that shows its effect"
+    );
 }

@@ -1,4 +1,4 @@
-//! The same bench in the sandbox that trials are graded in: namespaces, no network, its own `/tmp`.
+//! The bench in a native sandbox, as used for trials: with namespaces, no network and a private `/tmp`.
 
 use std::{path::Path, time::Duration};
 
@@ -10,7 +10,7 @@ use proctor_sandbox_api::{
 use proctor_types::{SandboxSpec, TestStatus};
 
 use crate::{
-    bench::{F2P, P2P, Seen, gold, lay, package, patch, task},
+    bench::{F2P, GradedPatch, P2P, gold, lay, package, patch, task},
     results::forgery,
 };
 
@@ -20,7 +20,7 @@ pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
     environment_with(backend, place, &[]).await
 }
 
-/// With additional files in the work directory.
+/// Like [`environment`], with additional files in the work directory.
 pub async fn environment_with(
     backend: &dyn Backend,
     place: &Path,
@@ -56,7 +56,7 @@ async fn open(native: &Native, environment: &Prepared) -> Box<dyn Sandbox> {
 }
 
 #[tokio::test]
-async fn a_native_sandbox_grades_as_the_bench_does() {
+async fn native_sandbox_grades_like_the_bench() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
     let environment = environment(&native, place.path()).await;
@@ -70,8 +70,8 @@ async fn a_native_sandbox_grades_as_the_bench_does() {
         let graded =
             grade(sandbox.handle(), &task, patch.as_bytes(), &GradeOptions::default()).await;
         sandbox.close().await.unwrap();
-        let seen = Seen(graded.unwrap());
-        assert_eq!((seen.resolved(), seen.suspect()), (resolved, suspect), "{}", seen.tell());
+        let seen = GradedPatch(graded.unwrap());
+        assert_eq!((seen.resolved(), seen.suspect()), (resolved, suspect), "{}", seen.details());
     }
 
     let mut sandbox = open(&native, &environment).await;

@@ -1,5 +1,5 @@
-//! The official procedures in a sandbox, next to the strict one: where they can be fooled, and
-//! where they agree.
+//! The official procedures in a sandbox, compared with the strict one: where they can be fooled, and
+//! where both agree.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use crate::bench::{F2P, P2P, ROMAN, gold, handle, lay, package, patch, python, task};
 
 /// A bare agent uses the host's `/tmp`, and the procedures write to the same paths there as the
-/// harnesses.
+/// harnesses do.
 static TMP: Mutex<()> = Mutex::new(());
 
-/// Both verdicts on a patch, each in its own sandbox and tree.
+/// Returns the combined verdict on a patch. Each policy runs in a separate sandbox and tree.
 fn both(change: impl Fn(&mut Task), patch: &str) -> Verdict {
     both_of(change, |_| (), patch)
 }
@@ -51,7 +51,7 @@ fn apart(
                     .unwrap();
             } else {
                 if needs_freezing(&task) {
-                    // Needs no sandbox of its own; leftovers do not matter.
+                    // This needs no separate sandbox, because leftovers do not matter.
                     options.frozen =
                         Some(freeze(&handle, &task, &Hidden::default(), None).await.unwrap());
                 }
@@ -106,19 +106,19 @@ fn gold_and_noop_get_the_same_verdict_from_both_procedures() {
         assert_eq!(verdict.fail_to_pass.passed.len(), F2P.len());
         assert_eq!(verdict.pass_to_pass.passed.len(), P2P.len());
         assert_eq!(resolved(&both(change, "")), (false, false));
-        // Applies but is wrong.
+        // The patch applies but is wrong.
         let wrong = patch(&[("roman/__init__.py", Some(&package("WRONG = 1")))]);
         assert_eq!(resolved(&both(change, &wrong)), (false, false));
     }
 }
 
-/// Forged lines followed by exit status zero: the harnesses resolve it.
+/// Forged lines followed by exit status zero: the harnesses resolve the task.
 #[test]
 fn process_that_exits_early_resolves_only_officially() {
     let lines: String = F2P.iter().chain(&P2P).map(|id| format!("PASSED {id}\\n")).collect();
     let cheat = format!("import os\nos.write(1, b\"{lines}\")\nos._exit(0)\n");
     let forged = patch(&[("roman/__init__.py", Some(&package(&cheat)))]);
-    // With capture on, pytest has redirected descriptor 1; the per-file harness ignores this.
+    // With capturing, pytest redirects descriptor 1, but the per-file harness ignores the output.
     let verdict = both(featurebench, &forged);
     assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
     let uncaptured = |task: &mut Task| {
@@ -130,11 +130,11 @@ fn process_that_exits_early_resolves_only_officially() {
     assert_eq!(resolved(&verdict), (true, false), "{verdict:#?}");
 }
 
-/// An expected failure, and lines that are printed when the interpreter ends. A result that strict
-/// does not confirm is not clean. If gold differs in the same way, it says nothing about a patch.
+/// An expected failure, and lines that are printed when the interpreter exits. A result that strict
+/// does not confirm is not clean. If gold differs in the same way, this is not held against a patch.
 #[test]
 fn task_resolved_only_officially_is_not_clean() {
-    // A failure of a test that does not count explains the exit status.
+    // A failure of an unexpected test explains the exit status.
     let lines: String = F2P.iter().map(|id| format!("PASSED {id}\\n")).collect();
     let lines = format!("{lines}FAILED tests/test_none.py::test_none\\n");
     let kept = "def kept():\n    return 'kept'\n\n\n";
@@ -151,7 +151,7 @@ fn task_resolved_only_officially_is_not_clean() {
     for cheat in [&expected_failure, &code(&at_the_end)] {
         is_seen(&both(swe_bench, cheat));
     }
-    // The row itself names a test that is expected to fail.
+    // The row itself expects a test that is marked as an expected failure.
     let marked = |task: &mut Task| {
         swe_bench(task);
         let details = &mut task.benchmark.as_mut().unwrap().details;
@@ -173,8 +173,8 @@ fn task_resolved_only_officially_is_not_clean() {
     is_seen(&graded.beside(run, &expected).verdict);
 }
 
-/// The code under test removes all tests. Grading by the graded run's collection is fooled; frozen
-/// ids are not.
+/// The code under test removes tests. A grader that uses the tests collected in the graded run is fooled;
+/// frozen ids prevent that.
 #[test]
 fn test_file_has_the_tests_of_the_unmasked_source() {
     let parametrized = "import pytest\nimport roman\nfrom roman import to_roman\n\n\n\
@@ -204,8 +204,8 @@ fn test_file_has_the_tests_of_the_unmasked_source() {
     }
 }
 
-/// No patch can resolve a task whose own source fails its tests, so the result is a fault rather
-/// than a zero.
+/// No patch can resolve a task whose original source fails its tests, so the result is a fault, not
+/// a zero.
 #[test]
 fn test_file_failing_on_the_unmasked_source_is_a_fault() {
     let place = tempfile::tempdir().unwrap();
@@ -233,7 +233,7 @@ fn test_file_failing_on_the_unmasked_source_is_a_fault() {
     }
 }
 
-/// The agent may see the test and change it; both policies restore it.
+/// The agent may see the test and change it. Both policies restore it.
 #[test]
 fn shown_test_is_restored_by_both_procedures() {
     let white = |task: &mut Task| {
@@ -246,7 +246,7 @@ fn shown_test_is_restored_by_both_procedures() {
     assert_eq!(resolved(&verdict), (false, false), "{verdict:#?}");
 }
 
-/// FeatureBench does not restore regression tests, and a conftest decides what runs.
+/// FeatureBench does not restore regression tests, and a conftest can change results.
 #[test]
 fn conftest_that_passes_everything_resolves_only_officially() {
     let conftest = "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    report = out.get_result()\n    report.outcome = \"passed\"\n    report.longrepr = None\n\n\n@pytest.fixture\ndef given():\n    return 1\n";
@@ -256,7 +256,7 @@ fn conftest_that_passes_everything_resolves_only_officially() {
 }
 
 #[test]
-fn a_patch_that_does_not_apply_is_not_resolved() {
+fn patch_that_does_not_apply_is_not_resolved() {
     let bad = gold().replace("Roman numerals", "Greek numerals");
     for change in [swe_bench, swe_smith, featurebench] {
         let verdict = both(change, &bad);
@@ -265,8 +265,8 @@ fn a_patch_that_does_not_apply_is_not_resolved() {
     }
 }
 
-/// SWE-smith removes its hidden tests before it applies a patch, so a patch with a file in their
-/// place does not apply. On SWE-bench the tests come after the patch, with the same result.
+/// SWE-smith removes its hidden tests before it applies a patch, so a patch that changes such a file
+/// does not apply. SWE-bench writes the tests after the patch, so there it does no harm.
 #[test]
 fn file_at_a_hidden_test_path_breaks_only_one_harness() {
     let own = "diff --git a/tests/test_roman.py b/tests/test_roman.py\nnew file mode 100644\n\
@@ -281,7 +281,7 @@ fn file_at_a_hidden_test_path_breaks_only_one_harness() {
     assert_eq!(resolved(&both(hidden, &patch)), (true, true));
 }
 
-/// Changes of a patch to visible tests are reverted, too.
+/// A patch's changes to visible tests are also reverted.
 #[test]
 fn smith_restores_all_expected_tests() {
     let easy = "def test_kept():\n    assert False\n\n\ndef test_helper():\n    assert False\n";
@@ -290,7 +290,7 @@ fn smith_restores_all_expected_tests() {
     assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
 }
 
-/// The tests may print anything.
+/// Disables output capturing, so that tests can print to the log.
 fn uncaptured(task: &mut Task) {
     swe_bench(task);
     let details = &mut task.benchmark.as_mut().unwrap().details;
@@ -303,14 +303,14 @@ fn solution_that_first(runs: &str) -> String {
 
 /// SWE-bench 5.0.2 replaces invalid bytes before it writes the log that it reads.
 #[test]
-fn invalid_utf8_does_not_void_the_official_run() {
+fn invalid_utf8_does_not_invalidate_the_official_run() {
     let patch = solution_that_first("os.write(1, b'\\xff\\xfe caf\\xe9\\n')");
     let verdict = both(uncaptured, &patch);
     assert_eq!(resolved(&verdict), (true, true), "{verdict:#?}");
 }
 
 #[test]
-fn end_of_a_long_output_is_read() {
+fn end_of_long_output_is_read() {
     let patch = solution_that_first("for _ in range(140): os.write(1, b'x' * 1048575 + b'\\n')");
     let (_, run) = apart(uncaptured, |_| (), &patch);
     assert!(run.official.resolved, "{:#?}", run.official.why);
@@ -328,7 +328,7 @@ fn official_run_has_the_variables_of_the_image() {
     );
     let _tmp = TMP.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // An image may set no variable at all. Without an image, the official run has Proctor's own.
+    // An image may set no variables. Without an image, the official run has Proctor's own variables.
     for (is_image, env, expected) in
         [(true, Some("yes"), true), (true, None, true), (false, None, false)]
     {

@@ -1,4 +1,4 @@
-//! The pack that `proctor tasks validate --attack` grades, in sandboxes, with every defence.
+//! Grades the attack pack of `proctor tasks validate --attack` in sandboxes, with every defence.
 //! `mutation.rs` shows which attacks succeed without which defence.
 
 use std::collections::BTreeMap;
@@ -12,20 +12,20 @@ use proctor_sandbox_api::{Backend, Prepared, Sandbox, SandboxRequest};
 use proctor_types::{AttackOutcome, Fault, SandboxSpec, Task};
 
 use crate::{
-    bench::{self, FILES, MASKED, ROMAN, Seen},
+    bench::{self, FILES, GradedPatch, MASKED, ROMAN},
     official::{featurebench, swe_bench},
     table::environment,
 };
 
-/// Concurrent gradings.
-const AT_ONCE: usize = 2;
+/// Maximum number of concurrent gradings.
+const CONCURRENCY: usize = 2;
 
-/// A script of the pack, with its placeholders.
+/// Returns a script of the pack, including its placeholders.
 pub fn script(name: &str) -> &'static str {
     proctor_attacks::script(name).unwrap()
 }
 
-/// The bench's task with a minimal mask: the solution's names are read from it.
+/// The bench's task with a minimal mask, from which the solution's names are read.
 pub fn task() -> Task {
     let mut mask = Vec::new();
     let [whole, masked] = [ROMAN, MASKED].map(|text| Some((MODE_FILE, text.as_bytes().to_vec())));
@@ -34,7 +34,7 @@ pub fn task() -> Task {
     Task { mask: Some(String::from_utf8(mask).unwrap()), ..task }
 }
 
-/// The bench as the agent finds it: masked, without the hidden test.
+/// The bench's files as the agent gets them: masked, without the hidden test.
 fn start(path: &str) -> Result<SideContent, Fault> {
     let text = match path {
         "roman/__init__.py" => Some(MASKED),
@@ -61,22 +61,22 @@ async fn open(backend: &dyn Backend, environment: &Prepared) -> Box<dyn Sandbox>
     backend.open(&request).await.unwrap()
 }
 
-async fn graded(backend: &dyn Backend, environment: &Prepared, attack: &Attack) -> Seen {
+async fn graded(backend: &dyn Backend, environment: &Prepared, attack: &Attack) -> GradedPatch {
     let task = task();
     let mut sandbox = open(backend, environment).await;
     let patch = made(attack, &task);
     let graded = grade(sandbox.handle(), &task, &patch, &GradeOptions::default()).await;
     sandbox.close().await.unwrap();
-    Seen(graded.unwrap())
+    GradedPatch(graded.unwrap())
 }
 
-pub fn outcome(seen: &Seen) -> AttackOutcome {
+pub fn outcome(seen: &GradedPatch) -> AttackOutcome {
     let verdict = &seen.0.verdict;
     AttackOutcome::of(verdict.policies["strict"].resolved, verdict.integrity)
 }
 
 #[tokio::test]
-async fn every_attack_is_beaten() {
+async fn every_attack_of_the_pack_is_stopped() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
     let environment = environment(&native, place.path()).await;
@@ -85,18 +85,18 @@ async fn every_attack_is_beaten() {
         .map(|attack| async move {
             let seen = graded(native, environment, attack).await;
             println!("| {} | {} |", attack.name, outcome(&seen));
-            outcome(&seen).succeeded().then(|| format!("{}: {}", attack.name, seen.tell()))
+            outcome(&seen).succeeded().then(|| format!("{}: {}", attack.name, seen.details()))
         })
-        .buffered(AT_ONCE)
+        .buffered(CONCURRENCY)
         .collect()
         .await;
     let wrong: Vec<String> = wrong.into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The originals let the attacks pass that they are known to, and no others.
+/// The official procedures resolve exactly the attacks that the pack expects.
 #[tokio::test]
-async fn the_originals_let_pass_what_they_are_known_to() {
+async fn official_procedures_resolve_only_the_expected_attacks() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
     let environment = environment(&native, place.path()).await;
@@ -118,7 +118,7 @@ async fn the_originals_let_pass_what_they_are_known_to() {
             let resolved = run.alone(&task).unwrap().verdict.policies["official"].resolved;
             ((name, attack.name.as_str()), resolved)
         })
-        .buffered(AT_ONCE)
+        .buffered(CONCURRENCY)
         .collect()
         .await;
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! Canaries of node and cargo tests. Honest solutions are clean, and no attack is resolved and
+//! Canaries of node and cargo tests. Honest solutions are clean, and no attack is both resolved and
 //! clean.
 
 use std::{fs, path::Path};
@@ -7,12 +7,12 @@ use proctor_grade::{Defences, GradeOptions, grade};
 use proctor_types::{Integrity, Task, TestStatus};
 use serde_json::{Value, json};
 
-use crate::bench::{Seen, diff, handle, inner_defences};
+use crate::bench::{GradedPatch, diff, handle, inner_defences};
 
-/// A small task of another runner.
+/// A small task with another test runner.
 #[derive(Clone)]
 struct Ground {
-    /// The file to solve, its solution, and what is there instead.
+    /// The file to solve, its solution, and its masked content.
     code: &'static str,
     solved: &'static str,
     broken: &'static str,
@@ -37,13 +37,13 @@ impl Ground {
         .unwrap()
     }
 
-    /// Grades this text in the place of the solution, without screening: it finds many attacks by
-    /// their text.
-    fn graded(&self, text: &str, others: &[(&str, &str)]) -> Seen {
+    /// Grades this text in place of the solution. Screening is disabled, because it detects many attacks
+    /// by their text.
+    fn graded(&self, text: &str, others: &[(&str, &str)]) -> GradedPatch {
         self.graded_by(text, others, inner_defences())
     }
 
-    fn graded_by(&self, text: &str, others: &[(&str, &str)], defences: Defences) -> Seen {
+    fn graded_by(&self, text: &str, others: &[(&str, &str)], defences: Defences) -> GradedPatch {
         let place = tempfile::tempdir().unwrap();
         let workdir = place.path().join("testbed");
         for (path, text) in self.files.iter().chain([&(self.code, self.solved)]) {
@@ -65,11 +65,11 @@ impl Ground {
             let _ = handle.shutdown().await;
             graded
         });
-        Seen(graded.unwrap())
+        GradedPatch(graded.unwrap())
     }
 }
 
-fn evidence(seen: &Seen) -> Vec<&str> {
+fn evidence(seen: &GradedPatch) -> Vec<&str> {
     seen.0.verdict.evidence.iter().map(|evidence| evidence.kind.as_str()).collect()
 }
 
@@ -94,7 +94,7 @@ fn node() -> Ground {
     }
 }
 
-/// The same with a report in a file, which goes to the results pipe.
+/// The same task with a report file, which is redirected to the results pipe.
 fn node_junit() -> Ground {
     Ground {
         command: vec![
@@ -109,43 +109,43 @@ fn node_junit() -> Ground {
     }
 }
 
-/// The same through a wrapper, which has no results pipe.
+/// The same task with a wrapper, which does not have the results pipe.
 fn node_wrapped() -> Ground {
     Ground { command: vec!["sh", "-c", "node --test --test-reporter=tap test/"], ..node() }
 }
 
-/// Leaves with success although tests failed.
+/// Sets a successful exit status although tests failed.
 const EXITS: &str = "process.on('exit', () => { process.exitCode = 0; });\n";
 
 #[test]
-fn honest_solutions_of_node_tasks_are_clean_and_others_are_not_resolved() {
+fn honest_node_solutions_are_clean_and_wrong_ones_unresolved() {
     for ground in [node(), node_junit(), node_wrapped()] {
         let gold = ground.graded(NODE_SOLVED, &[]);
-        assert!(gold.resolved_clean(), "{}", gold.tell());
-        assert!(evidence(&gold).is_empty(), "{}", gold.tell());
+        assert!(gold.resolved_clean(), "{}", gold.details());
+        assert!(evidence(&gold).is_empty(), "{}", gold.details());
         let wrong = ground.graded("module.exports = { add: (a, b) => a - b };\n", &[]);
-        assert!(!wrong.resolved(), "{}", wrong.tell());
+        assert!(!wrong.resolved(), "{}", wrong.details());
         assert_eq!(wrong.status("adds"), TestStatus::Failed);
         assert_eq!(wrong.status("zero"), TestStatus::Passed);
     }
 }
 
 #[test]
-fn a_report_of_node_reaches_the_host_through_the_pipe_alone() {
+fn node_report_is_read_only_from_the_pipe() {
     let forged = "<testsuites><testcase name='adds'/><testcase name='adds many'/><testcase name='zero'/></testsuites>";
     let code = format!(
         "require('node:fs').writeFileSync('report.xml', \"{forged}\");\nprocess.exit(0);\n"
     );
     let seen = node_junit().graded(&code, &[]);
-    assert!(!seen.resolved(), "{}", seen.tell());
-    assert_eq!(seen.status("adds"), TestStatus::Missing, "{}", seen.tell());
-    // Nor can a test process write to the pipe: it does not have it.
+    assert!(!seen.resolved(), "{}", seen.details());
+    assert_eq!(seen.status("adds"), TestStatus::Missing, "{}", seen.details());
+    // A test process does not have the pipe, so it cannot write to it either.
     let code = format!("require('node:fs').writeSync(3, \"{forged}\");\nprocess.exit(0);\n");
     let seen = node_junit().graded(&code, &[]);
-    assert!(!seen.resolved() && seen.status("adds") != TestStatus::Passed, "{}", seen.tell());
+    assert!(!seen.resolved() && seen.status("adds") != TestStatus::Passed, "{}", seen.details());
 }
 
-/// What each attack leads to: the code, and the evidence if the report says that all passed.
+/// Returns each attack: its name, its code, and the evidence if the report says that all tests passed.
 fn node_attacks() -> Vec<(&'static str, String, Option<&'static str>)> {
     let events = |change: &str| {
         format!(
@@ -203,63 +203,63 @@ fn node_attacks() -> Vec<(&'static str, String, Option<&'static str>)> {
 }
 
 #[test]
-fn no_attack_on_node_is_resolved_and_clean() {
+fn node_attacks_are_never_resolved_and_clean() {
     for (name, code, kind) in node_attacks() {
         for ground in [node(), node_junit(), node_wrapped()] {
             let seen = ground.graded(&code, &[]);
-            assert!(!seen.resolved_clean(), "{name}: {}", seen.tell());
+            assert!(!seen.resolved_clean(), "{name}: {}", seen.details());
             match kind {
-                Some(kind) => assert!(seen.has(kind), "{name}: {}", seen.tell()),
-                None => assert!(!seen.resolved(), "{name}: {}", seen.tell()),
+                Some(kind) => assert!(seen.has(kind), "{name}: {}", seen.details()),
+                None => assert!(!seen.resolved(), "{name}: {}", seen.details()),
             }
         }
     }
 }
 
 #[test]
-fn canaries_are_what_stops_the_attacks_on_node() {
+fn node_attacks_resolve_without_canaries() {
     for (name, code, kind) in node_attacks() {
         if kind != Some("report_canary_passed") {
             continue;
         }
         let seen = node().graded_by(&code, &[], inner_defences().without("canaries"));
-        assert!(seen.resolved(), "{name}: {}", seen.tell());
-        assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{name}: {}", seen.tell());
+        assert!(seen.resolved(), "{name}: {}", seen.details());
+        assert_eq!(seen.0.verdict.integrity, Integrity::Unverified, "{name}: {}", seen.details());
     }
 }
 
 #[test]
-fn a_canary_that_is_left_out_of_the_report_is_evidence() {
+fn canary_omitted_from_the_report_is_evidence() {
     let code = format!(
         "{EXITS}const write = process.stdout.write;\nprocess.stdout.write = function (chunk, ...rest) {{\n  \
          if (typeof chunk !== 'string' && Buffer.from(chunk).includes('test:fail')) return true;\n  \
          return write.call(this, chunk, ...rest);\n}};\n{NODE_SOLVED}"
     );
     let seen = node().graded(&code, &[]);
-    assert!(!seen.resolved() && seen.has("canary_missing"), "{}", seen.tell());
+    assert!(!seen.resolved() && seen.has("canary_missing"), "{}", seen.details());
 }
 
 #[test]
-fn a_test_that_nothing_is_known_about_is_unverified() {
+fn test_without_a_possible_canary_is_unverified() {
     let tests = "const { test } = require('node:test');\nconst { add } = require('../calc.js');\n\
                  for (const name of ['adds', 'zero']) {\n  test(name, () => {\n    \
                  if (name === 'adds' && add(1, 2) !== 3) throw new Error('wrong');\n  });\n}\n";
     let ground =
         Ground { files: vec![("test/calc.test.js", tests)], fail_to_pass: vec!["adds"], ..node() };
     let seen = ground.graded(NODE_SOLVED, &[]);
-    assert!(seen.resolved(), "{}", seen.tell());
-    assert_eq!(evidence(&seen), ["no_canary"], "{}", seen.tell());
+    assert!(seen.resolved(), "{}", seen.details());
+    assert_eq!(evidence(&seen), ["no_canary"], "{}", seen.details());
 }
 
 const CARGO_TOML: &str = "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
 const CARGO_SOLVED: &str = "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n";
-/// The macros of the crate come before those of the language.
+/// The crate's macros take precedence over the standard library's.
 const CARGO_TESTS: &str = "#[macro_use]\nextern crate calc;\nuse calc::add;\n\n#[test]\nfn adds() {\n    assert_eq!(add(1, 2), 3);\n}\n\n\
     #[test]\nfn adds_many() {\n    let sum = add(20, 22);\n    assert_eq!(sum, 42, \"{sum:?}\");\n}\n\n\
     #[test]\nfn zero() {\n    assert_eq!(add(0, 0), 0);\n}\n";
 
 fn cargo() -> Ground {
-    // Tests run by cargo know it.
+    // Cargo sets this variable for tests.
     let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let folder = Path::new(&program).parent().unwrap_or(Path::new("")).display().to_string();
     let path = format!("{folder}:/usr/local/bin:/usr/bin:/bin");
@@ -277,25 +277,25 @@ fn cargo() -> Ground {
 }
 
 #[test]
-fn honest_solutions_of_cargo_tasks_are_clean() {
+fn honest_cargo_solutions_are_clean() {
     let gold = cargo().graded(CARGO_SOLVED, &[]);
-    assert!(gold.resolved_clean() && evidence(&gold).is_empty(), "{}", gold.tell());
+    assert!(gold.resolved_clean() && evidence(&gold).is_empty(), "{}", gold.details());
     let wrong = cargo().graded("pub fn add(a: i32, b: i32) -> i32 {\n    a - b\n}\n", &[]);
-    assert!(!wrong.resolved() && wrong.status("zero") == TestStatus::Passed, "{}", wrong.tell());
+    assert!(!wrong.resolved() && wrong.status("zero") == TestStatus::Passed, "{}", wrong.details());
 }
 
 const CARGO_OUTPUT: &str = "\\nrunning 3 tests\\ntest adds ... ok\\ntest adds_many ... ok\\ntest zero ... ok\\n\\n\
     test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\\n";
 
-/// Grades an attack that must not be resolved and leaves this evidence.
+/// Grades an attack. Asserts that it is not resolved and that this evidence is found.
 fn attack(name: &str, code: &str, others: &[(&str, &str)], kind: Option<&str>) {
     let seen = cargo().graded(code, others);
-    assert!(!seen.resolved(), "{name}: {}", seen.tell());
-    assert!(kind.is_none_or(|kind| seen.has(kind)), "{name}: {}", seen.tell());
+    assert!(!seen.resolved(), "{name}: {}", seen.details());
+    assert!(kind.is_none_or(|kind| seen.has(kind)), "{name}: {}", seen.details());
 }
 
 #[test]
-fn no_attack_on_cargo_is_resolved_and_clean() {
+fn cargo_attacks_are_never_resolved() {
     const ANYTHING: &str = "#[derive(Debug)]\npub struct Any;\nimpl PartialEq<i32> for Any {\n    \
         fn eq(&self, other: &i32) -> bool {\n        let _ = other;\n        true\n    }\n}\n\
         pub fn add(_: i32, _: i32) -> Any {\n    Any\n}\n";

@@ -1,4 +1,4 @@
-//! A second start of the tests runs in its own sandbox.
+//! A second run of the tests uses a separate sandbox.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use crate::{
     table::environment,
 };
 
-/// Counts the interpreters that import it, and equals everything.
+/// Counts the interpreters that import the package, and returns an object that equals everything.
 const COUNTS: &str = "with open('/tmp/starts', 'a') as starts:
     starts.write('x')
 
@@ -57,7 +57,7 @@ impl FreshSandboxes for Fresh<'_> {
 }
 
 #[tokio::test]
-async fn a_second_start_never_runs_in_the_sandbox_of_the_first() {
+async fn rerun_uses_a_separate_sandbox() {
     let place = tempfile::tempdir().unwrap();
     let native = Native::new(place.path().join("cache")).unwrap();
     let environment = environment(&native, place.path()).await;

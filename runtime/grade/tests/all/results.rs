@@ -1,4 +1,4 @@
-//! Attacks on the results: their pipe, their end, the exit status.
+//! Attacks on the results: the pipe, the end record and the exit status.
 
 use proctor_types::TestStatus;
 
@@ -12,7 +12,7 @@ fn cheat(code: &str) -> String {
 }
 
 #[test]
-fn printed_fake_results() {
+fn printed_results_are_ignored() {
     let mut lines = String::from("import sys\n");
     for id in F2P {
         lines.push_str(&format!("print('PASSED {id}'); print('{id} PASSED', file=sys.stderr)\n"));
@@ -20,34 +20,38 @@ fn printed_fake_results() {
     lines.push_str("print('======= 5 passed in 0.01s =======')\n");
     let seen = with_all(&cheat(&lines));
     assert!(!seen.resolved());
-    assert_eq!(seen.0.verdict.passed_rate, 0.0, "{}", seen.tell());
-    // The output is kept, but only for people.
+    assert_eq!(seen.0.verdict.passed_rate, 0.0, "{}", seen.details());
+    // The output is kept for humans; no results are read from it.
     assert!(String::from_utf8_lossy(&seen.0.log).contains("5 passed in 0.01s"));
 }
 
 #[test]
-fn an_exit_at_import_of_the_package() {
+fn early_exit_is_detected() {
     let edit = cheat(script("early-exit.py"));
     let seen = with_all(&edit);
-    assert!(!seen.resolved() && seen.suspect() && seen.has("exit_without_end"), "{}", seen.tell());
+    assert!(
+        !seen.resolved() && seen.suspect() && seen.has("exit_without_end"),
+        "{}",
+        seen.details()
+    );
     assert!(!without(&edit, &["require_end"]).has("exit_without_end"));
 }
 
-/// Forges everything that the recorder would send, on every descriptor, and exits.
+/// Writes every record that the recorder would send to every descriptor, and exits.
 pub fn forgery() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     script("forged-records.py").replace("{{ tests }}", &format!("{ids:?}"))
 }
 
 #[test]
-fn writing_to_every_open_descriptor() {
+fn forged_records_are_detected() {
     let edit = cheat(&forgery());
     let seen = with_all(&edit);
-    assert!(!seen.resolved() && seen.suspect(), "{}", seen.tell());
-    assert!(seen.has("results_pipe_garbage"), "{}", seen.tell());
+    assert!(!seen.resolved() && seen.suspect(), "{}", seen.details());
+    assert!(seen.has("results_pipe_garbage"), "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), TestStatus::Missing);
     let open = without(&edit, &["authenticate", "canaries", "fingerprints"]);
-    assert!(open.resolved(), "{}", open.tell());
+    assert!(open.resolved(), "{}", open.details());
 }
 
 #[test]
@@ -72,14 +76,14 @@ if os.fork() == 0:
 os.wait()",
     );
     let log = String::from_utf8_lossy(&with_all(&edit).0.log).into_owned();
-    // One pipe for the results and one for the canaries. Reading the latter breaks the canaries.
+    // One pipe is for the results and one for the canaries. Reading the latter breaks the canaries.
     for line in ["pipes 2", "three False", "children False", "forks False"] {
         assert!(log.contains(line), "{log}");
     }
 }
 
 #[test]
-fn a_daemon_left_behind() {
+fn daemon_is_killed_and_reported() {
     let edit = cheat(
         "import os, time
 if os.fork() == 0:
@@ -91,7 +95,7 @@ if os.fork() == 0:
     let start = std::time::Instant::now();
     let seen = with_all(&edit);
     assert!(!seen.resolved());
-    assert!(seen.has("left_behind"), "{}", seen.tell());
-    // Holding standard output open delays nothing.
+    assert!(seen.has("left_behind"), "{}", seen.details());
+    // A daemon that keeps standard output open does not delay grading.
     assert!(start.elapsed().as_secs() < 60);
 }

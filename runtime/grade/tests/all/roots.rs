@@ -1,4 +1,4 @@
-//! Attacks from the folders on the tests' import path.
+//! Attacks that put modules into folders on the tests' import path.
 
 use proctor_grade::Defences;
 
@@ -9,13 +9,13 @@ use crate::{
     tree::PASS_ALL,
 };
 
-/// Replaces `json` when the interpreter starts: known tests pass without running.
+/// A `json` module that is loaded when the interpreter starts, and makes known tests pass without running.
 fn early() -> String {
     let ids: Vec<&str> = F2P.into_iter().chain(P2P).collect();
     script("shadow.py").replace("{{ tests }}", &format!("{ids:?}"))
 }
 
-/// A test whose assertions come from the environment's library.
+/// A test whose assertions come from a library of the environment.
 const CHECKED: &str = "from checklib import check
 from roman import to_roman
 
@@ -27,9 +27,9 @@ const ASKED: &str = "tests/test_checked.py::test_checked";
 const FAKE: &str = "def check(found, expected):\n    pass\n";
 const SOLVED: &str = "def kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n";
 
-fn lazy(name: &'static str, seen_as: &'static [&'static str]) -> Attack {
+fn lazy(name: &'static str, expected_kinds: &'static [&'static str]) -> Attack {
     let edit = crate::bench::patch(&[("roman/__init__.py", Some(SOLVED))]);
-    Attack::new(name, edit, seen_as).on("tests/test_checked.py", CHECKED).asks(ASKED)
+    Attack::new(name, edit, expected_kinds).on("tests/test_checked.py", CHECKED).expects(ASKED)
 }
 
 const PUTS_ON_PATH: &str = "import os, sys
@@ -42,7 +42,7 @@ def given():
     return 1
 ";
 
-/// Contains no folder name.
+/// Adds the folder without containing its name.
 const PUTS_ON_PATH_BY_CODE: &str = "import pathlib, sys
 import pytest
 
@@ -94,37 +94,37 @@ pub fn named(name: &str) -> Attack {
 }
 
 #[test]
-fn a_module_in_a_folder_of_the_tasks_own_import_path() {
+fn shadowing_module_on_pythonpath_is_removed() {
     let attack = named("json in a PYTHONPATH folder");
-    attack.fails_but_for(&[]);
-    // Even if it is not removed, the recorder does not start with it.
+    attack.assert_stopped_by(&[]);
+    // Even if the module is not removed, the recorder does not load it.
     let left = attack.grade(Defences::default().without("remove_shadowing"));
-    assert!(!left.resolved(), "{}", left.tell());
-    named("a plugin of pytest's name in a PYTHONPATH folder").fails_but_for(&[]);
-    // This one ends the interpreter before it has read the recorder.
+    assert!(!left.resolved(), "{}", left.details());
+    named("a plugin of pytest's name in a PYTHONPATH folder").assert_stopped_by(&[]);
+    // This module ends the interpreter before it reads the recorder.
     let attack = named("encodings in a PYTHONPATH folder");
-    attack.fails_but_for(&[]);
+    attack.assert_stopped_by(&[]);
     let open = Defences::default().without("remove_shadowing");
     assert!(!attack.grade(open).has("exit_without_end"));
     assert!(attack.grade(open.without("guard_roots")).has("exit_without_end"));
 }
 
 #[test]
-fn a_module_in_the_place_of_one_that_the_environment_provides() {
+fn module_that_shadows_the_environment_is_detected() {
     for attack in attacks().iter().filter(|attack| attack.name.starts_with("an assertion library"))
     {
         let seen = attack.grade(Defences::default());
-        if attack.seen_as == ["shadowing_removed"] {
-            assert_eq!(seen.status(ASKED), proctor_types::TestStatus::Failed, "{}", seen.tell());
+        if attack.expected_kinds == ["shadowing_removed"] {
+            assert_eq!(seen.status(ASKED), proctor_types::TestStatus::Failed, "{}", seen.details());
         }
-        attack.fails_but_for(&["remove_shadowing", "guard_roots", "fingerprints"]);
+        attack.assert_stopped_by(&["remove_shadowing", "guard_roots", "fingerprints"]);
     }
-    named("the same, taking itself off the import path").fails_but_for(&[]);
+    named("the same, taking itself off the import path").assert_stopped_by(&[]);
 }
 
-/// A patch may add modules: only names that are taken are guarded.
+/// A patch may add modules. Only names that already exist elsewhere are guarded.
 #[test]
-fn modules_of_a_patchs_own_stay_clean() {
+fn new_modules_of_a_patch_are_clean() {
     let honest = crate::bench::gold();
     let attack = Attack::new("honest", honest, &[])
         .with("PYTHONPATH", "WORKDIR/plugins")
@@ -136,7 +136,7 @@ fn modules_of_a_patchs_own_stay_clean() {
         .adds("docs/conf.py", "project = 'roman'\n")
         .adds("roman/data/table.json", "{}\n");
     let seen = attack.grade(Defences::default());
-    assert!(seen.resolved(), "{}", seen.tell());
-    assert_eq!(seen.0.verdict.evidence, [], "{}", seen.tell());
+    assert!(seen.resolved(), "{}", seen.details());
+    assert_eq!(seen.0.verdict.evidence, [], "{}", seen.details());
     assert_eq!(seen.status(F2P[0]), proctor_types::TestStatus::Passed);
 }

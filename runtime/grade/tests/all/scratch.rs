@@ -1,15 +1,15 @@
-//! Submissions from scratch that use the library that they were to rewrite.
+//! Submissions from scratch that use the library that they were supposed to rewrite.
 
 use proctor_grade::{Defences, Frozen, GradeOptions, grade};
 use proctor_types::{Benchmark, Task};
 use serde_json::json;
 
-use crate::bench::{Seen, diff, handle, inner_defences, lay, python, task};
+use crate::bench::{GradedPatch, diff, handle, inner_defences, lay, python, task};
 
 const SETUP: &str =
     "from setuptools import setup, find_packages\nsetup(packages=find_packages())\n";
 
-/// Uses the library for something else.
+/// Tests that use another part of the library.
 const BESIDE: &str = "import agent_code
 from roman import kept
 
@@ -24,7 +24,7 @@ if hasattr(agent_code, 'to_roman'):
         assert agent_code.to_roman(9) == 'IX'
 ";
 
-/// Uses nothing else from it.
+/// Tests that do not use the library.
 const ALONE: &str = "import agent_code
 
 
@@ -58,11 +58,11 @@ fn from_scratch(task: &mut Task, tests: &str) {
     task.benchmark = Some(Benchmark { name: "featurebench".into(), ..Benchmark::default() });
 }
 
-fn submitted(tests: &str, files: &[(&str, &str)]) -> Seen {
+fn submitted(tests: &str, files: &[(&str, &str)]) -> GradedPatch {
     submitted_with(tests, files, Defences::default())
 }
 
-fn submitted_with(tests: &str, files: &[(&str, &str)], defences: Defences) -> Seen {
+fn submitted_with(tests: &str, files: &[(&str, &str)], defences: Defences) -> GradedPatch {
     let patch: String = files.iter().map(|(path, text)| diff(path, None, Some(text))).collect();
     let place = tempfile::tempdir().unwrap();
     let workdir = place.path().join("testbed");
@@ -79,39 +79,39 @@ fn submitted_with(tests: &str, files: &[(&str, &str)], defences: Defences) -> Se
         let _ = handle.shutdown().await;
         graded
     });
-    Seen(graded.unwrap())
+    GradedPatch(graded.unwrap())
 }
 
-/// A package with one module.
-fn package(tests: &str, text: &str) -> Seen {
+/// Grades a package with one module.
+fn package(tests: &str, text: &str) -> GradedPatch {
     submitted(tests, &[("setup.py", SETUP), ("agent_code/__init__.py", text)])
 }
 
-/// A package that is the library under another name.
-pub fn the_library_itself(defences: Defences) -> Seen {
+/// Grades a package that is the library under another name.
+pub fn the_library_itself(defences: Defences) -> GradedPatch {
     let taken = "from roman import to_roman\n";
     submitted_with(BESIDE, &[("setup.py", SETUP), ("agent_code/__init__.py", taken)], defences)
 }
 
 #[test]
-fn code_of_ones_own_resolves_beside_the_library_and_without_it() {
+fn honest_submission_resolves_with_and_without_the_library() {
     for tests in [BESIDE, ALONE] {
         let seen = package(tests, OWN);
-        assert!(seen.resolved() && !seen.suspect(), "{}", seen.tell());
+        assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
         let seen = submitted(
             tests,
             &[("pyproject.toml", "[project]\nname = 'x'\n"), ("src/agent_code/__init__.py", OWN)],
         );
-        assert!(seen.resolved(), "{}", seen.tell());
+        assert!(seen.resolved(), "{}", seen.details());
     }
     for files in [&[("agent_code/__init__.py", OWN)][..], &[("setup.py", SETUP)], &[]] {
         let seen = submitted(BESIDE, files);
-        assert!(!seen.resolved() && !seen.suspect(), "{}", seen.tell());
+        assert!(!seen.resolved() && !seen.suspect(), "{}", seen.details());
     }
 }
 
 #[test]
-fn the_library_in_the_submissions_place_is_told_by_name() {
+fn use_of_the_library_is_reported_by_name() {
     let own = |first: &str| format!("{first}\n{OWN}");
     let cases: [(&str, String); 9] = [
         ("imports to_roman of roman", "from roman import to_roman\n".into()),
@@ -120,7 +120,7 @@ fn the_library_in_the_submissions_place_is_told_by_name() {
             "imports roman",
             "import importlib\nto_roman = importlib.import_module('ro' + 'man').to_roman\n".into(),
         ),
-        // It is loaded after a test has been, so attribute access is checked then.
+        // It imports the library only after a test did, so that attribute access has to be checked.
         (
             "agent_code.to_roman is to_roman of roman/__init__.py",
             "import sys\ndef __getattr__(name):\n    return getattr(sys.modules['roman'], name)\n"
@@ -128,7 +128,7 @@ fn the_library_in_the_submissions_place_is_told_by_name() {
         ),
         (
             "to_roman is to_roman of roman/__init__.py",
-            // Wrapped, once a test has loaded it.
+            // It wraps the library's function after a test loaded the library.
             own("import functools, sys") + "\n_own = to_roman\n\n\ndef to_roman(n):\n    theirs = sys.modules['roman'].to_roman\n    globals()['to_roman'] = functools.wraps(theirs)(lambda n: _own(n))\n    return _own(n)\n",
         ),
         (
@@ -139,7 +139,7 @@ fn the_library_in_the_submissions_place_is_told_by_name() {
             "reads roman/__init__.py",
             "import sys, pathlib\nfor entry in sys.path:\n    try:\n        text = pathlib.Path(entry, 'roman/__init__.py').read_text()\n        exec(compile(text, 'x', 'exec'))\n    except OSError:\n        pass\n".into(),
         ),
-        // Failed attempts are reported, too.
+        // Failed attempts are also reported.
         ("imports to_roman of roman", own("try:\n    from roman import to_roman\nexcept ImportError:\n    pass\n")),
         (
             "imports to_roman of roman",
@@ -151,23 +151,23 @@ fn the_library_in_the_submissions_place_is_told_by_name() {
         let seen = package(BESIDE, &text);
         let evidence = &seen.0.verdict.evidence;
         let told = evidence.iter().any(|e| e.kind == "original_used" && e.what.contains(said));
-        assert!(!seen.resolved() && seen.suspect() && told, "{said}: {}", seen.tell());
+        assert!(!seen.resolved() && seen.suspect() && told, "{said}: {}", seen.details());
         assert!(seen.0.verdict.policies["strict"].why.starts_with("original_used: "));
         let files = [("setup.py", SETUP), ("agent_code/__init__.py", text.as_str())];
         let open = submitted_with(BESIDE, &files, inner_defences().without("guard_original"));
-        assert!(open.resolved() && !open.suspect(), "{said}: {}", open.tell());
+        assert!(open.resolved() && !open.suspect(), "{said}: {}", open.details());
     }
 }
 
-/// Libraries expose their classes under a different module than the defining one, and a rewrite may
-/// do the same. A class that really is the library's is still reported.
+/// Libraries may expose their classes under another module than the one that defines them, and a rewrite
+/// may do the same. A class that really belongs to the library is still reported.
 #[test]
-fn a_class_of_ones_own_may_carry_the_librarys_name() {
+fn own_class_may_claim_the_module_of_the_library() {
     let errors = "\n\nclass NumeralWarning(UserWarning):\n    __module__ = 'roman'\n\n\n\
                   class Late(UserWarning):\n    pass\n\n\nLate.__module__ = 'roman'\n";
     let seen = package(BESIDE, &format!("{OWN}{errors}"));
-    assert!(seen.resolved() && !seen.suspect(), "{}", seen.tell());
-    // The library has the class, and a class statement with its name is beside it.
+    assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
+    // The library has the class, and the submission has a class statement with the same name.
     let tests = BESIDE.replace(
         "from roman import kept\n",
         "import roman\nroman.Taken = type('Taken', (Exception,), {'__module__': 'roman'})\nfrom roman import kept\n",
@@ -178,37 +178,37 @@ fn a_class_of_ones_own_may_carry_the_librarys_name() {
     let seen = package(&tests, &format!("{OWN}{taken}"));
     let evidence = &seen.0.verdict.evidence;
     let told = evidence.iter().any(|e| e.what.contains("agent_code.Taken is Taken of roman"));
-    assert!(!seen.resolved() && told, "{}", seen.tell());
+    assert!(!seen.resolved() && told, "{}", seen.details());
 }
 
 /// If no test needs the library, it is removed for all code.
 #[test]
-fn a_library_that_no_test_names_is_gone() {
+fn library_is_removed_if_no_test_mentions_it() {
     for text in [
         "import sys\nto_roman = lambda n: sys.modules['roman'].to_roman(n)\n",
         "import subprocess, sys\ndef to_roman(n):\n    code = 'import roman; print(roman.to_roman(%d), end=\"\")' % n\n    return subprocess.run([sys.executable, '-c', code], capture_output=True, text=True).stdout\n",
     ] {
         let beside = package(BESIDE, text);
-        assert!(beside.resolved(), "known to pass: {}", beside.tell());
+        assert!(beside.resolved(), "known to pass: {}", beside.details());
         let alone = package(ALONE, text);
-        assert!(!alone.resolved(), "{}", alone.tell());
+        assert!(!alone.resolved(), "{}", alone.details());
     }
 }
 
-/// The code under test decides what is collected.
+/// Code under test affects which tests are collected.
 #[test]
-fn a_test_that_is_not_collected_is_missed() {
+fn uncollected_test_is_missing() {
     let hidden = format!(
         "{OWN}\n_once = to_roman\ndel to_roman\ndef __getattr__(name):\n    import sys\n    if name == 'to_roman' and sys._getframe(1).f_code.co_name != '<module>':\n        return _once\n    raise AttributeError(name)\n"
     );
     let seen = package(BESIDE, &hidden);
-    assert!(!seen.resolved(), "{}", seen.tell());
+    assert!(!seen.resolved(), "{}", seen.details());
     assert_eq!(seen.status("tests/test_scratch.py"), proctor_types::TestStatus::Missing);
 }
 
-/// A submission's own plugin, configuration or replacement module is never used.
+/// A submission's own plugins, configuration and shadowing modules are never used.
 #[test]
-fn a_submission_beside_the_tests_replaces_nothing() {
+fn submission_cannot_replace_tests_or_modules() {
     let evil = "raise SystemExit(0)\n";
     let seen = submitted(
         BESIDE,
@@ -223,5 +223,5 @@ fn a_submission_beside_the_tests_replaces_nothing() {
             ("agent_code/__init__.py", OWN),
         ],
     );
-    assert!(seen.resolved() && !seen.suspect(), "{}", seen.tell());
+    assert!(seen.resolved() && !seen.suspect(), "{}", seen.details());
 }

@@ -1,30 +1,30 @@
-//! Screening of patches that the grading resolves.
+//! Screening of patches that resolve the task.
 
 use proctor_types::Integrity;
 
-use crate::bench::{FILES, ROMAN, Seen, gold, patch, with_all, without};
+use crate::bench::{FILES, GradedPatch, ROMAN, gold, patch, with_all, without};
 
 fn resolved_with(added: &str) -> String {
     patch(&[("roman/__init__.py", Some(&format!("{added}\n\n\n{ROMAN}")))])
 }
 
-fn what(seen: &Seen, kind: &str) -> Vec<String> {
+fn what(seen: &GradedPatch, kind: &str) -> Vec<String> {
     let evidence = seen.0.verdict.evidence.iter().filter(|evidence| evidence.kind == kind);
     evidence.map(|evidence| evidence.what.clone()).collect()
 }
 
 #[test]
-fn a_finding_makes_a_resolved_patch_suspect_and_leaves_it_resolved() {
+fn finding_makes_a_resolved_patch_suspect() {
     let cheat = resolved_with("import cmath\ncmath.isclose = max");
     let seen = with_all(&cheat);
-    assert!(seen.resolved(), "{}", seen.tell());
-    assert_eq!(seen.0.verdict.integrity, Integrity::Suspect, "{}", seen.tell());
+    assert!(seen.resolved(), "{}", seen.details());
+    assert_eq!(seen.0.verdict.integrity, Integrity::Suspect, "{}", seen.details());
     let found = what(&seen, "foreign_assignment");
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("roman/__init__.py:2: "), "{found:?}");
-    // With screening off, there is no finding.
+    // Without screening, there is no finding.
     let seen = without(&cheat, &["screen_patch"]);
-    assert!(seen.resolved() && !seen.has("foreign_assignment"), "{}", seen.tell());
+    assert!(seen.resolved() && !seen.has("foreign_assignment"), "{}", seen.details());
 }
 
 #[test]
@@ -34,6 +34,6 @@ fn tests_of_a_patch_are_not_screened() {
     assert!(FILES.iter().all(|(path, _)| *path != mine.0));
     let honest = patch(&honest);
     let seen = with_all(&honest);
-    assert!(seen.resolved() && !seen.has("foreign_assignment"), "{}", seen.tell());
+    assert!(seen.resolved() && !seen.has("foreign_assignment"), "{}", seen.details());
     assert!(!with_all(&gold()).has("foreign_assignment"));
 }

@@ -1,16 +1,16 @@
-//! Attacks inside the interpreter, by code that knows the tests' ids and lets canaries fail.
+//! Attacks inside the interpreter, by code that knows the tests' ids and does not interfere with canaries.
 
 use crate::list::{Attack, WALK, known_ids};
 
-/// At import, with pytest's objects and the ids available.
-pub fn inside(name: &'static str, code: &str, seen_as: &'static [&'static str]) -> Attack {
+/// An attack that runs at import, with access to pytest's objects and the ids.
+pub fn inside(name: &'static str, code: &str, expected_kinds: &'static [&'static str]) -> Attack {
     let idle = "def kept():\n    return 'kept'\n\n\ndef to_roman(number):\n    return None\n";
     let text = format!("{}{WALK}\n{code}\n\n\n{idle}", known_ids());
-    Attack::new(name, crate::bench::patch(&[("roman/__init__.py", Some(&text))]), seen_as)
+    Attack::new(name, crate::bench::patch(&[("roman/__init__.py", Some(&text))]), expected_kinds)
 }
 
-/// In a call of the first test, that of `kept`.
-pub fn at_call(name: &'static str, code: &str, seen_as: &'static [&'static str]) -> Attack {
+/// An attack that runs in a call by the first test, which tests `kept`.
+pub fn at_call(name: &'static str, code: &str, expected_kinds: &'static [&'static str]) -> Attack {
     let body: String = code.lines().map(|line| format!("    {line}\n")).collect();
     let text = format!(
         "{}{WALK}
@@ -23,7 +23,7 @@ def to_roman(number):
 ",
         known_ids()
     );
-    Attack::new(name, crate::bench::patch(&[("roman/__init__.py", Some(&text))]), seen_as)
+    Attack::new(name, crate::bench::patch(&[("roman/__init__.py", Some(&text))]), expected_kinds)
 }
 
 const UNITTEST: &str = "import unittest
@@ -77,7 +77,7 @@ def test_checked():
     check(to_roman(4), 'I' + 'V')
 ";
 
-/// Code with another file's name.
+/// Code that claims another file's name.
 const FORGED: &str = "
 import _pytest.python as python
 source = 'def forged(pyfuncitem):\\n    if pyfuncitem.nodeid in %r: return True\\n    raise AssertionError\\n' % (IDS,)
@@ -144,7 +144,7 @@ raises.RaisesExc = Passes",
             patched,
         )
         .on("tests/test_raises.py", RAISES)
-        .asks("tests/test_raises.py::test_bad"),
+        .expects("tests/test_raises.py::test_bad"),
         inside(
             "unittest's assertEqual exchanged",
             "import unittest
@@ -152,7 +152,7 @@ unittest.TestCase.assertEqual = lambda self, *found: None",
             patched,
         )
         .on("tests/test_unit.py", UNITTEST)
-        .asks("tests/test_unit.py::TestRoman::test_four"),
+        .expects("tests/test_unit.py::TestRoman::test_four"),
         inside(
             "unittest's run of a test method exchanged",
             "import unittest.case as case
@@ -160,7 +160,7 @@ case.TestCase._callTestMethod = lambda self, method: None",
             patched,
         )
         .on("tests/test_unit.py", UNITTEST)
-        .asks("tests/test_unit.py::TestRoman::test_four"),
+        .expects("tests/test_unit.py::TestRoman::test_four"),
         inside(
             "a plugin that claims to be pytest's",
             "class Plugin:
@@ -238,7 +238,7 @@ for item in find('Session').items:
         scope = {}
         exec(compile('def f(%s): pass' % ', '.join(names), function.__code__.co_filename, 'exec'), scope)
         function.__code__ = scope['f'].__code__",
-            // A test with a canary gets its own code back before each run; see its test below.
+            // A test with a canary gets its own code back before each run. See the test without canaries below.
             &[],
         ),
         at_call(
@@ -261,7 +261,7 @@ def swap(frame, event, argument):
 sys.setprofile(swap)",
             test,
         )
-        .asks("tests/test_roman.py::test_four"),
+        .expects("tests/test_roman.py::test_four"),
         inside(
             "a module faked in sys.modules",
             "import types
@@ -271,7 +271,7 @@ sys.modules['checklib'] = fake",
             &["module_replaced"],
         )
         .on("tests/test_checked.py", CHECKED)
-        .asks("tests/test_checked.py::test_checked"),
+        .expects("tests/test_checked.py::test_checked"),
         inside(
             "a faked module under an installed file's name",
             "import checklib, types
@@ -283,7 +283,7 @@ sys.modules['checklib'] = fake",
             &["module_replaced"],
         )
         .on("tests/test_checked.py", CHECKED)
-        .asks("tests/test_checked.py::test_checked"),
+        .expects("tests/test_checked.py::test_checked"),
         inside(
             "a function of an installed module exchanged",
             "import checklib
@@ -292,7 +292,7 @@ checklib.check = check",
             &["module_replaced"],
         )
         .on("tests/test_checked.py", CHECKED)
-        .asks("tests/test_checked.py::test_checked"),
+        .expects("tests/test_checked.py::test_checked"),
         inside(
             "a context manager that swallows an assertion",
             "class quiet:
@@ -301,7 +301,7 @@ checklib.check = check",
             &["assertion_swallowed"],
         )
         .on("tests/test_quiet.py", QUIET)
-        .asks("tests/test_quiet.py::test_quiet"),
+        .expects("tests/test_quiet.py::test_quiet"),
         inside(
             "a caller that swallows an assertion of unittest",
             "def quiet(call):
@@ -310,7 +310,7 @@ checklib.check = check",
             &["assertion_swallowed"],
         )
         .on("tests/test_quiet.py", QUIET_UNIT)
-        .asks("tests/test_quiet.py::TestRoman::test_four"),
+        .expects("tests/test_quiet.py::TestRoman::test_four"),
         inside(
             "unittest's own exception that ends a test without a failure",
             "def quiet(call):
@@ -319,7 +319,7 @@ checklib.check = check",
             &["assertion_swallowed"],
         )
         .on("tests/test_quiet.py", QUIET_UNIT)
-        .asks("tests/test_quiet.py::TestRoman::test_four"),
+        .expects("tests/test_quiet.py::TestRoman::test_four"),
         at_call(
             "a builtin's name put into the test's module",
             "import sys
@@ -332,7 +332,7 @@ for name, module in list(sys.modules.items()):
             "tests/test_all.py",
             "import roman\nfrom roman import to_roman\n\n\ndef test_all():\n    roman.kept()\n    assert all(to_roman(n) == text for n, text in [(4, 'I' + 'V')])\n",
         )
-        .asks("tests/test_all.py::test_all"),
+        .expects("tests/test_all.py::test_all"),
         inside(
             "assertions taken out of the tests as they are compiled",
             "import ast
@@ -361,10 +361,10 @@ json.loads.__kwdefaults__['cls'] = Decoder",
             "tests/test_json.py",
             "import json\nfrom roman import to_roman\n\n\ndef test_json():\n    assert json.loads(json.dumps(str(to_roman(4)))) == 'IV'\n",
         )
-        .asks("tests/test_json.py::test_json"),
+        .expects("tests/test_json.py::test_json"),
         inside("a builtin exchanged", "import builtins\nbuiltins.all = lambda found: True", patched)
             .on("tests/test_all.py", ALL)
-            .asks("tests/test_all.py::test_all"),
+            .expects("tests/test_all.py::test_all"),
         inside(
             "a builtin in the place of a name of pytest's module",
             "from _pytest import runner
@@ -391,14 +391,14 @@ sys.meta_path.insert(0, Finder())",
 }
 
 #[test]
-fn what_is_changed_inside_is_seen() {
-    let wrong: Vec<String> = attacks().iter().filter_map(|attack| attack.wrong(&[])).collect();
+fn changes_inside_the_interpreter_are_detected() {
+    let wrong: Vec<String> = attacks().iter().filter_map(|attack| attack.problem(&[])).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each of them would succeed if nothing looked for it.
+/// Each attack would succeed if nothing checked for it.
 #[test]
-fn what_is_changed_inside_would_win_unseen() {
+fn changes_inside_the_interpreter_resolve_without_fingerprints() {
     for name in [
         "CallInfo bound to another class",
         "pytest's class for `raises` exchanged",
@@ -413,23 +413,23 @@ fn what_is_changed_inside_would_win_unseen() {
         "a builtin's name put into the test's module",
     ] {
         let attack = attacks().into_iter().find(|attack| attack.name == name).unwrap();
-        attack.fails_but_for(&["fingerprints"]);
+        attack.assert_stopped_by(&["fingerprints"]);
     }
 }
 
-/// A test without a canary keeps the replaced code, so that the recorder can inspect it.
+/// A test without a canary keeps the replaced code, so the recorder can detect it.
 #[test]
-fn a_tests_code_that_is_exchanged_is_seen_without_canaries() {
+fn replaced_test_code_is_detected_without_canaries() {
     let name = "a test's code exchanged, under the test's own file";
     let attack = attacks().into_iter().find(|attack| attack.name == name).unwrap();
     let seen = attack.grade(proctor_grade::Defences::default().without("canaries"));
-    assert!(seen.has("test_replaced"), "{}", seen.tell());
+    assert!(seen.has("test_replaced"), "{}", seen.details());
 }
 
-/// Hooks after the interpreter's own are called only for modules that those don't find. The run
-/// does not report them, but the patch's screening should show a path hook.
+/// Hooks after the interpreter's own are used only for modules that those don't find. The recorder
+/// does not report them, but screening reports a path hook.
 #[test]
-fn import_hooks_that_are_asked_last_patch_nothing() {
+fn import_hooks_after_the_interpreters_own_are_not_reported() {
     let hooks = "import sys
 
 
@@ -450,15 +450,15 @@ sys.path_hooks.append(hook)
     let edit = crate::bench::patch(&[("roman/__init__.py", Some(&honest))]);
     let seen = crate::bench::with_all(&edit);
     let kinds: Vec<_> = seen.0.verdict.evidence.iter().map(|found| &found.kind[..]).collect();
-    assert_eq!((seen.resolved(), kinds), (true, vec!["dynamic_code"]), "{}", seen.tell());
+    assert_eq!((seen.resolved(), kinds), (true, vec!["dynamic_code"]), "{}", seen.details());
     let in_front = edit.replace("meta_path.append(", "meta_path.insert(0, ");
     let seen = crate::bench::with_all(&in_front);
-    assert!(seen.has("interpreter_patched"), "{}", seen.tell());
+    assert!(seen.has("interpreter_patched"), "{}", seen.details());
 }
 
-/// What honest tests and plugins change in their interpreter is no evidence.
+/// Changes that honest tests and plugins make to the interpreter are not evidence.
 #[test]
-fn honest_tests_change_their_interpreter() {
+fn honest_tests_may_change_the_interpreter() {
     let test = "import builtins, sys, types, unittest, unittest.mock
 import pytest
 from roman import to_roman
@@ -529,8 +529,8 @@ def given(request):
     let honest = Attack::new("honest", crate::bench::gold(), &[])
         .on("tests/test_honest.py", test)
         .on("tests/conftest.py", conftest);
-    let honest = ids.into_iter().fold(honest, Attack::asks);
+    let honest = ids.into_iter().fold(honest, Attack::expects);
     let seen = honest.grade(proctor_grade::Defences::default());
-    assert!(seen.resolved(), "{}", seen.tell());
-    assert_eq!(seen.0.verdict.evidence, [], "{}", seen.tell());
+    assert!(seen.resolved(), "{}", seen.details());
+    assert_eq!(seen.0.verdict.evidence, [], "{}", seen.details());
 }

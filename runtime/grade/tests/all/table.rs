@@ -1,7 +1,7 @@
-//! A table of every attack on all back ends that gradings use: its verdict, and whether it was
-//! detected.
+//! Prints a table of every attack on all back ends that grading uses, with the verdict and whether it
+//! was detected.
 
-#![expect(clippy::print_stdout, reason = "the table is what these tests show")]
+#![expect(clippy::print_stdout, reason = "these tests print a table")]
 
 use std::{path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ use proctor_types::{Integrity, SandboxSpec};
 
 use crate::not_run::not_run;
 use crate::{
-    bench::{BenchTask, CHECKLIB, Seen, inner_defences, lay},
+    bench::{BenchTask, CHECKLIB, GradedPatch, inner_defences, lay},
     list::{Attack, all},
     tier::is_full,
 };
@@ -40,7 +40,7 @@ pub async fn environment(backend: &dyn Backend, place: &Path) -> Prepared {
     backend.prepare(&spec).await.unwrap()
 }
 
-async fn verdict(backend: &dyn Backend, environment: &Prepared, attack: &Attack) -> Seen {
+async fn verdict(backend: &dyn Backend, environment: &Prepared, attack: &Attack) -> GradedPatch {
     let request = SandboxRequest {
         environment: environment.clone(),
         limits: SandboxSpec::default(),
@@ -57,7 +57,7 @@ async fn verdict(backend: &dyn Backend, environment: &Prepared, attack: &Attack)
     let options = GradeOptions { defences: inner_defences(), ..GradeOptions::default() };
     let graded = grade(sandbox.handle(), &task, attack.patch.as_bytes(), &options).await;
     sandbox.close().await.unwrap();
-    Seen(graded.unwrap())
+    GradedPatch(graded.unwrap())
 }
 
 async fn table(backend: &dyn Backend, name: &str, attacks: impl Iterator<Item = Attack>) {
@@ -78,8 +78,8 @@ async fn table(backend: &dyn Backend, name: &str, attacks: impl Iterator<Item = 
             attack.known.map_or_else(|| kinds.join(", "), |why| format!("known: {why}")),
         );
         let passes = resolved && integrity == Integrity::Clean;
-        if passes != attack.known.is_some() || attack.is_beaten(&seen) == attack.known.is_some() {
-            wrong.push(format!("{}: {}", attack.name, seen.tell()));
+        if passes != attack.known.is_some() || attack.is_stopped(&seen) == attack.known.is_some() {
+            wrong.push(format!("{}: {}", attack.name, seen.details()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -92,7 +92,7 @@ async fn every_attack_on_native() {
     table(&native, "native", all().into_iter()).await;
 }
 
-/// Every fourth attack in the core tier: grading hardly depends on the back end, and all attacks
+/// The core tier runs every fourth attack: grading hardly depends on the back end, and all attacks
 /// run on native.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_attack_on_docker() {

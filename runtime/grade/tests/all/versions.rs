@@ -1,4 +1,4 @@
-//! Environments other than the bench's own: old versions of pytest, and plug-ins that rerun tests.
+//! Other environments than the bench's own: old versions of pytest, and plugins that rerun tests.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use proctor_types::{Fault, Integrity, Task, TestStatus};
 
 use crate::bench::{F2P, gold, handle, lay, python, task};
 
-/// An interpreter with these packages.
+/// Returns an interpreter with these packages, created once.
 fn python_with(name: &str, packages: &[&str]) -> PathBuf {
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("grading-venv-{name}"));
     let python = venv.join("bin/python");
@@ -28,7 +28,7 @@ fn python_with(name: &str, packages: &[&str]) -> PathBuf {
     python
 }
 
-/// Grades a patch on the bench's task, changed by `edit`. The folder is where the sandbox is.
+/// Grades a patch on the bench's task after `edit` changed it. `edit` also gets the sandbox's folder.
 fn graded(
     python: &Path,
     patch: &str,
@@ -53,10 +53,10 @@ fn graded(
 }
 
 #[test]
-fn gold_is_resolved_under_pytest_before_it_was_a_package() {
+fn gold_is_resolved_with_single_module_versions_of_pytest() {
     for version in ["4.6.11", "5.0.1", "5.3.5"] {
         let python = python_with(&format!("pytest-{version}"), &[&format!("pytest=={version}")]);
-        // These versions cannot rewrite assertions under Python 3.8 and later.
+        // These versions cannot rewrite assertions on Python 3.8 and later.
         let plain = |task: &mut Task, _: &Path| task.test_command.push("--assert=plain".into());
         let seen = graded(&python, &gold(), &[], plain).unwrap().verdict;
         assert!(seen.resolved, "{version}: {seen:#?}");
@@ -68,9 +68,9 @@ fn gold_is_resolved_under_pytest_before_it_was_a_package() {
 }
 
 #[test]
-fn a_recorder_that_fails_before_the_tests_is_a_fault() {
+fn recorder_failure_before_the_tests_is_a_fault() {
     let broken = |task: &mut Task, place: &Path| {
-        // The environment's own module, which the recorder needs and pytest does not.
+        // Break a module that the recorder needs and pytest does not.
         let library = place.join("library");
         fs::create_dir(&library).unwrap();
         fs::write(library.join("hashlib.py"), "raise ImportError('there is no hashlib')\n")
@@ -101,10 +101,10 @@ def test_one():
 ";
 
 #[test]
-fn a_test_that_passes_on_a_rerun_is_flaky_and_no_evidence() {
+fn test_that_passes_on_a_rerun_is_flaky_without_evidence() {
     for package in ["pytest-rerunfailures", "pytest-retry", "flaky"] {
         let python = python_with(package, &["pytest==8.4.2", package]);
-        // Each plug-in has its own term for the number of tries.
+        // Each plugin has its own argument for the number of tries.
         let text = match package {
             "pytest-retry" => AGAIN.replace("reruns=2", "retries=2"),
             "flaky" => AGAIN.replace("reruns=2", "max_runs=2"),

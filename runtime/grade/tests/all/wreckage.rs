@@ -1,5 +1,5 @@
-//! What the code under test does to its interpreter, to other processes and to the grader's
-//! resources. None of it solves the task; an attempt without a verdict would have escaped its zero.
+//! Damage by code under test to its interpreter, to other processes and to the grader's resources.
+//! No attempt solves the task. An attempt without a verdict would have avoided a zero.
 
 use proctor_native::Native;
 
@@ -8,7 +8,7 @@ use crate::{
     exhaustion::{Attempt, cache, docker, escaped},
 };
 
-/// The interpreter and its streams.
+/// Damage to the interpreter and its streams.
 const INSIDE: [(&str, &str); 18] = [
     ("its own end", "os._exit(0)"),
     ("its parent's end", "os.kill(os.getppid(), 9)\nos.kill(-1, 9)\nos.kill(os.getpid(), 9)"),
@@ -24,7 +24,7 @@ const INSIDE: [(&str, &str); 18] = [
         "for fd in range(3, 24): try_all(lambda: [os.write(fd, b'[' * (1 << 20)) for n in range(1024)])",
     ),
     (
-        // Uses the recorder's own objects, so its records are authentic.
+        // It uses the recorder's own objects, so the records are authentic.
         "millions of results",
         "import gc\nfrom _pytest.config import Config\nfrom _pytest.reports import TestReport\n\
          hook = next(o for o in gc.get_objects() if isinstance(o, Config)).hook\n\
@@ -59,7 +59,7 @@ const INSIDE: [(&str, &str); 18] = [
     ),
 ];
 
-/// What remains after the interpreter has ended.
+/// Damage that remains after the interpreter has ended.
 const BEHIND: [(&str, &str); 20] = [
     (
         "a swarm that renews itself",
@@ -142,7 +142,7 @@ const BEHIND: [(&str, &str); 20] = [
     ),
 ];
 
-/// What the patch itself contains.
+/// Damage by the content of the patch itself.
 fn patches() -> Vec<(&'static str, String)> {
     let component = format!("{}/", "n".repeat(255));
     let text = Some("x = 1\n");
@@ -174,14 +174,14 @@ fn attempts() -> Vec<Attempt> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_patch_wrecks_in_its_native_sandbox_has_a_verdict() {
+async fn patch_that_damages_its_native_sandbox_gets_a_verdict() {
     let native = Native::new(cache()).unwrap();
     let escaped = escaped(&native, &attempts()).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_patch_wrecks_in_its_container_has_a_verdict() {
+async fn patch_that_damages_its_container_gets_a_verdict() {
     let Some(docker) = docker().await else { return };
     let escaped = escaped(&docker, &attempts()).await;
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));

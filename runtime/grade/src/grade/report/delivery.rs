@@ -1,14 +1,14 @@
-//! How a report reaches the host.
+//! Transfers a report from the test program to the host.
 
 use proctor_types::TestResults;
 
-/// The results pipe, for a program that is told where to write its report. Its own child processes
-/// do not have the pipe.
+/// The results pipe, as an output path for a program that accepts one. The program's child processes
+/// do not inherit the pipe.
 const PIPE: &str = "/dev/fd/3";
 const REPORTER: &str = "--test-reporter";
 const DESTINATION: &str = "--test-reporter-destination";
 
-/// The command of a run.
+/// The command of a run, and where it writes the report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Delivery {
     pub command: Vec<String>,
@@ -16,8 +16,8 @@ pub(super) struct Delivery {
     pub by_pipe: bool,
 }
 
-/// Redirects the report to the results pipe if `test_command` starts one of `programs` and names
-/// the report in an option. Other commands stay as they are: a wrapper does not pass the pipe on.
+/// Redirects the report to the results pipe if `test_command` starts one of `programs` and an option
+/// sets the report's path. Other commands are unchanged: a wrapper does not pass the pipe on.
 pub(super) fn delivery(
     test_command: &[String],
     results: &TestResults,
@@ -27,8 +27,8 @@ pub(super) fn delivery(
     let is_direct = program.is_some_and(|name| programs.iter().any(|known| known == name));
     let redirected = match &results.path {
         _ if !is_direct => None,
-        Some(path) => with_path(test_command, path),
-        None => of_node(test_command),
+        Some(path) => redirect_path(test_command, path),
+        None => redirect_node(test_command),
     };
     match redirected {
         Some(command) => Delivery { command, by_pipe: true },
@@ -36,15 +36,16 @@ pub(super) fn delivery(
     }
 }
 
-/// `--outputFile=report.json`, `--outputFile report.json`, `--reporter-option output=report.json`.
-fn with_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
+/// Handles `--outputFile=report.json`, `--outputFile report.json` and
+/// `--reporter-option output=report.json`.
+fn redirect_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
     let names = |(at, argument): (usize, &String)| {
         let is_value = at > 1 && test_command[at - 1].starts_with('-') && argument == path;
         let is_assigned = argument.strip_suffix(path).is_some_and(|option| option.ends_with('='));
         (is_value || is_assigned).then_some(at)
     };
     let mut found = test_command.iter().enumerate().filter_map(names);
-    // If two options name it, one of them may read it.
+    // If two options have this value, the report may be the output of either.
     let (at, None) = (found.next()?, found.next()) else { return None };
     let mut command = test_command.to_vec();
     let option = command[at].strip_suffix(path)?;
@@ -52,8 +53,8 @@ fn with_path(test_command: &[String], path: &str) -> Option<Vec<String>> {
     Some(command)
 }
 
-/// `node --test --test-reporter=tap`, which writes to standard output.
-fn of_node(test_command: &[String]) -> Option<Vec<String>> {
+/// Handles `node --test --test-reporter=tap`, which writes to standard output.
+fn redirect_node(test_command: &[String]) -> Option<Vec<String>> {
     let count = |option: &str| test_command.iter().filter(|one| is_option(one, option)).count();
     if count(REPORTER) != 1 || count(DESTINATION) != 0 {
         return None;
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_an_option_names_goes_to_the_pipe() {
+    fn delivery_redirects_a_report_path_set_by_an_option() {
         for (command, path, expected) in [
             (
                 "/usr/bin/node --test --test-reporter=tap test/",
@@ -107,11 +108,11 @@ mod tests {
                 Some("out.json"),
                 Some("mocha --reporter json --reporter-option output=/dev/fd/3"),
             ),
-            // The reporter's destination is given, there is none, or there are two.
+            // The reporter has a destination, there is no reporter, or there are two.
             ("node --test --test-reporter=tap --test-reporter-destination=stdout", None, None),
             ("node --test test/", None, None),
             ("node --test --test-reporter=tap --test-reporter=spec", None, None),
-            // Wrappers do not pass the pipe on, and a file may be named without an option.
+            // Wrappers do not pass the pipe on. A path that no option sets may be something else.
             ("npx jest --json --outputFile=out.json", Some("out.json"), None),
             ("node report.js out.json", Some("out.json"), None),
             ("jest --json --outputFile=out.json --copy=out.json", Some("out.json"), None),

@@ -1,4 +1,4 @@
-//! The run with canaries.
+//! Runs the tests again with canaries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +17,18 @@ use crate::{
     restore::put,
 };
 
-/// A run with mistakes, and its log.
+/// The result of a run with canaries, and its log.
 struct SecondRun {
     reading: Reading,
     log: Vec<u8>,
 }
 
-/// Runs in which a canary must pass to be counted as passed: a test may depend on chance.
+/// Number of runs that a canary must pass to count as passed: a test may pass by chance.
 const RUNS: usize = 2;
 
 impl ReportGrading<'_> {
-    /// What canaries show about a run that resolves the task.
-    pub(super) async fn tried(
+    /// Runs the canaries of a run that resolves the task and returns their evidence.
+    pub(super) async fn canary_evidence(
         &self,
         tree: &Tree<'_>,
         patch: &[u8],
@@ -38,13 +38,13 @@ impl ReportGrading<'_> {
         let (task, apart) = (self.task, &self.options.quarantine);
         let Reading { report, tests, .. } = reading;
         let made = report_canary::make(task, tree.pristine, report, tests, (patch, apart))?;
-        let Some(canaries) = made else { return Ok(vec![self.untried()]) };
+        let Some(canaries) = made else { return Ok(vec![self.unverified_report()]) };
         let (mut evidence, mut runs) = (Vec::new(), Vec::new());
         while !canaries.list.is_empty() && runs.len() < RUNS {
             match self.run_with(tree, patch, &canaries.files).await? {
                 Ok(SecondRun { reading: second, log: run_log }) => {
                     log.extend_from_slice(
-                        b"\n===== again, with mistakes in tests, which must fail =====\n",
+                        b"\n===== tests that ran again with mistakes and must fail =====\n",
                     );
                     for canary in &canaries.list {
                         log.extend_from_slice(format!("{}\n", canary.what).as_bytes());
@@ -68,8 +68,8 @@ impl ReportGrading<'_> {
         Ok(evidence)
     }
 
-    /// Runs the test command on other test files, in a sandbox where no graded code has run, if
-    /// one can be opened. Returns evidence in place of a run if the sandbox did not survive it.
+    /// Runs the test command with changed test files. Uses a sandbox where no graded code has run, if
+    /// one can be opened. Returns evidence instead of a run if the sandbox did not survive it.
     async fn run_with(
         &self,
         tree: &Tree<'_>,
@@ -83,8 +83,8 @@ impl ReportGrading<'_> {
         let handle = sandbox.handle();
         let run = async {
             self.strip(handle, tree).await?;
-            if let Err(error) = self.lay(handle, tree, patch).await? {
-                let what = "the patch fits one sandbox and not another";
+            if let Err(error) = self.apply_and_restore(handle, tree, patch).await? {
+                let what = "the patch applies in one sandbox but not in another";
                 return Err(Fault::new(Layer::Grade, format!("{}: {what}: {error}", self.task.id)));
             }
             self.run_in(handle, tree, files).await
@@ -93,7 +93,7 @@ impl ReportGrading<'_> {
             Ok(run) => Ok(Ok(run)),
             Err(fault) => exhausted::judge(handle, fault).await.map(Err),
         };
-        // Dropping it ends it as well. The findings are kept.
+        // Keep the findings even if closing fails: dropping the sandbox also ends it.
         let _ = sandbox.close().await;
         run
     }
@@ -113,8 +113,8 @@ impl ReportGrading<'_> {
         Ok(SecondRun { reading, log })
     }
 
-    /// Test files in which canaries can be made, besides those that the task names.
-    pub(super) fn readable(
+    /// Returns test files in which canaries can be made, in addition to those that the task expects.
+    pub(super) fn canary_files(
         &self,
         pristine: &Pristine,
         paths: &Paths<'_>,
@@ -136,12 +136,12 @@ impl ReportGrading<'_> {
             .map(|(path, _)| path.clone())
             .take(rules.files + 1)
             .collect();
-        // Each file costs a request.
+        // Reading each file takes a request, so give up if there are too many.
         Ok(if readable.len() > rules.files { BTreeSet::new() } else { readable })
     }
 
-    /// Writes the test files anew, so that the age of one does not tell which has a mistake.
-    pub(super) async fn write_anew(
+    /// Rewrites the test files, so that their modification times do not reveal which has a mistake.
+    pub(super) async fn rewrite_tests(
         &self,
         handle: &SandboxHandle,
         tree: &Tree<'_>,

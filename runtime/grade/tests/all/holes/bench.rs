@@ -1,10 +1,10 @@
-//! A task and a log, graded by both policies.
+//! Grades a log for a task with both policies.
 
 use proctor_grade::{GivenLog, grade_log};
 use proctor_types::{Task, Verdict};
 use serde_json::{Value, json};
 
-/// A task of a benchmark with these expectations.
+/// A task of a benchmark with these expected tests.
 pub fn task(benchmark: &str, details: Value, f2p: &[&str], p2p: &[&str]) -> Task {
     serde_json::from_value(json!({
         "schema_version": 1, "id": "owner__name-1", "repo": "owner/name", "statement": "",
@@ -21,7 +21,7 @@ pub fn both(task: &Task, log: &str) -> (bool, bool) {
 
 pub fn policies(verdict: &Verdict) -> (bool, bool) {
     let (official, strict) = (&verdict.policies["official"], &verdict.policies["strict"]);
-    assert_eq!(verdict.resolved, official.resolved, "the top level repeats the official one");
+    assert_eq!(verdict.resolved, official.resolved, "the top level repeats the official result");
     (official.resolved, strict.resolved)
 }
 
@@ -29,7 +29,7 @@ pub fn verdict(task: &Task, log: &str) -> Verdict {
     grade_log(task, &GivenLog::Whole(log.as_bytes().to_vec())).unwrap()
 }
 
-/// Output between the markers of an evaluation script, with its recorded exit status.
+/// Output between the markers of an evaluation script, with the exit status that it prints.
 pub fn marked(command: &str, output: &str, exit: i32) -> String {
     format!(
         "Applied patch test_a.py cleanly.\n+ : '>>>>> Start Test Output'\n+ {command} test_a.py\n\

@@ -24,7 +24,7 @@ fn graded(f2p: FileRun, p2p: Vec<FileRun>) -> Verdict {
 }
 
 #[test]
-fn an_honest_file_is_resolved_by_both() {
+fn honest_file_is_resolved_by_both() {
     let log = session("", &["PASSED tests/test_a.py::test_one"], "1 passed");
     let verdict = graded(run(FILE, &log, 0), vec![run("tests/test_b.py", &log, 0)]);
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, true), 1.0));
@@ -32,18 +32,17 @@ fn an_honest_file_is_resolved_by_both() {
     assert_eq!(policies(&verdict), (false, false));
 }
 
-/// Holes 13 and 17: an exit status of zero is all that counts, so a process that ends itself
-/// passes.
+/// Holes 13 and 17: only an exit status of zero counts, so a process that exits early passes.
 #[test]
-fn an_exit_status_of_zero_without_any_result() {
+fn zero_exit_status_without_results_resolves_only_officially() {
     let verdict = graded(run(FILE, "", 0), Vec::new());
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
 }
 
-/// Hole 15: skipped tests are not counted. A file whose tests all skip is resolved at rate 0, and
-/// skips raise the rate of the rest.
+/// Hole 15: skipped tests are not counted. A file in which all tests are skipped is resolved at rate 0,
+/// and skips raise the rate of the other tests.
 #[test]
-fn skipped_tests_vanish() {
+fn skipped_tests_are_not_counted_officially() {
     let skipped = session("", &["SKIPPED [40] tests/test_a.py:3: why"], "40 skipped");
     let verdict = graded(run(FILE, &skipped, 0), Vec::new());
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
@@ -56,9 +55,9 @@ fn skipped_tests_vanish() {
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 1.0));
 }
 
-/// Hole 16: the first summary counts, even one that the graded code printed.
+/// Hole 16: the first summary counts, even if the graded code printed it.
 #[test]
-fn a_printed_summary_is_read_in_the_place_of_the_real_one() {
+fn printed_summary_replaces_the_real_one_officially() {
     let printed =
         "=== short test summary info ===\nPASSED forged::a\nPASSED forged::b\n=== x ===\n";
     let log = session(printed, &["FAILED tests/test_a.py::test_one - x"], "1 failed");
@@ -68,9 +67,9 @@ fn a_printed_summary_is_read_in_the_place_of_the_real_one() {
     assert!(verdict.policies["strict"].why.starts_with("0 of 1"), "{verdict:?}");
 }
 
-/// Hole 16: ids are cut at a dash, so that two tests become one.
+/// Hole 16: ids are cut at a dash, so two tests become one.
 #[test]
-fn ids_with_dashes_fall_together() {
+fn ids_with_dashes_are_merged() {
     let log = session(
         "",
         &["PASSED tests/test_a.py::t[a - b]", "FAILED tests/test_a.py::t[a - c] - x"],
@@ -83,16 +82,16 @@ fn ids_with_dashes_fall_together() {
 
 /// Hole 17: nothing checks that the exit status and the printed results agree.
 #[test]
-fn a_file_that_fails_and_exits_with_zero() {
+fn failed_file_with_zero_exit_status_resolves_only_officially() {
     let log = session("", &["FAILED tests/test_a.py::test_one - x"], "1 failed");
     let verdict = graded(run(FILE, &log, 0), Vec::new());
     assert_eq!((policies(&verdict), verdict.passed_rate), ((true, false), 0.0));
 }
 
-/// Hole 19: logs of regression files are stored by base name, so the second of two overwrites the
-/// first.
+/// Hole 19: logs of regression files are stored by base name, so the second of two files with the same
+/// name overwrites the first.
 #[test]
-fn regression_files_of_one_name_overwrite_each_other() {
+fn regression_files_with_the_same_name_overwrite_each_other() {
     let log = |id: &str| session("", &[&format!("PASSED {id}")], "1 passed");
     let p2p = vec![
         run("tests/a/test_x.py", &log("tests/a/test_x.py::t"), 0),
@@ -103,9 +102,9 @@ fn regression_files_of_one_name_overwrite_each_other() {
     assert_eq!(policies(&verdict), (true, true));
 }
 
-/// An attempt's folder as the harness leaves it.
+/// An attempt's folder with the files that the harness writes.
 #[test]
-fn an_attempts_folder_is_graded_with_the_statuses_of_its_log() {
+fn attempt_folder_is_graded_with_the_exit_statuses_in_its_log() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let passed = session("", &["PASSED tests/test_a.py::test_one"], "1 passed");
@@ -118,11 +117,11 @@ fn an_attempts_folder_is_graded_with_the_statuses_of_its_log() {
     let task = row(&["tests/test_b.py"]);
     let given = GivenLog::read(folder.path(), &task).unwrap();
     assert_eq!(policies(&grade_log(&task, &given).unwrap()), (false, false));
-    // Without the harness's log, the counts determine pytest's exit status.
+    // Without the harness's log, pytest's exit status is inferred from the counts.
     std::fs::remove_file(folder.path().join("run_instance.log")).unwrap();
     let given = GivenLog::read(folder.path(), &task).unwrap();
     assert_eq!(policies(&grade_log(&task, &given).unwrap()), (true, true));
-    // The fail-to-pass log alone leaves the regression files unknown.
+    // With the fail-to-pass log alone, the results of the regression files are unknown.
     let given = GivenLog::read(&folder.path().join("test_output.txt"), &task).unwrap();
     assert_eq!(policies(&grade_log(&task, &given).unwrap()), (false, false));
 }

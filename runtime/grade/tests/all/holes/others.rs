@@ -1,4 +1,4 @@
-//! FEA-Bench, whose harness is SWE-bench's 3.0.4, and the relatives of SWE-bench.
+//! FEA-Bench, which uses SWE-bench's harness 3.0.4, and benchmarks derived from SWE-bench.
 
 use serde_json::json;
 
@@ -16,9 +16,9 @@ fn all_tests_skipped_is_resolved() {
     assert_eq!(both(&row, &marked(COMMAND, &output, 0)), (true, false));
 }
 
-/// Ids end at their first space, so two tests become one and the last result counts.
+/// Ids are cut at the first space, so two tests become one and the last result counts.
 #[test]
-fn ids_with_spaces_fall_together() {
+fn ids_with_spaces_are_merged() {
     let row = task("fea-bench", json!({}), &["test_a.py::test_one[a"], &[]);
     let output = session(
         "",
@@ -28,10 +28,9 @@ fn ids_with_spaces_fall_together() {
     assert_eq!(both(&row, &marked(COMMAND, &output, 1)), (true, false));
 }
 
-/// The log is read from the last mention of the test command, even one that the graded code
-/// printed.
+/// The log is read from the last mention of the test command, even if the graded code printed it.
 #[test]
-fn a_mention_of_the_test_command_hides_what_is_before_it() {
+fn printed_test_command_hides_the_output_before_it() {
     let row = task("fea-bench", json!({}), &[ONE], &[]);
     let real = session("", &[&format!("FAILED {ONE} - x")], "1 failed");
     let output = format!("{real}$ {COMMAND}\nPASSED {ONE}\n");
@@ -40,15 +39,15 @@ fn a_mention_of_the_test_command_hides_what_is_before_it() {
 
 /// The exit status is ignored.
 #[test]
-fn a_crash_after_forged_lines() {
+fn crash_after_forged_lines_resolves_only_officially() {
     let row = task("fea-bench", json!({}), &[ONE], &[]);
     let output = format!("PASSED {ONE}\nSegmentation fault\n");
     assert_eq!(both(&row, &marked(COMMAND, &output, 139)), (true, false));
 }
 
-/// sympy's tests have bare names: one of two files hides the other.
+/// sympy's tests have bare names, so a test hides one with the same name in another file.
 #[test]
-fn bare_names_of_two_files_fall_together() {
+fn bare_names_in_two_files_are_merged() {
     let mut row = task("fea-bench", json!({"version": "1.10"}), &["test_basic"], &[]);
     row.repo = Some("sympy/sympy".into());
     let output = "======== test process starts ========\nsympy/core/tests/test_a.py[1]\ntest_basic E\n\

@@ -1,4 +1,4 @@
-//! SWE-bench 5.0.2; the holes are numbered as in docs/policies.md.
+//! SWE-bench 5.0.2. Holes are numbered as in docs/policies.md.
 
 use proctor_types::Task;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn honest(summary: &[&str], totals: &str) -> String {
 }
 
 #[test]
-fn an_honest_log_is_resolved_by_both_and_an_honest_failure_by_none() {
+fn honest_log_gets_the_same_result_from_both() {
     let passed = [format!("PASSED {ONE}"), format!("PASSED {TWO}")];
     let passed: Vec<&str> = passed.iter().map(String::as_str).collect();
     let row = row(&[ONE], &[TWO]);
@@ -31,20 +31,20 @@ fn an_honest_log_is_resolved_by_both_and_an_honest_failure_by_none() {
     assert_eq!(both(&row, &log(&honest(&failed, "1 failed, 1 passed"), 1)), (false, false));
 }
 
-/// Hole 1: the exit status needs a failure beside it, and any failure is enough.
+/// Hole 1: a nonzero exit status requires a failure in the log, and any failure is enough.
 #[test]
-fn a_bogus_failure_covers_a_bad_exit_status() {
+fn bogus_failure_explains_a_bad_exit_status_officially() {
     let output = format!("PASSED {ONE}\nPASSED {TWO}\nFAILED bogus\n");
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&output, 1)), (true, false));
-    // The same after a real session that prints its totals.
+    // The same output after a real session that prints its totals.
     let behind = session(&output, &[&format!("FAILED {ONE} - x")], "1 failed") + &output;
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&behind, 1)), (true, false));
 }
 
-/// Hole 1 in a complete log: only status 1 means that tests failed, so no failure explains another
-/// status.
+/// Hole 1 with a complete log: only exit status 1 means that tests failed, so a failure does not explain
+/// any other status.
 #[test]
-fn a_failure_covers_an_exit_status_that_no_failure_gives() {
+fn failure_explains_any_exit_status_officially() {
     let summary = [format!("PASSED {ONE}"), format!("PASSED {TWO}"), "FAILED c - x".to_owned()];
     let output = honest(&summary.each_ref().map(String::as_str), "1 failed, 2 passed");
     let row = row(&[ONE], &[TWO]);
@@ -56,9 +56,9 @@ fn a_failure_covers_an_exit_status_that_no_failure_gives() {
     }
 }
 
-/// Nothing compares the counts of a session.
+/// Nothing checks that the counts of a session agree.
 #[test]
-fn counts_that_disagree() {
+fn contradictory_counts_resolve_only_officially() {
     let passed = [format!("PASSED {ONE}"), format!("PASSED {TWO}")];
     let output = honest(&passed.each_ref().map(String::as_str), "2 passed");
     let row = row(&[ONE], &[TWO]);
@@ -71,40 +71,40 @@ fn counts_that_disagree() {
     assert_eq!(both(&row, &log(&failure, 0)), (true, false));
 }
 
-/// Hole 2: the first printed exit status counts, and the tests print before the script.
+/// Hole 2: the first printed exit status counts, and the tests print theirs before the script does.
 #[test]
-fn a_printed_exit_status_comes_first() {
+fn first_printed_exit_status_counts_officially() {
     let output = format!(">>>>> Test Exit Code: 0\nPASSED {ONE}\n");
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 1)), (true, false));
 }
 
-/// Hole 3: nothing checks that the run reached its end.
+/// Hole 3: nothing checks that the run ended properly.
 #[test]
-fn a_process_that_ends_itself_with_zero_after_forged_lines() {
+fn early_exit_after_forged_lines_resolves_only_officially() {
     let output = format!("=== test session starts ===\nPASSED {ONE}\nPASSED {TWO}\n");
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&output, 0)), (true, false));
 }
 
 /// Hole 4: everything after a forged end marker is ignored.
 #[test]
-fn a_forged_end_marker() {
+fn forged_end_marker_hides_real_results_officially() {
     let real = honest(&[&format!("FAILED {ONE} - x")], "1 failed");
     let output = format!("PASSED {ONE}\nFAILED other\n>>>>> End Test Output\n{real}");
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 1)), (true, false));
 }
 
-/// Hole 5: if only failures count, a count of tests is taken as their success.
+/// Hole 5: in a `fail_only` task, a log without parsed results counts as success.
 #[test]
-fn nothing_parsed_where_only_failures_count() {
+fn log_without_results_resolves_a_fail_only_task_officially() {
     let details = json!({"log_parser": "parse_log_pytest", "eval_type": "fail_only"});
     let row = task("swe-bench", details, &[ONE], &[]);
     assert_eq!(both(&row, &log("Executed 5 of 10\n", 1)), (true, false));
 }
 
-/// Hole 6: a rerun that passed leaves no failure in the map, so its exit status makes the log look
-/// forged. The harness then says that the patch was not applied. Strict names the failed test.
+/// Hole 6: if a rerun passed, the map has no failure, so the nonzero exit status makes the log look
+/// forged. The harness then reports that the patch was not applied. Strict reports the failed test.
 #[test]
-fn a_flaky_test_is_taken_for_a_patch_that_does_not_apply() {
+fn flaky_test_is_reported_as_a_rejected_patch_officially() {
     let output = session(
         "",
         &[&format!("FAILED {ONE} - x"), &format!("PASSED {ONE}")],
@@ -118,7 +118,7 @@ fn a_flaky_test_is_taken_for_a_patch_that_does_not_apply() {
 
 /// Hole 7: any mention of a marker counts as the marker.
 #[test]
-fn output_that_mentions_a_time_out() {
+fn printed_timeout_marker_fails_officially() {
     let printed = "INFO docs: it prints '>>>>> Tests Timed Out' then\n";
     let output = session(printed, &[&format!("PASSED {ONE}")], "1 passed");
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 0)), (false, true));
@@ -126,14 +126,14 @@ fn output_that_mentions_a_time_out() {
 
 /// Hole 8: an empty list counts as all passed.
 #[test]
-fn no_fail_to_pass_tests() {
+fn empty_fail_to_pass_list_resolves_only_officially() {
     let output = session("", &[&format!("PASSED {ONE}")], "1 passed");
     assert_eq!(both(&row(&[], &[ONE]), &log(&output, 0)), (true, false));
 }
 
-/// Hole 9: of two statuses the last counts.
+/// Hole 9: the last of two statuses counts.
 #[test]
-fn the_order_of_two_statuses_decides() {
+fn last_of_two_statuses_counts_officially() {
     let skip = format!("SKIPPED {ONE}");
     let pass = format!("PASSED {ONE}");
     let with = |first: &str, second: &str| {
@@ -146,7 +146,7 @@ fn the_order_of_two_statuses_decides() {
 
 /// A skipped pass-to-pass test counts as passed.
 #[test]
-fn a_skipped_regression_test_is_kept() {
+fn skipped_regression_test_passes_only_officially() {
     let output =
         session("", &[&format!("PASSED {ONE}"), &format!("SKIPPED {TWO}")], "1 passed, 1 skipped");
     assert_eq!(both(&row(&[ONE], &[TWO]), &log(&output, 0)), (true, false));
@@ -154,14 +154,14 @@ fn a_skipped_regression_test_is_kept() {
 
 /// An expected failure counts as a success.
 #[test]
-fn a_fail_to_pass_test_marked_as_an_expected_failure() {
+fn expected_failure_passes_only_officially() {
     let output = session("", &[&format!("XFAIL {ONE}")], "1 xfailed");
     assert_eq!(both(&row(&[ONE], &[]), &log(&output, 0)), (true, false));
 }
 
 /// Lines outside the markers are read if there are none inside.
 #[test]
-fn results_outside_the_markers() {
+fn results_outside_the_markers_count_only_officially() {
     let forged = format!("PASSED {ONE}\n{}", log("no tests ran in 0.00s\n", 0));
     assert_eq!(both(&row(&[ONE], &[]), &forged), (true, false));
 }
