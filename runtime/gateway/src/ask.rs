@@ -33,7 +33,8 @@ impl TrialGateway {
         self.ask_as(ask, true).await
     }
 
-    /// Streams, so that progress is visible. Endpoints that do not stream get a repair.
+    /// Sends a streaming request, so that progress is visible. A repair turns streaming off for
+    /// endpoints that reject it.
     async fn ask_as(&self, ask: &Ask, grace: bool) -> Result<Answer, AskError> {
         let kept = self.written().lock().unwrap_or_else(PoisonError::into_inner).follow(ask);
         self.record_ask(ask, kept).await?;
@@ -45,7 +46,7 @@ impl TrialGateway {
         })
     }
 
-    /// Records the request without the messages that the previous request already had.
+    /// Records the request without the messages it repeats from the previous one.
     async fn record_ask(&self, ask: &Ask, kept: usize) -> Result<(), Fault> {
         let messages = ask.messages.get(kept..).unwrap_or_default().to_vec();
         let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
@@ -86,18 +87,18 @@ impl TrialGateway {
     }
 }
 
-/// The previous conversation in the bytes of a chat request. Whatever a request repeats is neither
-/// serialized nor recorded again.
+/// The previous conversation, serialized for a chat request. Messages that a request repeats are
+/// neither serialized nor recorded again.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     messages: Vec<Message>,
     json: Vec<u8>,
-    /// Where each message ends in `json`.
+    /// End offset of each message in `json`.
     ends: Vec<usize>,
 }
 
 impl Written {
-    /// Continues with this request and returns how many messages it repeats.
+    /// Updates the conversation to match this request. Returns how many messages it repeats.
     pub(crate) fn follow(&mut self, ask: &Ask) -> usize {
         let same = self.messages.iter().zip(&ask.messages).take_while(|(old, new)| old == new);
         let kept = same.count();
@@ -115,7 +116,7 @@ impl Written {
         kept
     }
 
-    /// The complete body of a request: `rest` follows the messages.
+    /// Returns the complete request body. `rest` has the fields that follow the messages.
     pub(crate) fn body(&self, model: &str, rest: &Map<String, Value>) -> Bytes {
         let model = Value::from(model).to_string();
         let rest = Value::Object(rest.clone()).to_string();
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_is_not_written_again_and_the_body_is_whole() {
+    fn written_reuses_repeated_messages_and_returns_a_complete_body() {
         let mut written = Written::default();
         let said = |written: &Written, rest: Value| {
             let rest: Map<String, Value> = rest.as_object().cloned().expect("an object");
@@ -158,7 +159,7 @@ mod tests {
         for (texts, kept) in [
             (&["a", "b"][..], 0),
             (&["a", "b", "c"], 2),
-            // A notice at the end of the last message is in no later request.
+            // A notice appended to the last message does not appear in later requests.
             (&["a", "b", "c and so on"], 2),
             (&["a", "b", "c", "d"], 2),
             (&["a"], 1),

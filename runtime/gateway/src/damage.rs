@@ -1,9 +1,9 @@
-//! Damaged responses: broken calls, calls left in the text, a truncated prompt, or the server's own
-//! output limit.
+//! Detects damaged responses: broken calls, calls left in the text, a truncated prompt, or the
+//! server's own output limit.
 //!
-//! Most of these servers break only streams, so the gateway repeats the request without streaming.
-//! If the second response has broken calls too, the model wrote them.
-//! `configs/endpoint-checks.toml` has the thresholds.
+//! Most servers that damage calls do so only in streams, so the gateway repeats the request without
+//! streaming. If the second response has broken calls too, the model wrote them. The thresholds are
+//! in `configs/endpoint-checks.toml`.
 
 use bytes::Bytes;
 use proctor_types::{Api, Fault, RequestClass, ToolCall};
@@ -25,7 +25,8 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// Why a complete response is requested again. `None`: it is accepted as the model's own.
+    /// Returns why a complete response must be requested again. `None`: it is accepted as the
+    /// model's own.
     ///
     /// # Errors
     /// A built-in table cannot be read.
@@ -40,7 +41,7 @@ impl TrialGateway {
         }
         let checks = EndpointChecks::shipped()?;
         let output = whole.usage.map_or(0, |usage| usage.output);
-        // Below it no model stops of its own.
+        // No model stops by itself at a length below this, so the server must have a limit.
         let least_own = match model.api {
             Api::Chat | Api::Responses => checks.length.explicit_limit,
             Api::Gemini => checks.length.least_own,
@@ -85,13 +86,14 @@ impl TrialGateway {
         let has_thought_alone =
             whole.stop == Some(Stop::End) && !text.is_empty() && whole.items.iter().all(is_silent);
         if has_thought_alone && checks.thought_answer.is_off(&request.body) {
-            let why = "the response is reasoning alone, although the request turns thinking off";
+            let why = "the response contains only reasoning, although the request turns thinking off";
             return Ok(Some(Trouble::damaged(why, &checks.thought_answer.hint)));
         }
         if !request.tools {
             return Ok(None);
         }
-        // A tool that the request does not name. Names are quoted in every format.
+        // Whether the call uses a tool that the request does not contain. Every format puts names
+        // in quotes.
         let is_foreign = |call: &ToolCall| {
             memchr::memmem::find(&request.body, format!("\"{}\"", call.name).as_bytes()).is_none()
         };
@@ -109,12 +111,12 @@ impl TrialGateway {
         }
         doubts_calls |=
             whole.calls().any(|call| checks.masked.count(&call.arguments, |_| false) > 0);
-        // Parse the request only if something is odd: for a long conversation that takes many
+        // Parse the request only if something is odd: parsing a long conversation takes many
         // milliseconds.
         if !doubts_calls && (has_called || whole.stop == Some(Stop::Filter)) {
             return Ok(None);
         }
-        let look = Look {
+        let inspection = Inspection {
             checks,
             api: model.api,
             body: request.body.clone(),
@@ -126,9 +128,9 @@ impl TrialGateway {
             told: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
             calls: whole.calls().cloned().collect(),
         };
-        let found = tokio::task::spawn_blocking(move || look.find()).await.ok().flatten();
+        let found = tokio::task::spawn_blocking(move || inspection.find()).await.ok().flatten();
         Ok(match found {
-            // A response that was not streamed: the model itself writes its calls this way.
+            // The response was not streamed, so the model itself writes its calls this way.
             Some(Found::Torn(_)) if !request.stream && !halts.only_streams(model) => {
                 halts.tears_calls(model);
                 None
@@ -143,28 +145,28 @@ impl TrialGateway {
 /// The problem with a response.
 enum Found {
     Torn(String),
-    /// With what fixes it.
+    /// The reason, and a hint with the fix.
     Misread(String, String),
 }
 
 /// A response with its request.
-struct Look {
+struct Inspection {
     checks: &'static EndpointChecks,
     api: Api,
     body: Bytes,
-    /// Its text, or its reasoning if there is no text.
+    /// Text of the response, or its reasoning if there is no text.
     text: String,
     calls: Vec<ToolCall>,
     output: u64,
-    /// The endpoint says that the model ended it.
+    /// Whether the endpoint reports that the model ended the response.
     is_end: bool,
-    /// A limit cut it.
+    /// Whether an output limit cut the response.
     is_limited: bool,
-    /// The prompt tokens that the endpoint counted.
+    /// Prompt tokens that the endpoint counted.
     told: Option<u64>,
 }
 
-impl Look {
+impl Inspection {
     fn find(&self) -> Option<Found> {
         let request = usage::read(self.api, &self.body)?;
         let checks = self.checks;
@@ -206,8 +208,8 @@ impl Look {
             return Some(Found::Misread(why, checks.hidden_cap.hint.clone()));
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        // A final answer may quote a call. An unparsed call is the whole text, or ends it without
-        // quotes.
+        // A final answer may quote a call. An unparsed call is the whole text, or an unquoted part
+        // at its end.
         let found = if serde_json::from_str::<Value>(&self.text).is_ok() {
             as_text(&checks.text, &self.text, &names)
         } else if ends_with_markup(&self.text) {
@@ -221,7 +223,7 @@ impl Look {
         self.cut(&request)
     }
 
-    /// Whether the endpoint counted too few tokens for the whole request.
+    /// Reports a truncated prompt: the endpoint counted too few tokens for the whole request.
     fn cut(&self, request: &Request) -> Option<Found> {
         let checks = self.checks;
         let told = self.told.filter(|told| *told >= checks.cut.least_told)?;
@@ -248,17 +250,17 @@ fn looks_torn(call: &ToolCall) -> bool {
             .map_or(true, |map| map.is_empty())
 }
 
-/// What a call lost: one character would complete its arguments, or they are gone although tokens
-/// were paid for them.
+/// Returns how a call is torn: one character would complete its arguments, or they are missing
+/// although the endpoint billed tokens for them.
 fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -> Option<String> {
     let (name, text) = (&call.name, call.arguments.trim());
     let is_ours = tools.iter().any(|tool| tool.name == *name);
     if let Some(tool) = tools.iter().find(|tool| !is_ours && is_within(&tool.name, name)) {
         return Some(format!("a call uses the name `{name}` instead of the tool `{}`", tool.name));
     }
-    // Some streams carry a name in pieces.
+    // Some streams deliver a name in pieces.
     if let Some(tool) = tools.iter().find(|tool| !is_ours && is_begun(&tool.name, name)) {
-        return Some(format!("a call names `{name}`, the beginning of the tool `{}`", tool.name));
+        return Some(format!("a call uses the name `{name}`, a prefix of the tool `{}`", tool.name));
     }
     let is_object = |text: &str| {
         serde_json::from_str::<Map<String, Value>>(text).is_ok_and(|map| !map.is_empty())
@@ -283,14 +285,15 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
     is_repairable.then(|| format!("the arguments of a call to `{name}` are damaged"))
 }
 
-/// Why arguments are no JSON object even for a tolerant reader: the stream lost parts of them, or the model
-/// wrote them so. Quotes after the object are the model's.
+/// Returns why arguments are not a JSON object even for a tolerant parser. Either the stream lost
+/// parts of them or the model wrote them that way. Quotes after the object come from the model and
+/// are ignored.
 fn broken(call: &ToolCall) -> Option<String> {
     let text = call.arguments.trim();
     let plain = text.trim_end_matches('"');
     let is_object = |text: &str| match tolerant::value(text.as_bytes()) {
         Ok(Value::Object(_)) => true,
-        // Encoded twice.
+        // The object was encoded twice.
         Ok(Value::String(inner)) => serde_json::from_str::<Map<String, Value>>(&inner).is_ok(),
         _ => false,
     };
@@ -298,7 +301,7 @@ fn broken(call: &ToolCall) -> Option<String> {
     (!is_sound).then(|| format!("the arguments of a call to `{}` are not JSON", call.name))
 }
 
-/// Whether a name is another one with a prefix or suffix, as proxies write it: `shell_ide`,
+/// Whether `name` is a tool's name with a prefix or suffix that a proxy added: `shell_ide`,
 /// `mcp__shell`.
 fn is_within(tool: &str, name: &str) -> bool {
     let is_sign = |c: char| !c.is_ascii_alphanumeric();
@@ -306,7 +309,7 @@ fn is_within(tool: &str, name: &str) -> bool {
         || name.strip_suffix(tool).is_some_and(|rest| rest.ends_with(is_sign))
 }
 
-/// Whether a name is the beginning of another one.
+/// Whether `name` is only the beginning of a tool's name.
 fn is_begun(tool: &str, name: &str) -> bool {
     !name.is_empty() && tool.len() > name.len() && tool.starts_with(name)
 }
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_ignores_mistakes_of_the_model() {
+    fn torn_ignores_the_models_own_mistakes() {
         let checks = EndpointChecks::shipped().expect("a sound table");
         let tool = |name: &str, required: &[&str]| Tool {
             name: name.into(),
@@ -368,8 +371,8 @@ mod tests {
             };
             assert_eq!(torn(checks, &call, &tools, 20).is_some(), torn_name, "{name}");
         }
-        // Written by the model: no tokens were paid for arguments, none are required, or no single
-        // character completes them.
+        // The model itself wrote these: few tokens were billed, no arguments are required, or no
+        // single character completes them.
         for (name, text, output) in [
             ("shell", "{}", 10),
             ("submit", "{}", 126),

@@ -1,6 +1,6 @@
 use proctor_types::{BudgetKind, BudgetScope, Fault};
 
-/// Why a request has no response.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AskError {
     /// A limit was reached: before the request, between two attempts, or (for time) during one.

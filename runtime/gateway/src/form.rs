@@ -1,4 +1,4 @@
-//! The form of a request: what repairs make of it, so that its endpoint accepts it.
+//! Request forms: applies the repairs that an endpoint needs before it accepts a request.
 
 use http::{HeaderValue, header};
 use proctor_types::Fault;
@@ -12,11 +12,11 @@ use crate::{
 
 /// A request in the form that its endpoint accepts.
 pub(crate) struct Form {
-    /// As it is sent.
+    /// The request as it is sent.
     pub request: Outgoing,
-    /// As the caller made it.
+    /// The request as the caller made it.
     original: Outgoing,
-    /// The changes, in order.
+    /// Applied repairs, in order.
     repairs: Vec<Repair>,
 }
 
@@ -30,7 +30,8 @@ impl Form {
         form
     }
 
-    /// Adds the repairs that change something, at most `most` of them. Returns whether any did.
+    /// Applies the repairs that change the request, at most `most` of them. Returns whether any
+    /// did.
     pub(crate) fn add(
         &mut self,
         trial: &TrialGateway,
@@ -38,7 +39,7 @@ impl Form {
         most: usize,
     ) -> bool {
         let mut repairs = repairs.into_iter().peekable();
-        // Don't parse the body if no repairs are needed.
+        // Don't parse the body if there is nothing to apply.
         if repairs.peek().is_none() {
             return false;
         }
@@ -49,8 +50,8 @@ impl Form {
         let only_streams = trial.line().halts.only_streams(&trial.line().model);
         let before = self.repairs.len();
         for repair in repairs {
-            let is_vain = only_streams && repair.action == Action::NoStream;
-            if is_vain || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns) {
+            let is_futile = only_streams && repair.action == Action::NoStream;
+            if is_futile || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns) {
                 continue;
             }
             self.request.stream &= repair.action != Action::NoStream;
@@ -67,14 +68,14 @@ impl Form {
         changed
     }
 
-    /// Asks every cache on the way for a response of the model.
+    /// Makes every cache on the route forward the request to the model.
     pub(crate) fn bypass_caches(&mut self) {
         let no_cache = HeaderValue::from_static("no-cache");
         self.request.headers.insert(header::CACHE_CONTROL, no_cache);
     }
 
-    /// Repairs what an error complains of, which has come `times` times. `false`: there is nothing to repair,
-    /// or nothing left.
+    /// Applies a repair for an error that has occurred `times` times. Returns `false` if no repair
+    /// is known or none is left.
     pub(crate) fn repair(
         &mut self,
         trial: &TrialGateway,
@@ -82,7 +83,7 @@ impl Form {
         body: &str,
         times: u32,
     ) -> Result<bool, Fault> {
-        // Don't keep repairing a body that is rejected every time.
+        // Don't keep repairing a request that is rejected every time.
         const MOST: usize = 8;
         if self.repairs.len() >= MOST {
             return Ok(false);
@@ -98,7 +99,8 @@ impl Form {
         Ok(self.add(trial, repairs, 1))
     }
 
-    /// Undoes `NoStream`, which an endpoint that only streams rejects. Returns whether there was one.
+    /// Undoes `NoStream`, which a stream-only endpoint rejects. Returns whether it had been
+    /// applied.
     fn stream_again(&mut self, trial: &TrialGateway) -> bool {
         let (whole, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.repairs)
             .into_iter()
@@ -113,12 +115,12 @@ impl Form {
         true
     }
 
-    /// The endpoint accepted the request: repair later ones before they are sent.
+    /// Keeps the repairs for later requests, since the endpoint accepted this one.
     pub(crate) fn accepted(&self, trial: &TrialGateway) {
         let (model, halts) = (&trial.line().model, &trial.line().halts);
-        // The calls of the complete response are torn as well, so streaming was not the cause.
-        let in_vain = |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);
-        for repair in self.repairs.iter().filter(|repair| !in_vain(repair)) {
+        // The calls of the non-streamed response are torn as well, so streaming was not the cause.
+        let is_futile = |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);
+        for repair in self.repairs.iter().filter(|repair| !is_futile(repair)) {
             halts.keep_repair(model, repair);
         }
     }

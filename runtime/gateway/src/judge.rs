@@ -1,4 +1,4 @@
-//! Classifies an attempt: a response, a retry, or the end.
+//! Classifies an attempt as a response, a retry or a final failure.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Judgement {
     Answered,
-    /// Worth a retry.
+    /// The attempt is worth a retry.
     Again(Trouble),
     /// The trial itself ended.
     Cut(Cut),
-    /// The request itself is rejected.
+    /// The endpoint rejected this particular request.
     Rejected {
         status: u16,
         body: String,
@@ -34,13 +34,13 @@ pub(crate) enum Judgement {
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
     pub kind: TroubleKind,
-    /// For the record.
+    /// The full reason, for the record.
     pub why: String,
-    /// For the user: the status and the first words.
+    /// A short reason for the user: the status and the first words.
     pub brief: String,
-    /// The wait that the endpoint requests.
+    /// The pause that the endpoint requests.
     pub wish: Option<Duration>,
-    /// The fix, if known.
+    /// How to fix it, if known.
     pub hint: Option<String>,
 }
 
@@ -49,11 +49,11 @@ pub(crate) struct Trouble {
 pub(crate) enum TroubleKind {
     /// The connection failed.
     Unreachable,
-    /// A success that is no model response, such as a web page: most often a wrong URL.
+    /// A success status without a model response, such as a web page. Most often the URL is wrong.
     Foreign,
-    /// No event for as long as the policy allows.
+    /// No event arrived for as long as the policy allows.
     Silent,
-    /// A success without model output.
+    /// A success status without model output.
     Empty,
     /// A response that the provider's filter stopped.
     Filtered,
@@ -72,7 +72,7 @@ impl Trouble {
         Self { kind, brief: first_words(&why), why, wish: None, hint: None }
     }
 
-    /// A damaged response, and what prevents the damage.
+    /// Describes a damaged response, with a hint on how to prevent the damage.
     pub(crate) fn damaged(why: impl Into<String>, hint: &str) -> Self {
         Self { hint: Some(hint.to_owned()), ..Self::new(TroubleKind::Damaged, why) }
     }
@@ -83,13 +83,13 @@ impl Trouble {
     }
 }
 
-/// Classifies by the status and the bytes.
+/// Classifies an attempt by its status and bytes.
 pub(crate) fn judge(came: &AttemptResult, endpoint: &Endpoint) -> Judgement {
     match &came.ended {
         Some(Ended::Cut(cut)) => return Judgement::Cut(*cut),
         Some(Ended::Broken(broken)) => {
-            // The endpoint reports its failure in a stream. Before any content, that is a rejection
-            // like any other.
+            // The endpoint reported its failure inside a stream. Before any content, that counts as
+            // an ordinary rejection.
             if let Some(said) = broken.said.as_deref().filter(|_| came.whole.items.is_empty())
                 && let Some(judged) = recognised(said, endpoint)
             {
@@ -122,7 +122,7 @@ pub(crate) fn judge(came: &AttemptResult, endpoint: &Endpoint) -> Judgement {
     }
 }
 
-/// An error within status 200 that would be a rejection under its own status.
+/// Classifies an error with status 200 that would be a rejection under its proper status.
 fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
     let subject = rejections::subject(200, body);
     let judged = match subject {
@@ -158,19 +158,19 @@ fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint
         (_, Subject::ContextOverflow | Subject::ContentFilter | Subject::UnkeptItem) => {
             Judgement::Rejected { status, body }
         }
-        // A router's response for a model without tools.
+        // A router returns this for a model without tool support.
         (404 | 405, Subject::Tools) => Judgement::Rejected { status, body },
         (401..=405 | 300..=399, _) => unusable(endpoint, told, status),
         _ => Judgement::Rejected { status, body },
     }
 }
 
-/// A success without a response.
+/// Describes a success status without a valid response.
 fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
     let status = status.map_or_else(String::new, |status| format!("{status} "));
     if is_foreign(body) {
         let body = String::from_utf8_lossy(body);
-        let what = format!("not a model's response: {}", quoted(&said(&body)));
+        let what = format!("not a model response: {}", quoted(&said(&body)));
         let brief = format!("{status}{}", first_words(&what));
         return Trouble { brief, ..Trouble::new(TroubleKind::Foreign, what) };
     }
@@ -179,7 +179,8 @@ fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
     Trouble { brief, ..Trouble::new(TroubleKind::Endpoint, why) }
 }
 
-/// Whether the body is not an API's: a page, plain text, or an object without any API's fields.
+/// Whether the body does not come from a model API: a page, plain text, or an object without any
+/// API's fields.
 fn is_foreign(body: &[u8]) -> bool {
     const KNOWN: [&str; 9] = [
         "choices",

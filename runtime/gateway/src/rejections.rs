@@ -20,7 +20,7 @@ pub(crate) enum Subject {
     ContextOverflow,
     /// A filter rejected the prompt or the response. Caused by the model.
     ContentFilter,
-    /// A conversation item that the endpoint did not keep.
+    /// The request refers to a conversation item that the endpoint did not keep.
     UnkeptItem,
     /// The model does not support tools.
     Tools,
@@ -44,7 +44,7 @@ struct Row {
     words: Patterns,
 }
 
-/// The table of errors.
+/// The table that classifies errors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rejections {
@@ -52,7 +52,7 @@ pub(crate) struct Rejections {
 }
 
 impl Rejections {
-    /// Returns the built-in table, which a test checks.
+    /// Returns the built-in table. A test checks that it is valid.
     ///
     /// # Errors
     /// The table cannot be read.
@@ -89,9 +89,9 @@ pub(crate) fn subject(status: u16, body: &str) -> Subject {
 pub(crate) struct ApiError {
     /// Codes and types, including those of a provider behind a router.
     pub codes: Vec<String>,
-    /// On one line.
+    /// All messages of the error, on one line.
     pub message: String,
-    /// It is a web page or not JSON.
+    /// Whether the body is a web page or not JSON.
     pub is_page: bool,
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::{Rejections, Subject};
 
     #[test]
-    fn of_recognises_the_sentences_of_vendors() {
+    fn of_recognizes_vendor_messages() {
         let table = Rejections::shipped().expect("a sound table");
         for (status, message, subject) in [
             (
@@ -201,7 +201,7 @@ mod tests {
             (404, "The model `meta/llama` does not exist.", Subject::UnknownModel),
             (500, "The requested model is not supported.", Subject::Unknown),
             (400, "max_tokens must be at least 1, got 0", Subject::Unknown),
-            // A word that merely occurs proves nothing.
+            // A keyword alone proves nothing.
             (
                 400,
                 "Unsupported parameter: 'max_tokens' is not supported with this model.",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn of_reads_codes_and_the_error_behind_a_router() {
+    fn of_reads_codes_and_errors_wrapped_by_a_router() {
         let table = Rejections::shipped().expect("a sound table");
         let raw = json!({"error": {"message": "too big", "code": "context_length_exceeded"}});
         for (body, subject) in [

@@ -8,14 +8,14 @@ use crate::codec::{Request, chat, message, neutral::Tool};
 /// Fields that `extra_body` must not override, because the gateway relies on them.
 const OURS: [&str; 7] = ["model", "messages", "tools", "stream", "n", "input", "contents"];
 
-/// A field that `extra_body` overrides although it must not.
-pub(crate) fn taken(model: &ModelSpec) -> Option<&'static str> {
+/// Returns a field that `extra_body` overrides although it must not.
+pub(crate) fn reserved_override(model: &ModelSpec) -> Option<&'static str> {
     OURS.into_iter().find(|field| model.extra_body.contains_key(*field))
 }
 
-/// Checks what can be checked before the first request.
+/// Checks everything that can be checked before the first request.
 pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
-    match taken(model) {
+    match reserved_override(model) {
         None => Ok(()),
         Some(field) => {
             let what = format!("model {}: extra_body.{field} cannot be set", model.name);
@@ -24,8 +24,8 @@ pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
     }
 }
 
-/// All of a chat request except its model and messages. `extra_body` is applied last, field by
-/// field.
+/// Returns all fields of a chat request except its model and messages. `extra_body` is applied
+/// last, field by field.
 pub(crate) fn chat_fields(
     model: &ModelSpec,
     output_limit_field: &str,
@@ -60,7 +60,7 @@ pub(crate) fn chat_fields(
     body
 }
 
-/// A request for an endpoint with a format other than chat, without the arm's parameters.
+/// Returns a request for an endpoint with a format other than chat, without the arm's parameters.
 pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
     let tool = |tool: &ToolSpec| Tool {
         name: tool.name.clone(),
@@ -77,8 +77,8 @@ pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
     }
 }
 
-/// Sets cache breakpoints on what the next request repeats: tools, system, and the last two user
-/// messages. The API accepts four.
+/// Sets cache breakpoints at the end of each part that the next request repeats: tools, system, and
+/// the last two user messages. The API accepts up to four.
 pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
     let mark = |block: &mut Value| {
         if let Some(block) = block.as_object_mut() {
@@ -96,8 +96,8 @@ pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
     }
 }
 
-/// Arguments go back as the model wrote them, even malformed ones: the model must see the
-/// conversation that it had.
+/// Arguments are sent back exactly as the model wrote them, even if they are malformed: the model
+/// must see the conversation that it had.
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;

@@ -35,18 +35,18 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outgoing {
     pub class: RequestClass,
-    /// After the limit: not a step, and counted separately.
+    /// Sent after a limit was reached: not a step, and counted separately.
     pub grace: bool,
     /// The exact bytes, in the endpoint's format.
     pub body: Bytes,
     pub stream: bool,
     /// The client's headers, if both sides use the same format.
     pub headers: HeaderMap,
-    /// Its output limit, in tokens.
+    /// The request's output limit, in tokens.
     pub max_output: Option<u64>,
-    /// It offers tools.
+    /// Whether it offers tools.
     pub tools: bool,
-    /// A sub-agent of the client made it.
+    /// Whether a sub-agent of the client made it.
     pub sub_agent: bool,
 }
 
@@ -62,12 +62,12 @@ impl Outgoing {
 
 /// The caller of a request. The defaults suit an in-process caller.
 pub(crate) trait Client: Send {
-    /// The caller no longer waits for the response.
+    /// Whether the caller has stopped waiting for the response.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// Part of a response was sent, so that no other response can follow.
+    /// Whether part of a response was sent, so that no other response can follow.
     fn has_begun(&self) -> bool {
         false
     }
@@ -80,10 +80,10 @@ pub(crate) trait Client: Send {
         work
     }
 
-    /// The head of a successful response arrived.
+    /// Called when the head of a successful response arrives.
     fn head(&mut self, _: &HeaderMap) {}
 
-    /// An event of a stream arrived, with these deltas. `ended`: nothing relevant follows.
+    /// Called for each event of a stream, with its deltas. `ended`: nothing relevant follows.
     fn event(
         &mut self,
         _: &sse::Event,
@@ -93,13 +93,14 @@ pub(crate) trait Client: Send {
         ready(())
     }
 
-    /// The response arrived without streaming.
+    /// Called when a response arrives without streaming.
     fn whole(&mut self, _raw: &[u8], _: &[Delta]) {}
 
-    /// The response is charged: its remainder may be built but is not sent yet.
+    /// Called once the response is charged. The client may build the remainder but must not send it
+    /// yet.
     fn settled(&mut self, _: &Whole, _: &Usage) {}
 
-    /// Returns what to record before the end is sent.
+    /// Records how the request ended, before the end is sent.
     fn record(
         &mut self,
         _: &TrialGateway,
@@ -108,7 +109,7 @@ pub(crate) trait Client: Send {
         ready(Ok(()))
     }
 
-    /// Sends the remainder.
+    /// Sends the remainder of the response.
     fn finish(&mut self) -> impl Future<Output = ()> + Send {
         ready(())
     }
@@ -118,13 +119,13 @@ pub(crate) trait Client: Send {
 #[derive(Debug, Default)]
 pub(crate) struct End<'a> {
     pub step: Option<u64>,
-    /// A complete response with its usage and cost.
+    /// The complete response, with its usage and cost.
     pub answer: Option<&'a Answer>,
     pub error: Option<String>,
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
     pub delivered: bool,
-    /// What was sent contains the key in pieces.
+    /// Whether the bytes that were sent contain the key in pieces.
     pub spread: bool,
 }
 
@@ -132,17 +133,18 @@ pub(crate) struct End<'a> {
 pub(crate) const SPREAD: &[u8] =
     b"the key was split across events of this stream: see the response, in which [key] replaces it";
 
-/// Why a request has no response.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused(AskError),
-    /// The client has received part of it. `cut`: by a limit of the trial.
+    /// The client has received part of the response. `cut`: the limit or fault that ended it, if
+    /// any.
     BrokenOff {
         why: String,
         cut: Option<AskError>,
         charged: Charged,
     },
-    /// The caller is gone, so no further attempt is paid for.
+    /// The caller has disconnected, so no further attempt is paid for.
     Gone {
         why: String,
     },
@@ -159,21 +161,21 @@ impl<E: Into<AskError>> From<E> for Failure {
 pub(crate) struct Charged {
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
-    /// The step number, if its response was a step.
+    /// The step number, if the response was a step.
     pub step: Option<u64>,
     pub delivered: bool,
     pub spread: bool,
 }
 
-/// One attempt with everything that the record says about it.
+/// One attempt, with everything that is recorded about it.
 struct Attempted<'a> {
     form: &'a Form,
     number: u32,
-    /// Back-off before it.
+    /// Back-off before the attempt.
     pause: Duration,
-    /// Then the time in the queue for limits.
+    /// Time in the queue for limits, after the back-off.
     queued: Duration,
-    /// The part of it for limits that trials share.
+    /// Part of `queued` spent on limits that trials share.
     shared: Duration,
     came: &'a AttemptResult,
     heard: &'a ResponseProgress,
@@ -181,8 +183,8 @@ struct Attempted<'a> {
     charged: &'a Charged,
 }
 
-/// Whether a rejection may come from one backend of a router, or be a filter's false alarm. An
-/// overflow remains one.
+/// Whether a rejection is worth a retry: it may come from one backend of a router, or be a filter's
+/// false alarm. An overflow would only occur again.
 fn is_worth_repeating(status: u16, body: &str) -> bool {
     matches!(
         rejections::subject(status, body),
@@ -191,7 +193,7 @@ fn is_worth_repeating(status: u16, body: &str) -> bool {
 }
 
 impl TrialGateway {
-    /// One request, from its first attempt to the end of its response.
+    /// Serves one request, from its first attempt to the end of its response.
     pub(crate) async fn serve<C: Client>(
         &self,
         request: &Outgoing,
@@ -209,18 +211,19 @@ impl TrialGateway {
         let mut unauthorized = false;
         loop {
             let request = &form.request;
-            // Each attempt by itself: while it waits for the next one, it reserves nothing.
+            // Reserve for each attempt separately: a request that waits for its next attempt
+            // reserves nothing.
             self.check_halts(request.tools)?;
             let admitted = self.admit_as(request.reserve(), (request.grace, request.sub_agent));
             let admission = client.wait_for(admitted).await?;
-            // It may have waited for a long time.
+            // The request may have waited for a long time.
             self.check_halts(request.tools)?;
             // Includes the wait for the first response, which precedes the first attempt.
             let queued = admission.queued() + std::mem::take(&mut waited);
             let shared = admission.queued_for_shared();
             let asker = self.asker(request.tools);
             heard.restart();
-            let flight = self.lost().flight(|| heard.progress());
+            let attempt = self.lost().attempt(|| heard.progress());
             let came = self.send(request, client, &heard).await;
             let mut judged = judge(&came, &self.line().endpoint);
             let unsupported = match judged {
@@ -234,7 +237,7 @@ impl TrialGateway {
                     judged = Judgement::Again(trouble);
                 }
             }
-            // After good responses, a single 401 may come from one of many servers.
+            // If the model has already responded, a 401 may come from just one of many servers.
             if let Judgement::Unusable(fault) = &judged
                 && came.status == Some(401)
                 && !std::mem::replace(&mut unauthorized, true)
@@ -245,14 +248,14 @@ impl TrialGateway {
             if let Some(trouble) = self.unknown_model(&came, &judged) {
                 judged = Judgement::Again(trouble);
             }
-            // This halts only requests with tools, so it is not for `unusable`.
+            // This halts only requests with tools, so it must not reach `unusable`.
             let without_tools = unsupported.is_some();
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
-                Judgement::Again(trouble) => flight.failed(&trouble.brief),
-                // The guard knows whether it was silent, which counts as lost time.
-                Judgement::Cut(_) => drop(flight),
-                _ => flight.landed(),
+                Judgement::Again(trouble) => attempt.failed(&trouble.brief),
+                // On drop, the guard counts the time as lost if the endpoint was silent.
+                Judgement::Cut(_) => drop(attempt),
+                _ => attempt.completed(),
             }
             match &judged {
                 Judgement::Answered => {
@@ -303,9 +306,9 @@ impl TrialGateway {
                         continue;
                     }
                     let error = self.rejected(status, body, &form.request).await;
-                    // It responds, and it may accept other requests.
+                    // The model responds, and it may accept other requests.
                     if let Some(turn) = &heard.turn {
-                        turn.answers();
+                        turn.model_responded();
                     }
                     return Err(error.into());
                 }
@@ -337,7 +340,7 @@ impl TrialGateway {
                     if trouble.kind == TroubleKind::Damaged {
                         form.bypass_caches();
                     }
-                    // After cut streams the endpoint gets its pause.
+                    // After cut streams, pause before the next attempt.
                     if free && form.add(self, repair, 1) && !are_cut {
                         continue;
                     }
@@ -355,7 +358,8 @@ impl TrialGateway {
             }
             match (trouble, cut) {
                 (_, Some(cut)) => {
-                    // Before another trial has the turn, which would only meet the same silence.
+                    // Do this before another trial gets the turn, because it would only meet the
+                    // same silence.
                     if let Cut::Budget(kind) = cut {
                         self.lost_to_the_endpoint(kind);
                     }
@@ -367,7 +371,7 @@ impl TrialGateway {
                 (Some(trouble), None) => {
                     let again = self.again(&mut attempts, heard.turn.as_ref(), &trouble);
                     client.wait_for(again).await?;
-                    // Another waiting trial goes first: this request may be the only one that
+                    // Let another waiting trial go first: this request may be the only one that
                     // fails.
                     if heard.turn.take().is_some() {
                         let begun = Instant::now();
@@ -380,8 +384,8 @@ impl TrialGateway {
         }
     }
 
-    /// Why a request is sent again that a server of the endpoint rejects because it does not have the
-    /// model, although the model has answered in this run: another server has it.
+    /// Returns why a request should be retried after a server rejected the model as unknown. The
+    /// model has responded in this run, so another server of the endpoint has it.
     fn unknown_model(&self, came: &AttemptResult, judged: &Judgement) -> Option<Trouble> {
         let is_final = matches!(judged, Judgement::Rejected { .. } | Judgement::Unusable(_));
         let status = came.status.filter(|_| is_final)?;
@@ -397,8 +401,8 @@ impl TrialGateway {
         })
     }
 
-    /// Why a complete response is requested again before anything acts on it. A filter may raise a
-    /// false alarm, and a window that is full after a few hundred tokens is the endpoint's mistake.
+    /// Returns why a complete response must be requested again before anything acts on it. A filter
+    /// may raise a false alarm, and a context window cannot be full after a few hundred tokens.
     async fn doubtful(
         &self,
         came: &AttemptResult,
@@ -432,7 +436,7 @@ impl TrialGateway {
         })
     }
 
-    /// The wait before a rejected request is retried.
+    /// Waits before a rejected request is retried.
     async fn after_rejection(
         &self,
         rejections: u32,
@@ -446,8 +450,8 @@ impl TrialGateway {
         self.wait(pause, Waiting::BackOff { attempt: rejections, attempts, why, pause }).await
     }
 
-    /// Charges an attempt, useful or not: by the endpoint's own count, or ours of what was sent and
-    /// received. A delivered main response gets its step number.
+    /// Charges an attempt, useful or not: by the endpoint's own count, or by our count of the bytes
+    /// sent and received. A delivered main response gets its step number.
     async fn settle<C: Client>(
         &self,
         request: &Outgoing,
@@ -503,7 +507,7 @@ impl TrialGateway {
             error: error.map(|error| endpoint.redact_text(&error)),
             wait_seconds: pause.as_secs_f64(),
             queued_seconds: queued.as_secs_f64(),
-            // A wait of zero is not a wait.
+            // Don't record waits that round to zero.
             shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
             seconds: Some(came.took.as_secs_f64()),
             lost_seconds: came.lost(judged, heard).as_secs_f64(),
@@ -531,8 +535,8 @@ impl TrialGateway {
         }
     }
 
-    /// Records the response and only then sends its end, so that the next request finds it charged
-    /// and recorded.
+    /// Records the response and only then sends its end, so that it is charged and recorded before
+    /// the next request.
     async fn deliver<C: Client>(
         &self,
         request: &Outgoing,
@@ -545,7 +549,7 @@ impl TrialGateway {
         client.settled(&whole, &usage);
         let mut answer = Answer { usage, cost_usd, ..whole.answer() };
         if EndpointChecks::shipped()?.end_token.cut(&mut answer.content) {
-            // The turn goes back as the endpoint wrote it.
+            // The next request must return the turn as the endpoint wrote it.
             answer.native = answer.native.or(whole.native);
         }
         let answer = self.line().endpoint.redact_answer(answer);

@@ -1,4 +1,4 @@
-//! When a request is retried, and after what wait: `configs/retry.toml`.
+//! Decides when a request is retried, and after what wait. The values are in `configs/retry.toml`.
 
 use std::time::{Duration, SystemTime};
 
@@ -28,13 +28,13 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The built-in policy.
+    /// Returns the built-in policy.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(include_str!("../../../configs/retry.toml"))
             .map_err(|fault| fault.context("configs/retry.toml"))
     }
 
-    /// Reads TOML. An error names the key.
+    /// Reads TOML. Errors name the key.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| Fault::new(Layer::Model, what);
         let policy: Self = from_toml(text).map_err(fault)?;
@@ -65,7 +65,7 @@ impl RetryPolicy {
         ];
         if attempts.contains(&0) {
             let what = "attempts, connect_attempts, silent_attempts, empty_attempts, rejected_attempts, cut_streams: \
-                        at least 1";
+                        must be at least 1";
             return Err(fault(what.into()));
         }
         if !(policy.lost_share > 0.0 && policy.lost_share <= 1.0) || policy.alike_trials == 0 {
@@ -76,11 +76,11 @@ impl RetryPolicy {
         Ok(policy)
     }
 
-    /// The wait after the `failed`-th attempt (counted from 1).
+    /// Returns the wait after the `failed`-th attempt (counted from 1).
     ///
-    /// The endpoint's requested wait is used with up to a tenth added, so that trials that were
+    /// A wait that the endpoint requests is used with up to a tenth added, so that trials that were
     /// rejected together do not retry together. A requested wait of less than a second does not
-    /// shorten our own: some endpoints always send 0.
+    /// shorten our own, because some endpoints always send 0.
     pub(crate) fn pause(&self, failed: u32, wish: Option<Duration>) -> Duration {
         if let Some(wish) = wish.filter(|wish| *wish >= Duration::from_secs(1)) {
             return wish.mul_f64(1.0 + 0.1 * fastrand::f64());
@@ -91,12 +91,13 @@ impl RetryPolicy {
     }
 }
 
-/// Seconds as a duration; invalid values become zero.
+/// Converts seconds to a duration. Invalid values become zero.
 pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// The wait that the endpoint requests: `retry-after-ms`, or `Retry-After` in seconds or as a date.
+/// Returns the wait that the endpoint requests: `retry-after-ms`, or `Retry-After` in seconds or as
+/// a date.
 pub(crate) fn wish(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_has_three_forms() {
+    fn wish_accepts_three_forms_of_retry_after() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let date = httpdate::fmt_http_date(now + Duration::from_secs(30));
         let cases = [
@@ -162,7 +163,7 @@ mod tests {
     fn retry_policy_rejects_zero_attempts() {
         let text =
             include_str!("../../../configs/retry.toml").replace("attempts = 12", "attempts = 0");
-        let fault = RetryPolicy::parse(&text).expect_err("no go at all");
+        let fault = RetryPolicy::parse(&text).expect_err("zero attempts");
         assert!(fault.what.contains("attempts"), "{fault}");
     }
 }

@@ -45,10 +45,10 @@ const AFTER_THE_END: Duration = Duration::from_secs(1);
 /// close the connection.
 const AFTER_THE_ANSWER: Duration = Duration::from_secs(20);
 
-/// The result of one attempt.
+/// The outcome of one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptResult {
-    /// Absent: there was no response.
+    /// `None`: there was no response.
     pub status: Option<u16>,
     /// The wait that the endpoint requests.
     pub wish: Option<Duration>,
@@ -58,13 +58,14 @@ pub(crate) struct AttemptResult {
     pub whole: Whole,
     /// The names in a success.
     pub names: Names,
-    /// A body that is no answer: why, and what it was billed.
+    /// Why the body is not a response, and the usage billed for it.
     pub unread: Option<(String, Option<Usage>)>,
     pub ended: Option<Ended>,
-    /// The response contains the key across several events, so its bytes must not be recorded.
+    /// Whether the response contains the key across several events. Its bytes must not be recorded
+    /// then.
     pub spread: bool,
     pub took: Duration,
-    /// The part of it with only comments, before the first event.
+    /// Part of `took` during which only comments arrived, before the first event.
     pub queued: Duration,
     pub first_byte: Option<Duration>,
 }
@@ -72,12 +73,12 @@ pub(crate) struct AttemptResult {
 /// What has been received of a response in flight.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseProgress {
-    /// The response has content: an event that is not a comment, or a byte of a body that is not a
-    /// stream.
+    /// Whether the response has content: an event that is not a comment, or a byte of a body that
+    /// is not a stream.
     pub event: AtomicBool,
-    /// When a piece of the response came last. Heartbeats and empty events are none.
+    /// When the last piece of the response arrived. Heartbeats and empty events don't count.
     progress: Mutex<Option<Instant>>,
-    /// Held while the model has not answered in this run: others wait for its first words.
+    /// Held until the model responds for the first time in this run. Other requests wait for that.
     pub turn: Option<Turn>,
 }
 
@@ -86,25 +87,25 @@ impl ResponseProgress {
         Self { turn, ..Self::default() }
     }
 
-    /// Forgets the attempt before.
+    /// Resets the progress for a new attempt.
     pub(crate) fn restart(&mut self) {
         self.event = AtomicBool::new(false);
         self.progress = Mutex::default();
     }
 
-    /// When a piece of the response came last, if one did.
+    /// Returns when the last piece of the response arrived, if one did.
     pub(crate) fn progress(&self) -> Option<Instant> {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn progresses(&self) -> Instant {
+    fn note_progress(&self) -> Instant {
         let now = Instant::now();
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         now
     }
 }
 
-/// Why an attempt has no whole response.
+/// Why an attempt has no complete response.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Broken(Broken),
@@ -124,26 +125,26 @@ impl Broken {
         Self { kind: TroubleKind::Endpoint, what: what.into(), said: None }
     }
 
-    /// An error that the endpoint reports in an event.
+    /// Describes an error that the endpoint reported in an event.
     fn said(why: String, data: &str) -> Self {
         Self { said: Some(data.to_owned()), ..Self::new(why) }
     }
 
-    /// No byte for this long.
+    /// Describes an endpoint that sent nothing for this long.
     fn silent(time: Duration) -> Self {
         let what = format!("no event for {:.0} s", time.as_secs_f64());
         Self { kind: TroubleKind::Silent, what, said: None }
     }
 
     fn of(error: reqwest::Error) -> Self {
-        // A connection that is not even refused is a timeout.
+        // A connection that is neither accepted nor refused times out.
         let unreachable = error.is_connect() || error.is_timeout();
         let kind = if unreachable { TroubleKind::Unreachable } else { TroubleKind::Endpoint };
         let what = with_causes(&error.without_url());
         Self { kind, what, said: None }
     }
 
-    /// What failed after a head with this status.
+    /// Describes a failure after a head with this status.
     pub(crate) fn after(&self, status: Option<u16>, wish: Option<Duration>) -> Trouble {
         let why = match status {
             Some(status) => format!("status {status}, then {}", self.what),
@@ -154,12 +155,12 @@ impl Broken {
 }
 
 impl AttemptResult {
-    /// Part of a response arrived, so tokens were generated.
+    /// Whether part of a response arrived, so that tokens were generated.
     pub(crate) fn has_begun(&self) -> bool {
         !self.whole.items.is_empty() || self.whole.usage.is_some()
     }
 
-    /// The time that the endpoint lost, by the outcome of the attempt.
+    /// Returns the time that the endpoint lost, depending on how the attempt ended.
     pub(crate) fn lost(&self, judged: &Judgement, heard: &ResponseProgress) -> Duration {
         match judged {
             Judgement::Again(_) => self.took,
@@ -176,14 +177,14 @@ impl AttemptResult {
         }
     }
 
-    /// Whether a stream ended before its response did, without a reason.
+    /// Whether a stream ended early without giving a reason.
     pub(crate) fn is_cut(&self) -> bool {
         let is_unexplained = match &self.ended {
             Some(Ended::Broken(broken)) => {
                 broken.kind == TroubleKind::Endpoint && broken.said.is_none()
             }
             Some(Ended::Cut(_)) => false,
-            // A whole document says what it is.
+            // A complete JSON document was not cut.
             None => {
                 self.unread.is_some() && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
             }
@@ -246,12 +247,12 @@ impl TrialGateway {
         }
         let idle = seconds(line.policy.idle_seconds);
         let mut progress = Instant::now();
-        // Since when only comments have arrived.
+        // When the current stretch of comments began.
         let mut queued = None;
         loop {
             let is_said = matches!(body, Body::Stream(_)) && came.whole.stop.is_some();
             let limit = if is_said { idle.min(AFTER_THE_ANSWER) } else { idle };
-            // Comments only keep a connection open: the time counts from the last event.
+            // Comments only keep a connection open, so the limit counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
             let next = client.wait_for(silence.over(Some(limit), async {
                 tokio::select! {
@@ -260,7 +261,7 @@ impl TrialGateway {
                 }
             }));
             let chunk = match next.await {
-                // The response is complete and paid for, however its stream ends.
+                // The response is complete and billed, no matter how its stream ends.
                 Err(Ended::Broken(_)) if is_said => None,
                 Err(Ended::Broken(broken)) if broken.kind == TroubleKind::Silent => {
                     return Err(Ended::Broken(Broken::silent(idle)));
@@ -294,7 +295,7 @@ impl TrialGateway {
                 Body::Stream(stream) => {
                     let ended = stream.read(line, last, request.stream, client, came).await;
                     if std::mem::take(&mut stream.progressed) {
-                        progress = heard.progresses();
+                        progress = heard.note_progress();
                     }
                     let progressed = stream.spoke;
                     // Comments that keep a connection open are not content.
@@ -319,7 +320,7 @@ impl TrialGateway {
                 }
                 _ => {
                     if speaks {
-                        progress = heard.progresses();
+                        progress = heard.note_progress();
                     }
                     Ok(false)
                 }
@@ -350,7 +351,7 @@ impl TrialGateway {
                 }
             }
             Body::Undecided | Body::Whole => {
-                // From here on the key is gone: neither the client nor the code that uses the
+                // The key is removed here, so neither the client nor the code that uses the
                 // response sees it.
                 came.raw =
                     BytesMut::from(line.endpoint.redact(std::mem::take(&mut came.raw).freeze()));
@@ -363,7 +364,7 @@ impl TrialGateway {
     }
 }
 
-/// Reading a response to its end makes the connection reusable.
+/// Reads a response to its end, so that the connection can be reused.
 fn drain(mut response: Response) {
     let mut drained = Box::pin(async move { while let Ok(Some(_)) = response.chunk().await {} });
     // Usually the end arrives with the last event.
@@ -374,11 +375,12 @@ fn drain(mut response: Response) {
 
 /// Sends the request and returns the head of the response.
 ///
-/// The bytes must be exact and our tolerant codecs read the response, so a plain HTTP client sends
-/// them. `docs/gateway.md` explains why `async-openai` provides request types but no transport.
+/// A plain HTTP client sends the request, because the bytes must be exact and our tolerant codecs
+/// read the response. `docs/gateway.md` explains why `async-openai` provides request types but no
+/// transport.
 async fn open(line: &Line, request: &Outgoing) -> Result<Response, Broken> {
     let (api, name, policy) = (line.model.api, &line.model.name, &line.policy);
-    // A response that is not streamed is silent until it is complete.
+    // The endpoint sends nothing of a non-streamed response until it is complete.
     let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
     let url = line.endpoint.address(api, name, request.stream);
     let mut built = line.http.post(url).build().map_err(Broken::of)?;
@@ -387,7 +389,7 @@ async fn open(line: &Line, request: &Outgoing) -> Result<Response, Broken> {
     within(seconds(first), line.http.execute(built)).await
 }
 
-/// The client's headers if both sides use the same format, then our own.
+/// Returns the client's headers if both sides use the same format, overridden by our own.
 fn headers(line: &Line, request: &Outgoing) -> HeaderMap {
     let mut headers = request.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -396,7 +398,7 @@ fn headers(line: &Line, request: &Outgoing) -> HeaderMap {
     headers
 }
 
-/// The result of `work`, or a silent endpoint.
+/// Returns the result of `work`, or a silent endpoint's failure after `time`.
 async fn within<T>(
     time: Duration,
     work: impl Future<Output = Result<T, reqwest::Error>>,

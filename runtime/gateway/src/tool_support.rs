@@ -1,9 +1,9 @@
-//! Detects from its first responses whether an endpoint supports tools.
+//! Detects from an endpoint's first responses whether it supports tools.
 //!
-//! Two server misconfigurations look like a weak model: it drops the tool schemas, or it has no
-//! parser for calls and returns them as text. Both are infrastructure faults, detected by the first
-//! response and halted for the run. Once the model has made a call, a response with a call in its
-//! text is requested again (`damage.rs`).
+//! Two server misconfigurations make a model look weak: the server drops the tool schemas, or it
+//! has no parser for calls and returns them as text. Both are infrastructure faults. They are
+//! detected in the first response and halt the model for the run. Once the model has made a call, a
+//! response with a call in its text is requested again (`damage.rs`).
 
 use proctor_types::{Api, Cause, Fault, Layer, RequestClass};
 use serde_json::Value;
@@ -23,8 +23,8 @@ use crate::{
 pub(crate) type Finding = (String, String);
 
 impl TrialGateway {
-    /// The fault, if a response to a request with tools shows that the endpoint does not support
-    /// them.
+    /// Returns a fault if the response to a request with tools shows that the endpoint does not
+    /// support them.
     pub(crate) async fn unsupported_tools(
         &self,
         request: &Outgoing,
@@ -51,7 +51,7 @@ impl TrialGateway {
         let (api, body) = (model.api, request.body.clone());
         let told = whole.usage.map(|usage| usage.input);
         let text = said_or_thought(&whole.items);
-        // Off the async threads: a long conversation takes many milliseconds.
+        // Run this off the async threads: a long conversation takes many milliseconds.
         let found = tokio::task::spawn_blocking(move || find(checks, api, &body, &text, told));
         let (what, hint) = found.await.ok()??;
         let (base, name) = (self.line().endpoint.base(), &model.name);
@@ -71,7 +71,7 @@ fn find(
 ) -> Option<Finding> {
     let request = usage::read(api, body)?;
     let made_before = |part: &Part| matches!(part, Part::Call(_));
-    // A resumed conversation in which the endpoint has returned calls.
+    // This is a resumed conversation, in which the endpoint has already returned calls.
     if request.turns.iter().flat_map(|turn| &turn.parts).any(made_before) {
         return None;
     }
@@ -79,7 +79,7 @@ fn find(
     as_text(&checks.text, text, &names).or_else(|| dropped(&checks.dropped, request, told?))
 }
 
-/// The reported prompt tokens roughly match the conversation without tools.
+/// Detects dropped tools: the reported prompt tokens roughly match the conversation without tools.
 fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Finding> {
     let seen = |part: &Part| matches!(part, Part::Image(_) | Part::Media(_));
     // Each vendor counts images differently.
@@ -106,8 +106,8 @@ fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Find
     })
 }
 
-/// The text of a response, or its reasoning if there is no text: some servers parse calls only in
-/// the text.
+/// Returns the text of a response, or its reasoning if there is no text: some servers parse calls
+/// only in the text.
 pub(crate) fn said_or_thought(items: &[Item]) -> String {
     let said = items.iter().filter_map(|item| match item {
         Item::Text(text) => Some(text.as_str()),
@@ -124,14 +124,14 @@ pub(crate) fn said_or_thought(items: &[Item]) -> String {
     thought.collect()
 }
 
-/// Whether a text contains a call of an offered tool.
+/// Finds a call to an offered tool in a text.
 pub(crate) fn as_text(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
     let found = marked_call(check, text, tools).map(|(form, tool)| (Some(form), tool));
     let (form, tool) = found.or_else(|| Some((None, as_json(check, text, tools)?)))?;
     Some(finding(check, form, tool))
 }
 
-/// Whether a text contains a call of an offered tool after a marker.
+/// Finds a call to an offered tool after a marker in a text.
 pub(crate) fn marked(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
     let (form, tool) = marked_call(check, text, tools)?;
     Some(finding(check, Some(form), tool))
@@ -165,8 +165,8 @@ fn finding(check: &TextCheck, form: Option<&TextForm>, tool: &str) -> Finding {
     (what, hint)
 }
 
-/// The tool that is called after a marker. Arguments that are not JSON are the model's mistake: a
-/// server with a parser returns those as text, too.
+/// Returns the tool that is called after a marker. Arguments that are not JSON are the model's
+/// mistake: even a server with a parser returns such a call as text.
 fn after_marker<'a>(check: &TextCheck, rest: &str, tools: &[&'a str]) -> Option<&'a str> {
     let inner = rest.trim_start();
     if inner.starts_with(['{', '[']) {
@@ -177,7 +177,7 @@ fn after_marker<'a>(check: &TextCheck, rest: &str, tools: &[&'a str]) -> Option<
     tools.iter().copied().find(|tool| has_word(near, tool))
 }
 
-/// The tool that is called by JSON at the start of a line.
+/// Returns the tool that is called by JSON at the start of a line.
 fn as_json<'a>(check: &TextCheck, text: &str, tools: &[&'a str]) -> Option<&'a str> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let rests = starts.take(check.lines).map(|at| text[at..].trim_start());
@@ -185,12 +185,12 @@ fn as_json<'a>(check: &TextCheck, text: &str, tools: &[&'a str]) -> Option<&'a s
     json.find_map(|rest| called(check, &first_value(rest)?, tools))
 }
 
-/// The JSON value at the start of a text.
+/// Returns the JSON value at the start of a text.
 fn first_value(text: &str) -> Option<Value> {
     serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok()
 }
 
-/// The tool that a value calls.
+/// Returns the tool that a value calls.
 fn called<'a>(check: &TextCheck, value: &Value, tools: &[&'a str]) -> Option<&'a str> {
     match value {
         Value::Array(items) => items.iter().find_map(|item| called(check, item, tools)),
@@ -211,7 +211,7 @@ fn called<'a>(check: &TextCheck, value: &Value, tools: &[&'a str]) -> Option<&'a
     }
 }
 
-/// Whether a word occurs in a text and is not part of a longer one.
+/// Whether a word occurs in a text outside of longer words.
 fn has_word(text: &str, word: &str) -> bool {
     let is_inner = |one: char| one.is_ascii_alphanumeric() || one == '_' || one == '-';
     text.match_indices(word).any(|(at, _)| {
@@ -296,7 +296,7 @@ mod tests {
             "<tool_call>{\"name\": \"shell_2\", \"arguments\": {}}</tool_call>",
             "{\"name\": \"shell\"}",
             "{\"name\": \"shell\", \"version\": 3}",
-            // The model's own mistake.
+            // The model's own mistakes.
             "<tool_call>\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls}\n</tool_call>",
             "{\"name\": \"shell\", \"arguments\": {\"command\": ",
             "a dict `{\"name\": \"shell\", \"arguments\": {}}` within a line",
@@ -334,7 +334,8 @@ mod tests {
         assert!(all - alone > 300, "{all} {alone}");
         let found = |told: u64| dropped(check, request(words), told).is_some();
         assert!(found(alone) && found(alone + 10) && found(alone - alone / 20));
-        // With schemas, shortened by half, and with a tokenizer that counts fewer or more tokens.
+        // The schemas were counted: in full, by half, or by a tokenizer that counts fewer or more
+        // tokens.
         let half = (all - alone) / 2;
         assert!(!found(all) && !found(alone + half) && !found(all * 13 / 10));
         assert!(!found((alone + half) * 97 / 100));

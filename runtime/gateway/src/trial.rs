@@ -30,14 +30,14 @@ use crate::{
     turns::Turns,
 };
 
-/// Where a trial's requests go, and how.
+/// Where and how a trial's requests are sent.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub model: ModelSpec,
     pub endpoint: Endpoint,
     pub http: reqwest::Client,
     pub price: Option<Price>,
-    /// In tokens; no response is longer.
+    /// The context window in tokens. No response is longer.
     pub window: Option<u64>,
     pub limiters: Vec<Arc<Limiter>>,
     pub halts: Arc<Halts>,
@@ -45,29 +45,30 @@ pub(crate) struct Line {
 }
 
 /// One trial's connection to its model. Every request passes through it, so every request is
-/// metered, recorded, and rejected over budget.
+/// metered and recorded, and is rejected if it is over budget.
 pub struct TrialGateway {
     line: Line,
     meter: Arc<Meter>,
     sink: Arc<dyn ExchangeSink>,
     /// Identifies the trial.
     number: u64,
-    /// The endpoint has responded in this trial.
+    /// Whether the endpoint has responded in this trial.
     responsive: AtomicBool,
     lost: Lost,
     written: Mutex<Written>,
-    /// What the model wrote, for clients of other formats.
+    /// The model's turns, for clients of other formats.
     turns: Mutex<Turns>,
-    /// What the endpoint returned, by its names.
+    /// The endpoint's responses, by their ids.
     replies: Mutex<Replies>,
-    /// The request before, without the key: what the next one repeats of it is not searched again.
+    /// The previous request, without the key. Bytes that the next request repeats are not searched
+    /// again.
     searched: Mutex<Bytes>,
     cancelled: watch::Sender<bool>,
 }
 
 impl fmt::Debug for TrialGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The endpoint type hides its own key.
+        // `Endpoint` hides its own key.
         f.debug_struct("TrialGateway")
             .field("line", &self.line)
             .field("meter", &self.meter)
@@ -75,18 +76,18 @@ impl fmt::Debug for TrialGateway {
     }
 }
 
-/// The attempts of one request so far.
+/// The attempts that one request has made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     own: Round,
-    /// When the first one failed.
+    /// When the first attempt failed.
     since: Option<Instant>,
     /// The wait before the next attempt.
     pub pause: Duration,
 }
 
 impl Attempts {
-    /// The number of the next attempt, counted from 1.
+    /// Returns the number of the next attempt, counted from 1.
     pub(crate) fn number(&self) -> u32 {
         self.own.failed + 1
     }
@@ -148,12 +149,13 @@ impl TrialGateway {
         self.meter.spent()
     }
 
-    /// The limit that is reached, if any: the next request would be rejected.
+    /// Returns the limit that is reached, if any. The next request would be rejected.
     pub fn reached(&self) -> Option<BudgetKind> {
         self.meter.reached()
     }
 
-    /// Time spent waiting for rate limits and in back-off: wall time that is not working time.
+    /// Returns the time spent waiting for rate limits and in back-off: wall time that is not
+    /// working time.
     pub fn waited(&self) -> Duration {
         self.meter.waited()
     }
@@ -163,17 +165,17 @@ impl TrialGateway {
         self.cancelled.send_replace(true);
     }
 
-    /// The cost of a response in US dollars; `None` if there is no known price.
+    /// Returns the cost of a response in US dollars, or `None` if the price is not known.
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
         self.line.price.as_ref().map(|price| price.of(usage))
     }
 
-    /// The single admission point. Resolves when the request may be sent, besides those in flight.
+    /// The single admission point. Resolves when the request may be sent alongside those in flight.
     ///
     /// It waits while the amounts spent, reserved and requested together exceed a limit, and
-    /// rejects the request once a limit is reached. So a limit on steps is exact. One on tokens or
-    /// cost is exceeded by at most the last admitted response, as long as no response is larger
-    /// than its reservation. After the first one that is, requests run alone. Time limits and
+    /// rejects the request once a limit is reached. So a limit on steps is exact. A limit on tokens
+    /// or cost is exceeded by at most the last admitted response, as long as no response is larger
+    /// than its reservation. Once a response has been larger, requests run alone. Time limits and
     /// cancellation end the wait.
     pub async fn admit(&self, reserve: Reserve) -> Result<Admission, AskError> {
         self.admit_as(reserve, (false, false)).await
@@ -193,8 +195,8 @@ impl TrialGateway {
             let cost_usd = self.line.price.as_ref().map_or(0.0, |price| price.most(&usage));
             Need { class, sub_agent, input, output, cost_usd }
         };
-        // In a scope of many trials, a request without an output limit would block them all. The
-        // model's maximum output bounds it there.
+        // In a scope of many trials, a request without an output limit would block them all. There,
+        // the model's context window bounds its output.
         let shared = held(output.or(self.line.window));
         let wanted = Wanted { need: held(output), shared, grace };
         let notice = |so_far| self.sink.waiting(Waiting::Queued(so_far));
@@ -205,8 +207,9 @@ impl TrialGateway {
         }
     }
 
-    /// After a failed attempt: the wait before the next one, or why there is none. The holder of
-    /// the `turn` to call a model that never responded continues the round of all who had it.
+    /// Waits before the next attempt after a failed one, or fails if there is none. If the model
+    /// has never responded, the request that holds the `turn` continues the round of all requests
+    /// that held it.
     pub(crate) async fn again(
         &self,
         attempts: &mut Attempts,
@@ -260,7 +263,7 @@ impl TrialGateway {
         Ok(())
     }
 
-    /// Fails if another request of the run has found that this one would be rejected.
+    /// Fails if another request of the run has shown that this one would be rejected.
     pub(crate) fn check_halts(&self, tools: bool) -> Result<(), AskError> {
         self.line.halts.of(&self.line.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
     }
@@ -270,28 +273,28 @@ impl TrialGateway {
         Asker { model, trial, answers, tools }
     }
 
-    /// The in-process caller's conversation.
+    /// Returns the in-process caller's conversation.
     pub(crate) fn written(&self) -> &Mutex<Written> {
         &self.written
     }
 
-    /// The model's turns as the endpoint wrote them.
+    /// Returns the model's turns as the endpoint wrote them.
     pub(crate) fn turns(&self) -> MutexGuard<'_, Turns> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the endpoint has returned in this trial.
+    /// Returns the responses that the endpoint has returned in this trial.
     pub(crate) fn replies(&self) -> MutexGuard<'_, Replies> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request without the key, for the record. A conversation grows at its end, so only what is new
-    /// is searched.
+    /// Returns a request without the key, for the record. A conversation grows at its end, so only
+    /// the new bytes are searched.
     pub(crate) fn without_key(&self, body: &Bytes) -> Bytes {
         let mut before = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
         let same = common_prefix(&before, body);
         let clean = self.line.endpoint.redact_after(same, body.clone());
-        // Same bytes at the same address: comparing all of them would cost more with every request.
+        // Compare the address and length: comparing all bytes would cost more with every request.
         let untouched = clean.as_ptr() == body.as_ptr() && clean.len() == body.len();
         *before = if untouched { clean.clone() } else { Bytes::new() };
         clean
@@ -309,7 +312,7 @@ impl TrialGateway {
         &*self.sink
     }
 
-    /// A response arrived. `asker` is the state before it was charged.
+    /// Notes that a response arrived. `asker` describes the state before the response was charged.
     pub(crate) fn responded(&self, asker: &Asker<'_>) {
         self.responsive.store(true, Ordering::Relaxed);
         self.line.halts.answered(asker);
@@ -330,7 +333,7 @@ impl TrialGateway {
         }
     }
 
-    /// Resolves when requests in flight must end. `working`: the time counts as work.
+    /// Resolves when requests in flight must end. `working`: whether the time counts as work.
     pub(crate) async fn cut(&self, working: bool) -> Cut {
         let working = if working { self.meter.working_left() } else { None };
         let mut cancelled = self.cancelled.subscribe();
@@ -343,10 +346,10 @@ impl TrialGateway {
     }
 }
 
-/// The length of two texts' common prefix, in bytes.
+/// Returns the length of the common prefix of two texts, in bytes.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     const PIECE: usize = 4096;
-    // Compares blocks with `memcmp` and the last one byte by byte.
+    // Compare blocks with `memcmp`, and only the last one byte by byte.
     let pieces = one.chunks(PIECE).zip(other.chunks(PIECE)).take_while(|(one, other)| one == other);
     let same = (pieces.count() * PIECE).min(one.len()).min(other.len());
     same + one[same..].iter().zip(&other[same..]).take_while(|(one, other)| one == other).count()

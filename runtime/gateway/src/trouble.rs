@@ -1,4 +1,4 @@
-//! The consequences of an endpoint's problems beyond the request that met them.
+//! Handles an endpoint's problems that affect more than one request.
 
 use proctor_types::{BudgetKind, Cause, Fault, Layer};
 use tokio::time::Instant;
@@ -16,11 +16,11 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// The fault that a trial ends in if the endpoint's failures and silence took so much of its
-    /// time that a time limit says nothing about the model.
+    /// Returns the fault that ends a trial if the endpoint's failures and silence took so much of
+    /// its time that reaching a time limit says nothing about the model.
     ///
-    /// If the endpoint has never responded, or no trial has heard from it while several ended like
-    /// this, it is down for all of them.
+    /// If the endpoint has never responded, or if several trials ended like this and no trial got a
+    /// response in the meantime, it is down for all of them.
     pub fn lost_to_the_endpoint(&self, kind: BudgetKind) -> Option<Fault> {
         let budget = self.meter().budget();
         let limit = match kind {
@@ -49,7 +49,7 @@ impl TrialGateway {
         let cause = match halts.has_answered(model) {
             false => Cause::Silent,
             true if alike >= self.line().policy.alike_trials => Cause::Outage,
-            // A single response may take that long; several in a row do not.
+            // A single response may take that long, but not several in a row.
             true => return Some(fault),
         };
         let fault = fault.cause(cause);
@@ -57,8 +57,8 @@ impl TrialGateway {
         Some(fault)
     }
 
-    /// No attempt got a response. If no other trial got one either, the endpoint is down for all of
-    /// them: this is detected once for the run.
+    /// Returns the fault for a request whose attempts all failed. If no other trial got a response
+    /// either, the endpoint is down for all of them, and the run halts its requests.
     pub(crate) fn gave_up(
         &self,
         round: Round,
@@ -87,7 +87,7 @@ impl TrialGateway {
             "check that the endpoint is running, then `proctor resume` the run".into()
         };
         let mut fault = Fault::new(Layer::Model, what).hint(hint);
-        // A misparsed response concerns one trial: the endpoint responds to others.
+        // A damaged response concerns one trial: the endpoint responds to others.
         if trouble.kind != TroubleKind::Damaged && halts.is_out(model, since) {
             fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
             match trouble.kind {
@@ -100,18 +100,18 @@ impl TrialGateway {
         fault
     }
 
-    /// The endpoint is not usable as configured: with this key, or for this model.
+    /// Notes that the endpoint is not usable as configured: with this key, or for this model.
     pub(crate) fn unusable(&self, status: Option<u16>, asker: &Asker<'_>, fault: &Fault) {
         let (halts, policy) = (&self.line().halts, &self.line().policy);
         halts.note(asker.model, status, fault);
-        // A mid-conversation 403 concerns one request's text, until every trial meets it.
+        // A 403 within a conversation is about one request's text, unless every trial gets it.
         if status == Some(403) && halts.turned_away(asker, &fault.what, policy.alike_trials) {
             halts.halt_model(asker.model, fault);
         }
     }
 
-    /// Classifies a rejected request: caused by the model, the client's to handle, or what every
-    /// trial would meet.
+    /// Classifies a rejected request: caused by the model, left to the client, or bound to happen
+    /// in every trial.
     pub(crate) async fn rejected(&self, status: u16, body: String, request: &Outgoing) -> AskError {
         let asker = self.asker(request.tools);
         let (halts, policy) = (&self.line().halts, &self.line().policy);
@@ -153,7 +153,7 @@ impl TrialGateway {
                 // Reserved output is not part of the conversation.
                 rules.is_possible(ours, 0, window)
             }
-            // Unrecognized text, and a conversation that cannot fit.
+            // The text is not recognized, but the conversation cannot fit.
             Subject::Unknown | Subject::Proxy if matches!(status, 400 | 413 | 422) => {
                 match window {
                     Some(window) => {
@@ -167,7 +167,7 @@ impl TrialGateway {
         })
     }
 
-    /// The fault of a rejection that the model did not cause.
+    /// Returns the fault for a rejection that the model did not cause.
     pub fn rejection(&self, status: u16, body: &str) -> Fault {
         let answers = self.meter().spent().steps;
         let base = self.line().endpoint.base();
@@ -198,7 +198,7 @@ impl TrialGateway {
                  trial's record), then `proctor resume` the run"
             }
         };
-        // A retry does not enlarge a window.
+        // Retries fix neither a first request nor a context window that is too small.
         let lasting = answers == 0 || subject == Subject::ContextOverflow;
         let cause = if lasting { Cause::Refused } else { Cause::Rejected };
         Fault::new(Layer::Model, what).hint(hint).cause(cause)

@@ -19,7 +19,7 @@ use crate::{
 /// The form of a body. Its first bytes decide, not its content type: some endpoints label streams
 /// as JSON or plain text, and some answer a streaming request with a single document.
 pub(super) enum Body {
-    /// Only white space has arrived.
+    /// Only whitespace has arrived.
     Undecided,
     Stream(Box<Stream>),
     Whole,
@@ -31,7 +31,7 @@ impl Body {
         match text.trim_ascii_start().first() {
             None => Self::Undecided,
             Some(b'{' | b'[' | b'<') => Self::Whole,
-            // Cut within the byte order mark.
+            // Only part of the byte order mark has arrived.
             Some(0xEF) if text.len() < 3 => Self::Undecided,
             Some(_) if sse::FIELDS.iter().any(|field| starts(text.trim_ascii_start(), field)) => {
                 let mut stream = Stream::of(api);
@@ -43,7 +43,7 @@ impl Body {
     }
 }
 
-/// Whether the text starts like this, as far as it has arrived.
+/// Whether the text starts with `with`, as far as it has arrived.
 fn starts(text: &[u8], with: &[u8]) -> bool {
     let length = text.len().min(with.len());
     text[..length] == with[..length]
@@ -108,11 +108,11 @@ pub(super) struct Stream {
     pub(super) decoder: sse::Decoder,
     reader: Box<dyn codec::Reader>,
     halves: codec::tolerant::Halves,
-    /// An event that is not a comment has arrived.
+    /// Whether an event other than a comment has arrived.
     pub(super) spoke: bool,
-    /// Content has arrived since the last check.
+    /// Whether content has arrived since the last check.
     pub(super) progressed: bool,
-    /// Everything received, for a client that did not request a stream.
+    /// All deltas received, for a client that did not request a stream.
     pub(super) said: Vec<Delta>,
 }
 
@@ -128,7 +128,7 @@ impl Stream {
         }
     }
 
-    /// Reads the events that have arrived. Returns `true` if the last one is among them.
+    /// Reads the events that have arrived. Returns whether the response has ended.
     pub(super) async fn read<C: Client>(
         &mut self,
         line: &Line,
@@ -141,7 +141,7 @@ impl Stream {
             self.spoke |= event.is_progress();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
-                // After its end nothing invalidates a response. The record has the bytes.
+                // Nothing after its end invalidates a response. The bytes are still recorded.
                 Err(_) if came.whole.stop.is_some() => continue,
                 Err(ReadError::Reported(why)) => return Err(Broken::said(why, &event.data)),
                 Err(ReadError::Torn(why)) => {
@@ -166,14 +166,15 @@ impl Stream {
         Ok(self.reader.ended())
     }
 
-    /// The assistant's turn in the endpoint's format.
+    /// Returns the assistant's turn in the endpoint's format.
     pub(super) fn turn(&mut self) -> Vec<Value> {
         let mut items = self.reader.turn();
         items.iter_mut().for_each(codec::tolerant::mend_value);
         items
     }
 
-    /// The next complete event, without the key. If `last`, the remaining bytes in any form.
+    /// Returns the next complete event, without the key. If `last`, also returns remaining bytes
+    /// that are no complete event.
     fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next_event();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
@@ -182,7 +183,8 @@ impl Stream {
     }
 }
 
-/// An event whose data strict clients can parse: JavaScript's parser rejects Python's `NaN`.
+/// Returns the event with data that strict clients can parse: JavaScript's parser rejects Python's
+/// `NaN`.
 fn plain(event: sse::Event) -> sse::Event {
     if !event.data.contains("NaN") && !event.data.contains("Infinity") {
         return event;

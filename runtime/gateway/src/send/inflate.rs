@@ -7,7 +7,7 @@ use http::{HeaderMap, header};
 
 use super::{BODY_LIMIT, Broken};
 
-/// Undoes the compression that a proxy added although the request does not accept any.
+/// Undoes compression that a proxy added although the request does not accept any.
 pub(super) enum Inflate {
     Plain,
     Gzip(Box<flate2::write::MultiGzDecoder<Vec<u8>>>),
@@ -31,7 +31,7 @@ impl Inflate {
         }
     }
 
-    /// Returns the decompressed bytes of a chunk. `None`: the end.
+    /// Returns the decompressed bytes of a chunk. `None`: the response has ended.
     pub(super) fn next(&mut self, chunk: Option<Bytes>) -> Result<Option<Bytes>, Broken> {
         let wrong = |error: std::io::Error| {
             Broken::new(format!("the compressed response is damaged: {error}"))

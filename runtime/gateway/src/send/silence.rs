@@ -1,4 +1,4 @@
-//! How long an endpoint may be silent, and how this is reported to the user.
+//! Limits how long an endpoint may be silent, and reports silence to the user.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::time::{Instant, Sleep};
 use super::{Broken, Ended};
 use crate::{retry::seconds, sink::Waiting, trial::TrialGateway};
 
-/// Measures silence with one timer per response. A piece only moves the start time, because
+/// Measures silence with one timer per response. Each piece only moves the start time, because
 /// resetting a timer for every piece would cost more than the piece.
 pub(super) struct Silence<'a> {
     trial: &'a TrialGateway,
@@ -32,7 +32,7 @@ impl<'a> Silence<'a> {
         tokio::pin!(work);
         loop {
             let next = due(begun, limit, so_far);
-            // A timer that was set for an earlier piece fires too early; set it again.
+            // A timer that was set for an earlier piece fires too early, so set it again.
             if self.timer.is_elapsed() || self.timer.deadline() > next {
                 self.timer.as_mut().reset(next);
             }
@@ -54,9 +54,9 @@ impl<'a> Silence<'a> {
     }
 }
 
-/// When to report next, or when the limit ends.
+/// Returns when to report next or when the limit ends, whichever comes first.
 fn due(begun: Instant, limit: Option<Duration>, so_far: Duration) -> Instant {
-    // Effectively never, for a configured time beyond any clock.
+    // Effectively never. Prevents an overflow if the configured time is huge.
     const NEVER: Duration = Duration::from_secs(86_400 * 365 * 30);
     begun + limit.map_or(so_far, |limit| limit.min(so_far)).min(NEVER)
 }

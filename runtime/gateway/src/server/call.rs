@@ -1,4 +1,4 @@
-//! One client request, from its bytes to the outgoing request.
+//! One client request: turns its bytes into an outgoing request.
 
 use std::sync::Arc;
 
@@ -37,19 +37,19 @@ pub(super) struct Call {
     pub returned: Vec<Returned>,
     /// The input items, if the client may continue the response by its id.
     pub input: Vec<Value>,
-    /// Why it has no response, other than a limit.
+    /// Why the request has no response, unless a limit is the reason.
     pub rejected: Option<AskError>,
 }
 
 impl Call {
-    /// `asked`: its body.
+    /// Handles the request. `asked` is its parsed body.
     pub(super) async fn run(mut self, asked: serde_json::Result<Value>) {
         let outgoing = match self.prepare(asked) {
             Ok(outgoing) => outgoing,
             Err(refusal) => {
-                // Whatever the client makes of it, the model is not involved.
+                // The model is not the cause, whatever the client does next.
                 let what = format!(
-                    "the gateway cannot forward a request of the agent: {}",
+                    "the gateway cannot forward a request from the agent: {}",
                     refusal.message
                 );
                 let hint = "the model's API does not support this request: use an endpoint with \
@@ -109,8 +109,8 @@ impl Call {
         }
     }
 
-    /// A main response never arrived completely and was not retried here. A client that retries has
-    /// lost nothing; one that exits because of it was ended by the endpoint.
+    /// Notes that a main response never arrived completely and was not retried here. A client that
+    /// retries has lost nothing. If the client exits because of it, the endpoint is the cause.
     fn lost(&self, why: &str) {
         if self.class == RequestClass::Main {
             let what = format!("the agent's last request has no response: {why}");
@@ -120,15 +120,16 @@ impl Call {
         }
     }
 
-    /// A side request may be rejected before the trial is over, but never at a limit that the main
-    /// conversation has not reached, too.
+    /// Stops the trial, unless the endpoint rejected only this request. A side request may be
+    /// refused before the trial is over, but only at a limit that the main conversation has
+    /// reached, too.
     fn ends_with(&self, error: &AskError) {
         if !matches!(error, AskError::Rejected { .. }) {
             self.shared.stop(error);
         }
     }
 
-    /// Records the end. Without a record there is no result, so an error ends the trial.
+    /// Records the end. Without a record there is no result, so a failure to record ends the trial.
     async fn keep(&mut self, end: End<'_>) -> Option<Refusal> {
         let trial = Arc::clone(&self.shared.trial);
         let fault = self.record_end(&trial, end).await.err()?;
@@ -146,8 +147,8 @@ impl Call {
         self.connection.refuse(worse.as_ref().unwrap_or(refusal)).await;
     }
 
-    /// Records the results of the client's tools before the request that contains them, under the
-    /// finished step.
+    /// Records the results of the client's tools under the finished step, before the request that
+    /// contains them.
     async fn record_returned(&mut self, trial: &TrialGateway) -> Result<(), Fault> {
         let step = trial.meter().steps();
         let endpoint = &trial.line().endpoint;
@@ -208,7 +209,7 @@ impl Call {
         if class == RequestClass::Main {
             self.conversation = self.sub_agent(&request);
         }
-        // Also for a compaction: after it no request repeats the results of earlier calls.
+        // Do this for a compaction, too: no later request repeats the results of earlier calls.
         if shared.calls {
             self.returned = shared.watched.returned(&request);
         }
@@ -250,7 +251,7 @@ impl Call {
         // A response repeats only small parts of its request. Drop the conversation, because a
         // stream may stay open for long.
         asked.retain(|field, _| !Said::FIELDS.contains(&field.as_str()));
-        self.reply.answers(asked, hides_usage);
+        self.reply.set_request(asked, hides_usage);
         self.losses = losses;
         let headers =
             if translated { HeaderMap::new() } else { shared.policy.to_endpoint(&self.headers) };
@@ -259,7 +260,7 @@ impl Call {
         Ok(Outgoing { class, grace: false, body, stream, headers, max_output, tools, sub_agent })
     }
 
-    /// The sub-agent's conversation, if the manifest's rules identify one.
+    /// Returns the sub-agent's conversation, if the manifest's rules identify one.
     fn sub_agent(&self, request: &codec::Request) -> Option<Conversation> {
         let opening = || {
             let first = request.turns.iter().take_while(|turn| turn.role != Role::Assistant);

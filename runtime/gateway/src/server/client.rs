@@ -1,4 +1,4 @@
-//! The client's side of one request: one head, then pieces, until it disconnects.
+//! The client's side of one request: sends one head, then pieces, until the client disconnects.
 
 use std::{future::Future, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{body::Payload, refusal::Refusal};
 
-/// Pieces that wait for a slow client before the endpoint is slowed down, too.
+/// Number of pieces that may wait for a slow client before the endpoint is slowed down, too.
 const PIECES: usize = 32;
 
 pub(super) struct Connection {
@@ -23,7 +23,7 @@ pub(super) struct Connection {
     stream: bool,
     head: Option<oneshot::Sender<Response<Payload>>>,
     pieces: Option<mpsc::Sender<Bytes>>,
-    /// When a stream's head is sent at the latest.
+    /// The latest time at which a stream's head is sent.
     deadline: Instant,
     begun: Instant,
     /// Seconds from the request to the first piece sent.
@@ -60,7 +60,7 @@ impl Connection {
         self.first_byte.is_some()
     }
 
-    /// Waits for `work`. A streaming client that waits long receives its head.
+    /// Waits for `work`. If that takes long, a streaming client receives its head in the meantime.
     pub(super) async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> T {
         if !self.stream || self.head.is_none() {
             return work.await;
@@ -74,7 +74,7 @@ impl Connection {
         work.await
     }
 
-    /// Sends the head of a stream if it has not been sent.
+    /// Sends the head of a stream if it has not been sent yet.
     pub(super) fn open(&mut self, headers: &HeaderMap) {
         let Some(head) = self.head.take() else { return };
         let (pieces, body) = mpsc::channel(PIECES);

@@ -48,9 +48,9 @@ pub(super) struct Shared {
     pub trial: Arc<TrialGateway>,
     pub rules: RequestRules,
     pub policy: ServerPolicy,
-    /// A request has offered the tool by whose absence the rules tell sub-agents.
+    /// Whether a request has offered the tool that sub-agents lack according to the rules.
     pub(super) has_sub_agent_tool: AtomicBool,
-    /// Whether calls of tools are recorded as requests bring their results back.
+    /// Whether tool calls are recorded once requests bring their results back.
     pub calls: bool,
     token: Token,
     numbers: AtomicU64,
@@ -89,7 +89,7 @@ impl Listening {
         self.address
     }
 
-    /// For example `http://127.0.0.1:34567`, without `/v1`.
+    /// Returns the server's URL without `/v1`, for example `http://127.0.0.1:34567`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -102,7 +102,7 @@ impl Drop for Listening {
 }
 
 impl GatewayServer {
-    /// `rules` distinguish the main conversation from side requests.
+    /// Creates a server. `rules` distinguish the main conversation from side requests.
     pub fn new(trial: Arc<TrialGateway>, rules: RequestRules) -> Result<Self, Fault> {
         let shared = Shared {
             trial,
@@ -164,12 +164,13 @@ impl GatewayServer {
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
                         Ok((stream, _)) => {
-                            // Small stream pieces must not be delayed.
+                            // Send small stream pieces without delay.
                             let _ = stream.set_nodelay(true);
                             let server = server.clone();
                             connections.spawn(async move { server.serve(stream).await });
                         }
-                        // Most likely out of descriptors: give others time to close theirs.
+                        // Most likely out of file descriptors: give other tasks time to close
+                        // theirs.
                         Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                     },
                     Some(_) = connections.join_next() => {}
@@ -179,8 +180,8 @@ impl GatewayServer {
         Ok(Listening { address, accepting })
     }
 
-    /// Resolves when a request was refused in a way that ends the trial: at a budget, by a fault,
-    /// or by cancellation. The scaffold that runs the client then ends it.
+    /// Resolves when a request is refused for a reason that ends the trial: a budget, a fault, or
+    /// cancellation. The scaffold that runs the client then ends it.
     pub async fn stopped(&self) -> AskError {
         let mut stopped = self.shared.stopped.subscribe();
         match stopped.wait_for(Option::is_some).await {
@@ -190,13 +191,13 @@ impl GatewayServer {
         }
     }
 
-    /// The traffic so far, for the code that runs the client.
+    /// Returns the traffic so far, for the code that runs the client.
     pub fn traffic(&self) -> Traffic {
         let in_flight = self.shared.in_flight.borrow().0;
         Traffic { in_flight, ..self.shared.watched.traffic() }
     }
 
-    /// How the endpoint rejected the last main request, unless it was answered.
+    /// Returns how the endpoint rejected the last main request. `None`: it got a response.
     pub fn rejected(&self) -> Option<AskError> {
         self.shared.watched.rejected()
     }
@@ -229,7 +230,7 @@ impl Drop for OnItsWay {
     }
 }
 
-/// Never fails: the client receives the error.
+/// Fails only if the request's task panics. All other errors are sent to the client.
 async fn respond(
     shared: Arc<Shared>,
     request: Request<Incoming>,
@@ -280,7 +281,7 @@ async fn respond(
     let Some(on_its_way) = OnItsWay::new(&shared) else {
         return refuse(&Refusal::of(&AskError::Cancelled));
     };
-    // Invalid JSON is refused as a request of the trial, with its number and a record.
+    // Invalid JSON is refused like any other request of the trial, with a number and a record.
     let asked = serde_json::from_slice::<Value>(&body);
     let stream = match (&named, &asked) {
         (Some(named), _) => named.stream,
@@ -307,12 +308,14 @@ async fn respond(
         input: Vec::new(),
         rejected: None,
     };
-    // A separate task: if the client disconnects, the request still has to be paid and recorded.
+    // Use a separate task: if the client disconnects, the request must still be charged and
+    // recorded.
     tokio::spawn(async move {
         call.run(asked).await;
         drop(on_its_way);
     });
-    // An error closes the connection: the task panicked, and no response can express that.
+    // An error means that the task panicked. It closes the connection, because there is no
+    // response.
     answered.await.map_err(|_| AskError::Cancelled)
 }
 

@@ -26,7 +26,7 @@ struct Headers {
     response_kept: Vec<String>,
 }
 
-/// What a client of one format must not use.
+/// The fields and tools that a client of one format may or may not use.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Withheld {
@@ -65,7 +65,7 @@ impl ServerPolicy {
         self.withheld.get(&api)
     }
 
-    /// The client's headers that an endpoint of the same format receives.
+    /// Returns the client's headers that an endpoint of the same format receives.
     pub(super) fn to_endpoint(&self, headers: &HeaderMap) -> HeaderMap {
         let passes = |name: &str| {
             let dropped = &self.headers.request_dropped;
@@ -77,7 +77,7 @@ impl ServerPolicy {
         pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// The endpoint's headers that the client receives.
+    /// Returns the endpoint's headers that the client receives.
     pub(super) fn to_client(&self, headers: &HeaderMap) -> HeaderMap {
         let kept = self.headers.response_kept.iter();
         let pairs = kept.filter_map(|name| {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{AskError, codec::sse, words::said};
 
-/// A status with its reason.
+/// An error response: a status with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub status: StatusCode,
@@ -33,7 +33,7 @@ impl Refusal {
         Self { status: StatusCode::PAYMENT_REQUIRED, message, code, exact: None }
     }
 
-    /// Why a request has no response. An endpoint's own rejection keeps its status.
+    /// Returns the refusal for an error. An endpoint's own rejection keeps its status.
     pub(super) fn of(error: &AskError) -> Self {
         match error {
             AskError::Budget(kind) => Self::budget(*kind),
@@ -64,13 +64,13 @@ impl Refusal {
         }
     }
 
-    /// Uses the endpoint's body: its codes tell its clients more than ours could.
+    /// Sends the endpoint's own body, because its codes tell clients more than ours could.
     pub(super) fn exactly(mut self, body: &str) -> Self {
         self.exact = Some(body.to_owned());
         self
     }
 
-    /// The body sent with the status.
+    /// Returns the body sent with the status.
     pub(super) fn text(&self, api: Api) -> String {
         self.exact.clone().unwrap_or_else(|| self.body(api).to_string())
     }
@@ -89,7 +89,7 @@ impl Refusal {
         }
     }
 
-    /// The same as an event within a stream whose head has been sent.
+    /// Writes the refusal as an event, for a stream whose head has been sent.
     pub(super) fn event(&self, api: Api, out: &mut String) {
         let body = self.body(api);
         match api {

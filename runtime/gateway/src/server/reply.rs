@@ -1,7 +1,7 @@
 //! Sends the response to the client: unchanged, or translated to the client's format.
 //!
-//! The end of a response is held back until the response is charged and recorded, so that the
-//! client's next request finds both done.
+//! The end of a response is held back until the response is charged and recorded, so that both are
+//! done before the client's next request.
 
 use std::future::Future;
 
@@ -21,31 +21,31 @@ use crate::{
     request_path::{Client, End, SPREAD},
 };
 
-/// Not an HTTP status: recorded if the client disconnected before a response.
+/// Recorded if the client disconnected before a response. It is not an HTTP status.
 const GONE: u16 = 499;
 
 #[derive(Default)]
 pub(super) struct Reply {
-    /// The client's request without its conversation: a response repeats some of it.
+    /// The client's request without its conversation. A response repeats some of its fields.
     asked: Map<String, Value>,
-    /// The client did not request usage, but the endpoint was asked for it.
+    /// Whether to hide usage that the gateway requested although the client did not.
     hides_usage: bool,
     /// The endpoint's headers that the client receives.
     headers: HeaderMap,
-    /// Absent: bytes pass unchanged.
+    /// `None`: bytes pass unchanged.
     writer: Option<Box<dyn Writer>>,
-    /// A response that was not streamed, and its deltas.
+    /// A non-streamed response, and its deltas.
     whole: Option<(Bytes, Vec<Delta>)>,
-    /// What may be the end of the response.
+    /// Bytes that may be the end of the response.
     held: BytesMut,
-    /// Everything that was or will be sent.
+    /// All bytes that were or will be sent.
     given: BytesMut,
     /// The status of a refusal.
     refused: Option<u16>,
 }
 
 impl Reply {
-    pub(super) fn answers(&mut self, asked: Map<String, Value>, hides_usage: bool) {
+    pub(super) fn set_request(&mut self, asked: Map<String, Value>, hides_usage: bool) {
         (self.asked, self.hides_usage) = (asked, hides_usage);
     }
 
@@ -67,14 +67,15 @@ impl Reply {
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
                 out.into()
             }
-            None => self.pass_as_it_is(event, deltas, (says, stops)),
+            None => self.pass_unchanged(event, deltas, (says, stops)),
         };
         self.given.extend_from_slice(&ready);
         ready
     }
 
-    /// `says`: it is a piece of the response. `stops`: nothing relevant follows it.
-    fn pass_as_it_is(
+    /// Passes an event on in the endpoint's format. `says`: it is a piece of the response. `stops`:
+    /// nothing relevant follows it.
+    fn pass_unchanged(
         &mut self,
         event: &sse::Event,
         deltas: &[Delta],
@@ -96,7 +97,7 @@ impl Reply {
     }
 }
 
-/// The chunk that `stream_options.include_usage` adds: usage without a choice.
+/// Whether this is the chunk that `stream_options.include_usage` adds: usage without choices.
 fn is_usage(event: &sse::Event, deltas: &[Delta]) -> bool {
     let usage = deltas.iter().any(|delta| matches!(delta, Delta::Usage(_)));
     let parsed: Value = serde_json::from_str(&event.data).unwrap_or_default();
@@ -134,8 +135,8 @@ impl Client for Call {
 
     async fn event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) {
         let ready = self.reply.pass(event, deltas, ended);
-        // `send` drops it if the client has disconnected. The rest is still read, because its usage
-        // is billed.
+        // `send` drops the piece if the client has disconnected. The rest of the response is still
+        // read, because its usage is billed.
         if !ready.is_empty() {
             self.connection.open(&self.reply.headers);
             self.connection.send(ready).await;
@@ -151,7 +152,7 @@ impl Client for Call {
         let reply = &mut self.reply;
         let mut out = String::new();
         match reply.whole.take() {
-            // The endpoint sent a single document, but the client wants events.
+            // The endpoint sent a single document, but the client requested a stream.
             Some((_, deltas)) if self.stream => {
                 let mut writer = codec::writer(self.api, &reply.asked);
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
@@ -191,21 +192,21 @@ impl Client for Call {
 }
 
 impl Call {
-    /// Records the request with its end, as the client's own bytes.
+    /// Records the request and its end, with the client's own bytes.
     pub(super) async fn record_end(
         &mut self,
         trial: &TrialGateway,
         end: End<'_>,
     ) -> Result<(), Fault> {
         let (line, sink) = (trial.line(), trial.sink());
-        // Before the end is sent: the client may exit right after it.
+        // Do this before the end is sent, because the client may exit right after it.
         if let (Some(answer), true) = (end.answer, end.delivered) {
             let main = self.class == RequestClass::Main;
             self.shared.watched.answered(answer, main, self.conversation.is_some());
         }
         let status = match self.reply.refused {
             Some(status) => status,
-            // The head of a stream that was cut had been sent.
+            // The stream's head was already sent when the stream was cut.
             None if end.delivered || self.connection.has_begun() && end.answer.is_none() => 200,
             None => GONE,
         };
@@ -232,7 +233,7 @@ impl Call {
             request: sink.body(&line.endpoint.redact(self.body.clone())).await?,
             response,
             losses: self.losses.clone().into_vec(),
-            // A step's response has its own event.
+            // The response of a step has its own event.
             answer: end.answer.filter(|_| end.step.is_none()).cloned().map(Box::new),
             usage: end.usage,
             cost_usd: end.cost_usd,

@@ -5,10 +5,10 @@ use proctor_types::Api;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// A response of the model.
+    /// A request for a response of the model.
     Generate {
         api: Api,
-        /// What the path says; other APIs have it in the body.
+        /// The model and mode in the path. Other APIs have them in the body.
         path: Option<Named>,
     },
     CountTokens(Api),
@@ -28,7 +28,8 @@ pub(super) struct Named {
     pub stream: bool,
 }
 
-/// `messages` distinguishes an Anthropic client from an OpenAI one if both use the same path.
+/// Returns the route of a request. `messages`: the client uses the Anthropic API. This decides
+/// where OpenAI clients use the same path.
 pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     let trimmed = path.trim_matches('/');
     if let Some(rest) = gemini(trimmed) {
@@ -74,7 +75,8 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     }
 }
 
-/// The model and the action of a Gemini path; inner `None` if the form is invalid.
+/// Returns the model and the action of a Gemini path. The inner `None` means that its form is
+/// invalid.
 fn gemini(path: &str) -> Option<Option<(&str, Option<&str>)>> {
     let rest = path.strip_prefix("v1beta").or_else(|| {
         // The stable version has the same form; only the action's colon identifies it.
@@ -96,7 +98,7 @@ mod tests {
     use super::{Named, Route, route};
 
     #[test]
-    fn every_client_finds_its_paths_with_and_without_a_prefix() {
+    fn route_accepts_paths_of_every_client_with_and_without_a_prefix() {
         let generate = |api| Route::Generate { api, path: None };
         let named = |stream| Route::Generate {
             api: Gemini,

@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value};
 
-/// The request fields that hold the conversation, taken out of the request. `null` takes their
-/// place, so that the fields keep their order.
+/// The conversation fields, taken out of a request. `null` replaces them there, so that the fields
+/// keep their order.
 #[derive(Debug)]
 pub(super) struct Said(Vec<(&'static str, Value)>);
 
 impl Said {
-    /// Their names in the four formats.
+    /// Names of the fields in the four formats.
     pub(super) const FIELDS: [&str; 4] = ["messages", "input", "contents", "system"];
 
-    /// Takes them out of `request`. Responses items that contain tools stay, because tools may be
-    /// withheld.
+    /// Takes the fields out of `request`. A Responses input that contains tools stays, because
+    /// tools may be withheld.
     pub(super) fn of(request: &mut Map<String, Value>) -> Self {
         let mut said = Vec::new();
         for name in Self::FIELDS {
@@ -44,7 +44,7 @@ mod tests {
     use super::Said;
 
     #[test]
-    fn what_was_said_goes_and_comes_back_in_its_place() {
+    fn swap_restores_the_fields_in_their_order() {
         let whole =
             json!({"model": "m", "messages": [{"role": "user"}], "system": "s", "stream": true});
         let Value::Object(mut request) = whole.clone() else { panic!("an object") };
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_bring_tools_stay() {
+    fn input_that_contains_tools_stays() {
         let whole = json!({"input": [{"type": "x", "tools": [{"type": "web_search"}]}]});
         let Value::Object(mut request) = whole.clone() else { panic!("an object") };
         Said::of(&mut request);

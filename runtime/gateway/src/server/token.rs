@@ -1,11 +1,11 @@
-//! The trial's token, which gives access to one trial's gateway only.
+//! The trial's token, which gives access to that trial's gateway only.
 
 use std::fmt;
 
 use http::{HeaderMap, header};
 use proctor_types::{Fault, Layer, hex};
 
-/// Random bytes of a token.
+/// Number of random bytes in a token.
 const BYTES: usize = 24;
 
 #[derive(Clone)]
@@ -31,7 +31,8 @@ impl Token {
         &self.0
     }
 
-    /// Each API has its own place for a key; any of them is accepted.
+    /// Whether a request contains the token. Each API has its own place for a key; all of them are
+    /// accepted.
     pub(super) fn opens(&self, headers: &HeaderMap, query: Option<&str>) -> bool {
         let text = |name: &str| headers.get(name)?.to_str().ok();
         let bearer = text(header::AUTHORIZATION.as_str())
@@ -59,7 +60,7 @@ mod tests {
     use super::Token;
 
     #[test]
-    fn token_is_accepted_in_every_header_and_other_keys_are_not() {
+    fn token_is_accepted_in_every_place_and_other_keys_are_rejected() {
         let token = Token::random().expect("random bytes");
         let other = Token::random().expect("random bytes");
         assert_ne!(token.as_str(), other.as_str());

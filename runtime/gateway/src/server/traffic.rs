@@ -23,18 +23,18 @@ struct TrafficCounts {
     refused: u64,
     answer: Option<Answer>,
     answered: Option<Instant>,
-    /// How the endpoint rejected or lost the last main request.
+    /// How the last main request was rejected or lost.
     rejected: Option<AskError>,
     /// Calls whose results are recorded.
     returned: BTreeSet<String>,
 }
 
-/// A result in a request, with its call.
+/// A tool result in a request, with its call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Returned {
     pub call: ToolCall,
     pub shown: String,
-    /// Time since the response with the call; only the client knows more.
+    /// Time since the response with the call. Only the client knows the exact duration.
     pub took: Duration,
 }
 
@@ -59,8 +59,9 @@ impl Watched {
         self.state().rejected = Some(error);
     }
 
-    /// `main`: of the main conversation, and delivered. The agent's own last response decides how
-    /// it ended, not a `sub_agent`'s, unless there is no other.
+    /// Counts a response. `main`: it belongs to the main conversation and was delivered. The
+    /// agent's own last response decides how the agent ended. A `sub_agent`'s response counts only
+    /// if there is no other.
     pub(super) fn answered(&self, answer: &Answer, main: bool, sub_agent: bool) {
         let mut state = self.state();
         state.refused = 0;
@@ -83,9 +84,9 @@ impl Watched {
         self.state().rejected.clone()
     }
 
-    /// The results in a request that no earlier request had, in order. Each request has the whole
-    /// conversation, so a call is identified by its id. A result without its call in the same
-    /// request is skipped, because its call is unknown.
+    /// Returns the results that no earlier request contained, in order. Each request repeats the
+    /// whole conversation, so calls are identified by id. A result is skipped if the request does
+    /// not contain its call.
     pub(super) fn returned(&self, request: &codec::Request) -> Vec<Returned> {
         let mut state = self.state();
         let took = state.answered.map_or(Duration::ZERO, |at| at.elapsed());
@@ -109,8 +110,8 @@ impl Watched {
 }
 
 impl Returned {
-    /// In the form that a built-in loop records. What only the client knows (the exit status, the
-    /// time of each of several calls) is left out, or given for all calls together.
+    /// Returns the events that a built-in loop would record. Facts that only the client knows are
+    /// left out (the exit status) or combined for all calls of a response (the time).
     pub(super) fn events(self) -> [Event; 2] {
         let Self { call: ToolCall { id, name, arguments }, shown, took } = self;
         let parsed = serde_json::from_str::<Value>(&arguments);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn each_result_is_recorded_once_with_its_call_in_every_format() {
+    fn returned_reports_each_result_once_in_every_format() {
         for (api, body) in conversations() {
             let watched = Watched::default();
             let body = body.as_object().expect("an object");

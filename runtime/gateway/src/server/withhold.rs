@@ -1,4 +1,4 @@
-//! Removes tools that the provider would run from a request, because they bypass the proxy.
+//! Removes tools that the provider would run, because they bypass the proxy.
 
 use proctor_types::Api;
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ pub(super) fn apply(
             body.shift_remove("tools");
         }
     }
-    // Responses also allows tools among the items of the conversation.
+    // Responses also allows tools in the items of the conversation.
     for (index, item) in
         body.get_mut("input").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
     {
@@ -33,7 +33,7 @@ pub(super) fn apply(
             gone.extend(filter(policy, api, tools, &format!("input[{index}].tools"), losses));
         }
     }
-    // The endpoint would reject a choice of a removed tool, or a choice without tools.
+    // The endpoint would reject a `tool_choice` that names a removed tool, or one without tools.
     let chosen = body.get("tool_choice").and_then(Value::as_object);
     let chosen = chosen.and_then(|choice| choice.get("type").or(choice.get("name")));
     let chosen = chosen.and_then(Value::as_str).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) fn apply(
     }
 }
 
-/// Keeps allowed `tools` and returns the types of the rest.
+/// Removes all `tools` that are not allowed. Returns their types.
 fn filter(
     policy: &Withheld,
     api: Api,
@@ -76,7 +76,8 @@ fn filter(
     gone
 }
 
-/// One Gemini object holds several tools, each under its own key.
+/// Removes the tools that are not allowed from a Gemini object, which has one key per tool. Returns
+/// whether to keep the object.
 fn gemini(
     policy: &Withheld,
     tool: &mut Value,
@@ -110,14 +111,14 @@ mod tests {
         let policy = ServerPolicy::shipped().expect("a sound policy");
         let mut losses = Losses::default();
         let object = body.as_object_mut().expect("an object");
-        apply(policy.withheld(api).expect("all are there"), api, object, &mut losses);
+        apply(policy.withheld(api).expect("a policy for each API"), api, object, &mut losses);
         let told = losses.into_vec();
         assert!(told.iter().all(|loss| loss.kind == LossKind::Withheld));
         (body, told.into_iter().map(|loss| loss.field).collect())
     }
 
     #[test]
-    fn what_the_client_runs_stays_as_it_is() {
+    fn tools_that_the_client_runs_stay() {
         for (api, body) in [
             (Api::Chat, json!({"tools": [{"type": "function"}], "tool_choice": "required"})),
             (
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_that_a_provider_runs_is_withheld() {
+    fn tools_that_the_provider_runs_are_withheld() {
         let responses = [
             "web_search",
             "web_search_preview",
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_or_an_item_hides_nothing() {
+    fn tools_in_groups_and_items_are_withheld() {
         let (body, told) = withheld(
             Api::Responses,
             json!({"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}],

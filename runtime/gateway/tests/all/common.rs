@@ -1,4 +1,5 @@
-//! A gateway that talks to a script over real HTTP, and a sink that keeps what it receives.
+//! A gateway that talks to a scripted model over real HTTP, and a sink that keeps everything it
+//! receives.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -11,12 +12,12 @@ use proctor_gateway::{ExchangeSink, Gateway, PriceTable, RetryPolicy, TrialGatew
 use proctor_types::{Answer, Api, Ask, Budget, Event, Fault, Loss, Message, ModelSpec, Usage};
 
 pub const KEY: &str = "sk-test-0123456789";
-/// In the variable SHORT_KEY: it fits into one piece of a scripted stream.
+/// Value of the variable SHORT_KEY. It fits into one piece of a scripted stream.
 pub const SHORT_KEY: &str = "k3y-4711";
 
 const PRICES: &str = "[models.priced]\ninput = 1000.0\noutput = 2000.0\ncached = 500.0\n";
 
-/// One attempt, from its events and bodies.
+/// One attempt, read from its events and bodies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub number: u32,
@@ -32,7 +33,7 @@ pub struct Attempt {
     pub cost_usd: Option<f64>,
 }
 
-/// One request of an HTTP client, from its events and bodies.
+/// One request of an HTTP client, read from its events and bodies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Served {
     pub client: Api,
@@ -46,7 +47,7 @@ pub struct Served {
     pub cost_usd: Option<f64>,
 }
 
-/// Keeps what the gateway records. A body's hash is its index.
+/// Keeps everything that the gateway records. A body's hash is its index.
 #[derive(Default)]
 pub struct Kept {
     bodies: Mutex<Vec<Bytes>>,
@@ -183,13 +184,13 @@ impl Bench {
         self.kept.served()
     }
 
-    /// Status of each attempt, and whether it had an error.
+    /// Returns the status of each attempt, and whether it had an error.
     pub fn goes(&self) -> Vec<(Option<u16>, bool)> {
-        self.attempts().iter().map(|go| (go.status, go.error.is_some())).collect()
+        self.attempts().iter().map(|attempt| (attempt.status, attempt.error.is_some())).collect()
     }
 }
 
-/// Short waits and few attempts.
+/// Returns a gateway with short waits and few attempts.
 pub fn gateway() -> Gateway {
     let policy = RetryPolicy {
         attempts: 4,

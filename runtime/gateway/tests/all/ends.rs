@@ -1,5 +1,5 @@
-//! The end of a streamed response: complete responses are kept however the stream ends, and cut
-//! ones are requested again.
+//! The end of a streamed response: complete responses are kept however the stream ends, and
+//! incomplete ones are requested again.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
 
@@ -22,7 +22,7 @@ use crate::common::{Kept, ask, model};
 #[derive(Clone, Copy)]
 enum After {
     Holds,
-    /// In the middle of the body.
+    /// Closes it in the middle of the body.
     Breaks,
 }
 
@@ -74,7 +74,7 @@ fn quick() -> Gateway {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_said_is_taken_however_its_stream_ends() {
+async fn complete_answer_is_kept_however_its_stream_ends() {
     for after in [After::Holds, After::Breaks] {
         let (url, count) = streams(vec![vec![text("all"), end("stop")]], after).await;
         let trial = quick()
@@ -82,12 +82,12 @@ async fn an_answer_that_is_said_is_taken_however_its_stream_ends() {
             .expect("usable");
         let answer = trial.ask(&ask("hi")).await.expect("the answer");
         assert_eq!((answer.content.as_str(), answer.usage.input), ("all", 7));
-        assert_eq!(count.load(Ordering::Relaxed), 1, "asked and paid for once");
+        assert_eq!(count.load(Ordering::Relaxed), 1, "requested and paid for once");
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_said_whole_is_asked_for_again() {
+async fn incomplete_answer_is_requested_again() {
     let broken = json!({"choices": [{"delta": {}, "error": {"code": 502, "message": "upstream"}}]});
     for last in [end("error"), end("abort"), end("insufficient_system_resource"), broken] {
         let lists = vec![vec![text("ha"), last.clone()], vec![text("all"), end("stop")]];

@@ -90,7 +90,7 @@ async fn server_rejects_other_keys_in_each_apis_format() {
             assert!(["authentication_error", "UNAUTHENTICATED"].contains(&told), "{body}");
         }
     }
-    assert!(served.bench.server.requests().is_empty(), "nothing left");
+    assert!(served.bench.server.requests().is_empty(), "no request was sent");
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn server_forwards_streams_unchanged_without_unrequested_usage() {
         let (status, text) = served.chat(body).await;
         assert_eq!(status, 200);
         assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
-        let attempt = served.bench.attempts().pop().expect("a go");
+        let attempt = served.bench.attempts().pop().expect("an attempt");
         let came = String::from_utf8(attempt.response_body.to_vec()).expect("text");
         let usage = came.split_inclusive("\n\n").find(|event| event.contains("\"choices\":[]"));
         let usage = usage.expect("the endpoint was asked for usage");
@@ -144,7 +144,7 @@ async fn server_forwards_streams_unchanged_without_unrequested_usage() {
 }
 
 #[tokio::test]
-async fn a_spent_budget_is_402_and_ends_the_trial() {
+async fn used_up_budget_is_402_and_ends_the_trial() {
     let served = Served::new(SCRIPT, Budget { steps: Some(1), ..Budget::default() }).await;
     assert_eq!(served.chat(user("hi")).await.0, 200);
     for (path, body, at) in [
@@ -160,7 +160,7 @@ async fn a_spent_budget_is_402_and_ends_the_trial() {
     assert_eq!(served.server.stopped().await, AskError::Budget(BudgetKind::Steps));
     assert_eq!(served.bench.server.requests().len(), 1);
     let statuses: Vec<_> = served.bench.served().iter().map(|one| one.status).collect();
-    assert_eq!(statuses, [200, 402, 402], "refusals are on record");
+    assert_eq!(statuses, [200, 402, 402], "refusals are recorded");
 }
 
 #[tokio::test]
@@ -227,10 +227,10 @@ async fn disconnected_client_is_charged_without_a_step() {
     served.server.close().await;
     let spent = served.bench.trial.spent();
     assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (0, 10, 5));
-    assert!(!spent.estimated, "the endpoint was heard to its end");
+    assert!(!spent.estimated, "the stream was read to its end");
     let record = served.bench.served().pop().expect("a record");
     assert!(!record.delivered);
-    assert_eq!(record.answer.expect("it was whole").content.len(), 51);
+    assert_eq!(record.answer.expect("a complete response").content.len(), 51);
     // Requests after the close are refused.
     assert_eq!(served.chat(user("hi")).await.0, 402);
 }
@@ -331,12 +331,12 @@ async fn aborted_stream_is_charged_and_not_retried() {
     let mut body = user("hi");
     body["stream"] = true.into();
     let (status, told) = served.chat(body).await;
-    assert_eq!(status, 200, "the head had gone out");
+    assert_eq!(status, 200, "the head was already sent");
     assert!(told.contains("aborted") && !told.contains("[DONE]"), "{told}");
-    assert_eq!(served.bench.goes(), [(Some(200), true)], "one go");
+    assert_eq!(served.bench.goes(), [(Some(200), true)], "one attempt");
     let spent = served.bench.trial.spent();
     assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
-    // A client that exits now was ended by the endpoint.
+    // If the client exits now, the endpoint is the cause.
     match served.server.rejected() {
         Some(AskError::Fault(fault)) => assert!(fault.what.contains("aborted"), "{fault}"),
         other => panic!("{other:?}"),

@@ -22,7 +22,7 @@ impl ExchangeSink for Nowhere {
     }
 }
 
-/// Tokens of the longest response.
+/// Maximum number of tokens of a response.
 pub const WINDOW: u64 = 600;
 
 pub fn trial(budget: &Budget, shared: &[SharedMeter]) -> TrialGateway {
@@ -46,10 +46,10 @@ pub enum End {
 pub struct Request {
     pub class: RequestClass,
     pub usage: Usage,
-    /// How much more than `usage` is reserved.
+    /// How many more input and output tokens than `usage` are reserved.
     pub spare: (u64, u64),
     pub named_limit: bool,
-    /// Turns of the other tasks before it is sent, and while it is in flight.
+    /// How often other tasks run before the request is sent, and while it is in flight.
     pub turns: (u8, u8),
     pub end: End,
 }
@@ -61,13 +61,13 @@ impl Request {
     }
 }
 
-/// What was admitted, in order.
+/// Log of the admitted requests.
 #[derive(Debug, Default)]
 pub struct Log(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// The last billed usage.
+    /// The most recent billed usage.
     pub last: Usage,
     pub flying: usize,
     pub most: usize,
@@ -79,7 +79,7 @@ impl Log {
     }
 }
 
-/// One client: sends every request in turn, until the first that is rejected.
+/// One client: sends the requests in turn, until one is rejected.
 pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Option<AskError> {
     for request in requests {
         turns(request.turns.0).await;
