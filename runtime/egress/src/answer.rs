@@ -19,10 +19,11 @@ use crate::ledger::{Counted, Entry};
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// The header that gives the reason of a refusal.
+/// Header with the reason of a refusal.
 const HEADER: &str = "x-proctor-egress";
 
-/// A refusal that gives its reason wherever a client may show it: status line, header and body.
+/// Returns a refusal that gives its reason everywhere a client may show it: status line, header and
+/// body.
 pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
     let text = format!("Blocked by the egress proxy ({reason}). {}\n{asked}\n", reason.sentence());
     let mut answer = own(StatusCode::FORBIDDEN, text);
@@ -34,7 +35,7 @@ pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
     answer
 }
 
-/// The response to an allowed request that failed.
+/// Returns the response to an allowed request that failed.
 pub(crate) fn failed(asked: &str, why: &str) -> Response<AnyBody> {
     own(
         StatusCode::BAD_GATEWAY,
@@ -62,7 +63,7 @@ fn body(text: String) -> AnyBody {
 pub(crate) struct Passing {
     inner: Incoming,
     counted: Arc<Counted>,
-    /// Only set for response bodies.
+    /// Set only for response bodies.
     entry: Option<Entry>,
 }
 

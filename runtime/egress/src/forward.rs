@@ -1,4 +1,4 @@
-//! Forwards an allowed request: dial, send, pass the response on.
+//! Forwards an allowed request: connects, sends the request, and passes the response on.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
     target::{Origin, Scheme},
 };
 
-/// Headers that belong to one connection and are not forwarded, and the offer of another protocol.
+/// Headers that are not forwarded: those of a single connection, and offers of other protocols.
 const OWN: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -36,7 +36,7 @@ const OWN: [HeaderName; 9] = [
     header::ALT_SVC,
 ];
 
-/// The upstream connection of one connection from inside, reused while the origin stays the same.
+/// The upstream connection of one client connection, reused while the origin stays the same.
 #[derive(Default)]
 pub(crate) struct Upstreams(Mutex<Option<Upstream>>);
 
@@ -90,7 +90,7 @@ impl EgressProxy {
                     return incoming(response, entry);
                 }
                 Ok(Err(mut error)) => match error.take_message() {
-                    // A reused connection that the server had already closed: nothing was sent.
+                    // The server had already closed the reused connection, so nothing was sent.
                     Some(unsent) if !fresh => request = unsent,
                     _ => return fail(entry, &asked, &format!("no response: {}", error.error())),
                 },
@@ -114,7 +114,8 @@ impl EgressProxy {
         Ok(Upstream { origin: origin.clone(), address, sender })
     }
 
-    /// The upstream's certificate is verified as any client on the host would.
+    /// Performs the TLS handshake. The upstream's certificate is verified as by any client on the
+    /// host.
     async fn greet(
         &self,
         origin: &Origin,
@@ -137,7 +138,7 @@ impl EgressProxy {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| DialError::Failed(error.to_string()))?;
-        // Ends with its sender, which ends with the connection from inside.
+        // The task ends with its sender, which is dropped with the client's connection.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "an upstream connection of the egress proxy was closed");
@@ -147,7 +148,7 @@ impl EgressProxy {
     }
 }
 
-/// The request in origin form, with the origin's own `Host` and without connection headers.
+/// Returns the request in origin form, with the origin's own `Host` and without connection headers.
 fn outgoing(
     request: Request<Incoming>,
     target: &Target,
@@ -159,7 +160,7 @@ fn outgoing(
     strip(&mut parts.headers);
     parts.headers.remove(header::EXPECT);
     let host =
-        target.origin.authority().parse().map_err(|_| "a host that is not valid in a header")?;
+        target.origin.authority().parse().map_err(|_| "the host is not valid in a header")?;
     parts.headers.insert(header::HOST, host);
     parts.extensions = http::Extensions::default();
     Ok(Request::from_parts(parts, Passing::up(body, Arc::clone(entry.counted()))))
@@ -170,13 +171,13 @@ fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody>
     strip(&mut parts.headers);
     entry.request.status = Some(parts.status.as_u16());
     if !parts.headers.get_all(header::CONTENT_ENCODING).iter().all(is_undone) {
-        entry.is_unreadable();
+        entry.mark_unreadable();
     }
     Response::from_parts(parts, Passing::down(body, entry))
 }
 
-/// Whether a body's coding can be recognized from its first bytes, so that a comparison of the body
-/// can undo it.
+/// Whether a body's coding can be recognized from its first bytes and undone, so that the body can
+/// be compared.
 fn is_undone(coding: &HeaderValue) -> bool {
     let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
     coding.to_str().is_ok_and(|coding| {

@@ -29,7 +29,7 @@ use crate::{
 
 type Queue = mpsc::UnboundedSender<Line>;
 
-/// Serves any number of byte streams at the same time.
+/// A trial's proxy. It serves any number of byte streams at the same time.
 pub struct EgressProxy {
     pub(crate) policy: Policy,
     pub(crate) authority: Arc<Authority>,
@@ -39,7 +39,7 @@ pub struct EgressProxy {
     ledger: Arc<dyn Ledger>,
     connections: Semaphore,
     requests: AtomicU64,
-    /// Response bytes that are held for the ledger.
+    /// Response bytes that are currently held for the ledger.
     held: Arc<AtomicUsize>,
     queue: Mutex<Option<Queue>>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -112,7 +112,7 @@ impl EgressProxy {
         }
     }
 
-    /// Resolves when the ledger could not be written, which voids the attempt.
+    /// Resolves when the ledger cannot be written, which voids the attempt.
     pub async fn broken(&self) -> Fault {
         let mut fault = self.fault.subscribe();
         loop {
@@ -125,7 +125,7 @@ impl EgressProxy {
         }
     }
 
-    /// Waits until everything is recorded. To be called when every `serve` has ended or was
+    /// Waits until everything is recorded. Call it once every `serve` future has ended or was
     /// dropped.
     pub async fn close(&self) -> Result<(), Fault> {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -144,7 +144,7 @@ impl EgressProxy {
         http
     }
 
-    /// A request to the proxy itself: for a tunnel, or for a URL without TLS.
+    /// Handles a request to the proxy itself: for a tunnel, or for a URL without TLS.
     async fn proxy(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
@@ -178,7 +178,7 @@ impl EgressProxy {
         }
     }
 
-    /// A request whose origin is known: checked, judged, forwarded.
+    /// Checks, judges and forwards a request whose origin is known.
     pub(crate) async fn request(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -190,7 +190,7 @@ impl EgressProxy {
         let url = format!("{origin}{written}");
         let made = self.requests.fetch_add(1, Ordering::Relaxed);
         if made >= self.limits.requests {
-            // One ledger entry is enough; a flood of them would only fill the disk.
+            // One ledger entry is enough: a flood of entries would only fill the disk.
             if made == self.limits.requests {
                 return self.refuse(DenyReason::TooMany, &method, &url).await;
             }
@@ -240,7 +240,7 @@ impl EgressProxy {
         self.say_no(reason, entry).await
     }
 
-    /// Recorded before the response is sent.
+    /// Records a refusal and then returns its response.
     async fn say_no(&self, reason: DenyReason, mut entry: UrlRequest) -> Response<AnyBody> {
         entry.decision = UrlDecision::Denied;
         entry.reason = Some(reason);
@@ -258,7 +258,7 @@ impl EgressProxy {
         }
     }
 
-    /// A ledger entry for a request that goes on; `None` when the proxy has closed.
+    /// Opens a ledger entry for a request that is forwarded. `None`: the proxy has closed.
     pub(crate) async fn open(&self, request: UrlRequest) -> Option<Entry> {
         let step = self.ledger.step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
@@ -266,7 +266,8 @@ impl EgressProxy {
     }
 }
 
-/// There is exactly one `Host` header and it names the origin, and so does an absolute target.
+/// Whether there is exactly one `Host` header that names the origin, and an absolute target names
+/// it, too.
 fn agrees(request: &Request<Incoming>, origin: &Origin) -> bool {
     let same = |authority: &str| Origin::parse(origin.scheme, authority).as_ref() == Ok(origin);
     let mut hosts = request.headers().get_all(http::header::HOST).iter();

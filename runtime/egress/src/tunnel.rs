@@ -1,4 +1,4 @@
-//! What comes through a CONNECT tunnel: TLS for the requested host, or nothing.
+//! Handles the bytes in a CONNECT tunnel: TLS for the requested host, or nothing.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     wire::{Prefixed, Watched},
 };
 
-/// The first byte of every TLS connection: a handshake record.
+/// First byte of every TLS connection, which starts with a handshake record.
 const HANDSHAKE: u8 = 0x16;
 
 impl EgressProxy {
@@ -45,8 +45,8 @@ impl EgressProxy {
         }
     }
 
-    /// Reads the client's greeting: the server name in it, and all bytes read. `None` if it is not
-    /// TLS.
+    /// Reads the client's TLS greeting. Returns the server name in it and all bytes read, or `None`
+    /// if the bytes are not TLS.
     async fn hello<S: AsyncRead + Unpin>(
         &self,
         stream: &mut S,
@@ -69,14 +69,15 @@ impl EgressProxy {
         }
     }
 
-    /// Passes bytes both ways: every URL of the host is allowed.
+    /// Passes bytes in both directions without inspection, because every URL of the host is
+    /// allowed.
     async fn pass<S>(self: &Arc<Self>, origin: &Origin, rule: Option<String>, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let limit = self.limits.connect();
         let dialled = dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await;
-        // The failure is reported inside the tunnel, where the client can show it.
+        // Report the failure inside the tunnel, where the client can show it.
         let Ok((mut upstream, address)) = dialled else {
             return self.look_inside(origin, stream).await;
         };
@@ -96,7 +97,7 @@ impl EgressProxy {
         }
     }
 
-    /// Terminates TLS here and judges each request.
+    /// Terminates TLS and judges each request.
     async fn look_inside<S>(self: &Arc<Self>, origin: &Origin, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -126,8 +127,8 @@ impl EgressProxy {
         }
     }
 
-    /// A client that does not speak TLS with the proxy cannot be told anything, so only the ledger
-    /// has the reason.
+    /// Records why a tunnel is closed. A client that does not speak TLS with the proxy cannot be
+    /// told the reason, so only the ledger has it.
     async fn close_tunnel(&self, origin: &Origin, reason: DenyReason, error: Option<String>) {
         self.note(UrlRequest {
             method: "CONNECT".into(),

@@ -1,4 +1,4 @@
-//! Byte streams with a limit on idle time, and with a beginning that was already read.
+//! Byte streams with an idle timeout, or with a prefix that was already read.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::ledger::Counted;
 
-/// A stream that fails when no byte has passed for a while, and may count what passes.
+/// A stream that fails if no byte passes for `limit`. It can count the bytes that pass.
 pub(crate) struct Watched<S> {
     inner: S,
     silence: Pin<Box<Sleep>>,
