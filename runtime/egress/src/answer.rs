@@ -15,7 +15,7 @@ use hyper::{
 };
 use proctor_types::DenyReason;
 
-use crate::ledger::{Counted, Entry};
+use crate::ledger::{ByteCounts, Entry};
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
@@ -60,15 +60,15 @@ fn body(text: String) -> AnyBody {
 }
 
 /// A body that counts its bytes and keeps the request's ledger entry open.
-pub(crate) struct Passing {
+pub(crate) struct CountedBody {
     inner: Incoming,
-    counted: Arc<Counted>,
+    counted: Arc<ByteCounts>,
     /// Set only for response bodies.
     entry: Option<Entry>,
 }
 
-impl Passing {
-    pub(crate) fn up(inner: Incoming, counted: Arc<Counted>) -> AnyBody {
+impl CountedBody {
+    pub(crate) fn up(inner: Incoming, counted: Arc<ByteCounts>) -> AnyBody {
         Self { inner, counted, entry: None }.boxed_unsync()
     }
 
@@ -78,7 +78,7 @@ impl Passing {
     }
 }
 
-impl Body for Passing {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

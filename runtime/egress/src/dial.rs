@@ -97,10 +97,10 @@ mod tests {
     use crate::target::Scheme;
 
     /// A name server that returns a different list each time.
-    struct Changing(Vec<Vec<&'static str>>, AtomicUsize);
+    struct ChangingResolver(Vec<Vec<&'static str>>, AtomicUsize);
 
     #[async_trait]
-    impl Resolver for Changing {
+    impl Resolver for ChangingResolver {
         async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
             let turn = self.1.fetch_add(1, Ordering::SeqCst);
             Ok(self.0[turn.min(self.0.len() - 1)]
@@ -112,7 +112,7 @@ mod tests {
 
     async fn try_dial(answers: &[&[&'static str]], port: u16, except: &[&str]) -> (String, usize) {
         let answers = answers.iter().map(|list| list.to_vec()).collect();
-        let resolver = Changing(answers, AtomicUsize::new(0));
+        let resolver = ChangingResolver(answers, AtomicUsize::new(0));
         let origin = Origin { scheme: Scheme::Http, host: "evil.example".into(), port };
         let except: Vec<_> = except.iter().map(|text| Exception::parse(text).unwrap()).collect();
         let dialled = dial(&origin, &resolver, &except, Duration::from_millis(300)).await;

@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::{
     EgressProxy, Target,
-    answer::{self, AnyBody, Passing},
+    answer::{self, AnyBody, CountedBody},
     dial::{DialError, dial},
     ledger::Entry,
     target::{Origin, Scheme},
@@ -104,11 +104,11 @@ impl EgressProxy {
         let (stream, address) =
             dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await?;
         let sender = match origin.scheme {
-            Scheme::Http => self.shake_hands(stream).await?,
+            Scheme::Http => self.http_handshake(stream).await?,
             Scheme::Https => {
-                let stream = timeout(limit, self.greet(origin, stream)).await;
+                let stream = timeout(limit, self.tls_handshake(origin, stream)).await;
                 let late = |_| DialError::Failed("the server did not send its greeting".into());
-                self.shake_hands(stream.map_err(late)??).await?
+                self.http_handshake(stream.map_err(late)??).await?
             }
         };
         Ok(Upstream { origin: origin.clone(), address, sender })
@@ -116,7 +116,7 @@ impl EgressProxy {
 
     /// Performs the TLS handshake. The upstream's certificate is verified as by any client on the
     /// host.
-    async fn greet(
+    async fn tls_handshake(
         &self,
         origin: &Origin,
         stream: TcpStream,
@@ -128,7 +128,7 @@ impl EgressProxy {
         connector.connect(name, stream).await.map_err(failed)
     }
 
-    async fn shake_hands<S>(&self, stream: S) -> Result<http1::SendRequest<AnyBody>, DialError>
+    async fn http_handshake<S>(&self, stream: S) -> Result<http1::SendRequest<AnyBody>, DialError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -163,7 +163,7 @@ fn outgoing(
         target.origin.authority().parse().map_err(|_| "the host is not valid in a header")?;
     parts.headers.insert(header::HOST, host);
     parts.extensions = http::Extensions::default();
-    Ok(Request::from_parts(parts, Passing::up(body, Arc::clone(entry.counted()))))
+    Ok(Request::from_parts(parts, CountedBody::up(body, Arc::clone(entry.counted()))))
 }
 
 fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody> {
@@ -173,7 +173,7 @@ fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody>
     if !parts.headers.get_all(header::CONTENT_ENCODING).iter().all(is_undone) {
         entry.mark_unreadable();
     }
-    Response::from_parts(parts, Passing::down(body, entry))
+    Response::from_parts(parts, CountedBody::down(body, entry))
 }
 
 /// Whether a body's coding can be recognized from its first bytes and undone, so that the body can

@@ -47,7 +47,7 @@ pub struct Reading {
 
 /// The beginning of a response, held for the ledger.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldBody {
     bytes: Vec<u8>,
     reading: Reading,
     /// Bytes held for all responses of the proxy.
@@ -57,7 +57,7 @@ pub(crate) struct Held {
     is_asked: bool,
 }
 
-impl Held {
+impl HeldBody {
     fn new(reading: Reading, together: Arc<AtomicUsize>) -> Self {
         Self { bytes: Vec::new(), reading, together, missed: 0, is_asked: reading.each > 0 }
     }
@@ -86,18 +86,18 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBody {
     fn drop(&mut self) {
         self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
     }
 }
 
 /// The step of a finished entry, its request, and the held part of the response.
-pub(crate) type Line = (u64, UrlRequest, Held);
+pub(crate) type Line = (u64, UrlRequest, HeldBody);
 
 /// Bytes of one request, counted as they pass.
 #[derive(Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ByteCounts {
     pub(crate) up: AtomicU64,
     pub(crate) down: AtomicU64,
 }
@@ -107,9 +107,9 @@ pub(crate) struct Counted {
 pub(crate) struct Entry {
     step: u64,
     begun: Instant,
-    counted: Arc<Counted>,
+    counted: Arc<ByteCounts>,
     queue: UnboundedSender<Line>,
-    held: Held,
+    held: HeldBody,
     pub(crate) request: UrlRequest,
 }
 
@@ -120,7 +120,7 @@ impl Entry {
         queue: UnboundedSender<Line>,
         (reading, together): (Reading, &Arc<AtomicUsize>),
     ) -> Self {
-        let held = Held::new(reading, Arc::clone(together));
+        let held = HeldBody::new(reading, Arc::clone(together));
         Self { step, begun: Instant::now(), counted: Arc::default(), queue, held, request }
     }
 
@@ -134,7 +134,7 @@ impl Entry {
         self.held.reading.each = 0;
     }
 
-    pub(crate) fn counted(&self) -> &Arc<Counted> {
+    pub(crate) fn counted(&self) -> &Arc<ByteCounts> {
         &self.counted
     }
 }
@@ -145,7 +145,7 @@ impl Drop for Entry {
         request.bytes_up = self.counted.up.load(Ordering::Relaxed);
         request.bytes_down = self.counted.down.load(Ordering::Relaxed);
         request.seconds = self.begun.elapsed().as_secs_f64();
-        let nothing = Held::new(Reading::default(), Arc::clone(&self.held.together));
+        let nothing = HeldBody::new(Reading::default(), Arc::clone(&self.held.together));
         let held = std::mem::replace(&mut self.held, nothing);
         request.not_compared = held.missed;
         // The writer outlives every entry. If it were gone, its fault would already have ended the

@@ -89,7 +89,7 @@ impl Policy {
 
     /// Returns `Some` if every request to a host is allowed, so that its connections are passed on
     /// without inspection. The inner value is the rule that allows it, if a rule does.
-    pub(crate) fn passes_unseen(&self, origin: &Origin) -> Option<Option<String>> {
+    pub(crate) fn passes_uninspected(&self, origin: &Origin) -> Option<Option<String>> {
         if self.audit
             || self.task.reaches(origin)
             || self.deny.iter().any(|rule| rule.reaches(origin))
@@ -220,15 +220,18 @@ mod tests {
         let allow = ["https://a.example", "https://b.example/x/**", "GET https://c.example"];
         let arm = network(NetworkMode::Allow, &allow, &["https://d.example/x"]);
         let policy = Policy::of_arm(&arm).unwrap();
-        assert!(policy.passes_unseen(&origin("a.example")).is_some());
+        assert!(policy.passes_uninspected(&origin("a.example")).is_some());
         for host in ["b.example", "c.example", "d.example", "e.example"] {
-            assert!(policy.passes_unseen(&origin(host)).is_none(), "{host}");
+            assert!(policy.passes_uninspected(&origin(host)).is_none(), "{host}");
         }
         let open = Policy::of_arm(&network(NetworkMode::OpenExcept, &[], &["https://d.example/x"]));
-        assert!(open.as_ref().unwrap().passes_unseen(&origin("e.example")).is_some());
-        assert!(open.unwrap().passes_unseen(&origin("d.example")).is_none());
+        assert!(open.as_ref().unwrap().passes_uninspected(&origin("e.example")).is_some());
+        assert!(open.unwrap().passes_uninspected(&origin("d.example")).is_none());
         let blocking = Policy::new(&arm, &task(r#""https://z.example/p""#)).unwrap();
-        assert!(blocking.passes_unseen(&origin("a.example")).is_none(), "a URL may contain another");
+        assert!(
+            blocking.passes_uninspected(&origin("a.example")).is_none(),
+            "a URL may contain another"
+        );
     }
 
     #[test]

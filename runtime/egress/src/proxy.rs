@@ -24,7 +24,7 @@ use crate::{
     ledger::{Entry, Line},
     limits::{Limits, Settings},
     target::{Origin, Scheme},
-    wire::Watched,
+    wire::IdleLimited,
 };
 
 type Queue = mpsc::UnboundedSender<Line>;
@@ -96,7 +96,7 @@ impl EgressProxy {
         let Ok(_permit) = self.connections.acquire().await else { return };
         let tunnel: Mutex<Option<(Origin, OnUpgrade)>> = Mutex::new(None);
         let upstreams = Upstreams::default();
-        let io = TokioIo::new(Watched::new(stream, self.limits.idle()));
+        let io = TokioIo::new(IdleLimited::new(stream, self.limits.idle()));
         let service = service_fn(|request: Request<Incoming>| async {
             Ok::<_, std::convert::Infallible>(self.proxy(request, &tunnel, &upstreams).await)
         });
@@ -219,7 +219,7 @@ impl EgressProxy {
             ..UrlRequest::default()
         };
         if let (UrlDecision::Denied, Some(reason)) = (verdict.decision, verdict.reason) {
-            return self.say_no(reason, entry).await;
+            return self.deny(reason, entry).await;
         }
         entry.decision = verdict.decision;
         let Some(entry) = self.open(entry).await else {
@@ -237,11 +237,11 @@ impl EgressProxy {
     ) -> Response<AnyBody> {
         let url = url.chars().take(2048).collect();
         let entry = UrlRequest { method: method.to_owned(), url, ..UrlRequest::default() };
-        self.say_no(reason, entry).await
+        self.deny(reason, entry).await
     }
 
     /// Records a refusal and then returns its response.
-    async fn say_no(&self, reason: DenyReason, mut entry: UrlRequest) -> Response<AnyBody> {
+    async fn deny(&self, reason: DenyReason, mut entry: UrlRequest) -> Response<AnyBody> {
         entry.decision = UrlDecision::Denied;
         entry.reason = Some(reason);
         entry.status = Some(403);

@@ -19,7 +19,7 @@ use crate::{
     dial::dial,
     forward::Upstreams,
     target::Origin,
-    wire::{Prefixed, Watched},
+    wire::{IdleLimited, Prefixed},
 };
 
 /// First byte of every TLS connection, which starts with a handshake record.
@@ -39,9 +39,9 @@ impl EgressProxy {
             return self.close_tunnel(origin, DenyReason::HostMismatch, None).await;
         }
         let stream = Prefixed::new(read, stream);
-        match self.policy.passes_unseen(origin) {
+        match self.policy.passes_uninspected(origin) {
             Some(rule) => self.pass(origin, rule, stream).await,
-            None => self.look_inside(origin, stream).await,
+            None => self.inspect_requests(origin, stream).await,
         }
     }
 
@@ -79,7 +79,7 @@ impl EgressProxy {
         let dialled = dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await;
         // Report the failure inside the tunnel, where the client can show it.
         let Ok((mut upstream, address)) = dialled else {
-            return self.look_inside(origin, stream).await;
+            return self.inspect_requests(origin, stream).await;
         };
         let request = UrlRequest {
             method: "CONNECT".into(),
@@ -91,14 +91,14 @@ impl EgressProxy {
         };
         let Some(mut entry) = self.open(request).await else { return };
         let counted = Arc::clone(entry.counted());
-        let mut inside = Watched::counting(stream, self.limits.idle(), counted);
+        let mut inside = IdleLimited::counting(stream, self.limits.idle(), counted);
         if let Err(error) = copy_bidirectional(&mut inside, &mut upstream).await {
             entry.request.error = Some(format!("the connection was interrupted: {error}"));
         }
     }
 
     /// Terminates TLS and judges each request.
-    async fn look_inside<S>(self: &Arc<Self>, origin: &Origin, stream: S)
+    async fn inspect_requests<S>(self: &Arc<Self>, origin: &Origin, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {

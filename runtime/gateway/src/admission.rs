@@ -25,7 +25,7 @@ pub struct Reserve {
 
 /// Everything that a request reserves until it is settled.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldResources {
     pub holds: Vec<Hold>,
     /// Reservations of limits that other processes share.
     pub reservations: Vec<Box<dyn Reservation>>,
@@ -36,7 +36,7 @@ pub(crate) struct Held {
 #[derive(Debug)]
 #[must_use = "a dropped admission lets the next request in"]
 pub struct Admission {
-    held: Held,
+    held: HeldResources,
     meter: Arc<Meter>,
     class: RequestClass,
     grace: bool,
@@ -47,7 +47,7 @@ pub struct Admission {
 impl Admission {
     pub(crate) fn new(
         meter: Arc<Meter>,
-        held: Held,
+        held: HeldResources,
         class: RequestClass,
         grace: bool,
         queued: (Duration, Duration),

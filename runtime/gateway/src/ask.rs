@@ -90,14 +90,14 @@ impl TrialGateway {
 /// The previous conversation, serialized for a chat request. Messages that a request repeats are
 /// neither serialized nor recorded again.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct SentConversation {
     messages: Vec<Message>,
     json: Vec<u8>,
     /// End offset of each message in `json`.
     ends: Vec<usize>,
 }
 
-impl Written {
+impl SentConversation {
     /// Updates the conversation to match this request. Returns how many messages it repeats.
     pub(crate) fn follow(&mut self, ask: &Ask) -> usize {
         let same = self.messages.iter().zip(&ask.messages).take_while(|(old, new)| old == new);
@@ -140,7 +140,7 @@ mod tests {
     use proctor_types::{Ask, Message};
     use serde_json::{Map, Value, json};
 
-    use super::Written;
+    use super::SentConversation;
 
     fn ask(texts: &[&str]) -> Ask {
         let user = |text: &&str| Message::User { content: (*text).to_owned() };
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn written_reuses_repeated_messages_and_returns_a_complete_body() {
-        let mut written = Written::default();
-        let said = |written: &Written, rest: Value| {
+        let mut written = SentConversation::default();
+        let said = |written: &SentConversation, rest: Value| {
             let rest: Map<String, Value> = rest.as_object().cloned().expect("an object");
             serde_json::from_slice::<Value>(&written.body("m", &rest)).expect("JSON")
         };

@@ -86,7 +86,8 @@ impl TrialGateway {
         let has_thought_alone =
             whole.stop == Some(Stop::End) && !text.is_empty() && whole.items.iter().all(is_silent);
         if has_thought_alone && checks.thought_answer.is_off(&request.body) {
-            let why = "the response contains only reasoning, although the request turns thinking off";
+            let why =
+                "the response contains only reasoning, although the request turns thinking off";
             return Ok(Some(Trouble::damaged(why, &checks.thought_answer.hint)));
         }
         if !request.tools {
@@ -103,7 +104,7 @@ impl TrialGateway {
         let mut doubts_calls = whole.calls().any(is_odd) && !halts.has_torn(model);
         if !halts.has_unescaped(model) {
             if whole.calls().any(|call| checks.escaped.is_plain(&call.arguments)) {
-                halts.leaves_unescaped(model);
+                halts.note_unescaped(model);
             } else {
                 doubts_calls |=
                     whole.calls().any(|call| checks.escaped.is_escaped(&call.arguments));
@@ -131,19 +132,19 @@ impl TrialGateway {
         let found = tokio::task::spawn_blocking(move || inspection.find()).await.ok().flatten();
         Ok(match found {
             // The response was not streamed, so the model itself writes its calls this way.
-            Some(Found::Torn(_)) if !request.stream && !halts.only_streams(model) => {
-                halts.tears_calls(model);
+            Some(Damage::Torn(_)) if !request.stream && !halts.only_streams(model) => {
+                halts.note_torn_calls(model);
                 None
             }
-            Some(Found::Torn(why)) => Some(Trouble::new(TroubleKind::Damaged, why)),
-            Some(Found::Misread(why, hint)) => Some(Trouble::damaged(why, &hint)),
+            Some(Damage::Torn(why)) => Some(Trouble::new(TroubleKind::Damaged, why)),
+            Some(Damage::Misread(why, hint)) => Some(Trouble::damaged(why, &hint)),
             None => None,
         })
     }
 }
 
 /// The problem with a response.
-enum Found {
+enum Damage {
     Torn(String),
     /// The reason, and a hint with the fix.
     Misread(String, String),
@@ -167,26 +168,26 @@ struct Inspection {
 }
 
 impl Inspection {
-    fn find(&self) -> Option<Found> {
+    fn find(&self) -> Option<Damage> {
         let request = usage::read(self.api, &self.body)?;
         let checks = self.checks;
         if !self.calls.is_empty() {
             let torn = |call| torn(checks, call, &request.tools, self.output);
-            let found = self.calls.iter().find_map(torn).map(Found::Torn);
+            let found = self.calls.iter().find_map(torn).map(Damage::Torn);
             let escaped = || {
                 let call =
                     self.calls.iter().find(|call| checks.escaped.is_escaped(&call.arguments))?;
                 let why = format!("the arguments of a call to `{}` are HTML-escaped", call.name);
-                Some(Found::Misread(why, checks.escaped.hint.clone()))
+                Some(Damage::Misread(why, checks.escaped.hint.clone()))
             };
             let broken = || {
                 let mut calls = self.calls.iter().filter(|_| !self.is_limited);
-                calls.find_map(broken).map(Found::Torn)
+                calls.find_map(broken).map(Damage::Torn)
             };
             let trimmed = || {
                 let is_trimmed = |call: &&ToolCall| checks.trimmed.is_trimmed(&call.arguments);
                 let name = &self.calls.iter().find(is_trimmed)?.name;
-                Some(Found::Torn(format!("the arguments of a call to `{name}` lost their spaces")))
+                Some(Damage::Torn(format!("the arguments of a call to `{name}` lost their spaces")))
             };
             let masked = || {
                 let is_requested =
@@ -195,17 +196,17 @@ impl Inspection {
                     checks.masked.count(&call.arguments, is_requested) >= checks.masked.least
                 })?;
                 let why = format!("parts of the arguments of a call to `{}` are masked", call.name);
-                Some(Found::Misread(why, checks.masked.hint.clone()))
+                Some(Damage::Misread(why, checks.masked.hint.clone()))
             };
             return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
         }
         if self.output == 0 && checks.error_text.fits(&self.text) {
             let why = format!("the text of the response is an error: {}", quoted(self.text.trim()));
-            return Some(Found::Misread(why, checks.error_text.hint.clone()));
+            return Some(Damage::Misread(why, checks.error_text.hint.clone()));
         }
         if self.is_end && checks.hidden_cap.fits(self.output, &self.text) {
             let why = format!("the response stopped after {} tokens", self.output);
-            return Some(Found::Misread(why, checks.hidden_cap.hint.clone()));
+            return Some(Damage::Misread(why, checks.hidden_cap.hint.clone()));
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
         // A final answer may quote a call. An unparsed call is the whole text, or an unquoted part
@@ -218,13 +219,13 @@ impl Inspection {
             None
         };
         if let Some((why, hint)) = found {
-            return Some(Found::Misread(why, hint));
+            return Some(Damage::Misread(why, hint));
         }
         self.cut(&request)
     }
 
     /// Reports a truncated prompt: the endpoint counted too few tokens for the whole request.
-    fn cut(&self, request: &Request) -> Option<Found> {
+    fn cut(&self, request: &Request) -> Option<Damage> {
         let checks = self.checks;
         let told = self.told.filter(|told| *told >= checks.cut.least_told)?;
         let ours = tokens::count_request(request);
@@ -233,7 +234,7 @@ impl Inspection {
         let why = || {
             format!("the endpoint truncated the prompt: it counted {told} of about {ours} tokens")
         };
-        is_cut.then(|| Found::Misread(why(), checks.cut.hint.clone()))
+        is_cut.then(|| Damage::Misread(why(), checks.cut.hint.clone()))
     }
 }
 
@@ -260,7 +261,10 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
     }
     // Some streams deliver a name in pieces.
     if let Some(tool) = tools.iter().find(|tool| !is_ours && is_begun(&tool.name, name)) {
-        return Some(format!("a call uses the name `{name}`, a prefix of the tool `{}`", tool.name));
+        return Some(format!(
+            "a call uses the name `{name}`, a prefix of the tool `{}`",
+            tool.name
+        ));
     }
     let is_object = |text: &str| {
         serde_json::from_str::<Map<String, Value>>(text).is_ok_and(|map| !map.is_empty())

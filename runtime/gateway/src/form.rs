@@ -51,7 +51,8 @@ impl Form {
         let before = self.repairs.len();
         for repair in repairs {
             let is_futile = only_streams && repair.action == Action::NoStream;
-            if is_futile || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns) {
+            if is_futile || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns)
+            {
                 continue;
             }
             self.request.stream &= repair.action != Action::NoStream;
@@ -91,7 +92,7 @@ impl Form {
         let model = &trial.line().model;
         let repairs: Vec<_> = Repairs::shipped()?.of(model.api, status, body, times).collect();
         if repairs.iter().any(|repair| repair.action == Action::Stream) {
-            trial.line().halts.streams_only(model);
+            trial.line().halts.note_streams_only(model);
             if self.stream_again(trial) {
                 return Ok(true);
             }
@@ -119,7 +120,8 @@ impl Form {
     pub(crate) fn accepted(&self, trial: &TrialGateway) {
         let (model, halts) = (&trial.line().model, &trial.line().halts);
         // The calls of the non-streamed response are torn as well, so streaming was not the cause.
-        let is_futile = |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);
+        let is_futile =
+            |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);
         for repair in self.repairs.iter().filter(|repair| !is_futile(repair)) {
             halts.keep_repair(model, repair);
         }

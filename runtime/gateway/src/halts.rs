@@ -46,7 +46,7 @@ impl Halt {
 
 /// The trial and model that a request belongs to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct RequestOrigin<'a> {
     pub model: &'a ModelSpec,
     /// Identifies the trial.
     pub trial: u64,
@@ -116,14 +116,14 @@ impl Halts {
         self.lock().models.get(&key).map(read)
     }
 
-    /// Notes that a response arrived. `asker` has the number of the trial's responses before it.
-    pub(crate) fn answered(&self, asker: &Asker<'_>) {
-        self.update(asker.model, |state| {
+    /// Notes that a response arrived. `origin` has the number of the trial's responses before it.
+    pub(crate) fn answered(&self, origin: &RequestOrigin<'_>) {
+        self.update(origin.model, |state| {
             state.last = Some(Instant::now());
             state.first_answer.open();
             state.lost.clear();
-            state.with_tools |= asker.tools;
-            state.rejections.retain(|_, met| met.answers > asker.answers);
+            state.with_tools |= origin.tools;
+            state.rejections.retain(|_, met| met.answers > origin.answers);
         });
     }
 
@@ -134,9 +134,9 @@ impl Halts {
 
     /// Counts a trial that lost its time to the model's silence. Returns how many trials in a row
     /// did.
-    pub(crate) fn lost_one(&self, asker: &Asker<'_>) -> usize {
-        self.update(asker.model, |state| {
-            state.lost.insert(asker.trial);
+    pub(crate) fn count_lost_trial(&self, origin: &RequestOrigin<'_>) -> usize {
+        self.update(origin.model, |state| {
+            state.lost.insert(origin.trial);
             state.lost.len()
         })
     }
@@ -151,12 +151,12 @@ impl Halts {
     }
 
     /// Whether the model has responded to a request that offered tools.
-    pub(crate) fn takes_tools(&self, model: &ModelSpec) -> bool {
+    pub(crate) fn supports_tools(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.with_tools).unwrap_or_default()
     }
 
     /// Notes that the endpoint returned a call of the model as a call.
-    pub(crate) fn called(&self, model: &ModelSpec) {
+    pub(crate) fn note_call(&self, model: &ModelSpec) {
         self.update(model, |state| state.called = true);
     }
 
@@ -166,7 +166,7 @@ impl Halts {
     }
 
     /// Notes that the model itself writes calls that look torn.
-    pub(crate) fn tears_calls(&self, model: &ModelSpec) {
+    pub(crate) fn note_torn_calls(&self, model: &ModelSpec) {
         self.update(model, |state| state.torn = true);
     }
 
@@ -176,7 +176,7 @@ impl Halts {
     }
 
     /// Notes that the endpoint returned a call with characters that HTML escapes.
-    pub(crate) fn leaves_unescaped(&self, model: &ModelSpec) {
+    pub(crate) fn note_unescaped(&self, model: &ModelSpec) {
         self.update(model, |state| state.unescaped = true);
     }
 
@@ -186,7 +186,7 @@ impl Halts {
     }
 
     /// Notes that the endpoint rejects requests without streaming.
-    pub(crate) fn streams_only(&self, model: &ModelSpec) {
+    pub(crate) fn note_streams_only(&self, model: &ModelSpec) {
         self.update(model, |state| state.only_streams = true);
     }
 
@@ -212,12 +212,20 @@ impl Halts {
     /// Counts a request that was rejected with this text. Returns whether the trials cannot be the
     /// cause: `alike_trials` of them got the same rejection, and none has got past that point
     /// since.
-    pub(crate) fn count_rejection(&self, asker: &Asker<'_>, words: &str, alike_trials: usize) -> bool {
-        self.update(asker.model, |state| {
+    pub(crate) fn count_rejection(
+        &self,
+        origin: &RequestOrigin<'_>,
+        words: &str,
+        alike_trials: usize,
+    ) -> bool {
+        self.update(origin.model, |state| {
             let met = state.rejections.entry(alike(words)).or_default();
-            met.answers =
-                if met.trials.is_empty() { asker.answers } else { met.answers.min(asker.answers) };
-            met.trials.insert(asker.trial);
+            met.answers = if met.trials.is_empty() {
+                origin.answers
+            } else {
+                met.answers.min(origin.answers)
+            };
+            met.trials.insert(origin.trial);
             met.trials.len() >= alike_trials
         })
     }
@@ -254,7 +262,7 @@ impl Halts {
     }
 
     /// Whether no trial has received a response from the model since then.
-    pub(crate) fn is_out(&self, model: &ModelSpec, since: Instant) -> bool {
+    pub(crate) fn is_down(&self, model: &ModelSpec, since: Instant) -> bool {
         self.last_answer(model).is_none_or(|last| last < since)
     }
 
@@ -293,7 +301,7 @@ fn alike(words: &str) -> String {
 mod tests {
     use proctor_types::{Fault, Layer, ModelSpec};
 
-    use super::{Asker, Halts, alike};
+    use super::{Halts, RequestOrigin, alike};
 
     fn model(name: &str) -> ModelSpec {
         let spec = serde_json::json!({"base_url": "http://h/v1", "name": name});
@@ -310,17 +318,17 @@ mod tests {
     #[test]
     fn count_rejection_starts_over_once_a_trial_gets_past() {
         let (halts, model) = (Halts::default(), model("m"));
-        let asker = |trial, answers| Asker { model: &model, trial, answers, tools: false };
-        assert!(!halts.count_rejection(&asker(1, 2), "no", 3));
-        assert!(!halts.count_rejection(&asker(1, 2), "no", 3), "each trial counts once");
-        assert!(!halts.count_rejection(&asker(2, 2), "no", 3));
+        let origin = |trial, answers| RequestOrigin { model: &model, trial, answers, tools: false };
+        assert!(!halts.count_rejection(&origin(1, 2), "no", 3));
+        assert!(!halts.count_rejection(&origin(1, 2), "no", 3), "each trial counts once");
+        assert!(!halts.count_rejection(&origin(2, 2), "no", 3));
         // A trial got past this point, so the endpoint did not cause the rejections counted so far.
-        halts.answered(&asker(3, 2));
-        assert!(!halts.count_rejection(&asker(4, 2), "no", 3));
-        assert!(!halts.count_rejection(&asker(5, 3), "no", 3));
+        halts.answered(&origin(3, 2));
+        assert!(!halts.count_rejection(&origin(4, 2), "no", 3));
+        assert!(!halts.count_rejection(&origin(5, 3), "no", 3));
         // A response before that point proves nothing.
-        halts.answered(&asker(6, 1));
-        assert!(halts.count_rejection(&asker(6, 2), "no", 3));
+        halts.answered(&origin(6, 1));
+        assert!(halts.count_rejection(&origin(6, 2), "no", 3));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
     codec::sse,
     endpoint::Endpoint,
     rejections::{self, Subject},
-    send::{AttemptResult, Ended},
+    send::{AttemptEnd, AttemptResult},
     trial::Cut,
     words::{first_words, quoted, said},
 };
@@ -86,8 +86,8 @@ impl Trouble {
 /// Classifies an attempt by its status and bytes.
 pub(crate) fn judge(came: &AttemptResult, endpoint: &Endpoint) -> Judgement {
     match &came.ended {
-        Some(Ended::Cut(cut)) => return Judgement::Cut(*cut),
-        Some(Ended::Broken(broken)) => {
+        Some(AttemptEnd::Cut(cut)) => return Judgement::Cut(*cut),
+        Some(AttemptEnd::Broken(broken)) => {
             // The endpoint reported its failure inside a stream. Before any content, that counts as
             // an ordinary rejection.
             if let Some(said) = broken.said.as_deref().filter(|_| came.whole.items.is_empty())

@@ -65,7 +65,12 @@ impl Lost {
         &'a self,
         progress: impl Fn() -> Option<Instant> + Send + Sync + 'a,
     ) -> AttemptGuard<'a> {
-        AttemptGuard { lost: self, begun: Instant::now(), progress: Box::new(progress), completed: false }
+        AttemptGuard {
+            lost: self,
+            begun: Instant::now(),
+            progress: Box::new(progress),
+            completed: false,
+        }
     }
 
     /// Counts the time since `from` as queueing at the endpoint. The response starts now.

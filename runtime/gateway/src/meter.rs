@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     Admission, AskError,
-    admission::Held,
+    admission::HeldResources,
     clock::{Clock, WaitKind},
     limiter::Limiter,
     retry::seconds,
@@ -95,7 +95,7 @@ pub struct Used {
 
 /// The amounts that a request asks the meter to reserve.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct AdmissionRequest {
     pub need: Need,
     /// The amounts to reserve in scopes that trials share.
     pub shared: Need,
@@ -213,7 +213,7 @@ impl Meter {
     /// the length of waits that the trial did not cause.
     pub(crate) async fn admit(
         self: &Arc<Self>,
-        wanted: Wanted,
+        wanted: AdmissionRequest,
         limiters: &[Arc<Limiter>],
         notice: &(dyn Fn(Duration) + Sync),
     ) -> Result<Admission, AskError> {
@@ -258,7 +258,7 @@ impl Meter {
             Some(kind) => Err(AskError::Budget(kind)),
             None => {
                 let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
-                let held = Held { holds, reservations, slots };
+                let held = HeldResources { holds, reservations, slots };
                 Ok(Admission::new(meter, held, wanted.need.class, wanted.grace, queued))
             }
         }
@@ -307,14 +307,14 @@ mod tests {
 
     use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
-    use super::{Meter, RequestWaits, Used, Wanted};
+    use super::{AdmissionRequest, Meter, RequestWaits, Used};
     use crate::scope::Need;
 
     async fn charge(meter: &Arc<Meter>) {
         let class = RequestClass::Main;
         let need = Need { class, sub_agent: false, input: 10, output: Some(5), cost_usd: 0.25 };
         let admission = meter
-            .admit(Wanted { need, shared: need, grace: false }, &[], &|_| {})
+            .admit(AdmissionRequest { need, shared: need, grace: false }, &[], &|_| {})
             .await
             .expect("some is left");
         let usage = Usage { input: 10, output: 5, ..Usage::default() };

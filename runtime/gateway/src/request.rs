@@ -105,11 +105,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{chat_fields, check};
-    use crate::ask::Written;
+    use crate::ask::SentConversation;
 
     /// The complete request body.
     fn body(model: &ModelSpec, limit_field: &str, ask: &Ask) -> Value {
-        let mut written = Written::default();
+        let mut written = SentConversation::default();
         written.follow(ask);
         let body = written.body(&model.name, &chat_fields(model, limit_field, &ask.tools, false));
         serde_json::from_slice(&body).expect("JSON")

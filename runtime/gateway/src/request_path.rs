@@ -142,7 +142,7 @@ pub(crate) enum Failure {
     BrokenOff {
         why: String,
         cut: Option<AskError>,
-        charged: Charged,
+        charged: Charge,
     },
     /// The caller has disconnected, so no further attempt is paid for.
     Gone {
@@ -158,7 +158,7 @@ impl<E: Into<AskError>> From<E> for Failure {
 
 /// The charge for an attempt.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Charged {
+pub(crate) struct Charge {
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
     /// The step number, if the response was a step.
@@ -168,7 +168,7 @@ pub(crate) struct Charged {
 }
 
 /// One attempt, with everything that is recorded about it.
-struct Attempted<'a> {
+struct AttemptRecord<'a> {
     form: &'a Form,
     number: u32,
     /// Back-off before the attempt.
@@ -180,7 +180,7 @@ struct Attempted<'a> {
     came: &'a AttemptResult,
     heard: &'a ResponseProgress,
     judged: &'a Judgement,
-    charged: &'a Charged,
+    charged: &'a Charge,
 }
 
 /// Whether a rejection is worth a retry: it may come from one backend of a router, or be a filter's
@@ -221,7 +221,7 @@ impl TrialGateway {
             // Includes the wait for the first response, which precedes the first attempt.
             let queued = admission.queued() + std::mem::take(&mut waited);
             let shared = admission.queued_for_shared();
-            let asker = self.asker(request.tools);
+            let origin = self.origin(request.tools);
             heard.restart();
             let attempt = self.lost().attempt(|| heard.progress());
             let came = self.send(request, client, &heard).await;
@@ -259,17 +259,17 @@ impl TrialGateway {
             }
             match &judged {
                 Judgement::Answered => {
-                    self.responded(&asker);
+                    self.responded(&origin);
                     self.replies().keep(came.names.id.as_deref(), &came.whole, request.body.len());
                     form.accepted(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
-                    self.unusable(came.status, &asker, fault);
+                    self.unusable(came.status, &origin, fault);
                 }
                 _ => {}
             }
             let charged = self.settle(request, admission, &came, &judged, client).await;
-            let attempted = Attempted {
+            let attempted = AttemptRecord {
                 form: &form,
                 number: attempts.number(),
                 pause: attempts.pause,
@@ -280,7 +280,7 @@ impl TrialGateway {
                 judged: &judged,
                 charged: &charged,
             };
-            self.record(attempted, asker.answers).await?;
+            self.record(attempted, origin.answers).await?;
             let (trouble, cut) = match judged {
                 Judgement::Answered => {
                     return self.deliver(request, came.whole, charged, client).await;
@@ -459,7 +459,7 @@ impl TrialGateway {
         came: &AttemptResult,
         judged: &Judgement,
         client: &C,
-    ) -> Charged {
+    ) -> Charge {
         let answered = matches!(judged, Judgement::Answered);
         let usage = if answered || came.has_begun() {
             Some(usage::counted(self.line().model.api, &request.body, &came.whole).await)
@@ -471,18 +471,18 @@ impl TrialGateway {
                 let cost_usd = self.cost(&usage);
                 let delivered = answered && !client.is_gone();
                 let step = admission.settle(&usage, cost_usd, delivered);
-                Charged { usage: Some(usage), cost_usd, step, delivered, spread: came.spread }
+                Charge { usage: Some(usage), cost_usd, step, delivered, spread: came.spread }
             }
             (None, Judgement::Again(trouble)) if matches!(came.status, Some(429 | 529)) => {
                 admission.throttled(trouble.wish);
-                Charged::default()
+                Charge::default()
             }
-            _ => Charged::default(),
+            _ => Charge::default(),
         }
     }
 
-    async fn record(&self, attempted: Attempted<'_>, step: u64) -> Result<(), Fault> {
-        let Attempted { form, number, pause, queued, shared, came, heard, judged, charged } =
+    async fn record(&self, attempted: AttemptRecord<'_>, step: u64) -> Result<(), Fault> {
+        let AttemptRecord { form, number, pause, queued, shared, came, heard, judged, charged } =
             attempted;
         let endpoint = &self.line().endpoint;
         let error = match judged {
@@ -541,10 +541,10 @@ impl TrialGateway {
         &self,
         request: &Outgoing,
         whole: Whole,
-        charged: Charged,
+        charged: Charge,
         client: &mut C,
     ) -> Result<Answer, Failure> {
-        let Charged { usage, cost_usd, step, delivered, spread } = charged;
+        let Charge { usage, cost_usd, step, delivered, spread } = charged;
         let usage = usage.unwrap_or_default();
         client.settled(&whole, &usage);
         let mut answer = Answer { usage, cost_usd, ..whole.answer() };

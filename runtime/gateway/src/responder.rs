@@ -14,7 +14,7 @@ const SHOWN: usize = 120;
 /// Fields of all formats. The rest of a response is skipped.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct ResponseFields {
     id: Value,
     /// Gemini's field.
     #[serde(rename = "responseId")]
@@ -71,7 +71,7 @@ pub(crate) fn names(raw: &[u8], model: &str) -> Names {
 
 /// Adds an object's names and returns its id. Names that were found earlier are kept.
 fn add(found: &mut Responder, object: &str) -> Option<String> {
-    let named = serde_json::from_str::<Named>(object).ok()?;
+    let named = serde_json::from_str::<ResponseFields>(object).ok()?;
     let nested = [named.message, named.response].into_iter().flatten();
     let nested: Vec<Nested> = nested.collect();
     let ids = [&named.id, &named.response_id].into_iter().chain(nested.iter().map(|one| &one.id));

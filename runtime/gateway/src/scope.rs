@@ -38,7 +38,7 @@ impl Need {
 
 /// Amounts that requests in flight reserve.
 #[derive(Debug, Default)]
-struct Held {
+struct ReservedAmounts {
     requests: u64,
     steps: u64,
     main_steps: u64,
@@ -52,7 +52,7 @@ struct Held {
 #[derive(Debug, Default)]
 struct ScopeSpending {
     spent: Spent,
-    held: Held,
+    held: ReservedAmounts,
     queue: VecDeque<u64>,
     next: u64,
     /// Set once a main request is rejected: the trial is over, so side requests are rejected, too.
@@ -288,7 +288,7 @@ impl Drop for Hold {
         held.cost_usd -= self.need.cost_usd;
         if held.requests == 0 {
             // Nothing is reserved any more: reset the sums to remove rounding errors.
-            *held = Held::default();
+            *held = ReservedAmounts::default();
         }
         drop(state);
         self.scope.changed.notify_waiters();

@@ -60,7 +60,7 @@ pub(crate) struct AttemptResult {
     pub names: Names,
     /// Why the body is not a response, and the usage billed for it.
     pub unread: Option<(String, Option<Usage>)>,
-    pub ended: Option<Ended>,
+    pub ended: Option<AttemptEnd>,
     /// Whether the response contains the key across several events. Its bytes must not be recorded
     /// then.
     pub spread: bool,
@@ -107,20 +107,20 @@ impl ResponseProgress {
 
 /// Why an attempt has no complete response.
 #[derive(Debug)]
-pub(crate) enum Ended {
-    Broken(Broken),
+pub(crate) enum AttemptEnd {
+    Broken(BrokenResponse),
     Cut(Cut),
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenResponse {
     pub kind: TroubleKind,
     pub what: String,
     /// The endpoint's own explanation, if the stream has one.
     pub said: Option<String>,
 }
 
-impl Broken {
+impl BrokenResponse {
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { kind: TroubleKind::Endpoint, what: what.into(), said: None }
     }
@@ -180,10 +180,10 @@ impl AttemptResult {
     /// Whether a stream ended early without giving a reason.
     pub(crate) fn is_cut(&self) -> bool {
         let is_unexplained = match &self.ended {
-            Some(Ended::Broken(broken)) => {
+            Some(AttemptEnd::Broken(broken)) => {
                 broken.kind == TroubleKind::Endpoint && broken.said.is_none()
             }
-            Some(Ended::Cut(_)) => false,
+            Some(AttemptEnd::Cut(_)) => false,
             // A complete JSON document was not cut.
             None => {
                 self.unread.is_some() && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
@@ -226,21 +226,21 @@ impl TrialGateway {
         heard: &ResponseProgress,
         came: &mut AttemptResult,
         begun: Instant,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), AttemptEnd> {
         let line = self.line();
         let cut = self.cut(true);
         tokio::pin!(cut);
         let mut silence = Silence::new(self);
         let sent = client.wait_for(silence.over(None, async {
             tokio::select! {
-                sent = open(line, request) => sent.map_err(Ended::Broken),
-                cut = &mut cut => Err(Ended::Cut(cut)),
+                sent = open(line, request) => sent.map_err(AttemptEnd::Broken),
+                cut = &mut cut => Err(AttemptEnd::Cut(cut)),
             }
         }));
         let mut response = sent.await?;
         came.status = Some(response.status().as_u16());
         came.wish = retry::wish(response.headers(), SystemTime::now());
-        let mut inflate = Inflate::of(response.headers()).map_err(Ended::Broken)?;
+        let mut inflate = Inflate::of(response.headers()).map_err(AttemptEnd::Broken)?;
         let mut body = if came.is_success() { Body::Undecided } else { Body::Whole };
         if came.is_success() {
             client.head(response.headers());
@@ -256,15 +256,15 @@ impl TrialGateway {
             let limit = limit.saturating_sub(progress.elapsed());
             let next = client.wait_for(silence.over(Some(limit), async {
                 tokio::select! {
-                    chunk = response.chunk() => chunk.map_err(|error| Ended::Broken(Broken::of(error))),
-                    cut = &mut cut => Err(Ended::Cut(cut)),
+                    chunk = response.chunk() => chunk.map_err(|error| AttemptEnd::Broken(BrokenResponse::of(error))),
+                    cut = &mut cut => Err(AttemptEnd::Cut(cut)),
                 }
             }));
             let chunk = match next.await {
                 // The response is complete and billed, no matter how its stream ends.
-                Err(Ended::Broken(_)) if is_said => None,
-                Err(Ended::Broken(broken)) if broken.kind == TroubleKind::Silent => {
-                    return Err(Ended::Broken(Broken::silent(idle)));
+                Err(AttemptEnd::Broken(_)) if is_said => None,
+                Err(AttemptEnd::Broken(broken)) if broken.kind == TroubleKind::Silent => {
+                    return Err(AttemptEnd::Broken(BrokenResponse::silent(idle)));
                 }
                 next => next?,
             };
@@ -273,7 +273,7 @@ impl TrialGateway {
             let chunk = match inflate.next(chunk) {
                 Ok(chunk) => chunk,
                 Err(_) if is_said => None,
-                Err(broken) => return Err(Ended::Broken(broken)),
+                Err(broken) => return Err(AttemptEnd::Broken(broken)),
             };
             if let Some(chunk) = chunk {
                 if !chunk.is_empty() {
@@ -283,7 +283,7 @@ impl TrialGateway {
                 came.raw.extend_from_slice(&chunk);
                 if came.raw.len() > BODY_LIMIT {
                     let what = format!("the response is longer than {BODY_LIMIT} bytes");
-                    return Err(Ended::Broken(Broken::new(what)));
+                    return Err(AttemptEnd::Broken(BrokenResponse::new(what)));
                 }
                 match &mut body {
                     Body::Undecided => body = Body::of(&came.raw, line.model.api),
@@ -313,7 +313,7 @@ impl TrialGateway {
                     if let Some(turn) = &heard.turn {
                         speaks = came.has_begun();
                         if speaks {
-                            turn.answers();
+                            turn.model_responded();
                         }
                     }
                     ended
@@ -326,7 +326,7 @@ impl TrialGateway {
                 }
             };
             heard.event.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
-            if ended.map_err(Ended::Broken)? || last {
+            if ended.map_err(AttemptEnd::Broken)? || last {
                 break;
             }
         }
@@ -334,7 +334,7 @@ impl TrialGateway {
             Body::Stream(_) if came.whole.stop.is_none() => {
                 let why = "the stream ended before the response was complete";
                 if came.has_begun() {
-                    return Err(Ended::Broken(Broken::new(why)));
+                    return Err(AttemptEnd::Broken(BrokenResponse::new(why)));
                 }
                 came.unread = Some((why.into(), None));
             }
@@ -378,12 +378,12 @@ fn drain(mut response: Response) {
 /// A plain HTTP client sends the request, because the bytes must be exact and our tolerant codecs
 /// read the response. `docs/gateway.md` explains why `async-openai` provides request types but no
 /// transport.
-async fn open(line: &Line, request: &Outgoing) -> Result<Response, Broken> {
+async fn open(line: &Line, request: &Outgoing) -> Result<Response, BrokenResponse> {
     let (api, name, policy) = (line.model.api, &line.model.name, &line.policy);
     // The endpoint sends nothing of a non-streamed response until it is complete.
     let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
     let url = line.endpoint.address(api, name, request.stream);
-    let mut built = line.http.post(url).build().map_err(Broken::of)?;
+    let mut built = line.http.post(url).build().map_err(BrokenResponse::of)?;
     built.headers_mut().extend(headers(line, request));
     *built.body_mut() = Some(request.body.clone().into());
     within(seconds(first), line.http.execute(built)).await
@@ -402,9 +402,9 @@ fn headers(line: &Line, request: &Outgoing) -> HeaderMap {
 async fn within<T>(
     time: Duration,
     work: impl Future<Output = Result<T, reqwest::Error>>,
-) -> Result<T, Broken> {
+) -> Result<T, BrokenResponse> {
     match tokio::time::timeout(time, work).await {
-        Ok(came) => came.map_err(Broken::of),
-        Err(_) => Err(Broken::silent(time)),
+        Ok(came) => came.map_err(BrokenResponse::of),
+        Err(_) => Err(BrokenResponse::silent(time)),
     }
 }

@@ -68,9 +68,10 @@ impl Refused {
     /// Returns the fault for a rate limit, which only delays requests and is never used up.
     pub(crate) fn of_rate(self) -> Fault {
         match self {
-            Self::Reached(name) => {
-                Fault::new(proctor_types::Layer::Model, format!("the shared rate limit on {name} is used up"))
-            }
+            Self::Reached(name) => Fault::new(
+                proctor_types::Layer::Model,
+                format!("the shared rate limit on {name} is used up"),
+            ),
             Self::Fault(fault) => fault,
         }
     }

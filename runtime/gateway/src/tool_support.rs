@@ -38,7 +38,7 @@ impl TrialGateway {
             return None;
         }
         if whole.calls().next().is_some() {
-            halts.called(model);
+            halts.note_call(model);
             return None;
         }
         if halts.has_called(model) {

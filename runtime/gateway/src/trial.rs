@@ -15,15 +15,15 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     Admission, AskError, ExchangeSink, Reserve, RetryPolicy, Waiting,
-    ask::Written,
+    ask::SentConversation,
     clock::WaitKind,
     endpoint::Endpoint,
     first_answer::{Round, Turn},
-    halts::{Asker, Halts},
+    halts::{Halts, RequestOrigin},
     judge::{Trouble, TroubleKind},
     limiter::Limiter,
     lost::Lost,
-    meter::{FIRST_NOTICE, Meter, Wanted, after},
+    meter::{AdmissionRequest, FIRST_NOTICE, Meter, after},
     replay::Replies,
     retry::seconds,
     scope::Need,
@@ -55,7 +55,7 @@ pub struct TrialGateway {
     /// Whether the endpoint has responded in this trial.
     responsive: AtomicBool,
     lost: Lost,
-    written: Mutex<Written>,
+    written: Mutex<SentConversation>,
     /// The model's turns, for clients of other formats.
     turns: Mutex<Turns>,
     /// The endpoint's responses, by their ids.
@@ -198,7 +198,7 @@ impl TrialGateway {
         // In a scope of many trials, a request without an output limit would block them all. There,
         // the model's context window bounds its output.
         let shared = held(output.or(self.line.window));
-        let wanted = Wanted { need: held(output), shared, grace };
+        let wanted = AdmissionRequest { need: held(output), shared, grace };
         let notice = |so_far| self.sink.waiting(Waiting::Queued(so_far));
         tokio::select! {
             biased;
@@ -268,13 +268,13 @@ impl TrialGateway {
         self.line.halts.of(&self.line.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
     }
 
-    pub(crate) fn asker(&self, tools: bool) -> Asker<'_> {
+    pub(crate) fn origin(&self, tools: bool) -> RequestOrigin<'_> {
         let (model, trial, answers) = (&self.line.model, self.number, self.meter.spent().steps);
-        Asker { model, trial, answers, tools }
+        RequestOrigin { model, trial, answers, tools }
     }
 
     /// Returns the in-process caller's conversation.
-    pub(crate) fn written(&self) -> &Mutex<Written> {
+    pub(crate) fn written(&self) -> &Mutex<SentConversation> {
         &self.written
     }
 
@@ -312,10 +312,10 @@ impl TrialGateway {
         &*self.sink
     }
 
-    /// Notes that a response arrived. `asker` describes the state before the response was charged.
-    pub(crate) fn responded(&self, asker: &Asker<'_>) {
+    /// Notes that a response arrived. `origin` describes the state before the response was charged.
+    pub(crate) fn responded(&self, origin: &RequestOrigin<'_>) {
         self.responsive.store(true, Ordering::Relaxed);
-        self.line.halts.answered(asker);
+        self.line.halts.answered(origin);
     }
 
     /// Waits before the next attempt. The wall limit and a cancellation end the wait.

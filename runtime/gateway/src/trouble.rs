@@ -7,7 +7,7 @@ use crate::{
     AskError, TrialGateway,
     context_window::ContextWindow,
     first_answer::Round,
-    halts::Asker,
+    halts::RequestOrigin,
     judge::{Trouble, TroubleKind},
     rejections::{self, Rejections, Subject},
     request_path::Outgoing,
@@ -42,10 +42,10 @@ impl TrialGateway {
                     the run; if the model is just slow, raise the limit";
         let fault = Fault::new(Layer::Model, what).hint(hint);
         let (model, halts) = (&self.line().model, &self.line().halts);
-        if !self.lost().since().is_some_and(|since| halts.is_out(model, since)) {
+        if !self.lost().since().is_some_and(|since| halts.is_down(model, since)) {
             return Some(fault);
         }
-        let alike = halts.lost_one(&self.asker(false));
+        let alike = halts.count_lost_trial(&self.origin(false));
         let cause = match halts.has_answered(model) {
             false => Cause::Silent,
             true if alike >= self.line().policy.alike_trials => Cause::Outage,
@@ -88,7 +88,7 @@ impl TrialGateway {
         };
         let mut fault = Fault::new(Layer::Model, what).hint(hint);
         // A damaged response concerns one trial: the endpoint responds to others.
-        if trouble.kind != TroubleKind::Damaged && halts.is_out(model, since) {
+        if trouble.kind != TroubleKind::Damaged && halts.is_down(model, since) {
             fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
             match trouble.kind {
                 TroubleKind::Unreachable | TroubleKind::Foreign if never => {
@@ -101,19 +101,19 @@ impl TrialGateway {
     }
 
     /// Notes that the endpoint is not usable as configured: with this key, or for this model.
-    pub(crate) fn unusable(&self, status: Option<u16>, asker: &Asker<'_>, fault: &Fault) {
+    pub(crate) fn unusable(&self, status: Option<u16>, origin: &RequestOrigin<'_>, fault: &Fault) {
         let (halts, policy) = (&self.line().halts, &self.line().policy);
-        halts.note(asker.model, status, fault);
+        halts.note(origin.model, status, fault);
         // A 403 within a conversation is about one request's text, unless every trial gets it.
-        if status == Some(403) && halts.turned_away(asker, &fault.what, policy.alike_trials) {
-            halts.halt_model(asker.model, fault);
+        if status == Some(403) && halts.count_rejection(origin, &fault.what, policy.alike_trials) {
+            halts.halt_model(origin.model, fault);
         }
     }
 
     /// Classifies a rejected request: caused by the model, left to the client, or bound to happen
     /// in every trial.
     pub(crate) async fn rejected(&self, status: u16, body: String, request: &Outgoing) -> AskError {
-        let asker = self.asker(request.tools);
+        let origin = self.origin(request.tools);
         let (halts, policy) = (&self.line().halts, &self.line().policy);
         let of_the_model = match self.is_of_the_model(status, &body, request).await {
             Ok(is) => is,
@@ -123,14 +123,14 @@ impl TrialGateway {
             return AskError::Rejected { status, body, of_the_model };
         }
         let subject = rejections::subject(status, &body);
-        if subject == Subject::Tools && request.tools && !halts.takes_tools(asker.model) {
+        if subject == Subject::Tools && request.tools && !halts.supports_tools(origin.model) {
             let fault = self.no_tools(status, &body);
-            halts.halt_tools(asker.model, &fault);
+            halts.halt_tools(origin.model, &fault);
             return fault.into();
         }
-        if halts.turned_away(&asker, &said(&body), policy.alike_trials) {
+        if halts.count_rejection(&origin, &said(&body), policy.alike_trials) {
             let fault = self.rejection(status, &body).cause(Cause::Refused);
-            halts.halt_model(asker.model, &fault);
+            halts.halt_model(origin.model, &fault);
             return fault.into();
         }
         AskError::Rejected { status, body, of_the_model }

@@ -17,13 +17,13 @@ use crate::codec::{
 /// Turns by the id of their first call, or by their text if they have no calls.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    kept: Vec<Kept>,
+    kept: Vec<KeptTurn>,
     by_call: HashMap<String, usize>,
     by_text: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptTurn {
     calls: Vec<ToolCall>,
     text: String,
     native: NativeTurn,
@@ -47,7 +47,7 @@ impl Turns {
             None if text.is_empty() => return,
             None => drop(self.by_text.insert(text.clone(), at)),
         }
-        self.kept.push(Kept { calls, text, native });
+        self.kept.push(KeptTurn { calls, text, native });
     }
 
     /// Returns the turn for these calls and this text, if the client changed neither.
@@ -281,9 +281,6 @@ mod tests {
         let mut body = body.as_object().expect("an object").clone();
         assert!(turns.restore_in(Api::Chat, &mut body));
         assert_eq!(body["messages"][0]["tool_calls"][0], call("{}"));
-        assert!(
-            !turns.restore_in(Api::Chat, &mut body),
-            "a second call restores nothing"
-        );
+        assert!(!turns.restore_in(Api::Chat, &mut body), "a second call restores nothing");
     }
 }

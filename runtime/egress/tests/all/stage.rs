@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use crate::upstream::Upstream;
 
 #[derive(Default)]
-pub struct Kept {
+pub struct TestLedger {
     pub step: AtomicU64,
     lines: Mutex<Vec<(u64, UrlRequest)>>,
     /// Whether recording fails from now on.
@@ -26,7 +26,7 @@ pub struct Kept {
 }
 
 #[async_trait]
-impl Ledger for Kept {
+impl Ledger for TestLedger {
     async fn step(&self) -> u64 {
         self.step.load(Ordering::SeqCst)
     }
@@ -44,7 +44,7 @@ pub struct Stage {
     pub dir: tempfile::TempDir,
     pub upstream: Upstream,
     pub proxy: Arc<EgressProxy>,
-    pub ledger: Arc<Kept>,
+    pub ledger: Arc<TestLedger>,
     pub port: u16,
 }
 
@@ -89,7 +89,7 @@ impl Stage {
         change(&mut network);
         let policy = Policy::new(&network, &task(&port_in(more))).unwrap();
         let egress = Egress::new().unwrap();
-        let ledger = Arc::new(Kept::default());
+        let ledger = Arc::new(TestLedger::default());
         let recording = Arc::clone(&ledger) as Arc<dyn Ledger>;
         let proxy = Arc::new(egress.proxy(policy, network.ca_file.as_deref(), recording).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proctor_types::{Api, NativeTurn};
 use serde_json::Value;
 
-use super::{AttemptResult, Broken};
+use super::{AttemptResult, BrokenResponse};
 use crate::{
     codec::{
         self, ReadError,
@@ -136,17 +136,19 @@ impl Stream {
         streamed: bool,
         client: &mut C,
         came: &mut AttemptResult,
-    ) -> Result<bool, Broken> {
+    ) -> Result<bool, BrokenResponse> {
         while let Some(event) = self.next(line, last) {
             self.spoke |= event.is_progress();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
                 // Nothing after its end invalidates a response. The bytes are still recorded.
                 Err(_) if came.whole.stop.is_some() => continue,
-                Err(ReadError::Reported(why)) => return Err(Broken::said(why, &event.data)),
+                Err(ReadError::Reported(why)) => {
+                    return Err(BrokenResponse::said(why, &event.data));
+                }
                 Err(ReadError::Torn(why)) => {
                     let kind = TroubleKind::Damaged;
-                    return Err(Broken { kind, ..Broken::said(why, &event.data) });
+                    return Err(BrokenResponse { kind, ..BrokenResponse::said(why, &event.data) });
                 }
             };
             // Empty chunks keep a connection open, like comments.

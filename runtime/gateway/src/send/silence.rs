@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use tokio::time::{Instant, Sleep};
 
-use super::{Broken, Ended};
+use super::{AttemptEnd, BrokenResponse};
 use crate::{retry::seconds, sink::Waiting, trial::TrialGateway};
 
 /// Measures silence with one timer per response. Each piece only moves the start time, because
@@ -25,8 +25,8 @@ impl<'a> Silence<'a> {
     pub(super) async fn over<T>(
         &mut self,
         limit: Option<Duration>,
-        work: impl Future<Output = Result<T, Ended>>,
-    ) -> Result<T, Ended> {
+        work: impl Future<Output = Result<T, AttemptEnd>>,
+    ) -> Result<T, AttemptEnd> {
         let (begun, line) = (Instant::now(), self.trial.line());
         let mut so_far = seconds(line.policy.notice_seconds);
         tokio::pin!(work);
@@ -43,7 +43,7 @@ impl<'a> Silence<'a> {
             }
             let silent = begun.elapsed();
             if let Some(limit) = limit.filter(|limit| silent >= *limit) {
-                return Err(Ended::Broken(Broken::silent(limit)));
+                return Err(AttemptEnd::Broken(BrokenResponse::silent(limit)));
             }
             if silent >= so_far {
                 let model = line.model.name.clone();

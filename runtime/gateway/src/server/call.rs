@@ -8,8 +8,8 @@ use proctor_types::{Answer, Api, Conversation, Fault, Layer, RequestClass};
 use serde_json::{Map, Value};
 
 use super::{
-    client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::Named, said::Said,
-    stored, traffic::Returned, withhold,
+    client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::GeminiTarget,
+    said::ConversationFields, stored, traffic::ToolResult, withhold,
 };
 use crate::{
     AskError, RequestFacts, TrialGateway,
@@ -24,7 +24,7 @@ pub(super) struct Call {
     pub api: Api,
     pub path: String,
     pub headers: HeaderMap,
-    pub named: Option<Named>,
+    pub named: Option<GeminiTarget>,
     pub stream: bool,
     pub body: Bytes,
     pub class: RequestClass,
@@ -34,7 +34,7 @@ pub(super) struct Call {
     pub connection: Connection,
     pub reply: Reply,
     /// Tool results that are not in the record yet.
-    pub returned: Vec<Returned>,
+    pub returned: Vec<ToolResult>,
     /// The input items, if the client may continue the response by its id.
     pub input: Vec<Value>,
     /// Why the request has no response, unless a limit is the reason.
@@ -116,7 +116,7 @@ impl Call {
             let what = format!("the agent's last request has no response: {why}");
             let fault = Fault::new(Layer::Model, what)
                 .hint("a retry may succeed; if this happens often, see the endpoint's log");
-            self.shared.watched.lost(AskError::Fault(fault));
+            self.shared.tracker.lost(AskError::Fault(fault));
         }
     }
 
@@ -140,7 +140,7 @@ impl Call {
 
     /// Records the refusal, then sends it.
     async fn refuse(&mut self, refusal: &Refusal) {
-        self.shared.watched.turned_away(self.rejected.as_ref());
+        self.shared.tracker.count_refusal(self.rejected.as_ref());
         self.reply.refused(refusal.status.as_u16(), refusal.text(self.api));
         let end = End { error: Some(refusal.message.clone()), ..End::default() };
         let worse = self.keep(end).await;
@@ -175,7 +175,7 @@ impl Call {
         };
         // The conversation is nearly the whole body and does not change here. Set it aside while
         // the rest is copied and compared.
-        let mut said = Said::of(&mut asked);
+        let mut said = ConversationFields::of(&mut asked);
         let original = asked.clone();
         let mut losses = Losses::default();
         if let Some(policy) = shared.policy.withheld(self.api) {
@@ -211,7 +211,7 @@ impl Call {
         }
         // Do this for a compaction, too: no later request repeats the results of earlier calls.
         if shared.calls {
-            self.returned = shared.watched.returned(&request);
+            self.returned = shared.tracker.returned(&request);
         }
         let tools = !request.tools.is_empty();
         let mut hides_usage = false;
@@ -250,7 +250,7 @@ impl Call {
         let max_output = codec::output_limit(model.api, &fields);
         // A response repeats only small parts of its request. Drop the conversation, because a
         // stream may stay open for long.
-        asked.retain(|field, _| !Said::FIELDS.contains(&field.as_str()));
+        asked.retain(|field, _| !ConversationFields::FIELDS.contains(&field.as_str()));
         self.reply.set_request(asked, hides_usage);
         self.losses = losses;
         let headers =

@@ -30,10 +30,10 @@ use super::{
     local,
     policy::ServerPolicy,
     refusal::Refusal,
-    route::{Named, Route, route},
+    route::{GeminiTarget, Route, route},
     stored::StoredResponses,
     token::Token,
-    traffic::Watched,
+    traffic::TrafficTracker,
 };
 use crate::{AskError, RequestRules, TrialGateway};
 
@@ -58,7 +58,7 @@ pub(super) struct Shared {
     in_flight: watch::Sender<(usize, bool)>,
     /// The first refusal that ends the trial.
     stopped: watch::Sender<Option<AskError>>,
-    pub(super) watched: Watched,
+    pub(super) tracker: TrafficTracker,
     /// Responses that clients of the Responses API may continue.
     pub(super) stored: StoredResponses,
 }
@@ -114,7 +114,7 @@ impl GatewayServer {
             numbers: AtomicU64::new(0),
             in_flight: watch::Sender::new((0, true)),
             stopped: watch::Sender::new(None),
-            watched: Watched::default(),
+            tracker: TrafficTracker::default(),
             stored: StoredResponses::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -194,12 +194,12 @@ impl GatewayServer {
     /// Returns the traffic so far, for the code that runs the client.
     pub fn traffic(&self) -> Traffic {
         let in_flight = self.shared.in_flight.borrow().0;
-        Traffic { in_flight, ..self.shared.watched.traffic() }
+        Traffic { in_flight, ..self.shared.tracker.traffic() }
     }
 
     /// Returns how the endpoint rejected the last main request. `None`: it got a response.
     pub fn rejected(&self) -> Option<AskError> {
-        self.shared.watched.rejected()
+        self.shared.tracker.rejected()
     }
 
     /// Admits no further requests and returns when those in flight are charged and recorded.
@@ -212,9 +212,9 @@ impl GatewayServer {
 }
 
 /// Counts a request in flight. It is a guard because its task may be aborted.
-struct OnItsWay(Arc<Shared>);
+struct RequestGuard(Arc<Shared>);
 
-impl OnItsWay {
+impl RequestGuard {
     fn new(shared: &Arc<Shared>) -> Option<Self> {
         let entered = shared.in_flight.send_if_modified(|(count, open)| {
             *count += usize::from(*open);
@@ -224,7 +224,7 @@ impl OnItsWay {
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.in_flight.send_modify(|(count, _)| *count -= 1);
     }
@@ -236,7 +236,7 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Result<Response<Payload>, AskError> {
     let (head, body) = request.into_parts();
-    shared.watched.came();
+    shared.tracker.count_request();
     let anthropic =
         head.headers.contains_key("anthropic-version") || head.headers.contains_key("x-api-key");
     let found = route(&head.method, head.uri.path(), anthropic);
@@ -245,9 +245,9 @@ async fn respond(
         Route::CountTokens(api) | Route::WrongMethod(api) | Route::Unknown(api) => *api,
     };
     let refuse = |refusal: &Refusal| Ok(refused(api, refusal));
-    if !shared.token.opens(&head.headers, head.uri.query()) {
+    if !shared.token.authorizes(&head.headers, head.uri.query()) {
         let message = "the key is not this trial's token";
-        shared.watched.turned_away(None);
+        shared.tracker.count_refusal(None);
         return refuse(&Refusal::new(StatusCode::UNAUTHORIZED, message));
     }
     let path = match found {
@@ -275,10 +275,10 @@ async fn respond(
         return Ok(json(StatusCode::OK, &local::count_tokens(api, body).await));
     };
     let alt = head.uri.query().is_some_and(|query| query.split('&').any(|one| one == "alt=sse"));
-    if named.as_ref().is_some_and(|Named { stream, .. }| *stream) && !alt {
+    if named.as_ref().is_some_and(|GeminiTarget { stream, .. }| *stream) && !alt {
         return refuse(&Refusal::bad("streamGenerateContent needs ?alt=sse"));
     }
-    let Some(on_its_way) = OnItsWay::new(&shared) else {
+    let Some(guard) = RequestGuard::new(&shared) else {
         return refuse(&Refusal::of(&AskError::Cancelled));
     };
     // Invalid JSON is refused like any other request of the trial, with a number and a record.
@@ -312,7 +312,7 @@ async fn respond(
     // recorded.
     tokio::spawn(async move {
         call.run(asked).await;
-        drop(on_its_way);
+        drop(guard);
     });
     // An error means that the task panicked. It closes the connection, because there is no
     // response.

@@ -15,7 +15,7 @@ pub(super) struct ServerPolicy {
     head_seconds: f64,
     pub body_limit: usize,
     headers: Headers,
-    withheld: HashMap<Api, Withheld>,
+    withheld: HashMap<Api, WithholdPolicy>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -29,12 +29,12 @@ struct Headers {
 /// The fields and tools that a client of one format may or may not use.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Withheld {
+pub(super) struct WithholdPolicy {
     pub fields: Vec<String>,
     allowed_tools: Vec<String>,
 }
 
-impl Withheld {
+impl WithholdPolicy {
     pub(super) fn allows(&self, kind: &str) -> bool {
         self.allowed_tools.iter().any(|allowed| match allowed.strip_suffix('*') {
             Some(head) => kind.starts_with(head),
@@ -61,7 +61,7 @@ impl ServerPolicy {
         seconds(self.head_seconds)
     }
 
-    pub(super) fn withheld(&self, api: Api) -> Option<&Withheld> {
+    pub(super) fn withheld(&self, api: Api) -> Option<&WithholdPolicy> {
         self.withheld.get(&api)
     }
 

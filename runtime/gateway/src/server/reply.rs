@@ -202,7 +202,7 @@ impl Call {
         // Do this before the end is sent, because the client may exit right after it.
         if let (Some(answer), true) = (end.answer, end.delivered) {
             let main = self.class == RequestClass::Main;
-            self.shared.watched.answered(answer, main, self.conversation.is_some());
+            self.shared.tracker.answered(answer, main, self.conversation.is_some());
         }
         let status = match self.reply.refused {
             Some(status) => status,

@@ -9,7 +9,7 @@ pub(super) enum Route {
     Generate {
         api: Api,
         /// The model and mode in the path. Other APIs have them in the body.
-        path: Option<Named>,
+        path: Option<GeminiTarget>,
     },
     CountTokens(Api),
     /// All models, or one.
@@ -23,7 +23,7 @@ pub(super) enum Route {
 
 /// The model and action in a Gemini path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct GeminiTarget {
     pub model: String,
     pub stream: bool,
 }
@@ -36,7 +36,7 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
         return rest.map_or(Route::Unknown(Api::Gemini), |(model, action)| {
             let generate = |stream| Route::Generate {
                 api: Api::Gemini,
-                path: Some(Named { model: model.to_owned(), stream }),
+                path: Some(GeminiTarget { model: model.to_owned(), stream }),
             };
             let one = (!model.is_empty()).then(|| model.to_owned());
             match (action, method) {
@@ -95,14 +95,14 @@ mod tests {
     use http::Method;
     use proctor_types::Api::{Chat, Gemini, Messages, Responses};
 
-    use super::{Named, Route, route};
+    use super::{GeminiTarget, Route, route};
 
     #[test]
     fn route_accepts_paths_of_every_client_with_and_without_a_prefix() {
         let generate = |api| Route::Generate { api, path: None };
         let named = |stream| Route::Generate {
             api: Gemini,
-            path: Some(Named { model: "m-1".into(), stream }),
+            path: Some(GeminiTarget { model: "m-1".into(), stream }),
         };
         for (path, wanted) in [
             ("/v1/chat/completions", generate(Chat)),

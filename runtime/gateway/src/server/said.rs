@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 /// The conversation fields, taken out of a request. `null` replaces them there, so that the fields
 /// keep their order.
 #[derive(Debug)]
-pub(super) struct Said(Vec<(&'static str, Value)>);
+pub(super) struct ConversationFields(Vec<(&'static str, Value)>);
 
-impl Said {
+impl ConversationFields {
     /// Names of the fields in the four formats.
     pub(super) const FIELDS: [&str; 4] = ["messages", "input", "contents", "system"];
 
@@ -41,14 +41,14 @@ fn brings_tools(value: &Value) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::Said;
+    use super::ConversationFields;
 
     #[test]
     fn swap_restores_the_fields_in_their_order() {
         let whole =
             json!({"model": "m", "messages": [{"role": "user"}], "system": "s", "stream": true});
         let Value::Object(mut request) = whole.clone() else { panic!("an object") };
-        let mut said = Said::of(&mut request);
+        let mut said = ConversationFields::of(&mut request);
         let rest = json!({"model": "m", "messages": null, "system": null, "stream": true});
         assert_eq!(Value::Object(request.clone()).to_string(), rest.to_string());
         said.swap(&mut request);
@@ -61,7 +61,7 @@ mod tests {
     fn input_that_contains_tools_stays() {
         let whole = json!({"input": [{"type": "x", "tools": [{"type": "web_search"}]}]});
         let Value::Object(mut request) = whole.clone() else { panic!("an object") };
-        Said::of(&mut request);
+        ConversationFields::of(&mut request);
         assert_eq!(Value::Object(request), whole);
     }
 }

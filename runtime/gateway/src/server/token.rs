@@ -33,7 +33,7 @@ impl Token {
 
     /// Whether a request contains the token. Each API has its own place for a key; all of them are
     /// accepted.
-    pub(super) fn opens(&self, headers: &HeaderMap, query: Option<&str>) -> bool {
+    pub(super) fn authorizes(&self, headers: &HeaderMap, query: Option<&str>) -> bool {
         let text = |name: &str| headers.get(name)?.to_str().ok();
         let bearer = text(header::AUTHORIZATION.as_str())
             .and_then(|value| value.split_once(' '))
@@ -74,13 +74,13 @@ mod tests {
             let mut headers = HeaderMap::new();
             let value = form.replace("{}", token.as_str());
             headers.insert(name, value.parse().expect("a header"));
-            assert!(token.opens(&headers, None), "{name}");
-            assert!(!other.opens(&headers, None), "{name}");
+            assert!(token.authorizes(&headers, None), "{name}");
+            assert!(!other.authorizes(&headers, None), "{name}");
         }
-        assert!(token.opens(&none, Some(&format!("alt=sse&key={}", token.as_str()))));
+        assert!(token.authorizes(&none, Some(&format!("alt=sse&key={}", token.as_str()))));
         let longer = format!("key={}0", token.as_str());
         for wrong in [None, Some("key="), Some(longer.as_str())] {
-            assert!(!token.opens(&none, wrong), "{wrong:?}");
+            assert!(!token.authorizes(&none, wrong), "{wrong:?}");
         }
         assert!(!format!("{token:?}").contains(token.as_str()));
     }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Watched(Mutex<TrafficCounts>);
+pub(super) struct TrafficTracker(Mutex<TrafficCounts>);
 
 #[derive(Debug, Default)]
 struct TrafficCounts {
@@ -31,23 +31,23 @@ struct TrafficCounts {
 
 /// A tool result in a request, with its call.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Returned {
+pub(super) struct ToolResult {
     pub call: ToolCall,
     pub shown: String,
     /// Time since the response with the call. Only the client knows the exact duration.
     pub took: Duration,
 }
 
-impl Watched {
+impl TrafficTracker {
     fn state(&self) -> MutexGuard<'_, TrafficCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn came(&self) {
+    pub(super) fn count_request(&self) {
         self.state().requests += 1;
     }
 
-    pub(super) fn turned_away(&self, rejected: Option<&AskError>) {
+    pub(super) fn count_refusal(&self, rejected: Option<&AskError>) {
         let mut state = self.state();
         state.refused += 1;
         if let Some(error) = rejected {
@@ -87,7 +87,7 @@ impl Watched {
     /// Returns the results that no earlier request contained, in order. Each request repeats the
     /// whole conversation, so calls are identified by id. A result is skipped if the request does
     /// not contain its call.
-    pub(super) fn returned(&self, request: &codec::Request) -> Vec<Returned> {
+    pub(super) fn returned(&self, request: &codec::Request) -> Vec<ToolResult> {
         let mut state = self.state();
         let took = state.answered.map_or(Duration::ZERO, |at| at.elapsed());
         let parts = || request.turns.iter().flat_map(|turn| &turn.parts);
@@ -103,13 +103,13 @@ impl Watched {
                 continue;
             }
             let shown = if *failed { format!("Error: {content}") } else { content.clone() };
-            found.push(Returned { call: call.clone(), shown, took });
+            found.push(ToolResult { call: call.clone(), shown, took });
         }
         found
     }
 }
 
-impl Returned {
+impl ToolResult {
     /// Returns the events that a built-in loop would record. Facts that only the client knows are
     /// left out (the exit status) or combined for all calls of a response (the time).
     pub(super) fn events(self) -> [Event; 2] {
@@ -137,7 +137,7 @@ mod tests {
     use proctor_types::Event;
     use serde_json::json;
 
-    use super::Watched;
+    use super::TrafficTracker;
     use crate::codec::{self, Losses};
 
     /// A conversation in each format, with two parallel calls and their results.
@@ -182,11 +182,11 @@ mod tests {
     #[test]
     fn returned_reports_each_result_once_in_every_format() {
         for (api, body) in conversations() {
-            let watched = Watched::default();
+            let tracker = TrafficTracker::default();
             let body = body.as_object().expect("an object");
             let request =
                 codec::read_request(api, body, &mut Losses::default()).expect("a request");
-            let returned = watched.returned(&request);
+            let returned = tracker.returned(&request);
             let events: Vec<_> = returned.into_iter().flat_map(|one| one.events()).collect();
             let told: Vec<_> = events
                 .iter()
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(told.len(), 4, "{api}: {told:?}");
             assert_eq!((told[0].as_str(), told[2].as_str()), ("shell \"ls\"", "shell \"pwd\""));
             assert!(told[1].contains('x') && told[3].contains("/y"), "{api}: {told:?}");
-            assert_eq!(watched.returned(&request), [], "{api}: the next request repeats them");
+            assert_eq!(tracker.returned(&request), [], "{api}: the next request repeats them");
         }
     }
 }

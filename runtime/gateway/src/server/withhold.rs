@@ -3,11 +3,11 @@
 use proctor_types::Api;
 use serde_json::{Map, Value};
 
-use super::policy::Withheld;
+use super::policy::WithholdPolicy;
 use crate::codec::Losses;
 
 pub(super) fn apply(
-    policy: &Withheld,
+    policy: &WithholdPolicy,
     api: Api,
     body: &mut Map<String, Value>,
     losses: &mut Losses,
@@ -47,7 +47,7 @@ pub(super) fn apply(
 
 /// Removes all `tools` that are not allowed. Returns their types.
 fn filter(
-    policy: &Withheld,
+    policy: &WithholdPolicy,
     api: Api,
     tools: &mut Vec<Value>,
     place: &str,
@@ -79,7 +79,7 @@ fn filter(
 /// Removes the tools that are not allowed from a Gemini object, which has one key per tool. Returns
 /// whether to keep the object.
 fn gemini(
-    policy: &Withheld,
+    policy: &WithholdPolicy,
     tool: &mut Value,
     at: &str,
     losses: &mut Losses,

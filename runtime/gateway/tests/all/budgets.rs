@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{Bench, Kept, ask, gateway, model};
+use crate::common::{Bench, RecordingSink, ask, gateway, model};
 use proctor_gateway::AskError;
 use proctor_types::{Budget, BudgetKind, Spent};
 
@@ -76,7 +76,7 @@ async fn spending_adds_up_and_is_kept_on_resume() {
     let wanted = Spent { steps: 1, input_tokens: 10, output_tokens: 5, cached_tokens: 4, ..spent };
     assert_eq!(spent, wanted);
     let again = gateway()
-        .open(&model(&bench.server.base_url()), &budget, Arc::new(Kept::default()))
+        .open(&model(&bench.server.base_url()), &budget, Arc::new(RecordingSink::default()))
         .expect("a model")
         .resume_from(Spent { steps: 2, ..spent });
     again.ask(&ask("hi")).await.expect("the third answer");
@@ -103,7 +103,7 @@ async fn cost_limit_without_a_price_is_rejected() {
     let mut model = model("http://127.0.0.1:9/v1");
     model.name = "unlisted".into();
     let budget = Budget { cost_usd: Some(1.0), ..Budget::default() };
-    let opened = gateway().open(&model, &budget, Arc::new(Kept::default()));
+    let opened = gateway().open(&model, &budget, Arc::new(RecordingSink::default()));
     let fault = opened.expect_err("no price");
     assert!(fault.hint.is_some_and(|hint| hint.contains("`price`")));
 }
@@ -120,7 +120,7 @@ async fn time_limits_cancel_a_request_in_flight() {
         let error = bench.trial.ask(&ask("hi")).await.expect_err("too late");
         assert_eq!(error, AskError::Budget(kind));
         assert!(begun.elapsed() < Duration::from_secs(5));
-        assert_eq!(bench.goes(), [(None, true)], "the cancelled attempt is recorded");
+        assert_eq!(bench.outcomes(), [(None, true)], "the cancelled attempt is recorded");
         assert_eq!(bench.trial.reached(), Some(kind));
     }
 }

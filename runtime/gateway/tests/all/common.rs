@@ -35,7 +35,7 @@ pub struct Attempt {
 
 /// One request of an HTTP client, read from its events and bodies.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Served {
+pub struct ServedRequest {
     pub client: Api,
     pub upstream: Api,
     pub status: u16,
@@ -49,13 +49,13 @@ pub struct Served {
 
 /// Keeps everything that the gateway records. A body's hash is its index.
 #[derive(Default)]
-pub struct Kept {
+pub struct RecordingSink {
     bodies: Mutex<Vec<Bytes>>,
     events: Mutex<Vec<(u64, Event)>>,
 }
 
 #[async_trait]
-impl ExchangeSink for Kept {
+impl ExchangeSink for RecordingSink {
     async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
         let mut bodies = self.bodies.lock().expect("no panic in a sink");
         bodies.push(Bytes::copy_from_slice(bytes));
@@ -68,7 +68,7 @@ impl ExchangeSink for Kept {
     }
 }
 
-impl Kept {
+impl RecordingSink {
     fn bytes(&self, hash: Option<&String>) -> Bytes {
         let bodies = self.bodies.lock().expect("no panic in a sink");
         hash.map(|place| bodies[place.parse::<usize>().expect("a place")].clone())
@@ -115,7 +115,7 @@ impl Kept {
         self.events().into_iter().filter_map(attempt).collect()
     }
 
-    pub fn served(&self) -> Vec<Served> {
+    pub fn served(&self) -> Vec<ServedRequest> {
         let events = self.events();
         let mut all = Vec::new();
         for (place, (_, event)) in events.iter().enumerate() {
@@ -138,7 +138,7 @@ impl Kept {
                     Some(Event::ModelAnswered { answer }) => Some(answer.clone()),
                     _ => None,
                 };
-                all.push(Served {
+                all.push(ServedRequest {
                     client: *client,
                     upstream: *upstream,
                     status: *status,
@@ -158,7 +158,7 @@ impl Kept {
 pub struct Bench {
     pub server: FakeLlm,
     pub trial: Arc<TrialGateway>,
-    pub kept: Arc<Kept>,
+    pub kept: Arc<RecordingSink>,
 }
 
 impl Bench {
@@ -171,7 +171,7 @@ impl Bench {
         let server = FakeLlm::start(script).await.expect("a free port");
         let mut model = model(&server.base_url());
         set(&mut model);
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(RecordingSink::default());
         let trial = gateway().open(&model, &budget, kept.clone()).expect("a usable model");
         Self { server, trial: Arc::new(trial), kept }
     }
@@ -180,12 +180,12 @@ impl Bench {
         self.kept.attempts()
     }
 
-    pub fn served(&self) -> Vec<Served> {
+    pub fn served(&self) -> Vec<ServedRequest> {
         self.kept.served()
     }
 
     /// Returns the status of each attempt, and whether it had an error.
-    pub fn goes(&self) -> Vec<(Option<u16>, bool)> {
+    pub fn outcomes(&self) -> Vec<(Option<u16>, bool)> {
         self.attempts().iter().map(|attempt| (attempt.status, attempt.error.is_some())).collect()
     }
 }

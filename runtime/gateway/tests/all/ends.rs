@@ -16,7 +16,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::common::{Kept, ask, model};
+use crate::common::{RecordingSink, ask, model};
 
 /// What the endpoint does with a connection after its chunks.
 #[derive(Clone, Copy)]
@@ -78,7 +78,7 @@ async fn complete_answer_is_kept_however_its_stream_ends() {
     for after in [After::Holds, After::Breaks] {
         let (url, count) = streams(vec![vec![text("all"), end("stop")]], after).await;
         let trial = quick()
-            .open(&model(&url), &Budget::default(), Arc::new(Kept::default()))
+            .open(&model(&url), &Budget::default(), Arc::new(RecordingSink::default()))
             .expect("usable");
         let answer = trial.ask(&ask("hi")).await.expect("the answer");
         assert_eq!((answer.content.as_str(), answer.usage.input), ("all", 7));
@@ -92,7 +92,7 @@ async fn incomplete_answer_is_requested_again() {
     for last in [end("error"), end("abort"), end("insufficient_system_resource"), broken] {
         let lists = vec![vec![text("ha"), last.clone()], vec![text("all"), end("stop")]];
         let (url, count) = streams(lists, After::Holds).await;
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(RecordingSink::default());
         let trial = quick().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
         let answer = trial.ask(&ask("hi")).await.expect("the second answer");
         assert_eq!(answer.content, "all", "{last}");

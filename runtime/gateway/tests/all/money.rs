@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use crate::{
-    common::{Bench, Kept, ask, gateway, model},
-    server::Served,
+    common::{Bench, RecordingSink, ask, gateway, model},
+    server::ServerBench,
 };
 use proctor_gateway::{AskError, ExchangeSink, Gateway, TrialGateway, tokens};
 use proctor_types::{
@@ -43,7 +43,7 @@ fn at(api: Api) -> impl FnOnce(&mut ModelSpec) {
 }
 
 fn open(gateway: &Gateway, model: &ModelSpec) -> TrialGateway {
-    let sink: Arc<dyn ExchangeSink> = Arc::new(Kept::default());
+    let sink: Arc<dyn ExchangeSink> = Arc::new(RecordingSink::default());
     gateway.open(model, &Budget::default(), sink).expect("a usable model")
 }
 
@@ -172,7 +172,7 @@ async fn halt_applies_to_every_trial_of_the_run() {
 async fn http_client_never_receives_the_end_of_a_call_as_text() {
     let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
     for stream in [false, true] {
-        let served = Served::new(&script, Budget::default()).await;
+        let served = ServerBench::new(&script, Budget::default()).await;
         let tool = json!({"type": "function", "function": {"name": "shell", "parameters": {}}});
         let body = json!({"model": "m", "stream": stream, "tools": [tool],
             "messages": [{"role": "user", "content": "go"}]});

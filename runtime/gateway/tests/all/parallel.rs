@@ -7,7 +7,7 @@ use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
 use crate::{
     common::{Bench, ask},
-    server::Served,
+    server::ServerBench,
 };
 use serde_json::json;
 
@@ -89,7 +89,7 @@ async fn side_requests_are_charged_without_a_step() {
 
 /// Sixteen raw connections to the HTTP server each send requests until one is rejected. Every other
 /// connection streams. Returns the number of responses.
-async fn hammer_server(served: &Served, max_tokens: Option<u64>) -> u64 {
+async fn hammer_server(served: &ServerBench, max_tokens: Option<u64>) -> u64 {
     let client = |at: usize| async move {
         let mut came = 0;
         loop {
@@ -112,7 +112,7 @@ async fn hammer_server(served: &Served, max_tokens: Option<u64>) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_raw_connections_get_exactly_the_step_limit() {
     for max_tokens in [None, Some(5)] {
-        let served = Served::new(PAID, Budget { steps: Some(40), ..Budget::default() }).await;
+        let served = ServerBench::new(PAID, Budget { steps: Some(40), ..Budget::default() }).await;
         assert_eq!(hammer_server(&served, max_tokens).await, 40);
         assert_eq!(served.bench.trial.spent().steps, 40);
         assert_eq!(served.bench.server.requests().len(), 40, "no request is wasted");
@@ -130,7 +130,7 @@ async fn sixteen_raw_connections_exceed_no_limit_by_more_than_one_answer() {
         // 0.7 dollars per response.
         Budget { cost_usd: Some(23.05), ..Budget::default() },
     ] {
-        let served = Served::new(script, budget.clone()).await;
+        let served = ServerBench::new(script, budget.clone()).await;
         hammer_server(&served, Some(100)).await;
         let spent = served.bench.trial.spent();
         // The first response that reaches the limit is the last, as for a single client.

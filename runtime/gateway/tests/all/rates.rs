@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use proctor_gateway::{EndpointRates, Gateway, RatePolicy, TrialGateway};
 use proctor_types::Budget;
 
-use crate::common::{Kept, ask, gateway, model};
+use crate::common::{RecordingSink, ask, gateway, model};
 
 struct Run {
     server: FakeLlm,
@@ -37,8 +37,8 @@ impl Run {
         self
     }
 
-    fn trial(&self, budget: &Budget) -> (TrialGateway, Arc<Kept>) {
-        let kept = Arc::new(Kept::default());
+    fn trial(&self, budget: &Budget) -> (TrialGateway, Arc<RecordingSink>) {
+        let kept = Arc::new(RecordingSink::default());
         let model = model(&self.server.base_url());
         (self.gateway.open(&model, budget, kept.clone()).expect("a model"), kept)
     }
@@ -98,6 +98,6 @@ async fn rate_limited_requests_are_retried_until_all_are_answered() {
     for answer in join_all(trials.iter().map(|(trial, _)| trial.ask(&one))).await {
         answer.expect("an answer");
     }
-    let goes: usize = trials.iter().map(|(_, kept)| kept.attempts().len()).sum();
-    assert_eq!(goes, 16 + 12);
+    let attempts: usize = trials.iter().map(|(_, kept)| kept.attempts().len()).sum();
+    assert_eq!(attempts, 16 + 12);
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::common::{Bench, KEY, Kept, ask, gateway, model};
+use crate::common::{Bench, KEY, RecordingSink, ask, gateway, model};
 use fake_llm::{FakeLlm, Script};
 use proctor_gateway::{AskError, GatewayServer, RequestRules};
 use proctor_types::{Budget, Cause, Fault, Layer, ModelSpec};
@@ -42,11 +42,11 @@ async fn transient_faults_are_retried_and_recorded() {
         let bench = bench(kind).await;
         let answer = bench.trial.ask(&ask("hi")).await.expect(kind);
         assert_eq!(answer.content, "At last.", "{kind}");
-        assert_eq!(bench.goes(), [(status, true), (Some(200), false)], "{kind}");
+        assert_eq!(bench.outcomes(), [(status, true), (Some(200), false)], "{kind}");
         assert_eq!(bench.trial.spent().steps, 1, "{kind}");
-        let goes = bench.attempts();
-        assert!(goes[1].wait_seconds > 0.0 && bench.trial.waited() > Duration::ZERO, "{kind}");
-        assert_eq!(goes[0].request_body, goes[1].request_body, "{kind}");
+        let attempts = bench.attempts();
+        assert!(attempts[1].wait_seconds > 0.0 && bench.trial.waited() > Duration::ZERO, "{kind}");
+        assert_eq!(attempts[0].request_body, attempts[1].request_body, "{kind}");
     }
 }
 
@@ -55,11 +55,11 @@ async fn response_bytes_are_recorded_unchanged() {
     let bench =
         bench("{ kind = 'truncate' }, { kind = 'status', status = 503, body = 'd\u{fc}nn' }").await;
     bench.trial.ask(&ask("hi")).await.expect("an answer");
-    let goes = bench.attempts();
-    let (half, whole) = (&goes[0].response_body, &goes[2].response_body);
+    let attempts = bench.attempts();
+    let (half, whole) = (&attempts[0].response_body, &attempts[2].response_body);
     assert_eq!(half[..], whole[..whole.len() / 2], "half a body is recorded as half");
-    assert_eq!(goes[1].response_body, "d\u{fc}nn");
-    let sent: serde_json::Value = serde_json::from_slice(&goes[0].request_body).expect("JSON");
+    assert_eq!(attempts[1].response_body, "d\u{fc}nn");
+    let sent: serde_json::Value = serde_json::from_slice(&attempts[0].request_body).expect("JSON");
     assert_eq!(sent, bench.server.requests()[0].body);
 }
 
@@ -83,14 +83,14 @@ async fn too_long_retry_after_ends_the_request_immediately() {
     let bench = bench("{ kind = 'status', status = 429, retry_after = '3600' }").await;
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("an hour"));
     assert!(fault.what.contains("the next wait would be 3"), "{fault}");
-    assert_eq!(bench.goes().len(), 1);
+    assert_eq!(bench.outcomes().len(), 1);
 }
 
 #[tokio::test]
 async fn lasting_fault_ends_after_the_last_attempt() {
     let bench = bench("{ kind = 'status', status = 503, times = 0 }").await;
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("always 503"));
-    assert_eq!((fault.layer, bench.goes().len()), (Layer::Model, 4));
+    assert_eq!((fault.layer, bench.outcomes().len()), (Layer::Model, 4));
     assert!(
         fault.what.contains("after 4 attempts") && fault.what.contains("status 503"),
         "{fault}"
@@ -104,7 +104,7 @@ async fn unreachable_endpoint_is_reported_after_few_attempts() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(RecordingSink::default());
     let model = model(&format!("http://{address}/v1"));
     let trial = gateway().open(&model, &Budget::default(), kept).expect("a model");
     let fault = fault(trial.ask(&ask("hi")).await.expect_err("nobody listens"));
@@ -124,7 +124,7 @@ async fn unusable_endpoint_is_a_fault_with_a_hint() {
     ] {
         let bench = bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
         let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("unusable"));
-        assert_eq!((fault.layer, bench.goes()), (Layer::Model, vec![(Some(status), true)]));
+        assert_eq!((fault.layer, bench.outcomes()), (Layer::Model, vec![(Some(status), true)]));
         assert!(fault.hint.as_deref().is_some_and(|text| text.contains(hint)), "{fault}");
     }
 }
@@ -135,7 +135,7 @@ async fn empty_account_is_not_retried() {
     let bench = bench(&format!("{{ kind = 'status', status = 429, body = '{body}' }}")).await;
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("no credit"));
     assert!(fault.hint.as_deref().is_some_and(|text| text.contains("credit")), "{fault}");
-    assert_eq!(bench.goes().len(), 1);
+    assert_eq!(bench.outcomes().len(), 1);
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn rejected_request_is_repeated_and_then_returned() {
         assert_eq!(error, rejected);
         // Another backend of a router may accept it, so the request is repeated before the trial
         // ends.
-        assert_eq!(bench.goes(), [(Some(status), true); 3]);
+        assert_eq!(bench.outcomes(), [(Some(status), true); 3]);
         // Another request on the same connection continues.
         bench.trial.ask(&ask("hi")).await.expect("an answer");
     }
@@ -184,7 +184,7 @@ async fn no_authorization_header_without_key_env() {
 async fn missing_key_fault_names_its_variable() {
     let mut model = model("http://127.0.0.1:9/v1");
     model.key_env = Some("NOT_SET_KEY".into());
-    let opened = gateway().open(&model, &Budget::default(), Arc::new(Kept::default()));
+    let opened = gateway().open(&model, &Budget::default(), Arc::new(RecordingSink::default()));
     let fault = opened.expect_err("no key");
     assert!(fault.what.contains("NOT_SET_KEY"), "{fault}");
     assert!(fault.hint.is_some_and(|hint| hint.contains("export NOT_SET_KEY=")));
@@ -210,7 +210,7 @@ async fn rejected_key_is_not_tried_by_another_trial() {
     let server = FakeLlm::start(Script::parse(script).expect("sound")).await.expect("a port");
     let (gateway, spec) = (gateway(), model(&server.base_url()));
     let open = |spec: &ModelSpec| {
-        gateway.open(spec, &Budget::default(), Arc::new(Kept::default())).expect("usable")
+        gateway.open(spec, &Budget::default(), Arc::new(RecordingSink::default())).expect("usable")
     };
     let (first, second) = (open(&spec), open(&spec));
     assert!(gateway.halted(&spec, false).is_none() && gateway.halts().is_empty());
@@ -233,7 +233,7 @@ async fn key_rejected_over_http_is_not_tried_again() {
     let (gateway, spec) = (gateway(), model(&server.base_url()));
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     for _ in 0..2 {
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(RecordingSink::default());
         let trial = gateway.open(&spec, &Budget::default(), kept.clone()).expect("usable");
         let server =
             GatewayServer::new(Arc::new(trial), RequestRules::default()).expect("a server");
@@ -250,7 +250,9 @@ async fn key_rejected_over_http_is_not_tried_again() {
         );
     }
     assert_eq!(server.requests().len(), 1);
-    let third = gateway.open(&spec, &Budget::default(), Arc::new(Kept::default())).expect("usable");
+    let third = gateway
+        .open(&spec, &Budget::default(), Arc::new(RecordingSink::default()))
+        .expect("usable");
     third.ask(&ask("hi")).await.expect_err("the same key");
     assert_eq!(server.requests().len(), 1);
 }

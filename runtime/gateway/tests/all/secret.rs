@@ -5,7 +5,7 @@
 
 use crate::{
     common::{Bench, KEY, SHORT_KEY, ask},
-    server::Served,
+    server::ServerBench,
 };
 use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget, ModelSpec};
@@ -54,14 +54,14 @@ async fn in_process_answer_never_contains_the_key() {
     }
 }
 
-async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (Served, String) {
+async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (ServerBench, String) {
     let set = |model: &mut ModelSpec| (model.api, model.key_env) = (api, Some(key_env.into()));
     let bench = Bench::with(script, Budget::default(), set).await;
     let server =
         GatewayServer::new(bench.trial.clone(), RequestRules::default()).expect("a server");
     let listening = server.listen().await.expect("a free port");
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let served = Served { bench, server, listening, http };
+    let served = ServerBench { bench, server, listening, http };
     let body = json!({"model": "m", "stream": stream,
         "messages": [{"role": "user", "content": "hi"}]});
     let (status, given) = served.chat(body).await;

@@ -36,14 +36,14 @@ tool_calls = [{ name = "shell", arguments = { command = "ls" } }]
 usage = { input = 10, output = 5, cached = 4 }
 "#;
 
-pub struct Served {
+pub struct ServerBench {
     pub bench: Bench,
     pub server: GatewayServer,
     pub listening: Listening,
     pub http: reqwest::Client,
 }
 
-impl Served {
+impl ServerBench {
     pub async fn new(script: &str, budget: Budget) -> Self {
         let bench = Bench::new(script, budget).await;
         let server =
@@ -71,7 +71,7 @@ fn user(text: &str) -> Value {
 
 #[tokio::test]
 async fn server_rejects_other_keys_in_each_apis_format() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for (path, kind) in [
         ("/v1/chat/completions", "/error/type"),
         ("/v1/responses", "/error/type"),
@@ -95,7 +95,7 @@ async fn server_rejects_other_keys_in_each_apis_format() {
 
 #[tokio::test]
 async fn server_forwards_the_same_format_unchanged_except_the_model_name() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let body = "{ \"messages\" : [ {\"role\":\"user\",\"content\":\"gr\\u00fc\\u00dfe\"} ],\n \
         \"temperature\": 1.0e0, \"model\" :\"asked\", \"x_vendor\": {\"b\":1,  \"a\":2} }";
     let sent = served.post("/v1/chat/completions", body).header("x-trace", "t").send().await;
@@ -122,7 +122,7 @@ async fn server_forwards_the_same_format_unchanged_except_the_model_name() {
 
 #[tokio::test]
 async fn server_forwards_streams_unchanged_without_unrequested_usage() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for asks in [true, false] {
         let mut body = user("hi");
         body["stream"] = true.into();
@@ -145,7 +145,7 @@ async fn server_forwards_streams_unchanged_without_unrequested_usage() {
 
 #[tokio::test]
 async fn used_up_budget_is_402_and_ends_the_trial() {
-    let served = Served::new(SCRIPT, Budget { steps: Some(1), ..Budget::default() }).await;
+    let served = ServerBench::new(SCRIPT, Budget { steps: Some(1), ..Budget::default() }).await;
     assert_eq!(served.chat(user("hi")).await.0, 200);
     for (path, body, at) in [
         ("/v1/chat/completions", user("hi"), "/error/type"),
@@ -165,7 +165,7 @@ async fn used_up_budget_is_402_and_ends_the_trial() {
 
 #[tokio::test]
 async fn sixteen_connections_get_exactly_the_step_limit() {
-    let served = Served::new(SCRIPT, Budget { steps: Some(20), ..Budget::default() }).await;
+    let served = ServerBench::new(SCRIPT, Budget { steps: Some(20), ..Budget::default() }).await;
     let served = std::sync::Arc::new(served);
     let hammers: Vec<_> = (0..16)
         .map(|_| {
@@ -191,7 +191,7 @@ async fn sixteen_connections_get_exactly_the_step_limit() {
 
 #[tokio::test]
 async fn server_retries_endpoint_failures_itself() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for stream in [false, true] {
         let text = if stream { "flaky stream" } else { "flaky" };
         let mut body = user(text);
@@ -200,14 +200,14 @@ async fn server_retries_endpoint_failures_itself() {
         assert_eq!(status, 200, "{told}");
         assert!(told.contains("At last") || stream, "{told}");
     }
-    let goes = [(Some(503), true), (None, true), (Some(200), false)];
-    assert_eq!(served.bench.goes(), [goes, goes].concat());
+    let attempts = [(Some(503), true), (None, true), (Some(200), false)];
+    assert_eq!(served.bench.outcomes(), [attempts, attempts].concat());
     assert_eq!(served.bench.trial.spent().steps, 2);
 }
 
 #[tokio::test]
 async fn server_forwards_endpoint_rejections_without_the_key() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let (status, told) = served.chat(user("refused")).await;
     assert_eq!(status, 400);
     let wanted = r#"{"error":{"message":"[key] is no key","code":"context_length_exceeded"}}"#;
@@ -217,7 +217,7 @@ async fn server_forwards_endpoint_rejections_without_the_key() {
 
 #[tokio::test]
 async fn disconnected_client_is_charged_without_a_step() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let mut body = user("slow");
     body["stream"] = true.into();
     let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
@@ -237,7 +237,7 @@ async fn disconnected_client_is_charged_without_a_step() {
 
 #[tokio::test]
 async fn server_streams_piece_by_piece() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let mut body = user("slow");
     body["stream"] = true.into();
     let begun = std::time::Instant::now();
@@ -252,7 +252,7 @@ async fn server_streams_piece_by_piece() {
 
 #[tokio::test]
 async fn server_withholds_and_records_provider_tools() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let mut body = user("hi");
     body["web_search_options"] = json!({"search_context_size": "low"});
     assert_eq!(served.chat(body).await.0, 200);
@@ -267,7 +267,7 @@ async fn server_withholds_and_records_provider_tools() {
 
 #[tokio::test]
 async fn key_never_appears_in_responses_or_records() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let mut told = String::new();
     for text in ["hi", "refused", "flaky"] {
         let sent = served.post("/v1/chat/completions", user(text).to_string()).send().await;
@@ -282,7 +282,7 @@ async fn key_never_appears_in_responses_or_records() {
 
 #[tokio::test]
 async fn server_lists_models_and_counts_tokens_without_the_model() {
-    let served = Served::new(SCRIPT, Budget { steps: Some(0), ..Budget::default() }).await;
+    let served = ServerBench::new(SCRIPT, Budget { steps: Some(0), ..Budget::default() }).await;
     let get = |path: &str, header: &'static str| {
         let url = format!("{}{path}", served.listening.url());
         served.http.get(url).header(header, served.server.token()).send()
@@ -313,7 +313,7 @@ async fn server_lists_models_and_counts_tokens_without_the_model() {
 
 #[tokio::test]
 async fn server_rejects_unreadable_requests_before_they_cost_anything() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for body in ["", "{", "[]", "{\"n\": 2, \"messages\": []}"] {
         let sent = served.post("/v1/chat/completions", body).send().await.expect("a response");
         assert_eq!(sent.status(), 400, "{body}");
@@ -327,13 +327,13 @@ async fn server_rejects_unreadable_requests_before_they_cost_anything() {
 async fn aborted_stream_is_charged_and_not_retried() {
     let script = "[default]\ncontent = 'one piece after another, and then no more of it'\n\
         fault = [{ kind = 'truncate', times = 0 }]";
-    let served = Served::new(script, Budget::default()).await;
+    let served = ServerBench::new(script, Budget::default()).await;
     let mut body = user("hi");
     body["stream"] = true.into();
     let (status, told) = served.chat(body).await;
     assert_eq!(status, 200, "the head was already sent");
     assert!(told.contains("aborted") && !told.contains("[DONE]"), "{told}");
-    assert_eq!(served.bench.goes(), [(Some(200), true)], "one attempt");
+    assert_eq!(served.bench.outcomes(), [(Some(200), true)], "one attempt");
     let spent = served.bench.trial.spent();
     assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
     // If the client exits now, the endpoint is the cause.
@@ -352,7 +352,7 @@ async fn results_returned_in_a_side_request_are_recorded_once() {
     let server = GatewayServer::new(bench.trial.clone(), rules).expect("a server");
     let listening = server.listen().await.expect("a free port");
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let served = Served { bench, server, listening, http };
+    let served = ServerBench { bench, server, listening, http };
     let call = json!({"id": "c1", "type": "function",
         "function": {"name": "shell", "arguments": "{\"command\":\"ls\"}"}});
     let body = json!({"model": "m", "messages": [

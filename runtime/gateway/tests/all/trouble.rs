@@ -25,14 +25,14 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::common::{Bench, Kept, ask, gateway, model};
+use crate::common::{Bench, RecordingSink, ask, gateway, model};
 
 /// A sink that keeps reported waits.
 #[derive(Default)]
-struct Watched(Mutex<Vec<Waiting>>);
+struct WaitLog(Mutex<Vec<Waiting>>);
 
 #[async_trait]
-impl ExchangeSink for Watched {
+impl ExchangeSink for WaitLog {
     async fn body(&self, _: &[u8]) -> Result<String, Fault> {
         Ok(String::new())
     }
@@ -58,7 +58,9 @@ async fn script(text: &str) -> FakeLlm {
 }
 
 fn open(gateway: &Gateway, spec: &ModelSpec) -> TrialGateway {
-    gateway.open(spec, &Budget::default(), Arc::new(Kept::default())).expect("a usable model")
+    gateway
+        .open(spec, &Budget::default(), Arc::new(RecordingSink::default()))
+        .expect("a usable model")
 }
 
 fn with_tools(text: &str) -> Ask {
@@ -123,7 +125,7 @@ const PAGE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: cl
 async fn to_the_wall(texts: &'static [&'static str]) -> (TrialGateway, u64) {
     let (url, _) = bytes(texts).await;
     let budget = Budget { wall_seconds: Some(1.0), ..Budget::default() };
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(RecordingSink::default());
     let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
     loop {
         match trial.ask(&ask("hi")).await {
@@ -156,7 +158,7 @@ async fn hang_until_the_wall_limit_is_an_endpoint_fault() {
 async fn request_dropped_at_the_limit_counts_as_silent() {
     let (url, _) = bytes(&[""]).await;
     let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(RecordingSink::default());
     let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
     // The code that runs the trial watches the limit as well and may be first.
     let asked = ask("hi");
@@ -200,7 +202,7 @@ async fn silence_is_reported_at_growing_intervals() {
         }
     });
     for url in [silent, stalled] {
-        let sink = Arc::new(Watched::default());
+        let sink = Arc::new(WaitLog::default());
         let told = Arc::clone(&sink);
         let trial = quick.open(&model(&url), &Budget::default(), sink).expect("usable");
         trial.ask(&ask("hi")).await.expect_err("silence");
@@ -256,16 +258,16 @@ async fn idle_timeout_restarts_with_progress() {
 #[tokio::test]
 async fn retry_reports_its_reason_and_number() {
     let (url, _) = bytes(&[BUSY, BUSY, ANSWER]).await;
-    let watched = Arc::new(Watched::default());
+    let wait_log = Arc::new(WaitLog::default());
     let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
     policy.attempts = 8;
     (policy.first_seconds, policy.longest_seconds) = (2.0, 2.0);
     let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
         .expect("a gateway")
         .keys(|_| Some("sk-test-0123456789".into()));
-    let trial = gateway.open(&model(&url), &Budget::default(), watched.clone()).expect("usable");
+    let trial = gateway.open(&model(&url), &Budget::default(), wait_log.clone()).expect("usable");
     trial.ask(&ask("hi")).await.expect("an answer at last");
-    let told = watched.0.lock().expect("no panic").clone();
+    let told = wait_log.0.lock().expect("no panic").clone();
     for (waiting, number) in told.iter().zip(1..) {
         let Waiting::BackOff { attempt, attempts, why, pause } = waiting else {
             panic!("{waiting:?}")
@@ -482,7 +484,7 @@ async fn request_repair_is_kept_for_the_run() {
 async fn repaired_for(responses: &'static [&'static str], field: &str, wanted: &[bool]) {
     let (url, count) = bytes(responses).await;
     let gateway = gateway();
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(RecordingSink::default());
     let spec = model(&url);
     let trial = gateway.open(&spec, &Budget::default(), kept.clone()).expect("usable");
     for _ in 0..2 {
@@ -494,7 +496,7 @@ async fn repaired_for(responses: &'static [&'static str], field: &str, wanted: &
 }
 
 /// Returns whether each request has a field.
-fn have(kept: &Kept, field: &str) -> Vec<bool> {
+fn have(kept: &RecordingSink, field: &str) -> Vec<bool> {
     let has = |body: &[u8]| {
         let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         body.get(field).is_some()
@@ -511,7 +513,7 @@ async fn stream_only_endpoint_is_asked_for_another_stream() {
     const NO_WHOLE: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
         {\"error\":{\"message\":\"This model only support stream mode, please enable the stream parameter.\"}}";
     let (url, count) = bytes(&[TORN, NO_WHOLE, ANSWER]).await;
-    let (gateway, kept) = (gateway(), Arc::new(Kept::default()));
+    let (gateway, kept) = (gateway(), Arc::new(RecordingSink::default()));
     let trial = gateway.open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
     trial.ask(&with_tools("hi")).await.expect("an answer");
     assert_eq!(count.load(Ordering::Relaxed), 3);
@@ -624,7 +626,8 @@ async fn main_request_ends_the_previous_step() {
 async fn together(gateway: &Gateway, url: &str, budget: &Budget, trials: usize) -> Vec<AskError> {
     let mut asked = tokio::task::JoinSet::new();
     for _ in 0..trials {
-        let trial = gateway.open(&model(url), budget, Arc::new(Kept::default())).expect("usable");
+        let trial =
+            gateway.open(&model(url), budget, Arc::new(RecordingSink::default())).expect("usable");
         asked.spawn(async move {
             let error = trial.ask(&ask("hi")).await.expect_err("no response");
             match error {
@@ -734,7 +737,8 @@ async fn stalls_of_several_consecutive_trials_are_an_outage() {
     let (url, _) = bytes(&[ANSWER, ""]).await;
     let budget = Budget { wall_seconds: Some(0.2), ..Budget::default() };
     let gateway = gateway();
-    let line = || gateway.open(&model(&url), &budget, Arc::new(Kept::default())).expect("usable");
+    let line =
+        || gateway.open(&model(&url), &budget, Arc::new(RecordingSink::default())).expect("usable");
     line().ask(&ask("hi")).await.expect("the one answer");
     for cause in [Cause::Other, Cause::Other, Cause::Outage] {
         let trial = line();
@@ -771,7 +775,9 @@ async fn all_trials_start_requests_after_the_first_words_of_a_response() {
     });
     let gateway = gateway();
     let line = || {
-        gateway.open(&model(&url), &Budget::default(), Arc::new(Kept::default())).expect("usable")
+        gateway
+            .open(&model(&url), &Budget::default(), Arc::new(RecordingSink::default()))
+            .expect("usable")
     };
     let first = line();
     let asked = ask("hi");

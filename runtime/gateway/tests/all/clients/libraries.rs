@@ -63,7 +63,11 @@ async fn over(upstream: Api, test: &str) {
         }
         let served = bench.served();
         let refused = served.iter().filter(|one| one.status == 402).count();
-        assert_eq!((served.len(), refused), (5, 1), "{client} over {upstream}: one request over the limit");
+        assert_eq!(
+            (served.len(), refused),
+            (5, 1),
+            "{client} over {upstream}: one request over the limit"
+        );
         let spent = bench.trial.spent();
         assert_eq!((spent.steps, spent.input_tokens, spent.cached_tokens), (4, 600, 160));
         assert!(!spent.estimated, "{client} over {upstream}");

@@ -63,10 +63,10 @@ impl Request {
 
 /// Log of the admitted requests.
 #[derive(Debug, Default)]
-pub struct Log(Mutex<Seen>);
+pub struct Log(Mutex<LogState>);
 
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct LogState {
     /// The most recent billed usage.
     pub last: Usage,
     pub flying: usize,
@@ -74,7 +74,7 @@ pub struct Seen {
 }
 
 impl Log {
-    pub fn seen<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
+    pub fn seen<T>(&self, look: impl FnOnce(&mut LogState) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -163,7 +163,10 @@ fn run_lying(trial: &TrialGateway, clients: &[Vec<Request>], lie: u64, log: &Log
             log.seen(|seen| {
                 seen.flying += 1;
                 if trial.spent().outgrown {
-                    assert_eq!(seen.flying, 1, "after an understated reservation, requests run alone");
+                    assert_eq!(
+                        seen.flying, 1,
+                        "after an understated reservation, requests run alone"
+                    );
                 }
             });
             tokio::task::yield_now().await;
