@@ -170,7 +170,7 @@ fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody>
     let (mut parts, body) = response.into_parts();
     strip(&mut parts.headers);
     entry.request.status = Some(parts.status.as_u16());
-    if !parts.headers.get_all(header::CONTENT_ENCODING).iter().all(is_undone) {
+    if !parts.headers.get_all(header::CONTENT_ENCODING).iter().all(can_be_decoded) {
         entry.mark_unreadable();
     }
     Response::from_parts(parts, CountedBody::down(body, entry))
@@ -178,7 +178,7 @@ fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody>
 
 /// Whether a body's coding can be recognized from its first bytes and undone, so that the body can
 /// be compared.
-fn is_undone(coding: &HeaderValue) -> bool {
+fn can_be_decoded(coding: &HeaderValue) -> bool {
     let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
     coding.to_str().is_ok_and(|coding| {
         coding

@@ -199,7 +199,7 @@ impl EgressProxy {
         if request.method() == Method::CONNECT || request.method() == Method::TRACE {
             return self.refuse(DenyReason::BadRequest, &method, &url).await;
         }
-        if !agrees(&request, origin) {
+        if !names_origin(&request, origin) {
             return self.refuse(DenyReason::HostMismatch, &method, &url).await;
         }
         let target = match Target::new(origin.clone(), written) {
@@ -268,7 +268,7 @@ impl EgressProxy {
 
 /// Whether there is exactly one `Host` header that names the origin, and an absolute target names
 /// it, too.
-fn agrees(request: &Request<Incoming>, origin: &Origin) -> bool {
+fn names_origin(request: &Request<Incoming>, origin: &Origin) -> bool {
     let same = |authority: &str| Origin::parse(origin.scheme, authority).as_ref() == Ok(origin);
     let mut hosts = request.headers().get_all(http::header::HOST).iter();
     let named = match (hosts.next(), hosts.next()) {

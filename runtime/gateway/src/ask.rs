@@ -10,7 +10,7 @@ use crate::{
     AskError, TrialGateway,
     codec::{self, Losses},
     request,
-    request_path::{Client, Failure, Outgoing},
+    request_path::{Client, Failure, OutgoingRequest},
 };
 
 /// An in-process caller receives the response only when it is complete.
@@ -55,7 +55,7 @@ impl TrialGateway {
         self.sink().event(self.meter().steps(), Event::ModelAsked { ask }).await
     }
 
-    fn outgoing(&self, ask: &Ask, grace: bool) -> Result<Outgoing, Fault> {
+    fn outgoing(&self, ask: &Ask, grace: bool) -> Result<OutgoingRequest, Fault> {
         let (model, endpoint) = (&self.line().model, &self.line().endpoint);
         let limit_field = endpoint.output_limit_field();
         let (body, max_output) = if model.api == Api::Chat {
@@ -75,14 +75,14 @@ impl TrialGateway {
             codec::overlay::lay(model.api, model, limit_field, &mut body);
             (Value::Object(body.clone()).to_string().into(), codec::output_limit(model.api, &body))
         };
-        Ok(Outgoing {
+        Ok(OutgoingRequest {
             class: if grace { RequestClass::Side } else { RequestClass::Main },
             grace,
             body,
             stream: true,
             max_output,
             tools: !ask.tools.is_empty(),
-            ..Outgoing::default()
+            ..OutgoingRequest::default()
         })
     }
 }

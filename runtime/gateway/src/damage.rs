@@ -17,7 +17,7 @@ use crate::{
         tolerant,
     },
     judge::{Trouble, TroubleKind},
-    request_path::Outgoing,
+    request_path::OutgoingRequest,
     tokens,
     tool_support::{as_text, marked, said_or_thought},
     usage,
@@ -32,7 +32,7 @@ impl TrialGateway {
     /// A built-in table cannot be read.
     pub(crate) async fn damage(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         whole: &Whole,
     ) -> Result<Option<Trouble>, Fault> {
         let (model, halts) = (&self.line().model, &self.line().halts);

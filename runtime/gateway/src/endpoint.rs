@@ -149,7 +149,7 @@ impl Endpoint {
 
     /// Whether this is a plain HTTP server on this machine. It is reached directly, regardless of
     /// the shell's proxy settings.
-    pub(crate) fn is_near(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         if !self.base.to_ascii_lowercase().starts_with("http:") {
             return false;
         }
@@ -208,7 +208,7 @@ impl Endpoint {
     }
 
     /// Whether a response contains the key, even if a stream delivered the key in pieces.
-    pub(crate) fn is_in(&self, answer: &Answer) -> bool {
+    pub(crate) fn has_key(&self, answer: &Answer) -> bool {
         self.secret().is_some()
             && serde_json::to_vec(answer).is_ok_and(|bytes| self.redacted(&bytes).is_some())
     }

@@ -7,22 +7,22 @@ use serde_json::Value;
 use crate::{
     TrialGateway, codec,
     repair::{Action, Repair, Repairs},
-    request_path::Outgoing,
+    request_path::OutgoingRequest,
 };
 
 /// A request in the form that its endpoint accepts.
 pub(crate) struct Form {
     /// The request as it is sent.
-    pub request: Outgoing,
+    pub request: OutgoingRequest,
     /// The request as the caller made it.
-    original: Outgoing,
+    original: OutgoingRequest,
     /// Applied repairs, in order.
     repairs: Vec<Repair>,
 }
 
 impl Form {
     /// Applies the repairs that the model's endpoint is known to need.
-    pub(crate) fn new(trial: &TrialGateway, request: &Outgoing) -> Self {
+    pub(crate) fn new(trial: &TrialGateway, request: &OutgoingRequest) -> Self {
         let mut form =
             Self { request: request.clone(), original: request.clone(), repairs: Vec::new() };
         let known = trial.line().halts.repairs(&trial.line().model);
@@ -111,7 +111,7 @@ impl Form {
             return false;
         }
         let headers = std::mem::take(&mut self.request.headers);
-        self.request = Outgoing { headers, ..self.original.clone() };
+        self.request = OutgoingRequest { headers, ..self.original.clone() };
         self.add(trial, others, usize::MAX);
         true
     }

@@ -19,10 +19,10 @@ pub struct Gateway {
     halts: Arc<Halts>,
     key_of: Box<KeyOf>,
     /// Client for plain HTTP endpoints on this machine: no proxy, no certificates.
-    near: reqwest::Client,
+    local: reqwest::Client,
     /// Client for all other endpoints. Created on first use, so that a machine without certificates
     /// can still call loopback endpoints.
-    far: OnceLock<reqwest::Client>,
+    remote: OnceLock<reqwest::Client>,
 }
 
 impl Gateway {
@@ -37,13 +37,13 @@ impl Gateway {
             // Installing fails if the program has already installed a provider, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
-        let near = client(&policy).no_proxy().tls_certs_only([]).build().map_err(|error| {
+        let local = client(&policy).no_proxy().tls_certs_only([]).build().map_err(|error| {
             Fault::new(Layer::Model, format!("cannot create an HTTP client: {error}"))
         })?;
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
         let rates = Rates::new(Vec::new(), RatePolicy::shipped()?);
         let halts = Arc::default();
-        Ok(Self { prices, policy, rates, halts, key_of, near, far: OnceLock::new() })
+        Ok(Self { prices, policy, rates, halts, key_of, local, remote: OnceLock::new() })
     }
 
     /// Applies the rate limits of the endpoints in the tables; limits of other endpoints are
@@ -144,15 +144,15 @@ impl Gateway {
         let price = self.price(model);
         self.check_price(model, budget)?;
         let endpoint = Endpoint::new(model, &*self.key_of)?;
-        let http = if endpoint.is_near() { self.near.clone() } else { self.far()? };
+        let http = if endpoint.is_local() { self.local.clone() } else { self.remote_client()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
         let (limiters, halts) = (self.rates.of(model), Arc::clone(&self.halts));
         Ok(Line { model: model.clone(), endpoint, http, price, window, limiters, halts, policy })
     }
 
     /// Returns the client for remote endpoints, with the system's certificates and proxy.
-    fn far(&self) -> Result<reqwest::Client, Fault> {
-        if let Some(built) = self.far.get() {
+    fn remote_client(&self) -> Result<reqwest::Client, Fault> {
+        if let Some(built) = self.remote.get() {
             return Ok(built.clone());
         }
         let built = client(&self.policy).build().map_err(|error| {
@@ -162,7 +162,7 @@ impl Gateway {
             )
             .hint("install the system's certificates (package ca-certificates)")
         })?;
-        Ok(self.far.get_or_init(|| built).clone())
+        Ok(self.remote.get_or_init(|| built).clone())
     }
 }
 

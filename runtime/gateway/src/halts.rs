@@ -203,7 +203,7 @@ impl Halts {
     /// Keeps a repair that made the endpoint accept a request.
     pub(crate) fn keep_repair(&self, model: &ModelSpec, repair: &Repair) {
         self.update(model, |state| {
-            if repair.lasts() && !state.repairs.contains(repair) {
+            if repair.is_lasting() && !state.repairs.contains(repair) {
                 state.repairs.push(repair.clone());
             }
         });

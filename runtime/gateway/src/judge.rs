@@ -39,7 +39,7 @@ pub(crate) struct Trouble {
     /// A short reason for the user: the status and the first words.
     pub brief: String,
     /// The pause that the endpoint requests.
-    pub wish: Option<Duration>,
+    pub retry_after: Option<Duration>,
     /// How to fix it, if known.
     pub hint: Option<String>,
 }
@@ -69,7 +69,7 @@ pub(crate) enum TroubleKind {
 impl Trouble {
     pub(crate) fn new(kind: TroubleKind, why: impl Into<String>) -> Self {
         let why = why.into();
-        Self { kind, brief: first_words(&why), why, wish: None, hint: None }
+        Self { kind, brief: first_words(&why), why, retry_after: None, hint: None }
     }
 
     /// Describes a damaged response, with a hint on how to prevent the damage.
@@ -77,48 +77,50 @@ impl Trouble {
         Self { hint: Some(hint.to_owned()), ..Self::new(TroubleKind::Damaged, why) }
     }
 
-    pub(crate) fn wish(mut self, wish: Option<Duration>) -> Self {
-        self.wish = wish;
+    pub(crate) fn retry_after(mut self, retry_after: Option<Duration>) -> Self {
+        self.retry_after = retry_after;
         self
     }
 }
 
 /// Classifies an attempt by its status and bytes.
-pub(crate) fn judge(came: &AttemptResult, endpoint: &Endpoint) -> Judgement {
-    match &came.ended {
+pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
+    match &result.ended {
         Some(AttemptEnd::Cut(cut)) => return Judgement::Cut(*cut),
         Some(AttemptEnd::Broken(broken)) => {
             // The endpoint reported its failure inside a stream. Before any content, that counts as
             // an ordinary rejection.
-            if let Some(said) = broken.said.as_deref().filter(|_| came.whole.items.is_empty())
+            if let Some(said) = broken.said.as_deref().filter(|_| result.whole.items.is_empty())
                 && let Some(judged) = recognised(said, endpoint)
             {
                 return judged;
             }
-            return Judgement::Again(broken.after(came.status, came.wish));
+            return Judgement::Again(broken.after(result.status, result.retry_after));
         }
         None => {}
     }
-    match (came.status.unwrap_or_default(), &came.unread) {
-        (200..=299, None) => match came.whole.defect() {
+    match (result.status.unwrap_or_default(), &result.unread) {
+        (200..=299, None) => match result.whole.defect() {
             None => Judgement::Answered,
             Some(why) => {
-                let status = came.status.unwrap_or_default();
+                let status = result.status.unwrap_or_default();
                 let brief = format!("{status} {}", first_words(&why));
                 Judgement::Again(Trouble {
                     brief,
-                    wish: came.wish,
+                    retry_after: result.retry_after,
                     ..Trouble::new(TroubleKind::Empty, why)
                 })
             }
         },
         (200..=299, Some((why, _))) => {
-            let body = String::from_utf8_lossy(&came.raw);
+            let body = String::from_utf8_lossy(&result.raw);
             recognised(&body, endpoint).unwrap_or_else(|| {
-                Judgement::Again(malformed(why, &came.raw, came.status).wish(came.wish))
+                Judgement::Again(
+                    malformed(why, &result.raw, result.status).retry_after(result.retry_after),
+                )
             })
         }
-        (status, _) => refused(status, &came.raw, came.wish, endpoint),
+        (status, _) => refused(status, &result.raw, result.retry_after, endpoint),
     }
 }
 
@@ -141,13 +143,22 @@ fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
 
 /// Classifies an error status. The text takes precedence over the status, because rate limits,
 /// empty accounts and filters use many of them.
-fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint) -> Judgement {
+fn refused(
+    status: u16,
+    body: &[u8],
+    retry_after: Option<Duration>,
+    endpoint: &Endpoint,
+) -> Judgement {
     let body = endpoint.redact_text(&String::from_utf8_lossy(body));
     let shown = if body.trim_start().starts_with('<') { said(&body) } else { body.clone() };
     let told = format!("status {status}: {}", quoted(&shown));
     let again = |told: String| {
         let brief = format!("{status} {}", first_words(&said(&body)));
-        Judgement::Again(Trouble { brief, wish, ..Trouble::new(TroubleKind::Endpoint, told) })
+        Judgement::Again(Trouble {
+            brief,
+            retry_after,
+            ..Trouble::new(TroubleKind::Endpoint, told)
+        })
     };
     let subject = rejections::subject(status, &body);
     match (status, subject) {

@@ -140,7 +140,7 @@ impl Limiter {
                     *most += self.policy.increase / most.max(1.0);
                 }
             }
-            End::Throttled { wish } => {
+            End::Throttled { retry_after } => {
                 // Requests sent before the last cut were part of the old load, so they tell nothing
                 // new.
                 if state.cut_at.is_none_or(|cut| slot.left_at >= cut) {
@@ -149,8 +149,8 @@ impl Limiter {
                     state.most = Some((most * self.policy.decrease).max(1.0));
                     state.cut_at = Some(now);
                 }
-                if let Some(wish) = wish {
-                    let pause = wish.min(seconds(self.policy.longest_pause_seconds));
+                if let Some(retry_after) = retry_after {
+                    let pause = retry_after.min(seconds(self.policy.longest_pause_seconds));
                     state.paused_until = state.paused_until.max(Some(now + pause));
                 }
             }
@@ -177,7 +177,7 @@ enum Turn {
 enum End {
     Dropped,
     Answered { tokens: u64 },
-    Throttled { wish: Option<Duration> },
+    Throttled { retry_after: Option<Duration> },
 }
 
 struct Ticket<'a> {
@@ -237,8 +237,8 @@ impl Slot {
     }
 
     /// Ends the request after a rejection, optionally with a requested pause.
-    pub(crate) fn throttled(mut self, wish: Option<Duration>) {
-        self.end = End::Throttled { wish };
+    pub(crate) fn throttled(mut self, retry_after: Option<Duration>) {
+        self.end = End::Throttled { retry_after };
     }
 }
 

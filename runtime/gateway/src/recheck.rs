@@ -46,7 +46,7 @@ pub fn recheck_rejection(
 mod tests {
     use super::*;
 
-    fn again(status: u16, body: &str, request_bytes: u64) -> bool {
+    fn is_reclassified(status: u16, body: &str, request_bytes: u64) -> bool {
         let model = serde_json::json!({
             "base_url": "http://h/v1", "name": "m", "context_window": 100_000
         });
@@ -57,10 +57,18 @@ mod tests {
     #[test]
     fn recheck_keeps_only_filters_and_possible_overflows() {
         let overflow = r#"{"error":{"code":"context_length_exceeded","message":"too long"}}"#;
-        assert!(!again(400, overflow, 400_000));
-        assert!(again(400, overflow, 2_000), "2,000 bytes cannot be 100,000 tokens");
-        assert!(!again(400, r#"{"error":{"code":"content_filter","message":"filtered"}}"#, 10));
-        assert!(again(400, r#"{"error":{"message":"unknown field `x` in the stream"}}"#, 10));
-        assert!(!again(200, "{}", 10));
+        assert!(!is_reclassified(400, overflow, 400_000));
+        assert!(is_reclassified(400, overflow, 2_000), "2,000 bytes cannot be 100,000 tokens");
+        assert!(!is_reclassified(
+            400,
+            r#"{"error":{"code":"content_filter","message":"filtered"}}"#,
+            10
+        ));
+        assert!(is_reclassified(
+            400,
+            r#"{"error":{"message":"unknown field `x` in the stream"}}"#,
+            10
+        ));
+        assert!(!is_reclassified(200, "{}", 10));
     }
 }

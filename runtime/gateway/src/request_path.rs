@@ -33,7 +33,7 @@ use crate::{
 
 /// An outgoing request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingRequest {
     pub class: RequestClass,
     /// Sent after a limit was reached: not a step, and counted separately.
     pub grace: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Outgoing {
     pub sub_agent: bool,
 }
 
-impl Outgoing {
+impl OutgoingRequest {
     fn reserve(&self) -> Reserve {
         Reserve {
             class: self.class,
@@ -177,8 +177,8 @@ struct AttemptRecord<'a> {
     queued: Duration,
     /// Part of `queued` spent on limits that trials share.
     shared: Duration,
-    came: &'a AttemptResult,
-    heard: &'a ResponseProgress,
+    result: &'a AttemptResult,
+    response_progress: &'a ResponseProgress,
     judged: &'a Judgement,
     charged: &'a Charge,
 }
@@ -196,7 +196,7 @@ impl TrialGateway {
     /// Serves one request, from its first attempt to the end of its response.
     pub(crate) async fn serve<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         client: &mut C,
     ) -> Result<Answer, Failure> {
         if request.class == RequestClass::Main {
@@ -204,7 +204,7 @@ impl TrialGateway {
         }
         let mut attempts = Attempts::default();
         let begun = Instant::now();
-        let mut heard = ResponseProgress::new(client.wait_for(self.turn()).await?);
+        let mut response_progress = ResponseProgress::new(client.wait_for(self.turn()).await?);
         let mut waited = begun.elapsed();
         let mut form = Form::new(self, request);
         let (mut rejections, mut filtered, mut cut_streams) = (0, 0, 0);
@@ -222,16 +222,16 @@ impl TrialGateway {
             let queued = admission.queued() + std::mem::take(&mut waited);
             let shared = admission.queued_for_shared();
             let origin = self.origin(request.tools);
-            heard.restart();
-            let attempt = self.lost().attempt(|| heard.progress());
-            let came = self.send(request, client, &heard).await;
-            let mut judged = judge(&came, &self.line().endpoint);
+            response_progress.restart();
+            let attempt = self.lost().attempt(|| response_progress.progress());
+            let result = self.send(request, client, &response_progress).await;
+            let mut judged = judge(&result, &self.line().endpoint);
             let unsupported = match judged {
-                Judgement::Answered => self.unsupported_tools(request, &came.whole).await,
+                Judgement::Answered => self.unsupported_tools(request, &result.whole).await,
                 _ => None,
             };
             if matches!(judged, Judgement::Answered) && !client.has_begun() {
-                let doubt = self.doubtful(&came, filtered, request).await?;
+                let doubt = self.retry_reason(&result, filtered, request).await?;
                 if let Some(trouble) = doubt {
                     filtered += u32::from(trouble.kind == TroubleKind::Filtered);
                     judged = Judgement::Again(trouble);
@@ -239,13 +239,13 @@ impl TrialGateway {
             }
             // If the model has already responded, a 401 may come from just one of many servers.
             if let Judgement::Unusable(fault) = &judged
-                && came.status == Some(401)
+                && result.status == Some(401)
                 && !std::mem::replace(&mut unauthorized, true)
                 && self.line().halts.has_answered(&self.line().model)
             {
                 judged = Judgement::Again(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
             }
-            if let Some(trouble) = self.unknown_model(&came, &judged) {
+            if let Some(trouble) = self.unknown_model(&result, &judged) {
                 judged = Judgement::Again(trouble);
             }
             // This halts only requests with tools, so it must not reach `unusable`.
@@ -260,30 +260,34 @@ impl TrialGateway {
             match &judged {
                 Judgement::Answered => {
                     self.responded(&origin);
-                    self.replies().keep(came.names.id.as_deref(), &came.whole, request.body.len());
+                    self.replies().keep(
+                        result.names.id.as_deref(),
+                        &result.whole,
+                        request.body.len(),
+                    );
                     form.accepted(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
-                    self.unusable(came.status, &origin, fault);
+                    self.unusable(result.status, &origin, fault);
                 }
                 _ => {}
             }
-            let charged = self.settle(request, admission, &came, &judged, client).await;
+            let charged = self.settle(request, admission, &result, &judged, client).await;
             let attempted = AttemptRecord {
                 form: &form,
                 number: attempts.number(),
                 pause: attempts.pause,
                 queued,
                 shared,
-                came: &came,
-                heard: &heard,
+                result: &result,
+                response_progress: &response_progress,
                 judged: &judged,
                 charged: &charged,
             };
             self.record(attempted, origin.answers).await?;
             let (trouble, cut) = match judged {
                 Judgement::Answered => {
-                    return self.deliver(request, came.whole, charged, client).await;
+                    return self.deliver(request, result.whole, charged, client).await;
                 }
                 // Part of the response was sent, so nothing else can follow it.
                 Judgement::Unusable(fault) if client.has_begun() => {
@@ -301,30 +305,35 @@ impl TrialGateway {
                         && rejections < self.line().policy.rejected_attempts
                         && is_worth_repeating(status, &body)
                     {
-                        let again = self.after_rejection(rejections, status, &body);
-                        client.wait_for(again).await?;
+                        let wait = self.after_rejection(rejections, status, &body);
+                        client.wait_for(wait).await?;
                         continue;
                     }
                     let error = self.rejected(status, body, &form.request).await;
                     // The model responds, and it may accept other requests.
-                    if let Some(turn) = &heard.turn {
+                    if let Some(turn) = &response_progress.turn {
                         turn.model_responded();
                     }
                     return Err(error.into());
                 }
                 Judgement::Again(trouble) => {
                     // Some servers report a request that they cannot parse as their own failure.
-                    let failed = matches!(came.status, Some(500..=599));
+                    let failed = matches!(result.status, Some(500..=599));
                     let free = !client.has_begun() && !client.is_gone();
-                    let (status, number) = (came.status.unwrap_or_default(), attempts.number());
+                    let (status, number) = (result.status.unwrap_or_default(), attempts.number());
                     if failed
                         && free
-                        && form.repair(self, status, &String::from_utf8_lossy(&came.raw), number)?
+                        && form.repair(
+                            self,
+                            status,
+                            &String::from_utf8_lossy(&result.raw),
+                            number,
+                        )?
                     {
                         continue;
                     }
                     cut_streams +=
-                        u32::from(trouble.kind == TroubleKind::Endpoint && came.is_cut());
+                        u32::from(trouble.kind == TroubleKind::Endpoint && result.is_cut());
                     let are_cut = cut_streams >= self.line().policy.cut_streams;
                     let limit = EndpointChecks::shipped()?.length.explicit_limit;
                     let repair = match trouble.kind {
@@ -369,13 +378,17 @@ impl TrialGateway {
                     return Err(Failure::Gone { why: trouble.why });
                 }
                 (Some(trouble), None) => {
-                    let again = self.again(&mut attempts, heard.turn.as_ref(), &trouble);
-                    client.wait_for(again).await?;
+                    let wait = self.wait_for_retry(
+                        &mut attempts,
+                        response_progress.turn.as_ref(),
+                        &trouble,
+                    );
+                    client.wait_for(wait).await?;
                     // Let another waiting trial go first: this request may be the only one that
                     // fails.
-                    if heard.turn.take().is_some() {
+                    if response_progress.turn.take().is_some() {
                         let begun = Instant::now();
-                        heard.turn = client.wait_for(self.turn()).await?;
+                        response_progress.turn = client.wait_for(self.turn()).await?;
                         waited = begun.elapsed();
                     }
                 }
@@ -386,10 +399,10 @@ impl TrialGateway {
 
     /// Returns why a request should be retried after a server rejected the model as unknown. The
     /// model has responded in this run, so another server of the endpoint has it.
-    fn unknown_model(&self, came: &AttemptResult, judged: &Judgement) -> Option<Trouble> {
+    fn unknown_model(&self, result: &AttemptResult, judged: &Judgement) -> Option<Trouble> {
         let is_final = matches!(judged, Judgement::Rejected { .. } | Judgement::Unusable(_));
-        let status = came.status.filter(|_| is_final)?;
-        let body = String::from_utf8_lossy(&came.raw);
+        let status = result.status.filter(|_| is_final)?;
+        let body = String::from_utf8_lossy(&result.raw);
         let line = self.line();
         let is_known = rejections::subject(status, &body) == Subject::UnknownModel
             && line.halts.has_answered(&line.model);
@@ -403,17 +416,17 @@ impl TrialGateway {
 
     /// Returns why a complete response must be requested again before anything acts on it. A filter
     /// may raise a false alarm, and a context window cannot be full after a few hundred tokens.
-    async fn doubtful(
+    async fn retry_reason(
         &self,
-        came: &AttemptResult,
+        result: &AttemptResult,
         filtered: u32,
-        request: &Outgoing,
+        request: &OutgoingRequest,
     ) -> Result<Option<Trouble>, Fault> {
-        let whole = &came.whole;
+        let whole = &result.whole;
         let trouble = |kind, why: &str| Some(Trouble::new(kind, why));
         let bytes = request.body.len();
         let is_main = request.class == RequestClass::Main;
-        if is_main && self.replies().has(came.names.id.as_deref(), whole, bytes) {
+        if is_main && self.replies().has(result.names.id.as_deref(), whole, bytes) {
             let why = "the endpoint repeated its response to an earlier request";
             return Ok(Some(Trouble::damaged(why, &EndpointChecks::shipped()?.replay.hint)));
         }
@@ -454,27 +467,27 @@ impl TrialGateway {
     /// sent and received. A delivered main response gets its step number.
     async fn settle<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         admission: Admission,
-        came: &AttemptResult,
+        result: &AttemptResult,
         judged: &Judgement,
         client: &C,
     ) -> Charge {
         let answered = matches!(judged, Judgement::Answered);
-        let usage = if answered || came.has_begun() {
-            Some(usage::counted(self.line().model.api, &request.body, &came.whole).await)
+        let usage = if answered || result.has_begun() {
+            Some(usage::counted(self.line().model.api, &request.body, &result.whole).await)
         } else {
-            came.unread.as_ref().and_then(|(_, billed)| *billed)
+            result.unread.as_ref().and_then(|(_, billed)| *billed)
         };
         match (usage, judged) {
             (Some(usage), _) => {
                 let cost_usd = self.cost(&usage);
                 let delivered = answered && !client.is_gone();
                 let step = admission.settle(&usage, cost_usd, delivered);
-                Charge { usage: Some(usage), cost_usd, step, delivered, spread: came.spread }
+                Charge { usage: Some(usage), cost_usd, step, delivered, spread: result.spread }
             }
-            (None, Judgement::Again(trouble)) if matches!(came.status, Some(429 | 529)) => {
-                admission.throttled(trouble.wish);
+            (None, Judgement::Again(trouble)) if matches!(result.status, Some(429 | 529)) => {
+                admission.throttled(trouble.retry_after);
                 Charge::default()
             }
             _ => Charge::default(),
@@ -482,8 +495,17 @@ impl TrialGateway {
     }
 
     async fn record(&self, attempted: AttemptRecord<'_>, step: u64) -> Result<(), Fault> {
-        let AttemptRecord { form, number, pause, queued, shared, came, heard, judged, charged } =
-            attempted;
+        let AttemptRecord {
+            form,
+            number,
+            pause,
+            queued,
+            shared,
+            result,
+            response_progress,
+            judged,
+            charged,
+        } = attempted;
         let endpoint = &self.line().endpoint;
         let error = match judged {
             Judgement::Answered => None,
@@ -492,10 +514,10 @@ impl TrialGateway {
             Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
             Judgement::Unusable(fault) => Some(fault.what.clone()),
         };
-        let without_key = endpoint.redacted(&came.raw);
-        let response = match came.spread {
+        let without_key = endpoint.redacted(&result.raw);
+        let response = match result.spread {
             true => SPREAD,
-            false => without_key.as_deref().unwrap_or(&came.raw),
+            false => without_key.as_deref().unwrap_or(&result.raw),
         };
         let body = match response.is_empty() {
             true => None,
@@ -503,19 +525,19 @@ impl TrialGateway {
         };
         let event = Event::ModelAttempted {
             attempt: number,
-            status: came.status,
+            status: result.status,
             error: error.map(|error| endpoint.redact_text(&error)),
             wait_seconds: pause.as_secs_f64(),
             queued_seconds: queued.as_secs_f64(),
             // Don't record waits that round to zero.
             shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
-            seconds: Some(came.took.as_secs_f64()),
-            lost_seconds: came.lost(judged, heard).as_secs_f64(),
-            first_byte_seconds: came.first_byte.map(|time| time.as_secs_f64()),
+            seconds: Some(result.took.as_secs_f64()),
+            lost_seconds: result.lost(judged, response_progress).as_secs_f64(),
+            first_byte_seconds: result.first_byte.map(|time| time.as_secs_f64()),
             usage: charged.usage,
             cost_usd: charged.cost_usd,
             responder: match judged {
-                Judgement::Answered => came.names.responder.clone(),
+                Judgement::Answered => result.names.responder.clone(),
                 _ => None,
             }
             .map(|responder| self.redacted(responder)),
@@ -539,7 +561,7 @@ impl TrialGateway {
     /// the next request.
     async fn deliver<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         whole: Whole,
         charged: Charge,
         client: &mut C,

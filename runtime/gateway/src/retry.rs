@@ -81,13 +81,15 @@ impl RetryPolicy {
     /// A wait that the endpoint requests is used with up to a tenth added, so that trials that were
     /// rejected together do not retry together. A requested wait of less than a second does not
     /// shorten our own, because some endpoints always send 0.
-    pub(crate) fn pause(&self, failed: u32, wish: Option<Duration>) -> Duration {
-        if let Some(wish) = wish.filter(|wish| *wish >= Duration::from_secs(1)) {
-            return wish.mul_f64(1.0 + 0.1 * fastrand::f64());
+    pub(crate) fn pause(&self, failed: u32, retry_after: Option<Duration>) -> Duration {
+        if let Some(retry_after) =
+            retry_after.filter(|retry_after| *retry_after >= Duration::from_secs(1))
+        {
+            return retry_after.mul_f64(1.0 + 0.1 * fastrand::f64());
         }
         let doubled = self.first_seconds * 2f64.powi(failed.saturating_sub(1).min(30) as i32);
         let most = doubled.min(self.longest_seconds);
-        seconds(most * (0.5 + 0.5 * fastrand::f64())).max(wish.unwrap_or_default())
+        seconds(most * (0.5 + 0.5 * fastrand::f64())).max(retry_after.unwrap_or_default())
     }
 }
 
@@ -98,7 +100,7 @@ pub(crate) fn seconds(seconds: f64) -> Duration {
 
 /// Returns the wait that the endpoint requests: `retry-after-ms`, or `Retry-After` in seconds or as
 /// a date.
-pub(crate) fn wish(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
         return Duration::try_from_secs_f64(ms / 1e3).ok();
@@ -117,7 +119,7 @@ mod tests {
 
     use http::HeaderMap;
 
-    use super::{RetryPolicy, wish};
+    use super::{RetryPolicy, retry_after};
 
     #[test]
     fn pause_doubles_up_to_the_maximum_and_outlasts_a_minute() {
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn wish_accepts_three_forms_of_retry_after() {
+    fn retry_after_accepts_three_forms() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let date = httpdate::fmt_http_date(now + Duration::from_secs(30));
         let cases = [
@@ -155,7 +157,7 @@ mod tests {
         for (name, value, wanted) in cases {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().expect("a header"));
-            assert_eq!(wish(&headers, now), wanted, "{name}: {value}");
+            assert_eq!(retry_after(&headers, now), wanted, "{name}: {value}");
         }
     }
 

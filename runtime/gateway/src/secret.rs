@@ -18,7 +18,7 @@ pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
             Some(skipped) => at += skipped,
             None => break,
         }
-        match spelled(&bytes[at..], key) {
+        match spelling_length(&bytes[at..], key) {
             Some(length) if length > 0 => {
                 let out = out.get_or_insert_default();
                 out.extend_from_slice(&bytes[kept..at]);
@@ -38,7 +38,7 @@ pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
 ///
 /// Any run of backslashes may precede a character, because tool arguments are JSON within JSON. The
 /// run is removed with the key: a partial escape would make the document invalid.
-fn spelled(text: &[u8], key: &[u8]) -> Option<usize> {
+fn spelling_length(text: &[u8], key: &[u8]) -> Option<usize> {
     let mut at = 0;
     for &byte in key {
         let rest = &text[at..];

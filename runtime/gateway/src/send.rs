@@ -28,7 +28,7 @@ use crate::{
     first_answer::Turn,
     judge::{Judgement, Trouble, TroubleKind},
     lost::stalled_since,
-    request_path::{Client, Outgoing},
+    request_path::{Client, OutgoingRequest},
     responder::{Names, names},
     retry::{self, seconds},
     trial::{Cut, Line, TrialGateway},
@@ -51,7 +51,7 @@ pub(crate) struct AttemptResult {
     /// `None`: there was no response.
     pub status: Option<u16>,
     /// The wait that the endpoint requests.
-    pub wish: Option<Duration>,
+    pub retry_after: Option<Duration>,
     /// The response as received so far, with the key redacted where it arrived in one piece.
     pub raw: BytesMut,
     /// The response parsed so far.
@@ -145,12 +145,12 @@ impl BrokenResponse {
     }
 
     /// Describes a failure after a head with this status.
-    pub(crate) fn after(&self, status: Option<u16>, wish: Option<Duration>) -> Trouble {
+    pub(crate) fn after(&self, status: Option<u16>, retry_after: Option<Duration>) -> Trouble {
         let why = match status {
             Some(status) => format!("status {status}, then {}", self.what),
             None => self.what.clone(),
         };
-        Trouble::new(self.kind, why).wish(wish)
+        Trouble::new(self.kind, why).retry_after(retry_after)
     }
 }
 
@@ -161,10 +161,14 @@ impl AttemptResult {
     }
 
     /// Returns the time that the endpoint lost, depending on how the attempt ended.
-    pub(crate) fn lost(&self, judged: &Judgement, heard: &ResponseProgress) -> Duration {
+    pub(crate) fn lost(
+        &self,
+        judged: &Judgement,
+        response_progress: &ResponseProgress,
+    ) -> Duration {
         match judged {
             Judgement::Again(_) => self.took,
-            Judgement::Cut(_) => match heard.progress() {
+            Judgement::Cut(_) => match response_progress.progress() {
                 None => self.took,
                 Some(last) => {
                     self.queued
@@ -202,29 +206,31 @@ impl TrialGateway {
     /// arrives.
     pub(crate) async fn send<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         client: &mut C,
-        heard: &ResponseProgress,
+        response_progress: &ResponseProgress,
     ) -> AttemptResult {
-        let mut came = AttemptResult::default();
+        let mut result = AttemptResult::default();
         let begun = Instant::now();
-        if let Err(ended) = self.receive(request, client, heard, &mut came, begun).await {
-            came.ended = Some(ended);
+        if let Err(ended) =
+            self.receive(request, client, response_progress, &mut result, begun).await
+        {
+            result.ended = Some(ended);
         }
-        came.took = begun.elapsed();
-        if came.is_success() {
-            came.names = names(&came.raw, &came.whole.model);
+        result.took = begun.elapsed();
+        if result.is_success() {
+            result.names = names(&result.raw, &result.whole.model);
         }
-        came.spread = self.line().endpoint.is_in(&came.whole.answer());
-        came
+        result.spread = self.line().endpoint.has_key(&result.whole.answer());
+        result
     }
 
     async fn receive<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         client: &mut C,
-        heard: &ResponseProgress,
-        came: &mut AttemptResult,
+        response_progress: &ResponseProgress,
+        result: &mut AttemptResult,
         begun: Instant,
     ) -> Result<(), AttemptEnd> {
         let line = self.line();
@@ -238,11 +244,11 @@ impl TrialGateway {
             }
         }));
         let mut response = sent.await?;
-        came.status = Some(response.status().as_u16());
-        came.wish = retry::wish(response.headers(), SystemTime::now());
+        result.status = Some(response.status().as_u16());
+        result.retry_after = retry::retry_after(response.headers(), SystemTime::now());
         let mut inflate = Inflate::of(response.headers()).map_err(AttemptEnd::Broken)?;
-        let mut body = if came.is_success() { Body::Undecided } else { Body::Whole };
-        if came.is_success() {
+        let mut body = if result.is_success() { Body::Undecided } else { Body::Whole };
+        if result.is_success() {
             client.head(response.headers());
         }
         let idle = seconds(line.policy.idle_seconds);
@@ -250,7 +256,7 @@ impl TrialGateway {
         // When the current stretch of comments began.
         let mut queued = None;
         loop {
-            let is_said = matches!(body, Body::Stream(_)) && came.whole.stop.is_some();
+            let is_said = matches!(body, Body::Stream(_)) && result.whole.stop.is_some();
             let limit = if is_said { idle.min(AFTER_THE_ANSWER) } else { idle };
             // Comments only keep a connection open, so the limit counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
@@ -277,41 +283,41 @@ impl TrialGateway {
             };
             if let Some(chunk) = chunk {
                 if !chunk.is_empty() {
-                    came.first_byte.get_or_insert_with(|| begun.elapsed());
+                    result.first_byte.get_or_insert_with(|| begun.elapsed());
                     speaks = !chunk.trim_ascii().is_empty();
                 }
-                came.raw.extend_from_slice(&chunk);
-                if came.raw.len() > BODY_LIMIT {
+                result.raw.extend_from_slice(&chunk);
+                if result.raw.len() > BODY_LIMIT {
                     let what = format!("the response is longer than {BODY_LIMIT} bytes");
                     return Err(AttemptEnd::Broken(BrokenResponse::new(what)));
                 }
                 match &mut body {
-                    Body::Undecided => body = Body::of(&came.raw, line.model.api),
+                    Body::Undecided => body = Body::of(&result.raw, line.model.api),
                     Body::Stream(stream) => stream.decoder.push(&chunk),
                     Body::Whole => {}
                 }
             }
             let ended = match &mut body {
                 Body::Stream(stream) => {
-                    let ended = stream.read(line, last, request.stream, client, came).await;
+                    let ended = stream.read(line, last, request.stream, client, result).await;
                     if std::mem::take(&mut stream.progressed) {
-                        progress = heard.note_progress();
+                        progress = response_progress.note_progress();
                     }
                     let progressed = stream.spoke;
                     // Comments that keep a connection open are not content.
-                    match (progressed, heard.event.load(Ordering::Relaxed)) {
+                    match (progressed, response_progress.event.load(Ordering::Relaxed)) {
                         (false, false) => _ = queued.get_or_insert_with(Instant::now),
                         (true, false) => {
                             if let Some(from) = queued.take() {
-                                came.queued = from.elapsed();
+                                result.queued = from.elapsed();
                                 self.lost().queued(from);
                             }
                         }
                         (_, true) => {}
                     }
                     speaks = progressed;
-                    if let Some(turn) = &heard.turn {
-                        speaks = came.has_begun();
+                    if let Some(turn) = &response_progress.turn {
+                        speaks = result.has_begun();
                         if speaks {
                             turn.model_responded();
                         }
@@ -320,43 +326,43 @@ impl TrialGateway {
                 }
                 _ => {
                     if speaks {
-                        progress = heard.note_progress();
+                        progress = response_progress.note_progress();
                     }
                     Ok(false)
                 }
             };
-            heard.event.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
+            response_progress.event.fetch_or(speaks && result.is_success(), Ordering::Relaxed);
             if ended.map_err(AttemptEnd::Broken)? || last {
                 break;
             }
         }
         match body {
-            Body::Stream(_) if came.whole.stop.is_none() => {
+            Body::Stream(_) if result.whole.stop.is_none() => {
                 let why = "the stream ended before the response was complete";
-                if came.has_begun() {
+                if result.has_begun() {
                     return Err(AttemptEnd::Broken(BrokenResponse::new(why)));
                 }
-                came.unread = Some((why.into(), None));
+                result.unread = Some((why.into(), None));
             }
             Body::Stream(mut stream) => {
                 drain(response);
                 let items = stream.turn();
-                came.whole.native = Some(NativeTurn { api: line.model.api, items });
+                result.whole.native = Some(NativeTurn { api: line.model.api, items });
                 if !request.stream {
                     // The client did not request a stream and receives the complete response.
-                    let usage = came.whole.usage.unwrap_or_default();
+                    let usage = result.whole.usage.unwrap_or_default();
                     let whole =
-                        codec::write_whole(line.model.api, &Map::new(), &came.whole, &usage);
+                        codec::write_whole(line.model.api, &Map::new(), &result.whole, &usage);
                     client.whole(whole.to_string().as_bytes(), &stream.said);
                 }
             }
             Body::Undecided | Body::Whole => {
                 // The key is removed here, so neither the client nor the code that uses the
                 // response sees it.
-                came.raw =
-                    BytesMut::from(line.endpoint.redact(std::mem::take(&mut came.raw).freeze()));
-                if came.is_success() {
-                    body::read_whole(line, self.meter().steps() + 1, client, came);
+                result.raw =
+                    BytesMut::from(line.endpoint.redact(std::mem::take(&mut result.raw).freeze()));
+                if result.is_success() {
+                    body::read_whole(line, self.meter().steps() + 1, client, result);
                 }
             }
         }
@@ -378,7 +384,7 @@ fn drain(mut response: Response) {
 /// A plain HTTP client sends the request, because the bytes must be exact and our tolerant codecs
 /// read the response. `docs/gateway.md` explains why `async-openai` provides request types but no
 /// transport.
-async fn open(line: &Line, request: &Outgoing) -> Result<Response, BrokenResponse> {
+async fn open(line: &Line, request: &OutgoingRequest) -> Result<Response, BrokenResponse> {
     let (api, name, policy) = (line.model.api, &line.model.name, &line.policy);
     // The endpoint sends nothing of a non-streamed response until it is complete.
     let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
@@ -390,7 +396,7 @@ async fn open(line: &Line, request: &Outgoing) -> Result<Response, BrokenRespons
 }
 
 /// Returns the client's headers if both sides use the same format, overridden by our own.
-fn headers(line: &Line, request: &Outgoing) -> HeaderMap {
+fn headers(line: &Line, request: &OutgoingRequest) -> HeaderMap {
     let mut headers = request.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -404,7 +410,7 @@ async fn within<T>(
     work: impl Future<Output = Result<T, reqwest::Error>>,
 ) -> Result<T, BrokenResponse> {
     match tokio::time::timeout(time, work).await {
-        Ok(came) => came.map_err(BrokenResponse::of),
+        Ok(result) => result.map_err(BrokenResponse::of),
         Err(_) => Err(BrokenResponse::silent(time)),
     }
 }

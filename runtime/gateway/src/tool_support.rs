@@ -15,7 +15,7 @@ use crate::{
         Part, Request,
         neutral::{Item, Whole},
     },
-    request_path::Outgoing,
+    request_path::OutgoingRequest,
     tokens, usage,
 };
 
@@ -27,7 +27,7 @@ impl TrialGateway {
     /// support them.
     pub(crate) async fn unsupported_tools(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         whole: &Whole,
     ) -> Option<Fault> {
         if !request.tools || request.grace || request.class != RequestClass::Main {

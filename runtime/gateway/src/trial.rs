@@ -210,7 +210,7 @@ impl TrialGateway {
     /// Waits before the next attempt after a failed one, or fails if there is none. If the model
     /// has never responded, the request that holds the `turn` continues the round of all requests
     /// that held it.
-    pub(crate) async fn again(
+    pub(crate) async fn wait_for_retry(
         &self,
         attempts: &mut Attempts,
         turn: Option<&Turn>,
@@ -240,12 +240,12 @@ impl TrialGateway {
             _ => policy.attempts,
         };
         if round.failed >= most {
-            return Err(self.gave_up(round, since, trouble, "").into());
+            return Err(self.give_up(round, since, trouble, "").into());
         }
-        attempts.pause = policy.pause(round.failed, trouble.wish);
+        attempts.pause = policy.pause(round.failed, trouble.retry_after);
         if round.waited + attempts.pause > seconds(policy.total_seconds) {
             let next = format!("; the next wait would be {:.0} s", attempts.pause.as_secs_f64());
-            return Err(self.gave_up(round, since, trouble, &next).into());
+            return Err(self.give_up(round, since, trouble, &next).into());
         }
         let notice = Waiting::BackOff {
             attempt: round.failed,

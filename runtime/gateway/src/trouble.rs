@@ -10,7 +10,7 @@ use crate::{
     halts::RequestOrigin,
     judge::{Trouble, TroubleKind},
     rejections::{self, Rejections, Subject},
-    request_path::Outgoing,
+    request_path::OutgoingRequest,
     usage,
     words::{quoted, said},
 };
@@ -59,7 +59,7 @@ impl TrialGateway {
 
     /// Returns the fault for a request whose attempts all failed. If no other trial got a response
     /// either, the endpoint is down for all of them, and the run halts its requests.
-    pub(crate) fn gave_up(
+    pub(crate) fn give_up(
         &self,
         round: Round,
         since: Instant,
@@ -112,7 +112,12 @@ impl TrialGateway {
 
     /// Classifies a rejected request: caused by the model, left to the client, or bound to happen
     /// in every trial.
-    pub(crate) async fn rejected(&self, status: u16, body: String, request: &Outgoing) -> AskError {
+    pub(crate) async fn rejected(
+        &self,
+        status: u16,
+        body: String,
+        request: &OutgoingRequest,
+    ) -> AskError {
         let origin = self.origin(request.tools);
         let (halts, policy) = (&self.line().halts, &self.line().policy);
         let of_the_model = match self.is_of_the_model(status, &body, request).await {
@@ -141,7 +146,7 @@ impl TrialGateway {
         &self,
         status: u16,
         body: &str,
-        request: &Outgoing,
+        request: &OutgoingRequest,
     ) -> Result<bool, Fault> {
         let subject = Rejections::shipped()?.of(status, body);
         let window = self.line().window;

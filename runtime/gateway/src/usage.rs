@@ -28,7 +28,7 @@ pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
         let output = if told.output == 0 { ours.output } else { told.output };
         return Usage { output, reasoning: told.reasoning.min(output), ..ours };
     }
-    if produced(whole, told.output == 0)
+    if output_bytes(whole, told.output == 0)
         <= told.output.saturating_mul(checks.output.bytes_per_token)
     {
         return told;
@@ -44,7 +44,7 @@ pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
 
 /// Returns the bytes of a response's text and calls. `reasoning`: also counts its reasoning, which
 /// some endpoints do not count.
-fn produced(whole: &Whole, reasoning: bool) -> u64 {
+fn output_bytes(whole: &Whole, reasoning: bool) -> u64 {
     let bytes = whole.items.iter().map(|item| match item {
         Item::Text(text) | Item::Refusal(text) => text.len(),
         Item::Call(call) => call.name.len() + call.arguments.len(),

@@ -93,7 +93,7 @@ pub(crate) enum Action {
 
 impl Repair {
     /// Whether the repair also applies to later requests.
-    pub(crate) fn lasts(&self) -> bool {
+    pub(crate) fn is_lasting(&self) -> bool {
         // An endpoint that cannot decrypt old reasoning may still decrypt new reasoning.
         let once = matches!(
             self.action,

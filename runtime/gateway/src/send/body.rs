@@ -53,37 +53,37 @@ pub(super) fn read_whole<C: Client>(
     line: &Line,
     step: u64,
     client: &mut C,
-    came: &mut AttemptResult,
+    result: &mut AttemptResult,
 ) {
     let api = line.model.api;
-    let raw = came.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&came.raw);
+    let raw = result.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&result.raw);
     let mut body = match codec::tolerant::value(raw) {
         Ok(body) => body,
-        Err(error) => return came.unread = Some((format!("not JSON: {error}"), None)),
+        Err(error) => return result.unread = Some((format!("not JSON: {error}"), None)),
     };
     codec::tolerant::mend_value(&mut body);
     // Gemini's stream without `alt=sse` is a list of its events.
     if let Value::Array(list) = &mut body {
         match list.len() {
             1 => body = list.remove(0),
-            _ if api == Api::Gemini => return read_list(list, client, came),
+            _ if api == Api::Gemini => return read_list(list, client, result),
             _ => {}
         }
     }
     match codec::read_whole(api, &body, step) {
         Ok(deltas) => {
-            client.whole(&came.raw, &deltas);
-            came.whole = Whole::of(deltas);
-            let ids: Vec<_> = came.whole.calls().map(|call| call.id.clone()).collect();
+            client.whole(&result.raw, &deltas);
+            result.whole = Whole::of(deltas);
+            let ids: Vec<_> = result.whole.calls().map(|call| call.id.clone()).collect();
             let items = codec::whole_turn(api, &body, &ids);
-            came.whole.native = Some(NativeTurn { api, items });
+            result.whole.native = Some(NativeTurn { api, items });
         }
-        Err(why) => came.unread = Some((why, codec::usage(api, &body))),
+        Err(why) => result.unread = Some((why, codec::usage(api, &body))),
     }
 }
 
 /// Reads the events of a stream that arrived as one list.
-fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut AttemptResult) {
+fn read_list<C: Client>(list: &[Value], client: &mut C, result: &mut AttemptResult) {
     let mut reader = codec::reader(Api::Gemini);
     let mut deltas = Vec::new();
     for item in list {
@@ -91,16 +91,16 @@ fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut AttemptResult
         match reader.read(&event) {
             Ok(some) => deltas.extend(some),
             Err(ReadError::Reported(why) | ReadError::Torn(why)) => {
-                return came.unread = Some((why, codec::usage(Api::Gemini, item)));
+                return result.unread = Some((why, codec::usage(Api::Gemini, item)));
             }
         }
     }
-    client.whole(&came.raw, &deltas);
-    came.whole = Whole::of(deltas);
+    client.whole(&result.raw, &deltas);
+    result.whole = Whole::of(deltas);
     let native = NativeTurn { api: Api::Gemini, items: reader.turn() };
-    match came.whole.stop {
-        Some(_) => came.whole.native = Some(native),
-        None => came.unread = Some(("no candidates".into(), came.whole.usage)),
+    match result.whole.stop {
+        Some(_) => result.whole.native = Some(native),
+        None => result.unread = Some(("no candidates".into(), result.whole.usage)),
     }
 }
 
@@ -135,14 +135,14 @@ impl Stream {
         last: bool,
         streamed: bool,
         client: &mut C,
-        came: &mut AttemptResult,
+        result: &mut AttemptResult,
     ) -> Result<bool, BrokenResponse> {
         while let Some(event) = self.next(line, last) {
             self.spoke |= event.is_progress();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
                 // Nothing after its end invalidates a response. The bytes are still recorded.
-                Err(_) if came.whole.stop.is_some() => continue,
+                Err(_) if result.whole.stop.is_some() => continue,
                 Err(ReadError::Reported(why)) => {
                     return Err(BrokenResponse::said(why, &event.data));
                 }
@@ -153,7 +153,7 @@ impl Stream {
             };
             // Empty chunks keep a connection open, like comments.
             self.progressed |= deltas.iter().any(Delta::is_content);
-            let whole = &mut came.whole;
+            let whole = &mut result.whole;
             if streamed {
                 client.event(&event, &deltas, self.reader.ended()).await;
             } else {
@@ -163,7 +163,7 @@ impl Stream {
         }
         if last {
             let rest = self.halves.join(Vec::new(), true);
-            rest.into_iter().for_each(|delta| came.whole.push(delta));
+            rest.into_iter().for_each(|delta| result.whole.push(delta));
         }
         Ok(self.reader.ended())
     }

