@@ -10,7 +10,7 @@ pub enum Forbidden {
     LinkLocal,
     /// An address that serves a cloud machine's credentials.
     Metadata,
-    /// Multicast, documentation, benchmarking, reserved...
+    /// Any other special range: multicast, documentation, benchmarking, reserved.
     Special,
     /// An address of the machine that the proxy runs on.
     OwnMachine,

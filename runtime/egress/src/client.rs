@@ -1,4 +1,4 @@
-//! The variables and files that let programs in the sandbox find the proxy and trust it.
+//! Environment variables and files that let programs in the sandbox find the proxy and trust it.
 
 use std::net::SocketAddr;
 

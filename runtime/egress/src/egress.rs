@@ -35,7 +35,7 @@ impl Egress {
         })
     }
 
-    /// Uses another resolver, for tests.
+    /// Replaces the system's resolver. For tests.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = resolver;

@@ -10,7 +10,7 @@ pub struct Ruling {
     pub decision: UrlDecision,
     /// `None` if the request is allowed.
     pub reason: Option<DenyReason>,
-    /// The pattern that decided.
+    /// The pattern that the decision is based on.
     pub rule: Option<String>,
 }
 

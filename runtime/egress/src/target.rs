@@ -50,7 +50,8 @@ pub enum TargetError {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub scheme: Scheme,
-    /// Lower case, without a trailing dot, in ASCII (IDNA); an address in its canonical form.
+    /// Host name in lower-case ASCII (IDNA) without a trailing dot, or an address in its canonical
+    /// form.
     pub host: String,
     pub port: u16,
 }
@@ -114,7 +115,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A request's URL.
+/// The URL of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub origin: Origin,

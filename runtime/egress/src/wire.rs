@@ -28,7 +28,7 @@ impl<S> IdleLimited<S> {
         Self { inner, silence: Box::pin(sleep(limit)), limit, counted: None }
     }
 
-    /// Counts bytes read as sent up, and bytes written as sent down.
+    /// Also counts bytes: those read count as `up`, those written as `down`.
     pub(crate) fn counting(inner: S, limit: Duration, counted: Arc<ByteCounts>) -> Self {
         Self { counted: Some(counted), ..Self::new(inner, limit) }
     }

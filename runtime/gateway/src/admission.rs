@@ -11,12 +11,13 @@ use crate::{
     shared::{self, Reservation},
 };
 
-/// What a request reserves before it is sent.
+/// The amounts that a request reserves before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserve {
     pub class: RequestClass,
-    /// Input tokens; at least as many as the endpoint will count, see [`crate::tokens::ceiling`].
-    /// With a lower estimate, requests in flight could exceed a limit together.
+    /// An upper bound on the input tokens that the endpoint will count, see
+    /// [`crate::tokens::ceiling`]. With a lower estimate, requests in flight could exceed a limit
+    /// together.
     pub input_estimate: u64,
     /// The request's output limit, in tokens. `None`: the request runs alone if one of the trial's
     /// limits depends on output.

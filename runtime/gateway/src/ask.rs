@@ -1,4 +1,4 @@
-//! The in-process call: turns an [`Ask`] into a request and its response into an [`Answer`].
+//! In-process calls: turns an [`Ask`] into a request, and the response into an [`Answer`].
 
 use std::sync::PoisonError;
 
@@ -27,8 +27,8 @@ impl TrialGateway {
         self.ask_as(ask, false).await
     }
 
-    /// Requests one response after a count limit of the trial. It is not a step and is counted
-    /// separately. Time limits and shared limits still apply.
+    /// Requests one response after the trial has reached a limit on counts. The response is not a
+    /// step and is counted separately. Time limits and shared limits still apply.
     pub async fn grace(&self, ask: &Ask) -> Result<Answer, AskError> {
         self.ask_as(ask, true).await
     }

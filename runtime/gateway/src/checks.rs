@@ -213,7 +213,8 @@ impl EscapedCheck {
 }
 
 impl TrimmedCheck {
-    /// Whether long arguments contain no space. Scripts that use no spaces have no ASCII letters.
+    /// Whether long arguments contain no spaces. Writing systems without spaces are ruled out
+    /// because they have few ASCII letters.
     pub(crate) fn is_trimmed(&self, arguments: &str) -> bool {
         let letters = || arguments.bytes().filter(u8::is_ascii_alphabetic).count();
         arguments.len() >= self.least_letters
@@ -251,7 +252,7 @@ impl RunOfOneCheck {
 }
 
 impl EndTokenCheck {
-    /// Removes the tokens at the end of a text. Returns whether there were any.
+    /// Removes end-of-text tokens from the end of a text. Returns whether there were any.
     pub(crate) fn cut(&self, text: &mut String) -> bool {
         let before = text.len();
         loop {

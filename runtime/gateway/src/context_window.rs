@@ -4,7 +4,7 @@
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
-/// The rules for accepting a reported overflow.
+/// Rules for deciding whether a reported overflow is accepted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextWindow {

@@ -143,14 +143,14 @@ impl TrialGateway {
     }
 }
 
-/// The problem with a response.
+/// A problem with a response.
 enum Damage {
     Torn(String),
     /// The reason, and a hint with the fix.
     Misread(String, String),
 }
 
-/// A response with its request.
+/// A response to inspect, with its request.
 struct Inspection {
     checks: &'static EndpointChecks,
     api: Api,

@@ -24,7 +24,7 @@ pub(crate) struct Endpoint {
     key: SecretString,
     /// Environment variable that holds the key.
     key_env: Option<String>,
-    /// The endpoint's name for the model.
+    /// The model's name at the endpoint.
     model: String,
     /// The header value with the key, marked as sensitive. `None`: no `Authorization` header.
     bearer: Option<HeaderValue>,
@@ -83,7 +83,7 @@ impl Endpoint {
             (_, None) => {}
             (None, Some(bearer)) => drop(headers.insert(header::AUTHORIZATION, bearer.clone())),
             (Some(name), Some(_)) => {
-                // A valid bearer value is also valid in a separate header.
+                // This cannot fail: the key is already part of a valid bearer value.
                 if let Ok(mut value) = HeaderValue::try_from(key) {
                     value.set_sensitive(true);
                     headers.insert(name, value);

@@ -36,7 +36,7 @@ impl Default for FirstAnswer {
 }
 
 impl FirstAnswer {
-    /// Lets all requests through.
+    /// Lets all requests through from now on.
     pub(crate) fn open(&self) {
         self.turns.close();
     }

@@ -63,7 +63,7 @@ pub(crate) struct Halts(Mutex<EndpointHalts>);
 #[derive(Debug, Default)]
 struct EndpointHalts {
     halted: BTreeMap<Halt, Fault>,
-    /// By model and key.
+    /// What is known about each model, by model and key.
     models: BTreeMap<(Halt, Halt), ModelState>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum Judgement {
     Answered,
     /// The attempt is worth a retry.
     Again(Trouble),
-    /// The trial itself ended.
+    /// The trial ended the attempt: a time limit or a cancellation.
     Cut(Cut),
     /// The endpoint rejected this particular request.
     Rejected {
@@ -44,7 +44,7 @@ pub(crate) struct Trouble {
     pub hint: Option<String>,
 }
 
-/// Kinds with different retry limits.
+/// Kinds of trouble. They have different retry limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TroubleKind {
     /// The connection failed.
@@ -62,7 +62,7 @@ pub(crate) enum TroubleKind {
     /// A response that ended at the server's default output limit. The gateway requests it again
     /// with an explicit limit.
     Capped,
-    /// The endpoint exists but is overloaded, rate-limited or cut the response.
+    /// The endpoint responds, but it is overloaded, limits the rate, or cut the response.
     Endpoint,
 }
 

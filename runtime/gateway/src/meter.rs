@@ -15,7 +15,7 @@ use crate::{
     shared::{self, SharedLimit},
 };
 
-/// Shorter waits are not reported.
+/// Waits shorter than this are not reported.
 pub(crate) const FIRST_NOTICE: Duration = Duration::from_secs(1);
 const NEXT_NOTICE: Duration = Duration::from_secs(60);
 
@@ -76,10 +76,10 @@ impl SharedMeter {
     }
 }
 
-/// What a trial had used when it was interrupted.
+/// Usage of a trial at the time it was interrupted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Used {
-    /// Counts, tokens and cost.
+    /// Steps, tokens and cost.
     pub spent: Spent,
     /// Wall-clock time since the agent's start.
     pub elapsed: Duration,
@@ -118,7 +118,7 @@ impl Meter {
         self
     }
 
-    /// Adds limits that the trial shares.
+    /// Adds limits that the trial shares with others.
     #[must_use]
     pub fn sharing(mut self, shared: impl IntoIterator<Item = SharedMeter>) -> Self {
         self.shared.extend(shared);
@@ -129,7 +129,7 @@ impl Meter {
         self.own.restart(spent);
     }
 
-    /// The trial's own limits.
+    /// Returns the trial's own limits.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -264,19 +264,19 @@ impl Meter {
         }
     }
 
-    /// Time left until the wall limit.
+    /// Returns the time left until the wall limit.
     pub fn wall_left(&self) -> Option<Duration> {
         let limit = self.budget.wall_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.counted()))
     }
 
-    /// Working time left until its limit.
+    /// Returns the working time left until its limit.
     pub fn working_left(&self) -> Option<Duration> {
         let limit = self.budget.working_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.worked()))
     }
 
-    /// Time in tools left until its limit.
+    /// Returns the time in tools left until its limit.
     pub fn tools_left(&self) -> Option<Duration> {
         let limit = self.budget.tool_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.in_tools()))

@@ -1,4 +1,4 @@
-//! Classifies an endpoint's errors: `configs/rejections.toml`.
+//! Classifies an endpoint's errors, using `configs/rejections.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
@@ -28,7 +28,7 @@ pub(crate) enum Subject {
     UnknownModel,
     /// A proxy's page or text rather than an API error.
     Proxy,
-    /// Not recognized: an infrastructure failure.
+    /// Not recognized; counts as an infrastructure failure.
     Unknown,
 }
 
@@ -109,7 +109,8 @@ impl ApiError {
         error
     }
 
-    /// Collects codes and messages. Routers put a provider's error into `metadata.raw` as text.
+    /// Collects codes and messages. Some routers put a provider's error into `metadata.raw` as
+    /// text.
     fn add(&mut self, value: &Value, messages: &mut Vec<String>, depth: usize) {
         const DEEPEST: usize = 6;
         let (Some(first), true) =

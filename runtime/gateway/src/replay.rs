@@ -17,7 +17,7 @@ const RANDOM: usize = 8;
 /// The fewest bytes that the next message adds to a request: its role and its braces.
 const LEAST_RESULT: usize = 20;
 
-/// The responses of a trial.
+/// The responses that a trial has received.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     /// By the endpoint's id of the response.
@@ -32,7 +32,7 @@ pub(crate) struct Replies {
 struct Reply {
     digest: u64,
     request_bytes: usize,
-    /// The shortest request that continues the conversation after this response.
+    /// Minimum size of a request that continues the conversation after this response.
     next_bytes: usize,
 }
 

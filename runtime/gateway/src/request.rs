@@ -107,7 +107,7 @@ mod tests {
     use super::{chat_fields, check};
     use crate::ask::SentConversation;
 
-    /// The complete request body.
+    /// Returns the complete request body.
     fn body(model: &ModelSpec, limit_field: &str, ask: &Ask) -> Value {
         let mut written = SentConversation::default();
         written.follow(ask);

@@ -72,7 +72,7 @@ pub(crate) trait Client: Send {
         false
     }
 
-    /// Waits for `work` and keeps the client informed meanwhile.
+    /// Waits for `work` and keeps the client's connection alive in the meantime.
     fn wait_for<T: Send>(
         &mut self,
         work: impl Future<Output = T> + Send,
@@ -289,7 +289,7 @@ impl TrialGateway {
                 Judgement::Answered => {
                     return self.deliver(request, result.whole, charged, client).await;
                 }
-                // Part of the response was sent, so nothing else can follow it.
+                // Part of the response was already sent, so no other response can follow.
                 Judgement::Unusable(fault) if client.has_begun() => {
                     let why = fault.what.clone();
                     return Err(Failure::BrokenOff { why, cut: Some(fault.into()), charged });

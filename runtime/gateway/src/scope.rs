@@ -13,7 +13,7 @@ use std::{
 use proctor_types::{Budget, BudgetKind, BudgetScope, RequestClass, Spent, Usage};
 use tokio::sync::Notify;
 
-/// The most that one request can use.
+/// The maximum that one request can use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Need {
     pub class: RequestClass,
@@ -287,7 +287,7 @@ impl Drop for Hold {
         held.output -= self.need.output.unwrap_or_default();
         held.cost_usd -= self.need.cost_usd;
         if held.requests == 0 {
-            // Nothing is reserved any more: reset the sums to remove rounding errors.
+            // Nothing is reserved any longer, so reset the sums to remove rounding errors.
             *held = ReservedAmounts::default();
         }
         drop(state);

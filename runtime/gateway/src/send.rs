@@ -41,8 +41,8 @@ const BODY_LIMIT: usize = 64 << 20;
 /// instead of reused.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
-/// How long an endpoint may be silent after the finish reason. Some neither end the stream nor
-/// close the connection.
+/// How long an endpoint may be silent after the finish reason. Some endpoints neither end the
+/// stream nor close the connection.
 const AFTER_THE_ANSWER: Duration = Duration::from_secs(20);
 
 /// The outcome of one attempt.
@@ -56,7 +56,7 @@ pub(crate) struct AttemptResult {
     pub raw: BytesMut,
     /// The response parsed so far.
     pub whole: Whole,
-    /// The names in a success.
+    /// The names in a successful response.
     pub names: Names,
     /// Why the body is not a response, and the usage billed for it.
     pub unread: Option<(String, Option<Usage>)>,
@@ -70,7 +70,7 @@ pub(crate) struct AttemptResult {
     pub first_byte: Option<Duration>,
 }
 
-/// What has been received of a response in flight.
+/// The progress of a response in flight.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseProgress {
     /// Whether the response has content: an event that is not a comment, or a byte of a body that

@@ -18,7 +18,7 @@ pub struct WrongSetting {
 }
 
 /// Rejects parameters that the model's wire format cannot express, and fields of `extra_body` that
-/// the gateway fills in itself.
+/// the gateway sets itself.
 pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
     let api = model.api;
     if model.seed.is_some() && matches!(api, Api::Messages | Api::Responses) {

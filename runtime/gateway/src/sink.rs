@@ -14,14 +14,14 @@ pub enum Waiting {
     /// The endpoint has sent nothing for `so_far`. Reported after `notice_seconds` and then at
     /// doubling intervals.
     Silent {
-        /// The endpoint's name for the model.
+        /// The model's name at the endpoint.
         model: String,
         so_far: Duration,
     },
     /// The request waits until another one gets the model's first response in this run. Reported
     /// after one second and then at doubling intervals.
     FirstAnswer {
-        /// The endpoint's name for the model.
+        /// The model's name at the endpoint.
         model: String,
         so_far: Duration,
     },

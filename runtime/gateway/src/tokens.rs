@@ -14,7 +14,7 @@ const AHEAD_OF_ANSWER: u64 = 3;
 /// Loads the tokenizer's tables off the async threads. This takes about 0.2 s of CPU time. Later
 /// counts are fast.
 pub async fn load() {
-    // A panic while loading the tables would also appear at the first count.
+    // A panic while loading the tables would also occur at the first count.
     let _ = tokio::task::spawn_blocking(|| count("")).await;
 }
 

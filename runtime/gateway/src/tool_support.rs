@@ -19,7 +19,7 @@ use crate::{
     tokens, usage,
 };
 
-/// The problem and its fix.
+/// A problem, and a hint with its fix.
 pub(crate) type Finding = (String, String);
 
 impl TrialGateway {
@@ -291,7 +291,7 @@ mod tests {
             "I cannot do that.",
             "The shell is at the end of its life.",
             "Use `<tool_call>` with care.",
-            // Not an offered tool.
+            // The request does not offer this tool.
             "<tool_call>{\"name\": \"weather\", \"arguments\": {}}</tool_call>",
             "<tool_call>{\"name\": \"shell_2\", \"arguments\": {}}</tool_call>",
             "{\"name\": \"shell\"}",

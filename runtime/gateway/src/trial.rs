@@ -82,7 +82,7 @@ pub(crate) struct Attempts {
     own: Round,
     /// When the first attempt failed.
     since: Option<Instant>,
-    /// The wait before the next attempt.
+    /// Wait before the next attempt.
     pub pause: Duration,
 }
 
@@ -134,7 +134,7 @@ impl TrialGateway {
         }
     }
 
-    /// Continues a trial that has already spent something. The clock restarts.
+    /// Continues a trial that has already spent part of its budget. The clock restarts.
     #[must_use]
     pub fn resume_from(self, spent: Spent) -> Self {
         self.meter.restart(spent);

@@ -22,7 +22,7 @@ pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     let Ok(checks) = EndpointChecks::shipped() else { return told };
     let most = (request.len() as u64).saturating_mul(checks.input.tokens_per_byte);
     let is_inflated = told.input >= checks.input.least_tokens && told.input > most;
-    // A request is never empty.
+    // An input count of zero must be wrong, because a request is never empty.
     if told.input == 0 || is_inflated {
         let ours = estimate(api, request, whole).await;
         let output = if told.output == 0 { ours.output } else { told.output };

@@ -32,7 +32,8 @@ fn page(body: &str) -> Option<String> {
     if !head.starts_with("<!doctype html") && !head.starts_with("<html") {
         return None;
     }
-    // Offsets in the lower-case copy are valid in the text: ASCII letters keep their length.
+    // Offsets in the lower-case copy are also valid in the original text, because ASCII letters
+    // keep their length.
     let lower = body.to_ascii_lowercase();
     let title = lower.find("<title>").and_then(|start| {
         let start = start + "<title>".len();

@@ -1,4 +1,4 @@
-//! Allowed requests work with real clients.
+//! Tests that allowed requests work with real clients.
 
 use std::sync::atomic::Ordering;
 

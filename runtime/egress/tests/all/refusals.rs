@@ -1,4 +1,4 @@
-//! Attempts to get around the proxy.
+//! Tests that attempts to bypass the proxy are refused.
 
 use std::{
     sync::{Arc, atomic::Ordering},

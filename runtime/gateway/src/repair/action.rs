@@ -15,7 +15,7 @@ const NAME_LENGTH: usize = 64;
 /// A repair with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Repair {
-    /// Its name in the record.
+    /// The repair's name in the record.
     pub name: String,
     pub action: Action,
 }

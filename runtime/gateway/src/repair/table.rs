@@ -1,4 +1,4 @@
-//! Chooses the repair for an endpoint's error text.
+//! Chooses repairs for the text of an endpoint's error.
 
 use proctor_types::{Api, Fault, Layer, ShippedTable};
 use regex::Captures;

@@ -129,7 +129,7 @@ pub(super) fn single_calls(body: &mut Map<String, Value>) -> bool {
             turn["tool_calls"] = json!([call]);
             out.push(turn);
             out.extend(results.extract_if(.., |result| result["tool_call_id"] == id));
-            // The model's text stays with its first call only.
+            // Only the first call keeps the model's text.
             message = json!({"role": "assistant", "content": ""});
         }
         out.append(&mut results);

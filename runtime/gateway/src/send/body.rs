@@ -151,7 +151,7 @@ impl Stream {
                     return Err(BrokenResponse { kind, ..BrokenResponse::said(why, &event.data) });
                 }
             };
-            // Empty chunks keep a connection open, like comments.
+            // Like comments, empty chunks only keep a connection open.
             self.progressed |= deltas.iter().any(Delta::is_content);
             let whole = &mut result.whole;
             if streamed {

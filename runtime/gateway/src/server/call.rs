@@ -33,9 +33,9 @@ pub(super) struct Call {
     pub losses: Losses,
     pub connection: Connection,
     pub reply: Reply,
-    /// Tool results that are not in the record yet.
+    /// Tool results that are not recorded yet.
     pub returned: Vec<ToolResult>,
-    /// The input items, if the client may continue the response by its id.
+    /// Items of the request's input, if the client may continue the response by its id.
     pub input: Vec<Value>,
     /// Why the request has no response, unless a limit is the reason.
     pub rejected: Option<AskError>,
@@ -173,7 +173,7 @@ impl Call {
         let Value::Object(mut asked) = asked else {
             return Err(Refusal::bad("the body is not a JSON object"));
         };
-        // The conversation is nearly the whole body and does not change here. Set it aside while
+        // The conversation makes up most of the body and does not change here. Set it aside while
         // the rest is copied and compared.
         let mut said = ConversationFields::of(&mut asked);
         let original = asked.clone();
@@ -249,7 +249,7 @@ impl Call {
         };
         let max_output = codec::output_limit(model.api, &fields);
         // A response repeats only small parts of its request. Drop the conversation, because a
-        // stream may stay open for long.
+        // stream may stay open for a long time.
         asked.retain(|field, _| !ConversationFields::FIELDS.contains(&field.as_str()));
         self.reply.set_request(asked, hides_usage);
         self.losses = losses;

@@ -114,7 +114,8 @@ impl Connection {
         self.head.take().is_some_and(|head| head.send(response).is_ok())
     }
 
-    /// Sends a refusal: a status if the head has not been sent, else an event of the stream.
+    /// Sends a refusal: as a status if the head has not been sent, otherwise as an event of the
+    /// stream.
     pub(super) async fn refuse(&mut self, refusal: &Refusal) {
         if self.head.is_some() {
             let body = refusal.text(self.api);

@@ -130,13 +130,13 @@ impl GatewayServer {
         self
     }
 
-    /// The client's API key. It gives access to this trial's gateway only and is worthless to any
-    /// provider.
+    /// Returns the client's API key. It gives access to this trial's gateway only and is worthless
+    /// to any provider.
     pub fn token(&self) -> &str {
         self.shared.token.as_str()
     }
 
-    /// The trial that this server belongs to.
+    /// Returns the trial that this server belongs to.
     pub fn trial(&self) -> &TrialGateway {
         &self.shared.trial
     }
@@ -145,7 +145,7 @@ impl GatewayServer {
     pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let shared = Arc::clone(&self.shared);
         let service = service_fn(move |request| respond(Arc::clone(&shared), request));
-        // A client that disconnects is not our error.
+        // A disconnected client is not an error of the server.
         let _ = http1::Builder::new()
             .preserve_header_case(false)
             .serve_connection(TokioIo::new(stream), service)
@@ -186,7 +186,7 @@ impl GatewayServer {
         let mut stopped = self.shared.stopped.subscribe();
         match stopped.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or(AskError::Cancelled),
-            // The sender lives as long as `self`.
+            // Unreachable: the sender lives as long as `self`.
             Err(_) => AskError::Cancelled,
         }
     }

@@ -26,8 +26,9 @@ impl Refusal {
     }
 
     pub(super) fn budget(kind: BudgetKind) -> Self {
-        // 402 ends every known client at once; they retry 429 and 5xx for minutes or forever. The
-        // text must not mention length or context: some clients would compact and retry.
+        // All known clients stop immediately on 402, but retry 429 and 5xx for minutes or forever.
+        // The text must not mention length or context, because some clients would compact and
+        // retry.
         let message = format!("the {kind} budget of this trial is used up");
         let code = Some(format!("budget_{kind}"));
         Self { status: StatusCode::PAYMENT_REQUIRED, message, code, exact: None }
@@ -54,7 +55,7 @@ impl Refusal {
                 Self::new(status, said(body))
             }
             // The trial ends as an infrastructure fault. 5xx would be accurate, but clients retry
-            // it for minutes; 403 ends every known client.
+            // it for minutes. All known clients stop on 403.
             AskError::Fault(fault) => Self {
                 status: StatusCode::FORBIDDEN,
                 message: format!("no response is available: {}", fault.what),

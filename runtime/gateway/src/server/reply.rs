@@ -81,7 +81,7 @@ impl Reply {
         deltas: &[Delta],
         (says, stops): (bool, bool),
     ) -> Bytes {
-        // Some endpoints mark every piece as the last.
+        // Some endpoints mark every piece as the last one.
         let before = if says { self.held.split().freeze() } else { Bytes::new() };
         if self.hides_usage && !says && !stops && is_usage(event, deltas) {
             return before;

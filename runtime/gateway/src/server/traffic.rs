@@ -140,7 +140,7 @@ mod tests {
     use super::TrafficTracker;
     use crate::codec::{self, Losses};
 
-    /// A conversation in each format, with two parallel calls and their results.
+    /// Returns a conversation in each format, with two parallel calls and their results.
     fn conversations() -> Vec<(proctor_types::Api, serde_json::Value)> {
         use proctor_types::Api::{Chat, Gemini, Messages, Responses};
         let call = |id: &str, text: &str| {

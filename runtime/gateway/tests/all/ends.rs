@@ -26,8 +26,8 @@ enum After {
     Breaks,
 }
 
-/// An endpoint that streams the n-th list of chunks for the n-th request (repeating the last) and
-/// never ends the body.
+/// Starts an endpoint that streams the n-th list of chunks for the n-th request (the last one for
+/// all later requests) and never ends the body.
 async fn streams(lists: Vec<Vec<Value>>, after: After) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));

@@ -150,7 +150,7 @@ async fn rejected_request_is_repeated_and_then_returned() {
         // Another backend of a router may accept it, so the request is repeated before the trial
         // ends.
         assert_eq!(bench.outcomes(), [(Some(status), true); 3]);
-        // Another request on the same connection continues.
+        // The next request of the same trial succeeds.
         bench.trial.ask(&ask("hi")).await.expect("an answer");
     }
 }

@@ -72,7 +72,7 @@ fn with_tools(text: &str) -> Ask {
     Ask { tools: vec![tool], ..ask(text) }
 }
 
-/// A conversation with `answers` responses of the model.
+/// Returns a conversation with `answers` responses of the model.
 fn talk(answers: usize) -> Ask {
     let mut talk = ask("begin");
     for turn in 0..answers {
@@ -89,8 +89,8 @@ fn talk(answers: usize) -> Ask {
     talk
 }
 
-/// An endpoint of raw bytes: the n-th connection receives the n-th text (repeating the last); an
-/// empty text means no response.
+/// Starts an endpoint that sends raw bytes: the n-th connection receives the n-th text, and later
+/// ones receive the last. An empty text means no response.
 async fn bytes(texts: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -160,7 +160,7 @@ async fn request_dropped_at_the_limit_counts_as_silent() {
     let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
     let kept = Arc::new(RecordingSink::default());
     let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
-    // The code that runs the trial watches the limit as well and may be first.
+    // The code that runs the trial also watches the limit, and may cancel the request first.
     let asked = ask("hi");
     let first = tokio::time::timeout(Duration::from_millis(450), trial.ask(&asked)).await;
     assert!(first.is_err());
@@ -325,7 +325,7 @@ async fn unavailable_endpoint_is_given_up_once_per_run() {
     second.ask(&ask("other")).await.expect_err("the same outage");
     assert_eq!(answered.requests().len(), asked, "no further request in this run");
 
-    // While other trials receive responses, a request that always fails is its own problem.
+    // While other trials receive responses, a request that always fails does not halt the model.
     let mixed = script(
         "[[rule]]\nlast = 'hi'\nanswer = { content = 'x' }\n\
          [default]\nfault = [{ kind = 'status', status = 503, times = 0 }]",

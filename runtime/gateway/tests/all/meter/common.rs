@@ -1,4 +1,5 @@
-//! Trials at an endpoint that is never called, and requests that end in every way.
+//! Helpers: trials at an endpoint that is never called, and requests that end in every possible
+//! way.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

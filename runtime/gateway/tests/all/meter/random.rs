@@ -1,4 +1,4 @@
-//! Random limits, random requests, random orders.
+//! Property tests with random limits, random requests and random orders.
 
 use std::time::Duration;
 

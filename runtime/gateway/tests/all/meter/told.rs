@@ -34,7 +34,7 @@ async fn bounded_requests_run_together_and_unbounded_ones_alone() {
     let ample = || Budget { total_tokens: Some(16 * 150), ..Budget::default() };
     assert_eq!(most_at_once(ample(), &[], true).await, 16);
     assert_eq!(most_at_once(ample(), &[], false).await, 1);
-    // No limit depends on output, so nothing has to be bounded.
+    // No limit depends on output, so no bound is needed.
     let steps = Budget { steps: Some(16), input_tokens: Some(1600), ..Budget::default() };
     assert_eq!(most_at_once(steps, &[], false).await, 16);
     let half = Budget { total_tokens: Some(8 * 150), ..Budget::default() };
