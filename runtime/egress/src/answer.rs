@@ -20,7 +20,7 @@ use crate::ledger::{ByteCounts, Entry};
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// Header with the reason of a refusal.
-const HEADER: &str = "x-proctor-egress";
+const REASON_HEADER: &str = "x-proctor-egress";
 
 /// Returns a refusal that gives its reason everywhere a client may show it: status line, header and
 /// body.
@@ -31,7 +31,7 @@ pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
     if let Ok(phrase) = ReasonPhrase::try_from(said.into_bytes()) {
         answer.extensions_mut().insert(phrase);
     }
-    answer.headers_mut().insert(HEADER, HeaderValue::from_static(reason.name()));
+    answer.headers_mut().insert(REASON_HEADER, HeaderValue::from_static(reason.name()));
     answer
 }
 

@@ -18,7 +18,7 @@ use rustls::{
 
 /// Number of hosts whose configuration is cached. At this number the cache is cleared. A safety
 /// bound, not tuned.
-const KEPT: usize = 1024;
+const MAX_CACHED_HOSTS: usize = 1024;
 
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -51,7 +51,7 @@ impl Authority {
             return Ok(Arc::clone(config));
         }
         let config = Arc::new(self.issue(host)?);
-        if leaves.len() >= KEPT {
+        if leaves.len() >= MAX_CACHED_HOSTS {
             leaves.clear();
         }
         leaves.insert(host.to_owned(), Arc::clone(&config));

@@ -54,7 +54,7 @@ pub(crate) async fn dial(
             return Err(DialError::Private(*address));
         }
     }
-    let mut why = "the name has no address".to_owned();
+    let mut why = "the host name has no address".to_owned();
     for address in addresses {
         let socket = SocketAddr::new(address, origin.port);
         match timeout(limit, TcpStream::connect(socket)).await {

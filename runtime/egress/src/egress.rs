@@ -83,7 +83,7 @@ pub fn read_certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'stat
         CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))?.collect();
     let certificates = read.map_err(|error| wrong(error.to_string()))?;
     match certificates.is_empty() {
-        true => Err(wrong("it contains no certificate".into())),
+        true => Err(wrong("the file contains no certificates".into())),
         false => Ok(certificates),
     }
 }

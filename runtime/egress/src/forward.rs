@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Headers that are not forwarded: those of a single connection, and offers of other protocols.
-const OWN: [HeaderName; 9] = [
+const DROPPED_HEADERS: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -107,7 +107,8 @@ impl EgressProxy {
             Scheme::Http => self.http_handshake(stream).await?,
             Scheme::Https => {
                 let stream = timeout(limit, self.tls_handshake(origin, stream)).await;
-                let late = |_| DialError::Failed("the server did not send its greeting".into());
+                let late =
+                    |_| DialError::Failed("the TLS handshake with the server timed out".into());
                 self.http_handshake(stream.map_err(late)??).await?
             }
         };
@@ -124,7 +125,7 @@ impl EgressProxy {
         let name = ServerName::try_from(origin.host.clone())
             .map_err(|error| DialError::Failed(error.to_string()))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls));
-        let failed = |error| DialError::Failed(format!("TLS with the server: {error}"));
+        let failed = |error| DialError::Failed(format!("TLS handshake with the server: {error}"));
         connector.connect(name, stream).await.map_err(failed)
     }
 
@@ -195,7 +196,7 @@ fn strip(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    for name in named.iter().chain(&OWN) {
+    for name in named.iter().chain(&DROPPED_HEADERS) {
         headers.remove(name);
     }
 }

@@ -113,7 +113,7 @@ impl Pattern {
             let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
             if reach == Reach::Allow { path } else { path.to_lowercase() }
         });
-        let mut host = plain_host(host).ok_or_else(|| wrong("the host is not a name"))?;
+        let mut host = plain_host(host).ok_or_else(|| wrong("the host name is not valid"))?;
         if reach == Reach::Task
             && let Some(bare) = host.strip_prefix("www.")
         {

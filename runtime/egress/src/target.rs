@@ -7,10 +7,10 @@ use thiserror::Error;
 use url::{Host, Url};
 
 /// A path with more levels of percent-encoding than this is ambiguous.
-const DEPTH: usize = 4;
+const MAX_DECODING_DEPTH: usize = 4;
 
 /// Maximum number of characters of a URL in the ledger.
-const SHOWN: usize = 2048;
+const MAX_URL_CHARS: usize = 2048;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
@@ -42,7 +42,7 @@ pub enum TargetError {
     Url,
     #[error("credentials in a URL")]
     Credentials,
-    #[error("a path that is encoded too many times")]
+    #[error("the path is percent-encoded too many times")]
     Ambiguous,
 }
 
@@ -187,7 +187,7 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: String =
-            format!("{}{}", self.origin, self.written).chars().take(SHOWN).collect();
+            format!("{}{}", self.origin, self.written).chars().take(MAX_URL_CHARS).collect();
         f.write_str(&shown)
     }
 }
@@ -201,7 +201,7 @@ fn decoded(text: &str) -> Result<Vec<String>, TargetError> {
         if next == last {
             return Ok(depths);
         }
-        if depths.len() == DEPTH {
+        if depths.len() == MAX_DECODING_DEPTH {
             return Err(TargetError::Ambiguous);
         }
         depths.push(next);

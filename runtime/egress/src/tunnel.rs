@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// First byte of every TLS connection, which starts with a handshake record.
-const HANDSHAKE: u8 = 0x16;
+const TLS_HANDSHAKE_RECORD: u8 = 0x16;
 
 impl EgressProxy {
     pub(crate) async fn tunnel<S>(self: &Arc<Self>, origin: &Origin, mut stream: S)
@@ -55,7 +55,7 @@ impl EgressProxy {
         loop {
             let length = stream.read(&mut piece).await.ok().filter(|length| *length > 0)?;
             read.extend_from_slice(&piece[..length]);
-            if read.first() != Some(&HANDSHAKE) || read.len() > self.limits.head_bytes {
+            if read.first() != Some(&TLS_HANDSHAKE_RECORD) || read.len() > self.limits.head_bytes {
                 return None;
             }
             let mut fresh = &piece[..length];

@@ -42,7 +42,7 @@ impl TrialGateway {
         self.serve(&request, &mut Caller).await.map_err(|failure| match failure {
             Failure::Refused(error) => error,
             // An in-process caller never disconnects and receives no partial response.
-            Failure::BrokenOff { .. } | Failure::Gone { .. } => AskError::Cancelled,
+            Failure::Interrupted { .. } | Failure::Disconnected { .. } => AskError::Cancelled,
         })
     }
 

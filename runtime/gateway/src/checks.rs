@@ -330,8 +330,8 @@ mod tests {
     #[test]
     fn masked_and_trimmed_calls_are_found() {
         let checks = EndpointChecks::shipped().expect("a sound table");
-        let masked = |arguments: &str, told: &str| {
-            checks.masked.count(arguments, |word| told.contains(word)) >= checks.masked.least
+        let masked = |arguments: &str, request: &str| {
+            checks.masked.count(arguments, |word| request.contains(word)) >= checks.masked.least
         };
         assert!(masked("def <PERSON>(x): return <PERSON>(x)", ""));
         assert!(!masked("def <PERSON>(x): return <PERSON>(x)", "replace <PERSON> by a name"));

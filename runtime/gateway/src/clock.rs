@@ -36,7 +36,7 @@ pub(crate) enum WaitKind {
 #[derive(Debug, Default)]
 struct ClockTimes {
     waiting: usize,
-    flying: usize,
+    in_flight: usize,
     waited: Duration,
     idle_since: Option<Instant>,
     tools: u32,
@@ -57,7 +57,7 @@ impl ClockTimes {
             self.in_tools += (now - since) * tools;
         }
         self.tools_since = (self.tools > 0).then_some(now);
-        self.idle_since = (self.waiting > 0 && self.flying == 0).then_some(now);
+        self.idle_since = (self.waiting > 0 && self.in_flight == 0).then_some(now);
     }
 }
 
@@ -106,11 +106,11 @@ impl Clock {
     }
 
     pub(crate) fn request_started(&self) {
-        self.lock().change(|state| state.flying += 1);
+        self.lock().change(|state| state.in_flight += 1);
     }
 
     pub(crate) fn request_ended(&self) {
-        self.lock().change(|state| state.flying -= 1);
+        self.lock().change(|state| state.in_flight -= 1);
     }
 
     pub(crate) fn tool_began(&self) {

@@ -41,7 +41,7 @@ impl TrialGateway {
         }
         let checks = EndpointChecks::shipped()?;
         let output = whole.usage.map_or(0, |usage| usage.output);
-        // No model stops by itself at a length below this, so the server must have a limit.
+        // No model's own output limit is below this, so a shorter limit is the server's.
         let least_own = match model.api {
             Api::Chat | Api::Responses => checks.length.explicit_limit,
             Api::Gemini => checks.length.least_own,
@@ -126,7 +126,7 @@ impl TrialGateway {
             is_end: whole.stop == Some(Stop::End),
             is_limited: whole.stop == Some(Stop::Length)
                 || request.max_output.is_some_and(|most| output >= most),
-            told: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
+            counted: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
             calls: whole.calls().cloned().collect(),
         };
         let found = tokio::task::spawn_blocking(move || inspection.find()).await.ok().flatten();
@@ -164,7 +164,7 @@ struct Inspection {
     /// Whether an output limit cut the response.
     is_limited: bool,
     /// Prompt tokens that the endpoint counted.
-    told: Option<u64>,
+    counted: Option<u64>,
 }
 
 impl Inspection {
@@ -227,12 +227,14 @@ impl Inspection {
     /// Reports a truncated prompt: the endpoint counted too few tokens for the whole request.
     fn cut(&self, request: &Request) -> Option<Damage> {
         let checks = self.checks;
-        let told = self.told.filter(|told| *told >= checks.cut.least_told)?;
+        let counted = self.counted.filter(|counted| *counted >= checks.cut.least_told)?;
         let ours = tokens::count_request(request);
         let is_cut =
-            ours >= checks.cut.least_tokens && (told as f64) < ours as f64 * checks.cut.share;
+            ours >= checks.cut.least_tokens && (counted as f64) < ours as f64 * checks.cut.share;
         let why = || {
-            format!("the endpoint truncated the prompt: it counted {told} of about {ours} tokens")
+            format!(
+                "the endpoint truncated the prompt: it counted {counted} of about {ours} tokens"
+            )
         };
         is_cut.then(|| Damage::Misread(why(), checks.cut.hint.clone()))
     }
@@ -251,7 +253,7 @@ fn looks_torn(call: &ToolCall) -> bool {
             .map_or(true, |map| map.is_empty())
 }
 
-/// Returns how a call is torn: one character would complete its arguments, or they are missing
+/// Describes how a call is torn: one character would complete its arguments, or they are missing
 /// although the endpoint billed tokens for them.
 fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -> Option<String> {
     let (name, text) = (&call.name, call.arguments.trim());

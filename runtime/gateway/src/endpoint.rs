@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::secret::redacted;
 
 /// Shorter keys are not redacted: replacing every `x` would black out half of a body.
-const SHORTEST_SECRET: usize = 8;
+const MIN_SECRET_LENGTH: usize = 8;
 
 /// The version of the Messages API that the codecs implement.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -109,9 +109,11 @@ impl Endpoint {
         let model = &self.model;
         match (status, &self.key_env) {
             (401, Some(key)) => format!("check the key in the variable {key}"),
-            (401, None) => "the endpoint needs a key: put it into a variable, and set the model's \
-                            `key_env` to its name"
-                .into(),
+            (401, None) => {
+                "the endpoint needs a key: put it into an environment variable, and set \
+                            the model's `key_env` to its name"
+                    .into()
+            }
             (402 | 429, Some(key)) => format!("add credit to the account of the key in {key}"),
             (402 | 429, None) => "add credit to the account".into(),
             (403, Some(key)) => format!("check that the key in {key} may use the model `{model}`"),
@@ -181,16 +183,16 @@ impl Endpoint {
     /// Returns the key if it is long enough to search for.
     fn secret(&self) -> Option<&[u8]> {
         let key = self.key.expose_secret().as_bytes();
-        (key.len() >= SHORTEST_SECRET).then_some(key)
+        (key.len() >= MIN_SECRET_LENGTH).then_some(key)
     }
 
     /// Like `redact`, if the first `clean` bytes are known not to contain the key.
     pub(crate) fn redact_after(&self, clean: usize, bytes: Bytes) -> Bytes {
         // A key may start in the clean part and end after it. Each of its characters takes up to
-        // `SPELLING` bytes. A complete key in the clean part would have been found before.
-        const SPELLING: usize = 16;
+        // `MAX_SPELLING` bytes. A complete key in the clean part would have been found before.
+        const MAX_SPELLING: usize = 16;
         let key = self.key.expose_secret().len();
-        let from = clean.saturating_sub(key * SPELLING);
+        let from = clean.saturating_sub(key * MAX_SPELLING);
         let Some(without) = self.redacted(&bytes[from..]) else { return bytes };
         let mut whole = bytes.slice(..from).to_vec();
         whole.extend_from_slice(&without);

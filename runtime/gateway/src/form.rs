@@ -75,8 +75,8 @@ impl Form {
         self.request.headers.insert(header::CACHE_CONTROL, no_cache);
     }
 
-    /// Applies a repair for an error that has occurred `times` times. Returns `false` if no repair
-    /// is known or none is left.
+    /// Applies a repair for an error that has occurred `times` times. Returns `false` if there is
+    /// no repair for it or all have been applied.
     pub(crate) fn repair(
         &mut self,
         trial: &TrialGateway,
@@ -85,8 +85,8 @@ impl Form {
         times: u32,
     ) -> Result<bool, Fault> {
         // Don't keep repairing a request that is rejected every time.
-        const MOST: usize = 8;
-        if self.repairs.len() >= MOST {
+        const MAX_REPAIRS: usize = 8;
+        if self.repairs.len() >= MAX_REPAIRS {
             return Ok(false);
         }
         let model = &trial.line().model;

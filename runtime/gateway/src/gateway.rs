@@ -133,7 +133,7 @@ impl Gateway {
         if limited.is_none() || self.price(model).is_some() {
             return Ok(());
         }
-        let what = format!("model {}: there is a cost limit, but no price", model.name);
+        let what = format!("model {}: a cost limit is set, but the model has no price", model.name);
         let hint = "set `price` in its [models] table (US dollars per million tokens; known prices \
                     are in configs/models.toml), or remove the cost limit";
         Err(Fault::new(Layer::Model, what).hint(hint))

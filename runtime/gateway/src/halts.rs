@@ -287,9 +287,9 @@ impl Halts {
 /// Returns the text without the parts that differ between requests: words with digits, and
 /// everything after the first line.
 fn alike(words: &str) -> String {
-    const COMPARED: usize = 160;
+    const MAX_COMPARED_CHARS: usize = 160;
     let line = words.trim().lines().next().unwrap_or_default();
-    let kept = line.chars().take(COMPARED);
+    let kept = line.chars().take(MAX_COMPARED_CHARS);
     // An id contains digits, so the whole word is removed.
     let kept: String = kept.collect();
     let words =

@@ -18,7 +18,7 @@ use crate::{
 pub(crate) enum Judgement {
     Answered,
     /// The attempt is worth a retry.
-    Again(Trouble),
+    Retry(Trouble),
     /// The trial ended the attempt: a time limit or a cancellation.
     Cut(Cut),
     /// The endpoint rejected this particular request.
@@ -95,17 +95,17 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
             {
                 return judged;
             }
-            return Judgement::Again(broken.after(result.status, result.retry_after));
+            return Judgement::Retry(broken.after(result.status, result.retry_after));
         }
         None => {}
     }
-    match (result.status.unwrap_or_default(), &result.unread) {
+    match (result.status.unwrap_or_default(), &result.unreadable) {
         (200..=299, None) => match result.whole.defect() {
             None => Judgement::Answered,
             Some(why) => {
                 let status = result.status.unwrap_or_default();
                 let brief = format!("{status} {}", first_words(&why));
-                Judgement::Again(Trouble {
+                Judgement::Retry(Trouble {
                     brief,
                     retry_after: result.retry_after,
                     ..Trouble::new(TroubleKind::Empty, why)
@@ -115,7 +115,7 @@ pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
         (200..=299, Some((why, _))) => {
             let body = String::from_utf8_lossy(&result.raw);
             recognised(&body, endpoint).unwrap_or_else(|| {
-                Judgement::Again(
+                Judgement::Retry(
                     malformed(why, &result.raw, result.status).retry_after(result.retry_after),
                 )
             })
@@ -151,27 +151,29 @@ fn refused(
 ) -> Judgement {
     let body = endpoint.redact_text(&String::from_utf8_lossy(body));
     let shown = if body.trim_start().starts_with('<') { said(&body) } else { body.clone() };
-    let told = format!("status {status}: {}", quoted(&shown));
-    let again = |told: String| {
+    let message = format!("status {status}: {}", quoted(&shown));
+    let again = |message: String| {
         let brief = format!("{status} {}", first_words(&said(&body)));
-        Judgement::Again(Trouble {
+        Judgement::Retry(Trouble {
             brief,
             retry_after,
-            ..Trouble::new(TroubleKind::Endpoint, told)
+            ..Trouble::new(TroubleKind::Endpoint, message)
         })
     };
     let subject = rejections::subject(status, &body);
     match (status, subject) {
-        (_, Subject::Billing) => unusable(endpoint, told, 402),
-        (400, Subject::Key) => unusable(endpoint, told, 401),
+        (_, Subject::Billing) => unusable(endpoint, message, 402),
+        (400, Subject::Key) => unusable(endpoint, message, 401),
         // 498: Groq's flex tier is full. 499: Google canceled the request.
-        (_, Subject::RateLimit) | (408 | 409 | 425 | 429 | 498 | 499 | 500..=599, _) => again(told),
+        (_, Subject::RateLimit) | (408 | 409 | 425 | 429 | 498 | 499 | 500..=599, _) => {
+            again(message)
+        }
         (_, Subject::ContextOverflow | Subject::ContentFilter | Subject::UnkeptItem) => {
             Judgement::Rejected { status, body }
         }
         // A router returns this for a model without tool support.
         (404 | 405, Subject::Tools) => Judgement::Rejected { status, body },
-        (401..=405 | 300..=399, _) => unusable(endpoint, told, status),
+        (401..=405 | 300..=399, _) => unusable(endpoint, message, status),
         _ => Judgement::Rejected { status, body },
     }
 }
@@ -216,7 +218,7 @@ fn is_foreign(body: &[u8]) -> bool {
     }
 }
 
-fn unusable(endpoint: &Endpoint, told: String, status: u16) -> Judgement {
-    let fault = Fault::new(Layer::Model, format!("{}: {told}", endpoint.base()));
+fn unusable(endpoint: &Endpoint, message: String, status: u16) -> Judgement {
+    let fault = Fault::new(Layer::Model, format!("{}: {message}", endpoint.base()));
     Judgement::Unusable(fault.hint(endpoint.hint(status)).cause(Cause::Refused))
 }

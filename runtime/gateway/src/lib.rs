@@ -4,7 +4,7 @@
 //! ```text
 //! TrialGateway::ask ─┐                      in process: turns an `Ask` into a request
 //! GatewayServer ─────┴─ TrialGateway::serve   over HTTP: turns a client's bytes into a request
-//!      ├─ admit     reserves budget next to the requests in flight, or rejects
+//!      ├─ admit     reserves budget alongside the requests in flight, or rejects
 //!      ├─ send      sends the exact bytes once and reads the response as it arrives
 //!      ├─ judge     classifies the attempt: response, retry, rejection or fault
 //!      ├─ settle    charges every billed response, even a useless one; numbers the step of a delivered one

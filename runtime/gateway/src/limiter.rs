@@ -35,7 +35,7 @@ pub(crate) struct Limiter {
 struct RequestQueue {
     queue: VecDeque<u64>,
     next: u64,
-    flying: usize,
+    in_flight: usize,
     /// Learned limit on requests in flight. `None`: no rejection yet.
     most: Option<f64>,
     cut_at: Option<Instant>,
@@ -102,7 +102,7 @@ impl Limiter {
         let configured = self.rates.max_concurrent.map(|most| most.max(1) as f64);
         let learnt = state.most.map(|most| most.max(1.0));
         let most = configured.unwrap_or(f64::INFINITY).min(learnt.unwrap_or(f64::INFINITY));
-        if state.flying as f64 + 1.0 > most {
+        if state.in_flight as f64 + 1.0 > most {
             return Turn::Changed;
         }
         while state.recent.front().is_some_and(|first| first.at + window <= now) {
@@ -122,14 +122,14 @@ impl Limiter {
         if self.rates.requests_per_minute.or(self.rates.tokens_per_minute).is_some() {
             state.recent.push_back(Departure { ticket, at: now, tokens });
         }
-        state.flying += 1;
+        state.in_flight += 1;
         Turn::Enter(now)
     }
 
     fn leave(&self, slot: &Slot) {
         let mut state = self.lock();
         let now = Instant::now();
-        state.flying = state.flying.saturating_sub(1);
+        state.in_flight = state.in_flight.saturating_sub(1);
         match slot.end {
             End::Dropped => {}
             End::Answered { tokens } => {
@@ -141,11 +141,11 @@ impl Limiter {
                 }
             }
             End::Throttled { retry_after } => {
-                // Requests sent before the last cut were part of the old load, so they tell nothing
-                // new.
+                // Requests sent before the last cut were part of the old load, so their rejection
+                // says nothing new.
                 if state.cut_at.is_none_or(|cut| slot.left_at >= cut) {
-                    let flown = (state.flying + 1) as f64;
-                    let most = state.most.map_or(flown, |most| most.min(flown));
+                    let in_flight = (state.in_flight + 1) as f64;
+                    let most = state.most.map_or(in_flight, |most| most.min(in_flight));
                     state.most = Some((most * self.policy.decrease).max(1.0));
                     state.cut_at = Some(now);
                 }

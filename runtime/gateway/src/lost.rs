@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 /// The longest pause between two pieces of a response that is attributed to the model. A longer
 /// pause before a time limit counts as the endpoint's silence.
-const PAUSE: Duration = Duration::from_secs(5);
+const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
 
-/// Returns since when a response that a limit cut had stalled, if it had. `last`: arrival of its
-/// last piece.
+/// Returns when a response that was cut by a limit had stalled, if it had. `last`: when its last
+/// piece arrived.
 pub(crate) fn stalled_since(last: Instant) -> Option<Instant> {
-    (last.elapsed() > PAUSE).then_some(last)
+    (last.elapsed() > MAX_MODEL_PAUSE).then_some(last)
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Lost {
         (!state.total.is_zero()).then(|| (state.total, state.why.clone()))
     }
 
-    /// Returns since when nothing has arrived, if a loss is in progress.
+    /// Returns when the current loss started, if one is in progress.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).since
     }
@@ -90,7 +90,7 @@ impl Lost {
     }
 }
 
-/// An attempt in attempt. It is a guard because whatever ends a trial drops its attempts in attempt.
+/// An attempt in flight. It is a guard because whatever ends a trial drops its attempts in flight.
 /// If a dropped attempt was silent, its time was lost.
 pub(crate) struct AttemptGuard<'a> {
     lost: &'a Lost,

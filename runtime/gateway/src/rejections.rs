@@ -112,9 +112,9 @@ impl ApiError {
     /// Collects codes and messages. Some routers put a provider's error into `metadata.raw` as
     /// text.
     fn add(&mut self, value: &Value, messages: &mut Vec<String>, depth: usize) {
-        const DEEPEST: usize = 6;
+        const MAX_DEPTH: usize = 6;
         let (Some(first), true) =
-            (if value.is_array() { value.get(0) } else { Some(value) }, depth < DEEPEST)
+            (if value.is_array() { value.get(0) } else { Some(value) }, depth < MAX_DEPTH)
         else {
             return;
         };

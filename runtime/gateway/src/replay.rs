@@ -12,17 +12,17 @@ use crate::codec::neutral::{Item, Whole};
 
 /// Minimum length of the random part of an id. Ids such as `chatcmpl-scripted-1` and `call_0` come
 /// from a counter and can repeat.
-const RANDOM: usize = 8;
+const MIN_RANDOM_LENGTH: usize = 8;
 
 /// The fewest bytes that the next message adds to a request: its role and its braces.
-const LEAST_RESULT: usize = 20;
+const MIN_NEXT_MESSAGE_BYTES: usize = 20;
 
 /// The responses that a trial has received.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// By the endpoint's id of the response.
+    /// Responses by their id at the endpoint.
     by_id: HashMap<String, Reply>,
-    /// By the id of the first call.
+    /// Responses by the id of their first call.
     by_call: HashMap<String, Reply>,
     /// Whether the endpoint used one id for two different responses.
     reuses_ids: bool,
@@ -44,7 +44,7 @@ impl Reply {
             Item::Reasoning(_) => 0,
         };
         let content: usize = whole.items.iter().map(content).sum();
-        let next_bytes = request_bytes + content + LEAST_RESULT;
+        let next_bytes = request_bytes + content + MIN_NEXT_MESSAGE_BYTES;
         Self { digest: digest(whole), request_bytes, next_bytes }
     }
 
@@ -103,7 +103,7 @@ fn call_id(whole: &Whole) -> Option<&str> {
 fn is_unique(id: &str) -> bool {
     id.split(|one: char| !one.is_ascii_alphanumeric()).any(|part| {
         let digits = part.bytes().filter(u8::is_ascii_digit).count();
-        part.len() >= RANDOM && digits >= 2 && part.len() - digits >= 2
+        part.len() >= MIN_RANDOM_LENGTH && digits >= 2 && part.len() - digits >= 2
     })
 }
 

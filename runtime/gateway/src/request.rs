@@ -6,11 +6,12 @@ use serde_json::{Map, Value, json};
 use crate::codec::{Request, chat, message, neutral::Tool};
 
 /// Fields that `extra_body` must not override, because the gateway relies on them.
-const OURS: [&str; 7] = ["model", "messages", "tools", "stream", "n", "input", "contents"];
+const RESERVED_FIELDS: [&str; 7] =
+    ["model", "messages", "tools", "stream", "n", "input", "contents"];
 
 /// Returns a field that `extra_body` overrides although it must not.
 pub(crate) fn reserved_override(model: &ModelSpec) -> Option<&'static str> {
-    OURS.into_iter().find(|field| model.extra_body.contains_key(*field))
+    RESERVED_FIELDS.into_iter().find(|field| model.extra_body.contains_key(*field))
 }
 
 /// Checks everything that can be checked before the first request.
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn check_rejects_fields_that_the_gateway_fills() {
-        for field in super::OURS {
+        for field in super::RESERVED_FIELDS {
             let fault = check(&model(json!({field: true}))).expect_err(field);
             assert!(fault.what.contains(&format!("extra_body.{field}")), "{fault}");
         }

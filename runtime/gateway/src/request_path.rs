@@ -126,11 +126,11 @@ pub(crate) struct End<'a> {
     pub cost_usd: Option<f64>,
     pub delivered: bool,
     /// Whether the bytes that were sent contain the key in pieces.
-    pub spread: bool,
+    pub has_split_key: bool,
 }
 
 /// Recorded instead of a stream whose events contain pieces of the key.
-pub(crate) const SPREAD: &[u8] =
+pub(crate) const SPLIT_KEY_NOTICE: &[u8] =
     b"the key was split across events of this stream: see the response, in which [key] replaces it";
 
 /// Why a request failed.
@@ -139,13 +139,13 @@ pub(crate) enum Failure {
     Refused(AskError),
     /// The client has received part of the response. `cut`: the limit or fault that ended it, if
     /// any.
-    BrokenOff {
+    Interrupted {
         why: String,
         cut: Option<AskError>,
         charged: Charge,
     },
     /// The caller has disconnected, so no further attempt is paid for.
-    Gone {
+    Disconnected {
         why: String,
     },
 }
@@ -164,7 +164,7 @@ pub(crate) struct Charge {
     /// The step number, if the response was a step.
     pub step: Option<u64>,
     pub delivered: bool,
-    pub spread: bool,
+    pub has_split_key: bool,
 }
 
 /// One attempt, with everything that is recorded about it.
@@ -234,7 +234,7 @@ impl TrialGateway {
                 let doubt = self.retry_reason(&result, filtered, request).await?;
                 if let Some(trouble) = doubt {
                     filtered += u32::from(trouble.kind == TroubleKind::Filtered);
-                    judged = Judgement::Again(trouble);
+                    judged = Judgement::Retry(trouble);
                 }
             }
             // If the model has already responded, a 401 may come from just one of many servers.
@@ -243,16 +243,16 @@ impl TrialGateway {
                 && !std::mem::replace(&mut unauthorized, true)
                 && self.line().halts.has_answered(&self.line().model)
             {
-                judged = Judgement::Again(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
+                judged = Judgement::Retry(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
             }
             if let Some(trouble) = self.unknown_model(&result, &judged) {
-                judged = Judgement::Again(trouble);
+                judged = Judgement::Retry(trouble);
             }
             // This halts only requests with tools, so it must not reach `unusable`.
             let without_tools = unsupported.is_some();
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
-                Judgement::Again(trouble) => attempt.failed(&trouble.brief),
+                Judgement::Retry(trouble) => attempt.failed(&trouble.brief),
                 // On drop, the guard counts the time as lost if the endpoint was silent.
                 Judgement::Cut(_) => drop(attempt),
                 _ => attempt.completed(),
@@ -292,7 +292,7 @@ impl TrialGateway {
                 // Part of the response was already sent, so no other response can follow.
                 Judgement::Unusable(fault) if client.has_begun() => {
                     let why = fault.what.clone();
-                    return Err(Failure::BrokenOff { why, cut: Some(fault.into()), charged });
+                    return Err(Failure::Interrupted { why, cut: Some(fault.into()), charged });
                 }
                 Judgement::Unusable(fault) => return Err(fault.into()),
                 Judgement::Rejected { status, body } => {
@@ -316,7 +316,7 @@ impl TrialGateway {
                     }
                     return Err(error.into());
                 }
-                Judgement::Again(trouble) => {
+                Judgement::Retry(trouble) => {
                     // Some servers report a request that they cannot parse as their own failure.
                     let failed = matches!(result.status, Some(500..=599));
                     let free = !client.has_begun() && !client.is_gone();
@@ -363,7 +363,7 @@ impl TrialGateway {
                     (None, cut) => cut.as_ref().map(Cut::why).unwrap_or_default(),
                 };
                 let why = self.line().endpoint.redact_text(&format!("aborted: {why}"));
-                return Err(Failure::BrokenOff { why, cut: cut.map(|cut| cut.error()), charged });
+                return Err(Failure::Interrupted { why, cut: cut.map(|cut| cut.error()), charged });
             }
             match (trouble, cut) {
                 (_, Some(cut)) => {
@@ -375,7 +375,7 @@ impl TrialGateway {
                     return Err(cut.error().into());
                 }
                 (Some(trouble), None) if client.is_gone() => {
-                    return Err(Failure::Gone { why: trouble.why });
+                    return Err(Failure::Disconnected { why: trouble.why });
                 }
                 (Some(trouble), None) => {
                     let wait = self.wait_for_retry(
@@ -477,16 +477,22 @@ impl TrialGateway {
         let usage = if answered || result.has_begun() {
             Some(usage::counted(self.line().model.api, &request.body, &result.whole).await)
         } else {
-            result.unread.as_ref().and_then(|(_, billed)| *billed)
+            result.unreadable.as_ref().and_then(|(_, billed)| *billed)
         };
         match (usage, judged) {
             (Some(usage), _) => {
                 let cost_usd = self.cost(&usage);
                 let delivered = answered && !client.is_gone();
                 let step = admission.settle(&usage, cost_usd, delivered);
-                Charge { usage: Some(usage), cost_usd, step, delivered, spread: result.spread }
+                Charge {
+                    usage: Some(usage),
+                    cost_usd,
+                    step,
+                    delivered,
+                    has_split_key: result.has_split_key,
+                }
             }
-            (None, Judgement::Again(trouble)) if matches!(result.status, Some(429 | 529)) => {
+            (None, Judgement::Retry(trouble)) if matches!(result.status, Some(429 | 529)) => {
                 admission.throttled(trouble.retry_after);
                 Charge::default()
             }
@@ -509,14 +515,14 @@ impl TrialGateway {
         let endpoint = &self.line().endpoint;
         let error = match judged {
             Judgement::Answered => None,
-            Judgement::Again(trouble) => Some(trouble.why.clone()),
+            Judgement::Retry(trouble) => Some(trouble.why.clone()),
             Judgement::Cut(cut) => Some(cut.why()),
             Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
             Judgement::Unusable(fault) => Some(fault.what.clone()),
         };
         let without_key = endpoint.redacted(&result.raw);
-        let response = match result.spread {
-            true => SPREAD,
+        let response = match result.has_split_key {
+            true => SPLIT_KEY_NOTICE,
             false => without_key.as_deref().unwrap_or(&result.raw),
         };
         let body = match response.is_empty() {
@@ -566,7 +572,7 @@ impl TrialGateway {
         charged: Charge,
         client: &mut C,
     ) -> Result<Answer, Failure> {
-        let Charge { usage, cost_usd, step, delivered, spread } = charged;
+        let Charge { usage, cost_usd, step, delivered, has_split_key } = charged;
         let usage = usage.unwrap_or_default();
         client.settled(&whole, &usage);
         let mut answer = Answer { usage, cost_usd, ..whole.answer() };
@@ -578,7 +584,7 @@ impl TrialGateway {
         let error = (!delivered).then(|| "the client disconnected".to_owned());
         let answered = Some(&answer);
         let usage = Some(usage);
-        let end = End { step, answer: answered, error, usage, cost_usd, delivered, spread };
+        let end = End { step, answer: answered, error, usage, cost_usd, delivered, has_split_key };
         client.record(self, end).await?;
         if request.grace {
             let event = Event::GraceAnswered { answer: answer.clone() };

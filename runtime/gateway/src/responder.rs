@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Number of stream events to read: the first event of some endpoints contains no names.
-const EVENTS: usize = 8;
+const MAX_EVENTS: usize = 8;
 
 /// Maximum length of a name in characters.
-const SHOWN: usize = 120;
+const MAX_NAME_CHARS: usize = 120;
 
 /// Fields of all formats. The rest of a response is skipped.
 #[derive(Debug, Default, Deserialize)]
@@ -42,7 +42,7 @@ struct Nested {
 /// The names in a response.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// The endpoint's id of the response. For a stream, the id in its first event.
+    /// The response's id at the endpoint. For a stream, the id in its first event.
     pub id: Option<String>,
     /// `None`: the response names neither a model nor a provider.
     pub responder: Option<Responder>,
@@ -57,7 +57,7 @@ pub(crate) fn names(raw: &[u8], model: &str) -> Names {
         id = add(&mut found, text);
     } else {
         let lines = text.split(['\n', '\r']).filter_map(|line| line.strip_prefix("data:"));
-        let events = lines.filter(|data| data.trim_start().starts_with('{')).take(EVENTS);
+        let events = lines.filter(|data| data.trim_start().starts_with('{')).take(MAX_EVENTS);
         for (number, data) in events.enumerate() {
             let own = add(&mut found, data);
             if number == 0 {
@@ -89,7 +89,7 @@ fn add(found: &mut Responder, object: &str) -> Option<String> {
 }
 
 fn word(value: &Value) -> Option<String> {
-    let text: String = value.as_str()?.trim().chars().take(SHOWN).collect();
+    let text: String = value.as_str()?.trim().chars().take(MAX_NAME_CHARS).collect();
     let text = harmless(&text).into_owned();
     (!text.is_empty()).then_some(text)
 }

@@ -27,11 +27,11 @@ pub(crate) struct Need {
 
 impl Need {
     /// No request uses more tokens than this. A client's larger limit is clamped to it.
-    const MOST: u64 = 1 << 40;
+    const MAX_TOKENS: u64 = 1 << 40;
 
     pub(crate) fn clamped(mut self) -> Self {
-        self.input = self.input.min(Self::MOST);
-        self.output = self.output.map(|output| output.min(Self::MOST));
+        self.input = self.input.min(Self::MAX_TOKENS);
+        self.output = self.output.map(|output| output.min(Self::MAX_TOKENS));
         self
     }
 }

@@ -39,11 +39,11 @@ const BODY_LIMIT: usize = 64 << 20;
 
 /// How long an endpoint may keep a connection open after the last event before it is dropped
 /// instead of reused.
-const AFTER_THE_END: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long an endpoint may be silent after the finish reason. Some endpoints neither end the
 /// stream nor close the connection.
-const AFTER_THE_ANSWER: Duration = Duration::from_secs(20);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The outcome of one attempt.
 #[derive(Debug, Default)]
@@ -59,11 +59,11 @@ pub(crate) struct AttemptResult {
     /// The names in a successful response.
     pub names: Names,
     /// Why the body is not a response, and the usage billed for it.
-    pub unread: Option<(String, Option<Usage>)>,
+    pub unreadable: Option<(String, Option<Usage>)>,
     pub ended: Option<AttemptEnd>,
     /// Whether the response contains the key across several events. Its bytes must not be recorded
     /// then.
-    pub spread: bool,
+    pub has_split_key: bool,
     pub took: Duration,
     /// Part of `took` during which only comments arrived, before the first event.
     pub queued: Duration,
@@ -167,7 +167,7 @@ impl AttemptResult {
         response_progress: &ResponseProgress,
     ) -> Duration {
         match judged {
-            Judgement::Again(_) => self.took,
+            Judgement::Retry(_) => self.took,
             Judgement::Cut(_) => match response_progress.progress() {
                 None => self.took,
                 Some(last) => {
@@ -190,7 +190,8 @@ impl AttemptResult {
             Some(AttemptEnd::Cut(_)) => false,
             // A complete JSON document was not cut.
             None => {
-                self.unread.is_some() && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
+                self.unreadable.is_some()
+                    && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
             }
         };
         self.is_success() && is_unexplained
@@ -221,7 +222,7 @@ impl TrialGateway {
         if result.is_success() {
             result.names = names(&result.raw, &result.whole.model);
         }
-        result.spread = self.line().endpoint.has_key(&result.whole.answer());
+        result.has_split_key = self.line().endpoint.has_key(&result.whole.answer());
         result
     }
 
@@ -257,7 +258,7 @@ impl TrialGateway {
         let mut queued = None;
         loop {
             let is_said = matches!(body, Body::Stream(_)) && result.whole.stop.is_some();
-            let limit = if is_said { idle.min(AFTER_THE_ANSWER) } else { idle };
+            let limit = if is_said { idle.min(FINISH_TIMEOUT) } else { idle };
             // Comments only keep a connection open, so the limit counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
             let next = client.wait_for(silence.over(Some(limit), async {
@@ -342,7 +343,7 @@ impl TrialGateway {
                 if result.has_begun() {
                     return Err(AttemptEnd::Broken(BrokenResponse::new(why)));
                 }
-                result.unread = Some((why.into(), None));
+                result.unreadable = Some((why.into(), None));
             }
             Body::Stream(mut stream) => {
                 drain(response);
@@ -375,7 +376,7 @@ fn drain(mut response: Response) {
     let mut drained = Box::pin(async move { while let Ok(Some(_)) = response.chunk().await {} });
     // Usually the end arrives with the last event.
     if drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-        tokio::spawn(tokio::time::timeout(AFTER_THE_END, drained));
+        tokio::spawn(tokio::time::timeout(DRAIN_TIMEOUT, drained));
     }
 }
 

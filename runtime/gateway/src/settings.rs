@@ -6,7 +6,7 @@ use proctor_types::{Api, ModelSpec};
 use crate::request;
 
 /// The highest temperature that a Messages request may have.
-const MESSAGES_MOST: f64 = 1.0;
+const MESSAGES_MAX_TEMPERATURE: f64 = 1.0;
 
 /// A setting that requests to the model cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,19 +28,19 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
             hint: "remove the key".into(),
         });
     }
-    let hot = model.temperature.filter(|temperature| *temperature > MESSAGES_MOST);
+    let hot = model.temperature.filter(|temperature| *temperature > MESSAGES_MAX_TEMPERATURE);
     if let (Some(temperature), Api::Messages) = (hot, api) {
         return Err(WrongSetting {
             key: vec!["temperature"],
             what: format!("{temperature} is out of range for `api = \"{api}\"`"),
-            hint: format!("use a number from 0 to {MESSAGES_MOST}"),
+            hint: format!("use a number from 0 to {MESSAGES_MAX_TEMPERATURE}"),
         });
     }
     match request::reserved_override(model) {
         None => Ok(()),
         Some(field) => Err(WrongSetting {
             key: vec!["extra_body", field],
-            what: "cannot be set, because the gateway fills it".into(),
+            what: "cannot be set, because the gateway sets it".into(),
             hint: format!("remove `{field}` from `extra_body`"),
         }),
     }

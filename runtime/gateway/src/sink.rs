@@ -8,8 +8,8 @@ use proctor_types::{Event, Fault};
 /// A wait in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waiting {
-    /// The request waits for the endpoint's rate limits or a shared limit; the time so far.
-    /// Reported after one second and then once a minute.
+    /// The request has waited this long for the endpoint's rate limits or a shared limit. Reported
+    /// after one second and then once a minute.
     Queued(Duration),
     /// The endpoint has sent nothing for `so_far`. Reported after `notice_seconds` and then at
     /// doubling intervals.

@@ -49,10 +49,10 @@ impl TrialGateway {
             Err(fault) => return Some(fault),
         };
         let (api, body) = (model.api, request.body.clone());
-        let told = whole.usage.map(|usage| usage.input);
+        let reported = whole.usage.map(|usage| usage.input);
         let text = said_or_thought(&whole.items);
         // Run this off the async threads: a long conversation takes many milliseconds.
-        let found = tokio::task::spawn_blocking(move || find(checks, api, &body, &text, told));
+        let found = tokio::task::spawn_blocking(move || find(checks, api, &body, &text, reported));
         let (what, hint) = found.await.ok()??;
         let (base, name) = (self.line().endpoint.base(), &model.name);
         let what = self.line().endpoint.redact_text(&format!("{base}: model `{name}`: {what}"));
@@ -67,7 +67,7 @@ fn find(
     api: Api,
     body: &[u8],
     text: &str,
-    told: Option<u64>,
+    reported: Option<u64>,
 ) -> Option<Finding> {
     let request = usage::read(api, body)?;
     let made_before = |part: &Part| matches!(part, Part::Call(_));
@@ -76,11 +76,11 @@ fn find(
         return None;
     }
     let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-    as_text(&checks.text, text, &names).or_else(|| dropped(&checks.dropped, request, told?))
+    as_text(&checks.text, text, &names).or_else(|| dropped(&checks.dropped, request, reported?))
 }
 
 /// Detects dropped tools: the reported prompt tokens roughly match the conversation without tools.
-fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Finding> {
+fn dropped(check: &DroppedCheck, mut request: Request, reported: u64) -> Option<Finding> {
     let seen = |part: &Part| matches!(part, Part::Image(_) | Part::Media(_));
     // Each vendor counts images differently.
     if request.turns.iter().flat_map(|turn| &turn.parts).any(seen) {
@@ -96,10 +96,10 @@ fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Find
     let least = share(conversation, check.least_share);
     let with_tools =
         share(conversation, check.conversation_share) + share(schemas, check.schema_share);
-    let told_share = told as f64;
-    (told_share >= least && told_share < with_tools).then(|| {
+    let reported_tokens = reported as f64;
+    (reported_tokens >= least && reported_tokens < with_tools).then(|| {
         let what = format!(
-            "the endpoint dropped the tools of the request: it counted {told} prompt tokens, but \
+            "the endpoint dropped the tools of the request: it counted {reported} prompt tokens, but \
              the conversation has about {conversation} and the tools about {schemas} more"
         );
         (what, check.hint.clone())
@@ -332,7 +332,7 @@ mod tests {
             (all, crate::tokens::count_request(&bare))
         };
         assert!(all - alone > 300, "{all} {alone}");
-        let found = |told: u64| dropped(check, request(words), told).is_some();
+        let found = |reported: u64| dropped(check, request(words), reported).is_some();
         assert!(found(alone) && found(alone + 10) && found(alone - alone / 20));
         // The schemas were counted: in full, by half, or by a tokenizer that counts fewer or more
         // tokens.

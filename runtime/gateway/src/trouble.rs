@@ -203,7 +203,8 @@ impl TrialGateway {
                  trial's record), then `proctor resume` the run"
             }
         };
-        // Retries fix neither a first request nor a context window that is too small.
+        // Retrying does not help if the first request is rejected or the context window is too
+        // small.
         let lasting = answers == 0 || subject == Subject::ContextOverflow;
         let cause = if lasting { Cause::Refused } else { Cause::Rejected };
         Fault::new(Layer::Model, what).hint(hint).cause(cause)

@@ -18,27 +18,27 @@ use crate::{
 /// For a long text, some servers report no output, or only that of the first event. With such
 /// counts, no limit on tokens or cost would ever be reached.
 pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
-    let Some(told) = whole.usage else { return estimate(api, request, whole).await };
-    let Ok(checks) = EndpointChecks::shipped() else { return told };
+    let Some(reported) = whole.usage else { return estimate(api, request, whole).await };
+    let Ok(checks) = EndpointChecks::shipped() else { return reported };
     let most = (request.len() as u64).saturating_mul(checks.input.tokens_per_byte);
-    let is_inflated = told.input >= checks.input.least_tokens && told.input > most;
+    let is_inflated = reported.input >= checks.input.least_tokens && reported.input > most;
     // An input count of zero must be wrong, because a request is never empty.
-    if told.input == 0 || is_inflated {
+    if reported.input == 0 || is_inflated {
         let ours = estimate(api, request, whole).await;
-        let output = if told.output == 0 { ours.output } else { told.output };
-        return Usage { output, reasoning: told.reasoning.min(output), ..ours };
+        let output = if reported.output == 0 { ours.output } else { reported.output };
+        return Usage { output, reasoning: reported.reasoning.min(output), ..ours };
     }
-    if output_bytes(whole, told.output == 0)
-        <= told.output.saturating_mul(checks.output.bytes_per_token)
+    if output_bytes(whole, reported.output == 0)
+        <= reported.output.saturating_mul(checks.output.bytes_per_token)
     {
-        return told;
+        return reported;
     }
     let answer = whole.answer();
     let ours = tokio::task::spawn_blocking(move || tokens::count_answer(&answer)).await;
     let ours = ours.unwrap_or_default();
-    match ours > told.output.saturating_mul(checks.output.factor) {
-        true => told.with_output_estimate(ours),
-        false => told,
+    match ours > reported.output.saturating_mul(checks.output.factor) {
+        true => reported.with_output_estimate(ours),
+        false => reported,
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     #[tokio::test]
     async fn counted_estimates_output_that_the_endpoint_did_not_count() {
         let long = "one two three four ".repeat(105);
-        for (text, told, least, estimated) in [
+        for (text, reported, least, estimated) in [
             (&*long, None, 400, true),
             (&*long, Some((100, 0)), 400, true),
             // The endpoint counted only the first event.
@@ -119,9 +119,9 @@ mod tests {
             (&*long, Some((100, 150)), 150, false),
             ("", Some((100, 0)), 0, false),
         ] {
-            let (output, is_estimated) = output(text, told).await;
-            assert!(output >= least, "{told:?}: {output}");
-            assert_eq!(is_estimated, estimated, "{told:?} of {} bytes", text.len());
+            let (output, is_estimated) = output(text, reported).await;
+            assert!(output >= least, "{reported:?}: {output}");
+            assert_eq!(is_estimated, estimated, "{reported:?} of {} bytes", text.len());
         }
     }
 }

@@ -4,10 +4,10 @@ use proctor_types::harmless;
 use serde_json::Value;
 
 /// Maximum number of characters that a fault quotes from a body.
-const QUOTED: usize = 400;
+const MAX_QUOTED_CHARS: usize = 400;
 
 /// Maximum number of characters that `first_words` returns.
-const FIRST: usize = 80;
+const MAX_FIRST_WORDS_CHARS: usize = 80;
 
 /// Returns the message in a body of any API: an error's message, a page's title, or the text
 /// itself.
@@ -45,13 +45,13 @@ fn page(body: &str) -> Option<String> {
 
 /// Returns a body as a fault quotes it.
 pub(crate) fn quoted(body: &str) -> String {
-    cut(body.trim(), QUOTED).unwrap_or_else(|| "(no body)".into())
+    cut(body.trim(), MAX_QUOTED_CHARS).unwrap_or_else(|| "(no body)".into())
 }
 
 /// Returns the first words of a text, on one line.
 pub(crate) fn first_words(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    cut(&line, FIRST).unwrap_or_else(|| "(no reason given)".into())
+    cut(&line, MAX_FIRST_WORDS_CHARS).unwrap_or_else(|| "(no reason given)".into())
 }
 
 /// Shortens a text to `most` characters and removes terminal control characters. `None`: there is

@@ -198,7 +198,7 @@ async fn upstream_with_an_invalid_certificate_is_rejected() {
     for (stage, host) in [(unknown, "a.test"), (misnamed, "c.test")] {
         let (status, body) = stage.curl(&[&format!("https://{host}:PORT/ok/file")]).await;
         assert_eq!(status, 502, "{body}");
-        assert!(body.contains("TLS with the server"), "{body}");
+        assert!(body.contains("TLS handshake with the server"), "{body}");
         let ledger = stage.ledger(1).await;
         assert_eq!((ledger[0].1.decision, ledger[0].1.status), (UrlDecision::Allowed, Some(502)));
         assert!(stage.upstream.asked().is_empty());

@@ -10,7 +10,7 @@ use super::{
 use crate::turns::Turns;
 
 /// The longest function name that all endpoints accept.
-const NAME_LENGTH: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// A repair with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl Repair {
                     .map(
                         |c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' },
                     )
-                    .take(NAME_LENGTH)
+                    .take(MAX_NAME_LENGTH)
                     .collect();
                 let plain = if plain.is_empty() { "unknown".to_owned() } else { plain };
                 let changed = plain != *name;

@@ -10,7 +10,7 @@ use super::body::{IdOf, drop_field, each, each_id, items};
 const ID_LENGTH: usize = 9;
 
 /// The longest item id that the Responses API accepts.
-const ITEM_ID_LENGTH: usize = 64;
+const MAX_ITEM_ID_LENGTH: usize = 64;
 
 /// Removes ids that another server assigned or that are too long.
 pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
@@ -23,7 +23,7 @@ pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
         };
         let foreign = item["id"]
             .as_str()
-            .is_some_and(|id| !id.starts_with(prefix) || id.len() > ITEM_ID_LENGTH);
+            .is_some_and(|id| !id.starts_with(prefix) || id.len() > MAX_ITEM_ID_LENGTH);
         foreign && drop_field(item, "id")
     })
 }

@@ -59,7 +59,7 @@ pub(super) fn read_whole<C: Client>(
     let raw = result.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&result.raw);
     let mut body = match codec::tolerant::value(raw) {
         Ok(body) => body,
-        Err(error) => return result.unread = Some((format!("not JSON: {error}"), None)),
+        Err(error) => return result.unreadable = Some((format!("not JSON: {error}"), None)),
     };
     codec::tolerant::mend_value(&mut body);
     // Gemini's stream without `alt=sse` is a list of its events.
@@ -78,7 +78,7 @@ pub(super) fn read_whole<C: Client>(
             let items = codec::whole_turn(api, &body, &ids);
             result.whole.native = Some(NativeTurn { api, items });
         }
-        Err(why) => result.unread = Some((why, codec::usage(api, &body))),
+        Err(why) => result.unreadable = Some((why, codec::usage(api, &body))),
     }
 }
 
@@ -91,7 +91,7 @@ fn read_list<C: Client>(list: &[Value], client: &mut C, result: &mut AttemptResu
         match reader.read(&event) {
             Ok(some) => deltas.extend(some),
             Err(ReadError::Reported(why) | ReadError::Torn(why)) => {
-                return result.unread = Some((why, codec::usage(Api::Gemini, item)));
+                return result.unreadable = Some((why, codec::usage(Api::Gemini, item)));
             }
         }
     }
@@ -100,7 +100,7 @@ fn read_list<C: Client>(list: &[Value], client: &mut C, result: &mut AttemptResu
     let native = NativeTurn { api: Api::Gemini, items: reader.turn() };
     match result.whole.stop {
         Some(_) => result.whole.native = Some(native),
-        None => result.unread = Some(("no candidates".into(), result.whole.usage)),
+        None => result.unreadable = Some(("no candidates".into(), result.whole.usage)),
     }
 }
 
@@ -176,7 +176,7 @@ impl Stream {
     }
 
     /// Returns the next complete event, without the key. If `last`, also returns remaining bytes
-    /// that are no complete event.
+    /// that do not form a complete event.
     fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next_event();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;

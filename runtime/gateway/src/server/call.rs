@@ -84,12 +84,12 @@ impl Call {
                 }
                 self.refuse(&refusal).await;
             }
-            Failure::Gone { why } => {
+            Failure::Disconnected { why } => {
                 self.lost(&why);
                 let error = Some(format!("the client disconnected; before that: {why}"));
                 self.keep(End { error, ..End::default() }).await;
             }
-            Failure::BrokenOff { why, cut, charged } => {
+            Failure::Interrupted { why, cut, charged } => {
                 let refusal = match &cut {
                     Some(cut) => {
                         self.ends_with(cut);
@@ -100,8 +100,10 @@ impl Call {
                         Refusal::bad(why.clone())
                     }
                 };
-                let (usage, cost_usd, spread) = (charged.usage, charged.cost_usd, charged.spread);
-                let end = End { error: Some(why), usage, cost_usd, spread, ..End::default() };
+                let (usage, cost_usd, has_split_key) =
+                    (charged.usage, charged.cost_usd, charged.has_split_key);
+                let end =
+                    End { error: Some(why), usage, cost_usd, has_split_key, ..End::default() };
                 self.keep(end).await;
                 self.connection.refuse(&refusal).await;
                 self.connection.close();

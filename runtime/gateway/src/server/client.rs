@@ -16,7 +16,7 @@ use tokio::{
 use super::{body::Payload, refusal::Refusal};
 
 /// Number of pieces that may wait for a slow client before the endpoint is slowed down, too.
-const PIECES: usize = 32;
+const MAX_QUEUED_PIECES: usize = 32;
 
 pub(super) struct Connection {
     api: Api,
@@ -77,10 +77,10 @@ impl Connection {
     /// Sends the head of a stream if it has not been sent yet.
     pub(super) fn open(&mut self, headers: &HeaderMap) {
         let Some(head) = self.head.take() else { return };
-        let (pieces, body) = mpsc::channel(PIECES);
+        let (pieces, body) = mpsc::channel(MAX_QUEUED_PIECES);
         let mut response = Response::new(Payload::Stream(body));
         response.headers_mut().extend(headers.clone());
-        response.headers_mut().insert(header::CONTENT_TYPE, EVENTS);
+        response.headers_mut().insert(header::CONTENT_TYPE, EVENT_STREAM);
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         if head.send(response).is_ok() {
             self.pieces = Some(pieces);
@@ -128,5 +128,5 @@ impl Connection {
     }
 }
 
-const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

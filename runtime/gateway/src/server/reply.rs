@@ -18,11 +18,11 @@ use crate::{
         neutral::{Delta, Whole},
         sse,
     },
-    request_path::{Client, End, SPREAD},
+    request_path::{Client, End, SPLIT_KEY_NOTICE},
 };
 
 /// Recorded if the client disconnected before a response. It is not an HTTP status.
-const GONE: u16 = 499;
+const CLIENT_DISCONNECTED: u16 = 499;
 
 #[derive(Default)]
 pub(super) struct Reply {
@@ -208,10 +208,10 @@ impl Call {
             Some(status) => status,
             // The stream's head was already sent when the stream was cut.
             None if end.delivered || self.connection.has_begun() && end.answer.is_none() => 200,
-            None => GONE,
+            None => CLIENT_DISCONNECTED,
         };
-        let given = match end.spread {
-            true => Bytes::from_static(SPREAD),
+        let given = match end.has_split_key {
+            true => Bytes::from_static(SPLIT_KEY_NOTICE),
             false => self.reply.given.split().freeze(),
         };
         let response = match given.is_empty() {

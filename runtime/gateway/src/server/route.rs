@@ -5,7 +5,7 @@ use proctor_types::Api;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// A request for a response of the model.
+    /// Requests a response from the model.
     Generate {
         api: Api,
         /// The model and mode in the path. Other APIs have them in the body.
@@ -28,8 +28,8 @@ pub(super) struct GeminiTarget {
     pub stream: bool,
 }
 
-/// Returns the route of a request. `messages`: the client uses the Anthropic API. This decides
-/// where OpenAI clients use the same path.
+/// Returns the route of a request. `messages`: whether the client uses the Anthropic API, for paths
+/// that OpenAI clients use, too.
 pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     let trimmed = path.trim_matches('/');
     if let Some(rest) = gemini(trimmed) {

@@ -6,7 +6,7 @@ use http::{HeaderMap, header};
 use proctor_types::{Fault, Layer, hex};
 
 /// Number of random bytes in a token.
-const BYTES: usize = 24;
+const TOKEN_BYTES: usize = 24;
 
 #[derive(Clone)]
 pub(super) struct Token(String);
@@ -19,7 +19,7 @@ impl fmt::Debug for Token {
 
 impl Token {
     pub(super) fn random() -> Result<Self, Fault> {
-        let mut bytes = [0; BYTES];
+        let mut bytes = [0; TOKEN_BYTES];
         rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).map_err(|_| {
             Fault::new(Layer::Model, "failed to get random bytes from the system".to_owned())
         })?;

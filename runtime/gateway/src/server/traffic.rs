@@ -188,7 +188,7 @@ mod tests {
                 codec::read_request(api, body, &mut Losses::default()).expect("a request");
             let returned = tracker.returned(&request);
             let events: Vec<_> = returned.into_iter().flat_map(|one| one.events()).collect();
-            let told: Vec<_> = events
+            let lines: Vec<_> = events
                 .iter()
                 .map(|event| match event {
                     Event::ToolCalled { name, arguments, .. } => {
@@ -198,9 +198,9 @@ mod tests {
                     other => format!("{other:?}"),
                 })
                 .collect();
-            assert_eq!(told.len(), 4, "{api}: {told:?}");
-            assert_eq!((told[0].as_str(), told[2].as_str()), ("shell \"ls\"", "shell \"pwd\""));
-            assert!(told[1].contains('x') && told[3].contains("/y"), "{api}: {told:?}");
+            assert_eq!(lines.len(), 4, "{api}: {lines:?}");
+            assert_eq!((lines[0].as_str(), lines[2].as_str()), ("shell \"ls\"", "shell \"pwd\""));
+            assert!(lines[1].contains('x') && lines[3].contains("/y"), "{api}: {lines:?}");
             assert_eq!(tracker.returned(&request), [], "{api}: the next request repeats them");
         }
     }

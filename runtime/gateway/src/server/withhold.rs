@@ -112,9 +112,9 @@ mod tests {
         let mut losses = Losses::default();
         let object = body.as_object_mut().expect("an object");
         apply(policy.withheld(api).expect("a policy for each API"), api, object, &mut losses);
-        let told = losses.into_vec();
-        assert!(told.iter().all(|loss| loss.kind == LossKind::Withheld));
-        (body, told.into_iter().map(|loss| loss.field).collect())
+        let removed = losses.into_vec();
+        assert!(removed.iter().all(|loss| loss.kind == LossKind::Withheld));
+        (body, removed.into_iter().map(|loss| loss.field).collect())
     }
 
     #[test]
@@ -146,13 +146,13 @@ mod tests {
             "of_the_future",
         ];
         for kind in responses {
-            let (body, told) = withheld(
+            let (body, removed) = withheld(
                 Api::Responses,
                 json!({"tools": [{"type": "function"}, {"type": kind}],
                        "tool_choice": {"type": kind}}),
             );
             assert_eq!(body, json!({"tools": [{"type": "function"}]}));
-            assert_eq!(told, [format!("tools[1] {kind}"), "tool_choice".to_owned()]);
+            assert_eq!(removed, [format!("tools[1] {kind}"), "tool_choice".to_owned()]);
         }
         for kind in [
             "web_search_20260209",
@@ -161,30 +161,30 @@ mod tests {
             "computer_20251124",
             "mcp_toolset",
         ] {
-            let (body, told) = withheld(Api::Messages, json!({"tools": [{"type": kind}]}));
-            assert_eq!((body, told.len()), (json!({}), 1), "{kind}");
+            let (body, removed) = withheld(Api::Messages, json!({"tools": [{"type": kind}]}));
+            assert_eq!((body, removed.len()), (json!({}), 1), "{kind}");
         }
-        let (body, told) = withheld(
+        let (body, removed) = withheld(
             Api::Gemini,
             json!({"tools": [{"googleSearch": {}, "functionDeclarations": []}, {"urlContext": {}}]}),
         );
         assert_eq!(body, json!({"tools": [{"functionDeclarations": []}]}));
-        assert_eq!(told, ["tools[0].googleSearch", "tools[1].urlContext"]);
-        let (body, told) = withheld(Api::Chat, json!({"web_search_options": {}}));
-        assert_eq!((body, told.len()), (json!({}), 1));
+        assert_eq!(removed, ["tools[0].googleSearch", "tools[1].urlContext"]);
+        let (body, removed) = withheld(Api::Chat, json!({"web_search_options": {}}));
+        assert_eq!((body, removed.len()), (json!({}), 1));
         let (body, _) = withheld(Api::Messages, json!({"mcp_servers": [{"url": "https://h"}]}));
         assert_eq!(body, json!({}));
     }
 
     #[test]
     fn tools_in_groups_and_items_are_withheld() {
-        let (body, told) = withheld(
+        let (body, removed) = withheld(
             Api::Responses,
             json!({"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}],
                    "input": [{"type": "additional_tools", "tools": [{"type": "web_search"}]}]}),
         );
         assert_eq!(body["tools"][0]["tools"], json!([]));
         assert_eq!(body["input"][0]["tools"], json!([]));
-        assert_eq!(told, ["tools[0].tools[0] mcp", "input[0].tools[0] web_search"]);
+        assert_eq!(removed, ["tools[0].tools[0] mcp", "input[0].tools[0] web_search"]);
     }
 }

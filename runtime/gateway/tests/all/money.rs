@@ -57,9 +57,10 @@ fn fault(error: AskError) -> Fault {
 #[tokio::test]
 async fn uncounted_output_reaches_the_limit() {
     let text = "one two three four ".repeat(105);
-    for (api, told) in APIS.into_iter().flat_map(|api| [0, 1].map(|told| (api, told))) {
-        let script =
-            format!("[default]\ncontent = '{text}'\nusage = {{ input = 100, output = {told} }}");
+    for (api, reported) in APIS.into_iter().flat_map(|api| [0, 1].map(|reported| (api, reported))) {
+        let script = format!(
+            "[default]\ncontent = '{text}'\nusage = {{ input = 100, output = {reported} }}"
+        );
         let budget = Budget { output_tokens: Some(300), ..Budget::default() };
         let bench = Bench::with(&script, budget, at(api)).await;
         let answer = bench.trial.ask(&ask("hi")).await.expect("the first answer");
@@ -125,16 +126,18 @@ async fn dropped_tools_are_detected_by_the_prompt_count() {
     let alone = tokens::count_messages(&asked.messages);
     let schema = tokens::count(&asked.tools[0].description);
     assert!(schema > 300, "{schema}");
-    for (told, dropped) in [(alone, true), (alone + 20, true), (alone + schema, false), (7, false)]
+    for (reported, dropped) in
+        [(alone, true), (alone + 20, true), (alone + schema, false), (7, false)]
     {
-        let script =
-            format!("[default]\ncontent = 'I cannot.'\nusage = {{ input = {told}, output = 5 }}");
+        let script = format!(
+            "[default]\ncontent = 'I cannot.'\nusage = {{ input = {reported}, output = 5 }}"
+        );
         let bench = Bench::new(&script, Budget::default()).await;
         match bench.trial.ask(&asked).await {
-            Ok(_) => assert!(!dropped, "{told} of {alone} and {schema}"),
+            Ok(_) => assert!(!dropped, "{reported} of {alone} and {schema}"),
             Err(error) => {
                 let said = fault(error);
-                assert!(dropped && said.what.contains("dropped the tools"), "{told}: {said}");
+                assert!(dropped && said.what.contains("dropped the tools"), "{reported}: {said}");
                 let hint = said.hint.as_deref().unwrap_or_default();
                 assert!(hint.contains("--jinja") && hint.contains("scaffold"), "{hint}");
             }
@@ -178,11 +181,14 @@ async fn http_client_never_receives_the_end_of_a_call_as_text() {
             "messages": [{"role": "user", "content": "go"}]});
         // A stream that was cut has no complete body.
         let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
-        let told = match sent {
+        let reported = match sent {
             Ok(response) => response.text().await.unwrap_or_default(),
             Err(_) => String::new(),
         };
-        assert!(!told.contains("[DONE]") && !told.contains("\"finish_reason\":\"stop\""), "{told}");
+        assert!(
+            !reported.contains("[DONE]") && !reported.contains("\"finish_reason\":\"stop\""),
+            "{reported}"
+        );
         assert_eq!(served.bench.trial.spent().steps, 0);
         let (status, _) = served.chat(body).await;
         assert_ne!(status, 200, "the trial is over");

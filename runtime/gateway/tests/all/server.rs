@@ -86,8 +86,8 @@ async fn server_rejects_other_keys_in_each_apis_format() {
             assert_eq!(response.status(), 401, "{path}");
             let body: Value =
                 serde_json::from_str(&response.text().await.expect("a body")).expect("JSON");
-            let told = body.pointer(kind).and_then(Value::as_str).unwrap_or_default();
-            assert!(["authentication_error", "UNAUTHENTICATED"].contains(&told), "{body}");
+            let received = body.pointer(kind).and_then(Value::as_str).unwrap_or_default();
+            assert!(["authentication_error", "UNAUTHENTICATED"].contains(&received), "{body}");
         }
     }
     assert!(served.bench.server.requests().is_empty(), "no request was sent");
@@ -154,8 +154,9 @@ async fn used_up_budget_is_402_and_ends_the_trial() {
         let sent = served.post(path, body.to_string()).send().await.expect("a response");
         assert_eq!(sent.status(), 402, "{path}");
         assert_eq!(sent.headers()["content-type"], "application/json");
-        let told: Value = serde_json::from_str(&sent.text().await.expect("a body")).expect("JSON");
-        assert_eq!(told.pointer(at), Some(&"insufficient_quota".into()), "{told}");
+        let received: Value =
+            serde_json::from_str(&sent.text().await.expect("a body")).expect("JSON");
+        assert_eq!(received.pointer(at), Some(&"insufficient_quota".into()), "{received}");
     }
     assert_eq!(served.server.stopped().await, AskError::Budget(BudgetKind::Steps));
     assert_eq!(served.bench.server.requests().len(), 1);
@@ -196,9 +197,9 @@ async fn server_retries_endpoint_failures_itself() {
         let text = if stream { "flaky stream" } else { "flaky" };
         let mut body = user(text);
         body["stream"] = stream.into();
-        let (status, told) = served.chat(body).await;
-        assert_eq!(status, 200, "{told}");
-        assert!(told.contains("At last") || stream, "{told}");
+        let (status, received) = served.chat(body).await;
+        assert_eq!(status, 200, "{received}");
+        assert!(received.contains("At last") || stream, "{received}");
     }
     let attempts = [(Some(503), true), (None, true), (Some(200), false)];
     assert_eq!(served.bench.outcomes(), [attempts, attempts].concat());
@@ -208,10 +209,10 @@ async fn server_retries_endpoint_failures_itself() {
 #[tokio::test]
 async fn server_forwards_endpoint_rejections_without_the_key() {
     let served = ServerBench::new(SCRIPT, Budget::default()).await;
-    let (status, told) = served.chat(user("refused")).await;
+    let (status, received) = served.chat(user("refused")).await;
     assert_eq!(status, 400);
     let wanted = r#"{"error":{"message":"[key] is no key","code":"context_length_exceeded"}}"#;
-    assert_eq!(told, wanted);
+    assert_eq!(received, wanted);
     assert_eq!(served.bench.trial.spent().steps, 0);
 }
 
@@ -268,16 +269,16 @@ async fn server_withholds_and_records_provider_tools() {
 #[tokio::test]
 async fn key_never_appears_in_responses_or_records() {
     let served = ServerBench::new(SCRIPT, Budget::default()).await;
-    let mut told = String::new();
+    let mut received = String::new();
     for text in ["hi", "refused", "flaky"] {
         let sent = served.post("/v1/chat/completions", user(text).to_string()).send().await;
         let response = sent.expect("a response");
-        told += &format!("{:?}", response.headers());
-        told += &response.text().await.expect("a body");
+        received += &format!("{:?}", response.headers());
+        received += &response.text().await.expect("a body");
     }
-    told +=
+    received +=
         &format!("{:?} {:?} {:?}", served.bench.served(), served.bench.attempts(), served.server);
-    assert!(!told.contains(KEY) && !told.contains(served.server.token()), "{told}");
+    assert!(!received.contains(KEY) && !received.contains(served.server.token()), "{received}");
 }
 
 #[tokio::test]
@@ -301,8 +302,8 @@ async fn server_lists_models_and_counts_tokens_without_the_model() {
         };
         let body = response.expect("a response").text().await.expect("a body");
         let body: Value = serde_json::from_str(&body).expect("JSON");
-        let told = body.pointer(at).and_then(Value::as_str).unwrap_or_default();
-        assert!(told.ends_with("priced"), "{body}");
+        let received = body.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        assert!(received.ends_with("priced"), "{body}");
     }
     let body = json!({"messages": [{"role": "user", "content": "hello world"}]}).to_string();
     let sent = served.post("/v1/messages/count_tokens", body).send().await.expect("a count");
@@ -330,9 +331,9 @@ async fn aborted_stream_is_charged_and_not_retried() {
     let served = ServerBench::new(script, Budget::default()).await;
     let mut body = user("hi");
     body["stream"] = true.into();
-    let (status, told) = served.chat(body).await;
+    let (status, received) = served.chat(body).await;
     assert_eq!(status, 200, "the head was already sent");
-    assert!(told.contains("aborted") && !told.contains("[DONE]"), "{told}");
+    assert!(received.contains("aborted") && !received.contains("[DONE]"), "{received}");
     assert_eq!(served.bench.outcomes(), [(Some(200), true)], "one attempt");
     let spent = served.bench.trial.spent();
     assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");

@@ -203,18 +203,18 @@ async fn silence_is_reported_at_growing_intervals() {
     });
     for url in [silent, stalled] {
         let sink = Arc::new(WaitLog::default());
-        let told = Arc::clone(&sink);
+        let reported = Arc::clone(&sink);
         let trial = quick.open(&model(&url), &Budget::default(), sink).expect("usable");
         trial.ask(&ask("hi")).await.expect_err("silence");
-        let told = told.0.lock().expect("no panic in a sink").clone();
-        let silences: Vec<_> = told
+        let reported = reported.0.lock().expect("no panic in a sink").clone();
+        let silences: Vec<_> = reported
             .iter()
             .filter_map(|waiting| match waiting {
                 Waiting::Silent { model, so_far } => Some((model.as_str(), so_far.as_millis())),
                 _ => None,
             })
             .collect();
-        assert_eq!(silences[..3], [("priced", 20), ("priced", 40), ("priced", 80)], "{told:?}");
+        assert_eq!(silences[..3], [("priced", 20), ("priced", 40), ("priced", 80)], "{reported:?}");
     }
 }
 
@@ -267,15 +267,15 @@ async fn retry_reports_its_reason_and_number() {
         .keys(|_| Some("sk-test-0123456789".into()));
     let trial = gateway.open(&model(&url), &Budget::default(), wait_log.clone()).expect("usable");
     trial.ask(&ask("hi")).await.expect("an answer at last");
-    let told = wait_log.0.lock().expect("no panic").clone();
-    for (waiting, number) in told.iter().zip(1..) {
+    let reported = wait_log.0.lock().expect("no panic").clone();
+    for (waiting, number) in reported.iter().zip(1..) {
         let Waiting::BackOff { attempt, attempts, why, pause } = waiting else {
             panic!("{waiting:?}")
         };
         assert_eq!((*attempt, *attempts, why.as_str()), (number, 8, "503 overloaded, sorry"));
         assert!(*pause >= Duration::from_secs(1));
     }
-    assert_eq!(told.len(), 2);
+    assert_eq!(reported.len(), 2);
 }
 
 #[tokio::test]

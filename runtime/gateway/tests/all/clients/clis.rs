@@ -53,7 +53,7 @@ fn program(modules: &Path, scope: &str, name: &str) -> PathBuf {
 struct CliRun {
     bench: Bench,
     success: bool,
-    told: String,
+    printed: String,
     file: Option<String>,
     seconds: f64,
 }
@@ -90,10 +90,10 @@ async fn run_cli(
         .output();
     let output = tokio::time::timeout(Duration::from_secs(120), output).await;
     let output = output.expect("it ends in time").expect("it starts");
-    let told = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     CliRun {
         success: output.status.success(),
-        told: String::from_utf8_lossy(&told).into_owned(),
+        printed: String::from_utf8_lossy(&printed).into_owned(),
         file: std::fs::read_to_string(handle.path().join("work/hello.txt")).ok(),
         seconds: begun.elapsed().as_secs_f64(),
         bench,
@@ -134,8 +134,8 @@ const CLAUDE_CALL: &str = r#"{ name = "Bash", arguments = { command = "echo hell
 /// Checks that the file exists, that there were two steps, and that all requests used Chat
 /// Completions.
 fn check_completed(ran: &CliRun, client: Api) {
-    assert!(ran.success, "{}", ran.told);
-    assert_eq!(ran.file.as_deref(), Some("hello\n"), "{}", ran.told);
+    assert!(ran.success, "{}", ran.printed);
+    assert_eq!(ran.file.as_deref(), Some("hello\n"), "{}", ran.printed);
     let served = ran.bench.served();
     let said = served.iter().map(|one| (one.client, one.upstream, one.status, one.delivered));
     assert_eq!(said.collect::<Vec<_>>(), [(client, Api::Chat, 200, true); 2]);
@@ -143,14 +143,14 @@ fn check_completed(ran: &CliRun, client: Api) {
     let requests = ran.bench.server.requests();
     assert!(requests.iter().all(|one| one.path == "/v1/chat/completions"));
     assert!(!served[0].losses.is_empty(), "translation losses are recorded");
-    assert!(!ran.told.contains(KEY) && !format!("{served:?}").contains(KEY));
+    assert!(!ran.printed.contains(KEY) && !format!("{served:?}").contains(KEY));
 }
 
 /// Checks that one refusal ended the client.
 fn check_stopped(ran: &CliRun) {
-    assert!(!ran.success, "{}", ran.told);
+    assert!(!ran.success, "{}", ran.printed);
     let statuses: Vec<_> = ran.bench.served().iter().map(|one| one.status).collect();
-    assert_eq!(statuses, [200, 402], "{}", ran.told);
+    assert_eq!(statuses, [200, 402], "{}", ran.printed);
     assert_eq!(ran.file.as_deref(), Some("hello\n"), "earlier work is kept");
     assert!(ran.seconds < 60.0, "{} s", ran.seconds);
 }

@@ -61,17 +61,17 @@ pub fn install_once(
     name: &str,
     make: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<PathBuf, String> {
-    let told = |error: std::io::Error| error.to_string();
+    let text = |error: std::io::Error| error.to_string();
     let folder = folder();
-    std::fs::create_dir_all(&folder).map_err(told)?;
-    let lock = std::fs::File::create(folder.join(format!("{name}.lock"))).map_err(told)?;
-    lock.lock().map_err(told)?;
+    std::fs::create_dir_all(&folder).map_err(text)?;
+    let lock = std::fs::File::create(folder.join(format!("{name}.lock"))).map_err(text)?;
+    lock.lock().map_err(text)?;
     let (home, done) = (folder.join(name), folder.join(format!("{name}.done")));
     if !done.exists() {
         // A virtual environment cannot be moved, so a marker file shows that it is complete.
         let _ = std::fs::remove_dir_all(&home);
         make(&home)?;
-        std::fs::write(&done, "").map_err(told)?;
+        std::fs::write(&done, "").map_err(text)?;
     }
     Ok(home)
 }
@@ -82,6 +82,6 @@ pub fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let told = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{program}: {}", told.lines().last().unwrap_or("no reason given")))
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{program}: {}", text.lines().last().unwrap_or("no reason given")))
 }

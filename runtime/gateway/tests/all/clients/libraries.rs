@@ -55,8 +55,8 @@ async fn over(upstream: Api, test: &str) {
             .await
             .expect("the interpreter starts");
         if !output.status.success() {
-            let told = String::from_utf8_lossy(&output.stderr);
-            let tail: Vec<_> = told.lines().rev().take(6).collect();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let tail: Vec<_> = stderr.lines().rev().take(6).collect();
             let tail: Vec<_> = tail.into_iter().rev().collect();
             wrong.push(format!("{client} over {upstream}: {}", tail.join("\n    ")));
             continue;

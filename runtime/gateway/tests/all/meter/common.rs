@@ -70,7 +70,7 @@ pub struct Log(Mutex<LogState>);
 pub struct LogState {
     /// The most recent billed usage.
     pub last: Usage,
-    pub flying: usize,
+    pub in_flight: usize,
     pub most: usize,
 }
 
@@ -92,11 +92,11 @@ pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Op
             if !matches!(request.end, End::Dropped) {
                 seen.last = request.usage;
             }
-            seen.flying += 1;
-            seen.most = seen.most.max(seen.flying);
+            seen.in_flight += 1;
+            seen.most = seen.most.max(seen.in_flight);
         });
         turns(request.turns.1).await;
-        log.seen(|seen| seen.flying -= 1);
+        log.seen(|seen| seen.in_flight -= 1);
         let cost = trial.cost(&request.usage);
         match request.end {
             End::Delivered => {

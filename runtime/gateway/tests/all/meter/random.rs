@@ -161,16 +161,16 @@ fn run_lying(trial: &TrialGateway, clients: &[Vec<Request>], lie: u64, log: &Log
         for request in requests {
             let Ok(admission) = trial.admit(request.reserve()).await else { return };
             log.seen(|seen| {
-                seen.flying += 1;
+                seen.in_flight += 1;
                 if trial.spent().outgrown {
                     assert_eq!(
-                        seen.flying, 1,
+                        seen.in_flight, 1,
                         "after an understated reservation, requests run alone"
                     );
                 }
             });
             tokio::task::yield_now().await;
-            log.seen(|seen| seen.flying -= 1);
+            log.seen(|seen| seen.in_flight -= 1);
             let usage = Usage { output: request.usage.output + lie, ..request.usage };
             admission.settle(&usage, trial.cost(&usage), true);
         }

@@ -54,13 +54,13 @@ async fn run_limit_bounds_unlimited_output_by_the_context_window() {
 #[tokio::test]
 async fn large_request_is_not_overtaken_by_small_ones() {
     let one = trial(&Budget { total_tokens: Some(1000), ..Budget::default() }, &[]);
-    let flying = one.admit(MAIN).await.expect("the first");
+    let in_flight = one.admit(MAIN).await.expect("the first");
     let large = Reserve { input_estimate: 900, ..MAIN };
     let (mut large, mut small) = (Box::pin(one.admit(large)), Box::pin(one.admit(MAIN)));
     let soon = Duration::from_millis(20);
     assert!(timeout(soon, &mut large).await.is_err(), "it does not fit next to the first");
     assert!(timeout(soon, &mut small).await.is_err(), "it would fit, but it came later");
-    flying.settle(&usage(100, 0), None, true);
+    in_flight.settle(&usage(100, 0), None, true);
     let alone = timeout(soon, large).await.expect("its turn").expect("not reached");
     assert!(timeout(soon, &mut small).await.is_err());
     drop(alone);
