@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn is_escaped_rejects_arguments_with_plain_characters() {
-        let check = &EndpointChecks::shipped().expect("a sound table").escaped;
+        let check = &EndpointChecks::shipped().expect("a valid table").escaped;
         let of = |command: &str| {
             let arguments = json!({ "command": command }).to_string();
             check.is_escaped(&arguments)
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn masked_and_trimmed_calls_are_found() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
+        let checks = EndpointChecks::shipped().expect("a valid table");
         let masked = |arguments: &str, request: &str| {
             checks.masked.count(arguments, |word| request.contains(word)) >= checks.masked.least
         };
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn runs_of_one_character_are_found() {
-        let check = &EndpointChecks::shipped().expect("a sound table").run_of_one;
+        let check = &EndpointChecks::shipped().expect("a valid table").run_of_one;
         let found = |text: &str| check.found(text).is_some();
         assert!(found(&"!".repeat(512)) && found("```bash\necho ================"));
         assert!(!found("It works!!!") && !found("") && !found(&"0".repeat(512)));
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn end_tokens_are_removed_only_from_the_end() {
-        let check = &EndpointChecks::shipped().expect("a sound table").end_token;
+        let check = &EndpointChecks::shipped().expect("a valid table").end_token;
         for (text, wanted) in [
             ("```bash\nls\n```</s>", "```bash\nls\n```"),
             ("Done.<|im_end|>\n<|im_end|>\n", "Done."),
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn error_texts_and_hidden_limits_are_found() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
+        let checks = EndpointChecks::shipped().expect("a valid table");
         for text in [
             "Error: upstream connect error or disconnect/reset before headers",
             "[ERROR] 503 Service Unavailable",

@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn context_window_allows_for_tokenizer_error() {
-        let rules = ContextWindow::shipped().expect("sound rules");
+        let rules = ContextWindow::shipped().expect("valid rules");
         // The model's own tokenizer counts 12,077 tokens, ours 13,000.
         assert!(!rules.is_certain(0, 13_000, 12_500));
         assert!(rules.is_certain(0, 26_000, 12_500));

@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn torn_ignores_the_models_own_mistakes() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
+        let checks = EndpointChecks::shipped().expect("a valid table");
         let tool = |name: &str, required: &[&str]| Tool {
             name: name.into(),
             description: String::new(),

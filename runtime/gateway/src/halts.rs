@@ -123,7 +123,7 @@ impl Halts {
             state.first_answer.open();
             state.lost.clear();
             state.with_tools |= origin.tools;
-            state.rejections.retain(|_, met| met.answers > origin.answers);
+            state.rejections.retain(|_, rejection| rejection.answers > origin.answers);
         });
     }
 
@@ -219,14 +219,14 @@ impl Halts {
         alike_trials: usize,
     ) -> bool {
         self.update(origin.model, |state| {
-            let met = state.rejections.entry(alike(words)).or_default();
-            met.answers = if met.trials.is_empty() {
+            let rejection = state.rejections.entry(alike(words)).or_default();
+            rejection.answers = if rejection.trials.is_empty() {
                 origin.answers
             } else {
-                met.answers.min(origin.answers)
+                rejection.answers.min(origin.answers)
             };
-            met.trials.insert(origin.trial);
-            met.trials.len() >= alike_trials
+            rejection.trials.insert(origin.trial);
+            rejection.trials.len() >= alike_trials
         })
     }
 

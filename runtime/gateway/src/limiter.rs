@@ -269,7 +269,7 @@ mod tests {
     fn limiter(set: impl FnOnce(&mut EndpointRates)) -> Arc<Limiter> {
         let mut rates = EndpointRates::default();
         set(&mut rates);
-        Limiter::new(rates, RatePolicy::shipped().expect("a sound policy"))
+        Limiter::new(rates, RatePolicy::shipped().expect("a valid policy"))
     }
 
     /// Seconds until a request is admitted.

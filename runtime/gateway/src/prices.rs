@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn shipped_price_table_is_valid_and_names_its_sources() {
-        let table = PriceTable::shipped().expect("a sound table");
+        let table = PriceTable::shipped().expect("a valid table");
         assert!(table.models.len() >= 12);
         for (name, listed) in &table.models {
             assert!(listed.source.is_some(), "{name}");

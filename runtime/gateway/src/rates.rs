@@ -100,7 +100,7 @@ mod tests {
         let whole = EndpointRates { base_url: "https://h/v1/".into(), ..Default::default() };
         let one = EndpointRates { model: Some("m".into()), ..whole.clone() };
         let tables = [whole, one].map(|table| (table, SharedRates::default())).to_vec();
-        let rates = Rates::new(tables, RatePolicy::shipped().expect("sound"));
+        let rates = Rates::new(tables, RatePolicy::shipped().expect("valid"));
         let (m, n) = (rates.of(&model("https://h/v1", "m")), rates.of(&model("https://h/v1", "n")));
         assert_eq!((m.len(), n.len()), (2, 1));
         assert!(Arc::ptr_eq(&m[0], &n[0]));

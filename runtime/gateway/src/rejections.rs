@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn of_recognizes_vendor_messages() {
-        let table = Rejections::shipped().expect("a sound table");
+        let table = Rejections::shipped().expect("a valid table");
         for (status, message, subject) in [
             (
                 400,
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn of_reads_codes_and_errors_wrapped_by_a_router() {
-        let table = Rejections::shipped().expect("a sound table");
+        let table = Rejections::shipped().expect("a valid table");
         let raw = json!({"error": {"message": "too big", "code": "context_length_exceeded"}});
         for (body, subject) in [
             (

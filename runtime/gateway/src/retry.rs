@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn pause_doubles_up_to_the_maximum_and_outlasts_a_minute() {
-        let policy = RetryPolicy::shipped().expect("a sound policy");
+        let policy = RetryPolicy::shipped().expect("a valid policy");
         for _ in 0..50 {
             for (failed, most) in [(1, 1.0), (2, 2.0), (5, 16.0), (30, 60.0)] {
                 let pause = policy.pause(failed, None).as_secs_f64();
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn pause_follows_retry_after_unless_it_is_zero() {
-        let policy = RetryPolicy::shipped().expect("a sound policy");
+        let policy = RetryPolicy::shipped().expect("a valid policy");
         let pause = policy.pause(1, Some(Duration::from_secs(90))).as_secs_f64();
         assert!((90.0..=99.0).contains(&pause), "{pause}");
         assert!(policy.pause(3, Some(Duration::ZERO)) >= Duration::from_secs(2));

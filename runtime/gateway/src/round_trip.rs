@@ -296,7 +296,7 @@ fn read_stream(api: Api, events: &[Value]) -> Whole {
     let (mut reader, mut whole) = (reader(api), Whole::default());
     for event in events {
         let event = sse::event(format!("data: {event}\n\n").into());
-        let deltas = reader.read(&event).expect("a sound event");
+        let deltas = reader.read(&event).expect("a valid event");
         deltas.into_iter().for_each(|delta| whole.push(delta));
     }
     whole.native = Some(NativeTurn { api, items: reader.turn() });

@@ -102,7 +102,7 @@ tools = false
 
     #[test]
     fn classify_uses_the_first_rule_that_matches() {
-        let rules: RequestRules = toml::from_str(RULES).expect("sound rules");
+        let rules: RequestRules = toml::from_str(RULES).expect("valid rules");
         let (none, mut agent) = (HeaderMap::new(), HeaderMap::new());
         agent.insert("x-agent-id", "a1".parse().expect("a header"));
         let title = "You are a title generator.\nNothing else.";

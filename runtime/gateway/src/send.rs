@@ -257,8 +257,8 @@ impl TrialGateway {
         // When the current stretch of comments began.
         let mut queued = None;
         loop {
-            let is_said = matches!(body, Body::Stream(_)) && result.whole.stop.is_some();
-            let limit = if is_said { idle.min(FINISH_TIMEOUT) } else { idle };
+            let is_finished = matches!(body, Body::Stream(_)) && result.whole.stop.is_some();
+            let limit = if is_finished { idle.min(FINISH_TIMEOUT) } else { idle };
             // Comments only keep a connection open, so the limit counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
             let next = client.wait_for(silence.over(Some(limit), async {
@@ -269,23 +269,23 @@ impl TrialGateway {
             }));
             let chunk = match next.await {
                 // The response is complete and billed, no matter how its stream ends.
-                Err(AttemptEnd::Broken(_)) if is_said => None,
+                Err(AttemptEnd::Broken(_)) if is_finished => None,
                 Err(AttemptEnd::Broken(broken)) if broken.kind == TroubleKind::Silent => {
                     return Err(AttemptEnd::Broken(BrokenResponse::silent(idle)));
                 }
                 next => next?,
             };
             let last = chunk.is_none();
-            let mut speaks = false;
+            let mut has_content = false;
             let chunk = match inflate.next(chunk) {
                 Ok(chunk) => chunk,
-                Err(_) if is_said => None,
+                Err(_) if is_finished => None,
                 Err(broken) => return Err(AttemptEnd::Broken(broken)),
             };
             if let Some(chunk) = chunk {
                 if !chunk.is_empty() {
                     result.first_byte.get_or_insert_with(|| begun.elapsed());
-                    speaks = !chunk.trim_ascii().is_empty();
+                    has_content = !chunk.trim_ascii().is_empty();
                 }
                 result.raw.extend_from_slice(&chunk);
                 if result.raw.len() > BODY_LIMIT {
@@ -304,7 +304,7 @@ impl TrialGateway {
                     if std::mem::take(&mut stream.progressed) {
                         progress = response_progress.note_progress();
                     }
-                    let progressed = stream.spoke;
+                    let progressed = stream.has_event;
                     // Comments that keep a connection open are not content.
                     match (progressed, response_progress.event.load(Ordering::Relaxed)) {
                         (false, false) => _ = queued.get_or_insert_with(Instant::now),
@@ -316,23 +316,23 @@ impl TrialGateway {
                         }
                         (_, true) => {}
                     }
-                    speaks = progressed;
+                    has_content = progressed;
                     if let Some(turn) = &response_progress.turn {
-                        speaks = result.has_begun();
-                        if speaks {
+                        has_content = result.has_begun();
+                        if has_content {
                             turn.model_responded();
                         }
                     }
                     ended
                 }
                 _ => {
-                    if speaks {
+                    if has_content {
                         progress = response_progress.note_progress();
                     }
                     Ok(false)
                 }
             };
-            response_progress.event.fetch_or(speaks && result.is_success(), Ordering::Relaxed);
+            response_progress.event.fetch_or(has_content && result.is_success(), Ordering::Relaxed);
             if ended.map_err(AttemptEnd::Broken)? || last {
                 break;
             }

@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn calls_as_text_are_found_in_many_formats() {
-        let check = &EndpointChecks::shipped().expect("a sound table").text;
+        let check = &EndpointChecks::shipped().expect("a valid table").text;
         let found = |text: &str| as_text(check, text, &TOOLS);
         for (text, parser) in [
             (
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn dropped_tools_are_found_by_the_prompt_count() {
-        let check = &EndpointChecks::shipped().expect("a sound table").dropped;
+        let check = &EndpointChecks::shipped().expect("a valid table").dropped;
         let words = 1000;
         let (all, alone) = {
             let mut bare = request(words);
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn conversation_with_calls_proves_tool_support() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
+        let checks = EndpointChecks::shipped().expect("a valid table");
         let function = json!({"name": "shell", "description": "Runs.", "parameters": {}});
         let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}],
             "tools": [{"type": "function", "function": function}]});

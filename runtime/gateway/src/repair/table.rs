@@ -131,13 +131,13 @@ mod tests {
     }
 
     fn action(api: Api, status: u16, body: &str, times: u32) -> Option<Action> {
-        let table = Repairs::shipped().expect("a sound table");
+        let table = Repairs::shipped().expect("a valid table");
         table.of(api, status, body, times).next().map(|repair| repair.action)
     }
 
     #[test]
     fn every_row_names_an_action() {
-        let table = Repairs::shipped().expect("a sound table");
+        let table = Repairs::shipped().expect("a valid table");
         let anything =
             regex::Regex::new("(?<window>9)(?<input>1)(?<most>1)(?<field>a)(?<keyword>b)")
                 .expect("a regex");

@@ -109,7 +109,7 @@ pub(super) struct Stream {
     reader: Box<dyn codec::Reader>,
     halves: codec::tolerant::Halves,
     /// Whether an event other than a comment has arrived.
-    pub(super) spoke: bool,
+    pub(super) has_event: bool,
     /// Whether content has arrived since the last check.
     pub(super) progressed: bool,
     /// All deltas received, for a client that did not request a stream.
@@ -122,7 +122,7 @@ impl Stream {
             decoder: sse::Decoder::default(),
             reader: codec::reader(api),
             halves: codec::tolerant::Halves::default(),
-            spoke: false,
+            has_event: false,
             progressed: false,
             said: Vec::new(),
         }
@@ -138,7 +138,7 @@ impl Stream {
         result: &mut AttemptResult,
     ) -> Result<bool, BrokenResponse> {
         while let Some(event) = self.next(line, last) {
-            self.spoke |= event.is_progress();
+            self.has_event |= event.is_progress();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
                 // Nothing after its end invalidates a response. The bytes are still recorded.

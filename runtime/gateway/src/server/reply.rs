@@ -56,10 +56,10 @@ impl Reply {
 
     /// Processes one event and returns what can be sent immediately.
     fn pass(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) -> Bytes {
-        let (mut says, mut stops) = (false, ended);
+        let (mut has_content, mut is_end) = (false, ended);
         for delta in deltas {
-            stops |= matches!(delta, Delta::Stopped(_));
-            says |= !matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
+            is_end |= matches!(delta, Delta::Stopped(_));
+            has_content |= !matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
         }
         let ready = match &mut self.writer {
             Some(writer) => {
@@ -67,26 +67,27 @@ impl Reply {
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
                 out.into()
             }
-            None => self.pass_unchanged(event, deltas, (says, stops)),
+            None => self.pass_unchanged(event, deltas, (has_content, is_end)),
         };
         self.given.extend_from_slice(&ready);
         ready
     }
 
-    /// Passes an event on in the endpoint's format. `says`: it is a piece of the response. `stops`:
+    /// Passes an event on in the endpoint's format. `has_content`: it is a piece of the response.
+    /// `is_end`:
     /// nothing relevant follows it.
     fn pass_unchanged(
         &mut self,
         event: &sse::Event,
         deltas: &[Delta],
-        (says, stops): (bool, bool),
+        (has_content, is_end): (bool, bool),
     ) -> Bytes {
         // Some endpoints mark every piece as the last one.
-        let before = if says { self.held.split().freeze() } else { Bytes::new() };
-        if self.hides_usage && !says && !stops && is_usage(event, deltas) {
+        let before = if has_content { self.held.split().freeze() } else { Bytes::new() };
+        if self.hides_usage && !has_content && !is_end && is_usage(event, deltas) {
             return before;
         }
-        if stops || !self.held.is_empty() {
+        if is_end || !self.held.is_empty() {
             self.held.extend_from_slice(&event.raw);
             return before;
         }

@@ -108,7 +108,7 @@ mod tests {
     use crate::{codec::Losses, server::policy::ServerPolicy};
 
     fn withheld(api: Api, mut body: Value) -> (Value, Vec<String>) {
-        let policy = ServerPolicy::shipped().expect("a sound policy");
+        let policy = ServerPolicy::shipped().expect("a valid policy");
         let mut losses = Losses::default();
         let object = body.as_object_mut().expect("an object");
         apply(policy.withheld(api).expect("a policy for each API"), api, object, &mut losses);

@@ -1,7 +1,7 @@
 //! A gateway that talks to a scripted model over real HTTP, and a sink that keeps everything it
 //! receives.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::sync::{Arc, Mutex};
 
@@ -167,7 +167,7 @@ impl Bench {
     }
 
     pub async fn with(script: &str, budget: Budget, set: impl FnOnce(&mut ModelSpec)) -> Self {
-        let script = Script::parse(script).expect("a sound script");
+        let script = Script::parse(script).expect("a valid script");
         let server = FakeLlm::start(script).await.expect("a free port");
         let mut model = model(&server.base_url());
         set(&mut model);
@@ -209,7 +209,7 @@ pub fn gateway() -> Gateway {
         alike_trials: 3,
         connect_seconds: 5.0,
     };
-    let prices = PriceTable::parse(PRICES).expect("a sound table");
+    let prices = PriceTable::parse(PRICES).expect("a valid table");
     Gateway::with_policy(prices, policy).expect("a gateway").keys(|name| match name {
         "TEST_KEY" => Some(KEY.to_owned()),
         "SHORT_KEY" => Some(SHORT_KEY.to_owned()),

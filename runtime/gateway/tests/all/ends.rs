@@ -1,7 +1,7 @@
 //! The end of a streamed response: complete responses are kept however the stream ends, and
 //! incomplete ones are requested again.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::sync::{
     Arc,
@@ -66,7 +66,7 @@ fn end(reason: &str) -> Value {
 }
 
 fn quick() -> Gateway {
-    let mut policy = RetryPolicy::shipped().expect("sound");
+    let mut policy = RetryPolicy::shipped().expect("valid");
     (policy.idle_seconds, policy.first_seconds) = (0.4, 0.01);
     Gateway::with_policy(PriceTable::default(), policy)
         .expect("a gateway")

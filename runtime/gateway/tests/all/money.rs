@@ -1,7 +1,7 @@
 //! Endpoint errors about money and tools: uncounted output, dropped tools, calls returned as text,
 //! and the recorded responder.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ async fn tool_check_can_be_turned_off() {
 #[tokio::test]
 async fn halt_applies_to_every_trial_of_the_run() {
     let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
-    let script = fake_llm::Script::parse(&script).expect("a sound script");
+    let script = fake_llm::Script::parse(&script).expect("a valid script");
     let server = fake_llm::FakeLlm::start(script).await.expect("a free port");
     let (gateway, spec) = (gateway(), model(&server.base_url()));
     open(&gateway, &spec).ask(&with_tools("go")).await.expect_err("no parser");

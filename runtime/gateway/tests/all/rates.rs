@@ -1,7 +1,7 @@
 //! Rate limits belong to an endpoint, so all trials share them. Waiting for them is not working
 //! time.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::{
     sync::Arc,
@@ -22,11 +22,11 @@ struct Run {
 
 impl Run {
     async fn new(script: &str, set: impl FnOnce(&mut EndpointRates)) -> Self {
-        let script = Script::parse(script).expect("a sound script");
+        let script = Script::parse(script).expect("a valid script");
         let server = FakeLlm::start(script).await.expect("a free port");
         let mut table = EndpointRates { base_url: server.base_url(), ..Default::default() };
         set(&mut table);
-        let policy = RatePolicy::shipped().expect("a sound policy");
+        let policy = RatePolicy::shipped().expect("a valid policy");
         Self { gateway: gateway().rates(vec![table], policy), server }
     }
 

@@ -207,7 +207,7 @@ async fn cancel_ends_the_request_in_flight() {
 #[tokio::test]
 async fn rejected_key_is_not_tried_by_another_trial() {
     let script = "[[rule]]\nlast = \"hi\"\nanswer = { fault = [{ kind = \"status\", status = 401, times = 0 }] }\n[default]\ncontent = 'ok'\n";
-    let server = FakeLlm::start(Script::parse(script).expect("sound")).await.expect("a port");
+    let server = FakeLlm::start(Script::parse(script).expect("valid")).await.expect("a port");
     let (gateway, spec) = (gateway(), model(&server.base_url()));
     let open = |spec: &ModelSpec| {
         gateway.open(spec, &Budget::default(), Arc::new(RecordingSink::default())).expect("usable")
@@ -229,7 +229,7 @@ async fn rejected_key_is_not_tried_by_another_trial() {
 #[tokio::test]
 async fn key_rejected_over_http_is_not_tried_again() {
     let script = "[default]\nfault = [{ kind = \"status\", status = 401, times = 0 }]\n";
-    let server = FakeLlm::start(Script::parse(script).expect("sound")).await.expect("a port");
+    let server = FakeLlm::start(Script::parse(script).expect("valid")).await.expect("a port");
     let (gateway, spec) = (gateway(), model(&server.base_url()));
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     for _ in 0..2 {

@@ -1,7 +1,7 @@
 //! The endpoint repeats the key in responses with status 200: no client receives the key, and no
 //! record contains it.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use crate::{
     common::{Bench, KEY, SHORT_KEY, ask},

@@ -1,7 +1,7 @@
 //! The HTTP server as a raw client sees it: tokens, refusals, unchanged bytes, clients that
 //! disconnect.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! An endpoint's problem is not the model's: it is named and reported with its reason, and it is
 //! detected once per run.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::{
     sync::{
@@ -54,7 +54,7 @@ fn fault(error: AskError) -> Fault {
 }
 
 async fn script(text: &str) -> FakeLlm {
-    FakeLlm::start(Script::parse(text).expect("a sound script")).await.expect("a free port")
+    FakeLlm::start(Script::parse(text).expect("a valid script")).await.expect("a free port")
 }
 
 fn open(gateway: &Gateway, spec: &ModelSpec) -> TrialGateway {
@@ -183,7 +183,7 @@ async fn failures_until_the_wall_limit_are_an_endpoint_fault() {
 async fn silence_is_reported_at_growing_intervals() {
     const STALLS: &str =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\ndata: ";
-    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
     (policy.notice_seconds, policy.silent_attempts) = (0.02, 1);
     (policy.idle_seconds, policy.attempt_seconds) = (0.5, 0.5);
     let quick = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
@@ -221,7 +221,7 @@ async fn silence_is_reported_at_growing_intervals() {
 #[tokio::test]
 async fn idle_timeout_restarts_with_progress() {
     let quick = |idle: f64| {
-        let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+        let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
         (policy.idle_seconds, policy.attempt_seconds, policy.first_seconds) = (idle, idle, 0.01);
         Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
             .expect("a gateway")
@@ -259,7 +259,7 @@ async fn idle_timeout_restarts_with_progress() {
 async fn retry_reports_its_reason_and_number() {
     let (url, _) = bytes(&[BUSY, BUSY, ANSWER]).await;
     let wait_log = Arc::new(WaitLog::default());
-    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
     policy.attempts = 8;
     (policy.first_seconds, policy.longest_seconds) = (2.0, 2.0);
     let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
@@ -643,7 +643,7 @@ async fn together(gateway: &Gateway, url: &str, budget: &Budget, trials: usize) 
 
 #[tokio::test]
 async fn silent_endpoint_is_tried_by_one_trial_for_all() {
-    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
     (policy.first_seconds, policy.silent_attempts) = (0.01, 2);
     (policy.idle_seconds, policy.attempt_seconds) = (0.3, 0.3);
     let policy = || policy.clone();

@@ -2,7 +2,7 @@
 //! a file, and then the task ends. They run on the host with their own home and a minimal
 //! environment.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::{
     path::{Path, PathBuf},

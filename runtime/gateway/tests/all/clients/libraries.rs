@@ -1,7 +1,7 @@
 //! Tests every client format with every upstream format: parallel calls, reasoning, usage and
 //! streams.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::path::Path;
 
