@@ -56,7 +56,7 @@ impl TrialGateway {
     }
 
     fn outgoing(&self, ask: &Ask, grace: bool) -> Result<OutgoingRequest, Fault> {
-        let (model, endpoint) = (&self.line().model, &self.line().endpoint);
+        let (model, endpoint) = (&self.route().model, &self.route().endpoint);
         let limit_field = endpoint.output_limit_field();
         let (body, max_output) = if model.api == Api::Chat {
             let rest = request::chat_fields(model, limit_field, &ask.tools, true);

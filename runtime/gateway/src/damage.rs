@@ -35,7 +35,7 @@ impl TrialGateway {
         request: &OutgoingRequest,
         whole: &Whole,
     ) -> Result<Option<Trouble>, Fault> {
-        let (model, halts) = (&self.line().model, &self.line().halts);
+        let (model, halts) = (&self.route().model, &self.route().halts);
         if request.grace || request.class != RequestClass::Main {
             return Ok(None);
         }
@@ -57,7 +57,7 @@ impl TrialGateway {
         }
         if let Some(most) = request.max_output.filter(|_| whole.stop == Some(Stop::Length)) {
             let total = whole.usage.map_or(0, |usage| usage.input + usage.output);
-            let room = self.line().window.unwrap_or(checks.length.least_window);
+            let room = self.route().window.unwrap_or(checks.length.least_window);
             let is_cut = output > 0
                 && (output as f64) < most as f64 * checks.length.share
                 && (total as f64) < room as f64 * checks.length.share;

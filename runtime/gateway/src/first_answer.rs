@@ -82,7 +82,7 @@ impl TrialGateway {
     /// Resolves once the request may be sent: the model has responded, or no other request is
     /// calling it. The wait is charged to the endpoint, not to working time.
     pub(crate) async fn turn(&self) -> Result<Option<Turn>, AskError> {
-        let first = self.line().halts.first_answer(&self.line().model);
+        let first = self.route().halts.first_answer(&self.route().model);
         let semaphore = Arc::clone(&first.turns);
         match semaphore.clone().try_acquire_owned() {
             Ok(permit) => return Ok(Some(Turn { first, _permit: permit })),
@@ -94,7 +94,7 @@ impl TrialGateway {
         let _kind = self.meter().clock.wait_for(WaitKind::RateLimits);
         let _lost =
             self.lost().wait_for("the model has not responded to any request of this run yet");
-        let model = || self.line().model.name.clone();
+        let model = || self.route().model.name.clone();
         let acquired = semaphore.acquire_owned();
         tokio::pin!(acquired);
         let mut so_far = FIRST_NOTICE;

@@ -25,7 +25,7 @@ impl Form {
     pub(crate) fn new(trial: &TrialGateway, request: &OutgoingRequest) -> Self {
         let mut form =
             Self { request: request.clone(), original: request.clone(), repairs: Vec::new() };
-        let known = trial.line().halts.repairs(&trial.line().model);
+        let known = trial.route().halts.repairs(&trial.route().model);
         form.add(trial, known, usize::MAX);
         form
     }
@@ -46,8 +46,8 @@ impl Form {
         let Ok(Value::Object(mut body)) = serde_json::from_slice(&self.request.body) else {
             return false;
         };
-        let (api, turns) = (trial.line().model.api, trial.turns());
-        let only_streams = trial.line().halts.only_streams(&trial.line().model);
+        let (api, turns) = (trial.route().model.api, trial.turns());
+        let only_streams = trial.route().halts.only_streams(&trial.route().model);
         let before = self.repairs.len();
         for repair in repairs {
             let is_futile = only_streams && repair.action == Action::NoStream;
@@ -89,10 +89,10 @@ impl Form {
         if self.repairs.len() >= MAX_REPAIRS {
             return Ok(false);
         }
-        let model = &trial.line().model;
+        let model = &trial.route().model;
         let repairs: Vec<_> = Repairs::shipped()?.of(model.api, status, body, times).collect();
         if repairs.iter().any(|repair| repair.action == Action::Stream) {
-            trial.line().halts.note_streams_only(model);
+            trial.route().halts.note_streams_only(model);
             if self.stream_again(trial) {
                 return Ok(true);
             }
@@ -118,7 +118,7 @@ impl Form {
 
     /// Keeps the repairs for later requests, since the endpoint accepted this one.
     pub(crate) fn accepted(&self, trial: &TrialGateway) {
-        let (model, halts) = (&trial.line().model, &trial.line().halts);
+        let (model, halts) = (&trial.route().model, &trial.route().halts);
         // The calls of the non-streamed response are torn as well, so streaming was not the cause.
         let is_futile =
             |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);

@@ -5,7 +5,7 @@ use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, with_causes};
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, SharedRates,
     TrialGateway, endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds,
-    trial::Line,
+    trial::ModelRoute,
 };
 
 type KeyOf = dyn Fn(&str) -> Option<String> + Send + Sync;
@@ -103,14 +103,14 @@ impl Gateway {
         meter: Arc<Meter>,
         sink: Arc<dyn ExchangeSink>,
     ) -> Result<TrialGateway, Fault> {
-        Ok(TrialGateway::new(self.line(model, meter.budget())?, meter, sink))
+        Ok(TrialGateway::new(self.route(model, meter.budget())?, meter, sink))
     }
 
     /// Checks whether [`Gateway::open`] would succeed. It is called for every arm before a run
     /// starts: a missing key that is only found in the hundredth trial wastes the ninety-nine
     /// before it.
     pub fn check(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
-        self.line(model, budget).map(drop)
+        self.route(model, budget).map(drop)
     }
 
     /// Returns why no trial may call this model, after one trial has hit a problem that affects all
@@ -139,7 +139,7 @@ impl Gateway {
         Err(Fault::new(Layer::Model, what).hint(hint))
     }
 
-    fn line(&self, model: &ModelSpec, budget: &Budget) -> Result<Line, Fault> {
+    fn route(&self, model: &ModelSpec, budget: &Budget) -> Result<ModelRoute, Fault> {
         request::check(model)?;
         let price = self.price(model);
         self.check_price(model, budget)?;
@@ -147,7 +147,16 @@ impl Gateway {
         let http = if endpoint.is_local() { self.local.clone() } else { self.remote_client()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
         let (limiters, halts) = (self.rates.of(model), Arc::clone(&self.halts));
-        Ok(Line { model: model.clone(), endpoint, http, price, window, limiters, halts, policy })
+        Ok(ModelRoute {
+            model: model.clone(),
+            endpoint,
+            http,
+            price,
+            window,
+            limiters,
+            halts,
+            policy,
+        })
     }
 
     /// Returns the client for remote endpoints, with the system's certificates and proxy.

@@ -10,7 +10,7 @@ use crate::{
     endpoint::Endpoint,
     rejections::{self, Subject},
     send::{AttemptEnd, AttemptResult},
-    trial::Cut,
+    trial::CancelReason,
     words::{first_words, quoted, said},
 };
 
@@ -20,7 +20,7 @@ pub(crate) enum Judgement {
     /// The attempt is worth a retry.
     Retry(Trouble),
     /// The trial ended the attempt: a time limit or a cancellation.
-    Cut(Cut),
+    Cut(CancelReason),
     /// The endpoint rejected this particular request.
     Rejected {
         status: u16,

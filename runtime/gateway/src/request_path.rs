@@ -26,7 +26,7 @@ use crate::{
     send::{AttemptResult, ResponseProgress},
     sink::Waiting,
     tokens,
-    trial::{Attempts, Cut},
+    trial::{Attempts, CancelReason},
     usage,
     words::{first_words, quoted, said},
 };
@@ -225,7 +225,7 @@ impl TrialGateway {
             response_progress.restart();
             let attempt = self.lost().attempt(|| response_progress.progress());
             let result = self.send(request, client, &response_progress).await;
-            let mut judged = judge(&result, &self.line().endpoint);
+            let mut judged = judge(&result, &self.route().endpoint);
             let unsupported = match judged {
                 Judgement::Answered => self.unsupported_tools(request, &result.whole).await,
                 _ => None,
@@ -241,7 +241,7 @@ impl TrialGateway {
             if let Judgement::Unusable(fault) = &judged
                 && result.status == Some(401)
                 && !std::mem::replace(&mut unauthorized, true)
-                && self.line().halts.has_answered(&self.line().model)
+                && self.route().halts.has_answered(&self.route().model)
             {
                 judged = Judgement::Retry(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
             }
@@ -302,7 +302,7 @@ impl TrialGateway {
                     }
                     rejections += 1;
                     if free
-                        && rejections < self.line().policy.rejected_attempts
+                        && rejections < self.route().policy.rejected_attempts
                         && is_worth_repeating(status, &body)
                     {
                         let wait = self.after_rejection(rejections, status, &body);
@@ -334,7 +334,7 @@ impl TrialGateway {
                     }
                     cut_streams +=
                         u32::from(trouble.kind == TroubleKind::Endpoint && result.is_cut());
-                    let are_cut = cut_streams >= self.line().policy.cut_streams;
+                    let are_cut = cut_streams >= self.route().policy.cut_streams;
                     let limit = EndpointChecks::shipped()?.length.explicit_limit;
                     let repair = match trouble.kind {
                         TroubleKind::Damaged => Some(("no_stream", Action::NoStream)),
@@ -360,16 +360,16 @@ impl TrialGateway {
             if client.has_begun() {
                 let why = match (&trouble, &cut) {
                     (Some(trouble), _) => trouble.why.clone(),
-                    (None, cut) => cut.as_ref().map(Cut::why).unwrap_or_default(),
+                    (None, cut) => cut.as_ref().map(CancelReason::why).unwrap_or_default(),
                 };
-                let why = self.line().endpoint.redact_text(&format!("aborted: {why}"));
+                let why = self.route().endpoint.redact_text(&format!("aborted: {why}"));
                 return Err(Failure::Interrupted { why, cut: cut.map(|cut| cut.error()), charged });
             }
             match (trouble, cut) {
                 (_, Some(cut)) => {
                     // Do this before another trial gets the turn, because it would only meet the
                     // same silence.
-                    if let Cut::Budget(kind) = cut {
+                    if let CancelReason::Budget(kind) = cut {
                         self.lost_to_the_endpoint(kind);
                     }
                     return Err(cut.error().into());
@@ -403,7 +403,7 @@ impl TrialGateway {
         let is_final = matches!(judged, Judgement::Rejected { .. } | Judgement::Unusable(_));
         let status = result.status.filter(|_| is_final)?;
         let body = String::from_utf8_lossy(&result.raw);
-        let line = self.line();
+        let line = self.route();
         let is_known = rejections::subject(status, &body) == Subject::UnknownModel
             && line.halts.has_answered(&line.model);
         is_known.then(|| {
@@ -431,16 +431,16 @@ impl TrialGateway {
             return Ok(Some(Trouble::damaged(why, &EndpointChecks::shipped()?.replay.hint)));
         }
         Ok(match whole.stop {
-            Some(Stop::Filter) if filtered + 1 < self.line().policy.rejected_attempts => {
+            Some(Stop::Filter) if filtered + 1 < self.route().policy.rejected_attempts => {
                 trouble(TroubleKind::Filtered, "the provider's filter stopped the response")
             }
             Some(Stop::Window) => {
-                let counted = usage::counted(self.line().model.api, &request.body, whole).await;
+                let counted = usage::counted(self.route().model.api, &request.body, whole).await;
                 let rules = ContextWindow::shipped()?;
                 let tokens = counted.input + counted.output;
                 let why =
                     format!("the endpoint reports a full context window after {tokens} tokens");
-                match rules.is_possible(tokens, 0, self.line().window) {
+                match rules.is_possible(tokens, 0, self.route().window) {
                     true => None,
                     false => trouble(TroubleKind::Empty, &why),
                 }
@@ -456,10 +456,10 @@ impl TrialGateway {
         status: u16,
         body: &str,
     ) -> Result<(), AskError> {
-        let pause = self.line().policy.pause(rejections, None);
+        let pause = self.route().policy.pause(rejections, None);
         let why =
-            self.line().endpoint.redact_text(&format!("{status} {}", first_words(&said(body))));
-        let attempts = self.line().policy.rejected_attempts;
+            self.route().endpoint.redact_text(&format!("{status} {}", first_words(&said(body))));
+        let attempts = self.route().policy.rejected_attempts;
         self.wait(pause, Waiting::BackOff { attempt: rejections, attempts, why, pause }).await
     }
 
@@ -475,7 +475,7 @@ impl TrialGateway {
     ) -> Charge {
         let answered = matches!(judged, Judgement::Answered);
         let usage = if answered || result.has_begun() {
-            Some(usage::counted(self.line().model.api, &request.body, &result.whole).await)
+            Some(usage::counted(self.route().model.api, &request.body, &result.whole).await)
         } else {
             result.unreadable.as_ref().and_then(|(_, billed)| *billed)
         };
@@ -512,7 +512,7 @@ impl TrialGateway {
             judged,
             charged,
         } = attempted;
-        let endpoint = &self.line().endpoint;
+        let endpoint = &self.route().endpoint;
         let error = match judged {
             Judgement::Answered => None,
             Judgement::Retry(trouble) => Some(trouble.why.clone()),
@@ -555,7 +555,7 @@ impl TrialGateway {
     }
 
     fn redacted(&self, responder: Responder) -> Responder {
-        let clean = |name: Option<String>| name.map(|one| self.line().endpoint.redact_text(&one));
+        let clean = |name: Option<String>| name.map(|one| self.route().endpoint.redact_text(&one));
         Responder {
             model: clean(responder.model),
             provider: clean(responder.provider),
@@ -580,7 +580,7 @@ impl TrialGateway {
             // The next request must return the turn as the endpoint wrote it.
             answer.native = answer.native.or(whole.native);
         }
-        let answer = self.line().endpoint.redact_answer(answer);
+        let answer = self.route().endpoint.redact_answer(answer);
         let error = (!delivered).then(|| "the client disconnected".to_owned());
         let answered = Some(&answer);
         let usage = Some(usage);

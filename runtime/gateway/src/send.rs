@@ -31,7 +31,7 @@ use crate::{
     request_path::{Client, OutgoingRequest},
     responder::{Names, names},
     retry::{self, seconds},
-    trial::{Cut, Line, TrialGateway},
+    trial::{CancelReason, ModelRoute, TrialGateway},
 };
 
 /// Maximum response size, in bytes. The rest is not read.
@@ -109,7 +109,7 @@ impl ResponseProgress {
 #[derive(Debug)]
 pub(crate) enum AttemptEnd {
     Broken(BrokenResponse),
-    Cut(Cut),
+    Cut(CancelReason),
 }
 
 #[derive(Debug, Clone)]
@@ -222,7 +222,7 @@ impl TrialGateway {
         if result.is_success() {
             result.names = names(&result.raw, &result.whole.model);
         }
-        result.has_split_key = self.line().endpoint.has_key(&result.whole.answer());
+        result.has_split_key = self.route().endpoint.has_key(&result.whole.answer());
         result
     }
 
@@ -234,13 +234,13 @@ impl TrialGateway {
         result: &mut AttemptResult,
         begun: Instant,
     ) -> Result<(), AttemptEnd> {
-        let line = self.line();
+        let route = self.route();
         let cut = self.cut(true);
         tokio::pin!(cut);
         let mut silence = Silence::new(self);
         let sent = client.wait_for(silence.over(None, async {
             tokio::select! {
-                sent = open(line, request) => sent.map_err(AttemptEnd::Broken),
+                sent = open(route, request) => sent.map_err(AttemptEnd::Broken),
                 cut = &mut cut => Err(AttemptEnd::Cut(cut)),
             }
         }));
@@ -252,7 +252,7 @@ impl TrialGateway {
         if result.is_success() {
             client.head(response.headers());
         }
-        let idle = seconds(line.policy.idle_seconds);
+        let idle = seconds(route.policy.idle_seconds);
         let mut progress = Instant::now();
         // When the current stretch of comments began.
         let mut queued = None;
@@ -293,14 +293,14 @@ impl TrialGateway {
                     return Err(AttemptEnd::Broken(BrokenResponse::new(what)));
                 }
                 match &mut body {
-                    Body::Undecided => body = Body::of(&result.raw, line.model.api),
+                    Body::Undecided => body = Body::of(&result.raw, route.model.api),
                     Body::Stream(stream) => stream.decoder.push(&chunk),
                     Body::Whole => {}
                 }
             }
             let ended = match &mut body {
                 Body::Stream(stream) => {
-                    let ended = stream.read(line, last, request.stream, client, result).await;
+                    let ended = stream.read(route, last, request.stream, client, result).await;
                     if std::mem::take(&mut stream.progressed) {
                         progress = response_progress.note_progress();
                     }
@@ -348,12 +348,12 @@ impl TrialGateway {
             Body::Stream(mut stream) => {
                 drain(response);
                 let items = stream.turn();
-                result.whole.native = Some(NativeTurn { api: line.model.api, items });
+                result.whole.native = Some(NativeTurn { api: route.model.api, items });
                 if !request.stream {
                     // The client did not request a stream and receives the complete response.
                     let usage = result.whole.usage.unwrap_or_default();
                     let whole =
-                        codec::write_whole(line.model.api, &Map::new(), &result.whole, &usage);
+                        codec::write_whole(route.model.api, &Map::new(), &result.whole, &usage);
                     client.whole(whole.to_string().as_bytes(), &stream.said);
                 }
             }
@@ -361,9 +361,9 @@ impl TrialGateway {
                 // The key is removed here, so neither the client nor the code that uses the
                 // response sees it.
                 result.raw =
-                    BytesMut::from(line.endpoint.redact(std::mem::take(&mut result.raw).freeze()));
+                    BytesMut::from(route.endpoint.redact(std::mem::take(&mut result.raw).freeze()));
                 if result.is_success() {
-                    body::read_whole(line, self.meter().steps() + 1, client, result);
+                    body::read_whole(route, self.meter().steps() + 1, client, result);
                 }
             }
         }
@@ -385,23 +385,23 @@ fn drain(mut response: Response) {
 /// A plain HTTP client sends the request, because the bytes must be exact and our tolerant codecs
 /// read the response. `docs/gateway.md` explains why `async-openai` provides request types but no
 /// transport.
-async fn open(line: &Line, request: &OutgoingRequest) -> Result<Response, BrokenResponse> {
-    let (api, name, policy) = (line.model.api, &line.model.name, &line.policy);
+async fn open(route: &ModelRoute, request: &OutgoingRequest) -> Result<Response, BrokenResponse> {
+    let (api, name, policy) = (route.model.api, &route.model.name, &route.policy);
     // The endpoint sends nothing of a non-streamed response until it is complete.
     let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
-    let url = line.endpoint.address(api, name, request.stream);
-    let mut built = line.http.post(url).build().map_err(BrokenResponse::of)?;
-    built.headers_mut().extend(headers(line, request));
+    let url = route.endpoint.address(api, name, request.stream);
+    let mut built = route.http.post(url).build().map_err(BrokenResponse::of)?;
+    built.headers_mut().extend(headers(route, request));
     *built.body_mut() = Some(request.body.clone().into());
-    within(seconds(first), line.http.execute(built)).await
+    within(seconds(first), route.http.execute(built)).await
 }
 
 /// Returns the client's headers if both sides use the same format, overridden by our own.
-fn headers(line: &Line, request: &OutgoingRequest) -> HeaderMap {
+fn headers(route: &ModelRoute, request: &OutgoingRequest) -> HeaderMap {
     let mut headers = request.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    line.endpoint.authorize(line.model.api, &mut headers);
+    route.endpoint.authorize(route.model.api, &mut headers);
     headers
 }
 

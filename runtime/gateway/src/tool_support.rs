@@ -33,7 +33,7 @@ impl TrialGateway {
         if !request.tools || request.grace || request.class != RequestClass::Main {
             return None;
         }
-        let (model, halts) = (&self.line().model, &self.line().halts);
+        let (model, halts) = (&self.route().model, &self.route().halts);
         if model.tool_check == Some(false) {
             return None;
         }
@@ -54,8 +54,8 @@ impl TrialGateway {
         // Run this off the async threads: a long conversation takes many milliseconds.
         let found = tokio::task::spawn_blocking(move || find(checks, api, &body, &text, reported));
         let (what, hint) = found.await.ok()??;
-        let (base, name) = (self.line().endpoint.base(), &model.name);
-        let what = self.line().endpoint.redact_text(&format!("{base}: model `{name}`: {what}"));
+        let (base, name) = (self.route().endpoint.base(), &model.name);
+        let what = self.route().endpoint.redact_text(&format!("{base}: model `{name}`: {what}"));
         let fault = Fault::new(Layer::Model, what).hint(hint).cause(Cause::Refused);
         halts.halt_tools(model, &fault);
         Some(fault)

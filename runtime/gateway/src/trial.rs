@@ -32,7 +32,7 @@ use crate::{
 
 /// Where and how a trial's requests are sent.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ModelRoute {
     pub model: ModelSpec,
     pub endpoint: Endpoint,
     pub http: reqwest::Client,
@@ -47,7 +47,7 @@ pub(crate) struct Line {
 /// One trial's connection to its model. Every request passes through it, so every request is
 /// metered and recorded, and is rejected if it is over budget.
 pub struct TrialGateway {
-    line: Line,
+    route: ModelRoute,
     meter: Arc<Meter>,
     sink: Arc<dyn ExchangeSink>,
     /// Identifies the trial.
@@ -70,7 +70,7 @@ impl fmt::Debug for TrialGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // `Endpoint` hides its own key.
         f.debug_struct("TrialGateway")
-            .field("line", &self.line)
+            .field("route", &self.route)
             .field("meter", &self.meter)
             .finish_non_exhaustive()
     }
@@ -95,12 +95,12 @@ impl Attempts {
 
 /// Why a request was cancelled.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Cut {
+pub(crate) enum CancelReason {
     Budget(BudgetKind),
     Cancelled,
 }
 
-impl Cut {
+impl CancelReason {
     pub(crate) fn error(self) -> AskError {
         match self {
             Self::Cancelled => AskError::Cancelled,
@@ -117,10 +117,10 @@ impl Cut {
 }
 
 impl TrialGateway {
-    pub(crate) fn new(line: Line, meter: Arc<Meter>, sink: Arc<dyn ExchangeSink>) -> Self {
+    pub(crate) fn new(route: ModelRoute, meter: Arc<Meter>, sink: Arc<dyn ExchangeSink>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Self {
-            line,
+            route,
             meter,
             sink,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -167,7 +167,7 @@ impl TrialGateway {
 
     /// Returns the cost of a response in US dollars, or `None` if the price is not known.
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
-        self.line.price.as_ref().map(|price| price.of(usage))
+        self.route.price.as_ref().map(|price| price.of(usage))
     }
 
     /// The single admission point. Resolves when the request may be sent alongside those in flight.
@@ -192,17 +192,17 @@ impl TrialGateway {
         let Reserve { class, input_estimate: input, max_output: output } = reserve;
         let held = |output: Option<u64>| {
             let usage = Usage { input, output: output.unwrap_or_default(), ..Usage::default() };
-            let cost_usd = self.line.price.as_ref().map_or(0.0, |price| price.most(&usage));
+            let cost_usd = self.route.price.as_ref().map_or(0.0, |price| price.most(&usage));
             Need { class, sub_agent, input, output, cost_usd }
         };
         // In a scope of many trials, a request without an output limit would block them all. There,
         // the model's context window bounds its output.
-        let shared = held(output.or(self.line.window));
+        let shared = held(output.or(self.route.window));
         let wanted = AdmissionRequest { need: held(output), shared, grace };
         let notice = |so_far| self.sink.waiting(Waiting::Queued(so_far));
         tokio::select! {
             biased;
-            admitted = self.meter.admit(wanted, &self.line.limiters, &notice) => admitted,
+            admitted = self.meter.admit(wanted, &self.route.limiters, &notice) => admitted,
             cut = self.cut(false) => Err(cut.error()),
         }
     }
@@ -216,7 +216,7 @@ impl TrialGateway {
         turn: Option<&Turn>,
         trouble: &Trouble,
     ) -> Result<(), AskError> {
-        let policy = &self.line.policy;
+        let policy = &self.route.policy;
         let since = *attempts.since.get_or_insert_with(Instant::now);
         let own = attempts.own.failed(trouble.kind);
         let round = turn.map_or(own, |turn| turn.round(|round| round.failed(trouble.kind)));
@@ -230,7 +230,7 @@ impl TrialGateway {
         );
         self.responsive.fetch_or(responds, Ordering::Relaxed);
         let known = self.responsive.load(Ordering::Relaxed)
-            || self.line.halts.has_answered(&self.line.model);
+            || self.route.halts.has_answered(&self.route.model);
         let most = match trouble.kind {
             _ if round.silent >= policy.silent_attempts => 0,
             TroubleKind::Empty | TroubleKind::Damaged => policy.empty_attempts.min(policy.attempts),
@@ -250,7 +250,7 @@ impl TrialGateway {
         let notice = Waiting::BackOff {
             attempt: round.failed,
             attempts: most,
-            why: self.line.endpoint.redact_text(&trouble.brief),
+            why: self.route.endpoint.redact_text(&trouble.brief),
             pause: attempts.pause,
         };
         self.wait(attempts.pause, notice).await?;
@@ -265,11 +265,11 @@ impl TrialGateway {
 
     /// Fails if another request of the run has shown that this one would be rejected.
     pub(crate) fn check_halts(&self, tools: bool) -> Result<(), AskError> {
-        self.line.halts.of(&self.line.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
+        self.route.halts.of(&self.route.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     pub(crate) fn origin(&self, tools: bool) -> RequestOrigin<'_> {
-        let (model, trial, answers) = (&self.line.model, self.number, self.meter.spent().steps);
+        let (model, trial, answers) = (&self.route.model, self.number, self.meter.spent().steps);
         RequestOrigin { model, trial, answers, tools }
     }
 
@@ -293,7 +293,7 @@ impl TrialGateway {
     pub(crate) fn without_key(&self, body: &Bytes) -> Bytes {
         let mut before = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
         let same = common_prefix(&before, body);
-        let clean = self.line.endpoint.redact_after(same, body.clone());
+        let clean = self.route.endpoint.redact_after(same, body.clone());
         // Compare the address and length: comparing all bytes would cost more with every request.
         let untouched = clean.as_ptr() == body.as_ptr() && clean.len() == body.len();
         *before = if untouched { clean.clone() } else { Bytes::new() };
@@ -304,8 +304,8 @@ impl TrialGateway {
         &self.lost
     }
 
-    pub(crate) fn line(&self) -> &Line {
-        &self.line
+    pub(crate) fn route(&self) -> &ModelRoute {
+        &self.route
     }
 
     pub(crate) fn sink(&self) -> &dyn ExchangeSink {
@@ -315,7 +315,7 @@ impl TrialGateway {
     /// Notes that a response arrived. `origin` describes the state before the response was charged.
     pub(crate) fn responded(&self, origin: &RequestOrigin<'_>) {
         self.responsive.store(true, Ordering::Relaxed);
-        self.line.halts.answered(origin);
+        self.route.halts.answered(origin);
     }
 
     /// Waits before the next attempt. The wall limit and a cancellation end the wait.
@@ -334,14 +334,14 @@ impl TrialGateway {
     }
 
     /// Resolves when requests in flight must end. `working`: whether the time counts as work.
-    pub(crate) async fn cut(&self, working: bool) -> Cut {
+    pub(crate) async fn cut(&self, working: bool) -> CancelReason {
         let working = if working { self.meter.working_left() } else { None };
         let mut cancelled = self.cancelled.subscribe();
         tokio::select! {
             // The sender lives as long as `self`, so only a cancellation ends this.
-            _ = cancelled.wait_for(|cancelled| *cancelled) => Cut::Cancelled,
-            () = after(self.meter.wall_left()) => Cut::Budget(BudgetKind::Wall),
-            () = after(working) => Cut::Budget(BudgetKind::Working),
+            _ = cancelled.wait_for(|cancelled| *cancelled) => CancelReason::Cancelled,
+            () = after(self.meter.wall_left()) => CancelReason::Budget(BudgetKind::Wall),
+            () = after(working) => CancelReason::Budget(BudgetKind::Working),
         }
     }
 }

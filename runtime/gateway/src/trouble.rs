@@ -29,10 +29,10 @@ impl TrialGateway {
             _ => None,
         }?;
         let (lost, why) = self.lost().total()?;
-        if lost.as_secs_f64() < limit * self.line().policy.lost_share {
+        if lost.as_secs_f64() < limit * self.route().policy.lost_share {
             return None;
         }
-        let endpoint = &self.line().endpoint;
+        let endpoint = &self.route().endpoint;
         let (base, why) = (endpoint.base(), endpoint.redact_text(&why));
         let lost = lost.as_secs_f64();
         let what = format!(
@@ -41,14 +41,14 @@ impl TrialGateway {
         let hint = "check that the endpoint is running and not overloaded, then `proctor resume` \
                     the run; if the model is just slow, raise the limit";
         let fault = Fault::new(Layer::Model, what).hint(hint);
-        let (model, halts) = (&self.line().model, &self.line().halts);
+        let (model, halts) = (&self.route().model, &self.route().halts);
         if !self.lost().since().is_some_and(|since| halts.is_down(model, since)) {
             return Some(fault);
         }
         let alike = halts.count_lost_trial(&self.origin(false));
         let cause = match halts.has_answered(model) {
             false => Cause::Silent,
-            true if alike >= self.line().policy.alike_trials => Cause::Outage,
+            true if alike >= self.route().policy.alike_trials => Cause::Outage,
             // A single response may take that long, but not several in a row.
             true => return Some(fault),
         };
@@ -66,8 +66,8 @@ impl TrialGateway {
         trouble: &Trouble,
         more: &str,
     ) -> Fault {
-        let (model, halts) = (&self.line().model, &self.line().halts);
-        let endpoint = &self.line().endpoint;
+        let (model, halts) = (&self.route().model, &self.route().halts);
+        let endpoint = &self.route().endpoint;
         let (base, number) = (endpoint.base(), round.failed);
         let waited = round.waited.as_secs_f64();
         let why = endpoint.redact_text(&trouble.why);
@@ -102,7 +102,7 @@ impl TrialGateway {
 
     /// Notes that the endpoint is not usable as configured: with this key, or for this model.
     pub(crate) fn unusable(&self, status: Option<u16>, origin: &RequestOrigin<'_>, fault: &Fault) {
-        let (halts, policy) = (&self.line().halts, &self.line().policy);
+        let (halts, policy) = (&self.route().halts, &self.route().policy);
         halts.note(origin.model, status, fault);
         // A 403 within a conversation is about one request's text, unless every trial gets it.
         if status == Some(403) && halts.count_rejection(origin, &fault.what, policy.alike_trials) {
@@ -119,7 +119,7 @@ impl TrialGateway {
         request: &OutgoingRequest,
     ) -> AskError {
         let origin = self.origin(request.tools);
-        let (halts, policy) = (&self.line().halts, &self.line().policy);
+        let (halts, policy) = (&self.route().halts, &self.route().policy);
         let of_the_model = match self.is_of_the_model(status, &body, request).await {
             Ok(is) => is,
             Err(fault) => return fault.into(),
@@ -149,12 +149,12 @@ impl TrialGateway {
         request: &OutgoingRequest,
     ) -> Result<bool, Fault> {
         let subject = Rejections::shipped()?.of(status, body);
-        let window = self.line().window;
+        let window = self.route().window;
         let rules = ContextWindow::shipped()?;
         Ok(match subject {
             Subject::ContentFilter => true,
             Subject::ContextOverflow => {
-                let ours = usage::input(self.line().model.api, &request.body).await;
+                let ours = usage::input(self.route().model.api, &request.body).await;
                 // Reserved output is not part of the conversation.
                 rules.is_possible(ours, 0, window)
             }
@@ -162,7 +162,7 @@ impl TrialGateway {
             Subject::Unknown | Subject::Proxy if matches!(status, 400 | 413 | 422) => {
                 match window {
                     Some(window) => {
-                        let ours = usage::input(self.line().model.api, &request.body).await;
+                        let ours = usage::input(self.route().model.api, &request.body).await;
                         rules.is_certain(0, ours, window)
                     }
                     None => false,
@@ -175,8 +175,8 @@ impl TrialGateway {
     /// Returns the fault for a rejection that the model did not cause.
     pub fn rejection(&self, status: u16, body: &str) -> Fault {
         let answers = self.meter().spent().steps;
-        let base = self.line().endpoint.base();
-        let said = self.line().endpoint.redact_text(&quoted(&said(body)));
+        let base = self.route().endpoint.base();
+        let said = self.route().endpoint.redact_text(&quoted(&said(body)));
         let what = match answers {
             0 => format!("{base}: the endpoint rejected the first request with {status}: {said}"),
             1 => format!("{base}: rejected with {status} after 1 response: {said}"),
@@ -211,8 +211,8 @@ impl TrialGateway {
     }
 
     fn no_tools(&self, status: u16, body: &str) -> Fault {
-        let (base, name) = (self.line().endpoint.base(), &self.line().model.name);
-        let said = self.line().endpoint.redact_text(&quoted(&said(body)));
+        let (base, name) = (self.route().endpoint.base(), &self.route().model.name);
+        let said = self.route().endpoint.redact_text(&quoted(&said(body)));
         let what =
             format!("{base}: the model `{name}` does not support tools: status {status}: {said}");
         let hint = "use `scaffold = \"bash\"` for the arm, which needs no function calling";

@@ -13,7 +13,7 @@ use crate::{
     },
     judge::TroubleKind,
     request_path::Client,
-    trial::Line,
+    trial::ModelRoute,
 };
 
 /// The form of a body. Its first bytes decide, not its content type: some endpoints label streams
@@ -50,12 +50,12 @@ fn starts(text: &[u8], with: &[u8]) -> bool {
 }
 
 pub(super) fn read_whole<C: Client>(
-    line: &Line,
+    route: &ModelRoute,
     step: u64,
     client: &mut C,
     result: &mut AttemptResult,
 ) {
-    let api = line.model.api;
+    let api = route.model.api;
     let raw = result.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&result.raw);
     let mut body = match codec::tolerant::value(raw) {
         Ok(body) => body,
@@ -131,13 +131,13 @@ impl Stream {
     /// Reads the events that have arrived. Returns whether the response has ended.
     pub(super) async fn read<C: Client>(
         &mut self,
-        line: &Line,
+        route: &ModelRoute,
         last: bool,
         streamed: bool,
         client: &mut C,
         result: &mut AttemptResult,
     ) -> Result<bool, BrokenResponse> {
-        while let Some(event) = self.next(line, last) {
+        while let Some(event) = self.next(route, last) {
             self.has_event |= event.is_progress();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
@@ -177,10 +177,10 @@ impl Stream {
 
     /// Returns the next complete event, without the key. If `last`, also returns remaining bytes
     /// that do not form a complete event.
-    fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
+    fn next(&mut self, route: &ModelRoute, last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next_event();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
-        let event = line.endpoint.redacted(&event.raw).map_or(event, sse::event);
+        let event = route.endpoint.redacted(&event.raw).map_or(event, sse::event);
         Some(plain(event))
     }
 }

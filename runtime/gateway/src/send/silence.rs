@@ -16,7 +16,7 @@ pub(super) struct Silence<'a> {
 
 impl<'a> Silence<'a> {
     pub(super) fn new(trial: &'a TrialGateway) -> Self {
-        let notice = seconds(trial.line().policy.notice_seconds);
+        let notice = seconds(trial.route().policy.notice_seconds);
         Self { trial, timer: Box::pin(tokio::time::sleep(notice)) }
     }
 
@@ -27,8 +27,8 @@ impl<'a> Silence<'a> {
         limit: Option<Duration>,
         work: impl Future<Output = Result<T, AttemptEnd>>,
     ) -> Result<T, AttemptEnd> {
-        let (begun, line) = (Instant::now(), self.trial.line());
-        let mut so_far = seconds(line.policy.notice_seconds);
+        let (begun, route) = (Instant::now(), self.trial.route());
+        let mut so_far = seconds(route.policy.notice_seconds);
         tokio::pin!(work);
         loop {
             let next = due(begun, limit, so_far);
@@ -46,7 +46,7 @@ impl<'a> Silence<'a> {
                 return Err(AttemptEnd::Broken(BrokenResponse::silent(limit)));
             }
             if silent >= so_far {
-                let model = line.model.name.clone();
+                let model = route.model.name.clone();
                 self.trial.sink().waiting(Waiting::Silent { model, so_far });
                 so_far = so_far.saturating_mul(2);
             }

@@ -78,7 +78,7 @@ impl Call {
                 }
                 let mut refusal = Refusal::of(&error);
                 if let AskError::Rejected { body, .. } = &error
-                    && self.api == trial.line().model.api
+                    && self.api == trial.route().model.api
                 {
                     refusal = refusal.exactly(body);
                 }
@@ -153,7 +153,7 @@ impl Call {
     /// contains them.
     async fn record_returned(&mut self, trial: &TrialGateway) -> Result<(), Fault> {
         let step = trial.meter().steps();
-        let endpoint = &trial.line().endpoint;
+        let endpoint = &trial.route().endpoint;
         for mut returned in std::mem::take(&mut self.returned) {
             returned.shown = endpoint.redact_text(&returned.shown);
             returned.call.arguments = endpoint.redact_text(&returned.call.arguments);
@@ -167,8 +167,8 @@ impl Call {
     fn prepare(&mut self, asked: serde_json::Result<Value>) -> Result<OutgoingRequest, Refusal> {
         let shared = Arc::clone(&self.shared);
         let (model, endpoint) = {
-            let line = shared.trial.line();
-            (&line.model, &line.endpoint)
+            let route = shared.trial.route();
+            (&route.model, &route.endpoint)
         };
         let asked =
             asked.map_err(|error| Refusal::bad(format!("the body is not JSON: {error}")))?;

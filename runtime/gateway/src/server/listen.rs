@@ -260,7 +260,7 @@ async fn respond(
             return refuse(&Refusal::new(StatusCode::NOT_FOUND, message));
         }
         Route::Models { one, .. } => {
-            let model = &shared.trial.line().model;
+            let model = &shared.trial.route().model;
             return Ok(json(StatusCode::OK, &local::models(api, model, one.as_deref())));
         }
         Route::CountTokens(_) => None,

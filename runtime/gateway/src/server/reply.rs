@@ -74,8 +74,7 @@ impl Reply {
     }
 
     /// Passes an event on in the endpoint's format. `has_content`: it is a piece of the response.
-    /// `is_end`:
-    /// nothing relevant follows it.
+    /// `is_end`: nothing relevant follows it.
     fn pass_unchanged(
         &mut self,
         event: &sse::Event,
@@ -123,12 +122,12 @@ impl Client for Call {
     }
 
     fn head(&mut self, headers: &HeaderMap) {
-        let line = self.shared.trial.line();
-        let translated = self.api != line.model.api;
+        let route = self.shared.trial.route();
+        let translated = self.api != route.model.api;
         let reply = &mut self.reply;
         reply.headers = match translated {
             true => HeaderMap::new(),
-            false => line.endpoint.redact_headers(self.shared.policy.to_client(headers)),
+            false => route.endpoint.redact_headers(self.shared.policy.to_client(headers)),
         };
         reply.writer = translated.then(|| codec::writer(self.api, &reply.asked));
         (reply.held, reply.given, reply.whole) = Default::default();
@@ -199,7 +198,7 @@ impl Call {
         trial: &TrialGateway,
         end: End<'_>,
     ) -> Result<(), Fault> {
-        let (line, sink) = (trial.line(), trial.sink());
+        let (route, sink) = (trial.route(), trial.sink());
         // Do this before the end is sent, because the client may exit right after it.
         if let (Some(answer), true) = (end.answer, end.delivered) {
             let main = self.class == RequestClass::Main;
@@ -222,16 +221,16 @@ impl Call {
         let event = Event::RequestServed {
             number: self.number,
             client: self.api,
-            upstream: line.model.api,
+            upstream: route.model.api,
             path: self.path.clone(),
             class: self.class,
             conversation: self.conversation.as_ref().map(|one| one.id.clone()),
             parent: self.conversation.as_ref().and_then(|one| one.parent.clone()),
             streamed: self.stream,
             status,
-            error: end.error.map(|error| line.endpoint.redact_text(&error)),
+            error: end.error.map(|error| route.endpoint.redact_text(&error)),
             delivered: end.delivered,
-            request: sink.body(&line.endpoint.redact(self.body.clone())).await?,
+            request: sink.body(&route.endpoint.redact(self.body.clone())).await?,
             response,
             losses: self.losses.clone().into_vec(),
             // The response of a step has its own event.
