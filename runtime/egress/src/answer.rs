@@ -19,7 +19,7 @@ use crate::ledger::{ByteCounts, Entry};
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// Header with the reason of a refusal.
+/// Header that carries the reason for a refusal.
 const REASON_HEADER: &str = "x-proctor-egress";
 
 /// Returns a refusal that gives its reason everywhere a client may show it: status line, header and
