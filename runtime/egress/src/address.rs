@@ -1,4 +1,4 @@
-//! Addresses that are never dialled, under any name.
+//! Addresses that are never dialled, whatever name resolves to them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
@@ -8,16 +8,17 @@ pub enum Forbidden {
     Loopback,
     Private,
     LinkLocal,
-    /// Where clouds serve the credentials of their machines.
+    /// An address that serves a cloud machine's credentials.
     Metadata,
-    /// Multicast, documentation, benchmarking, reserved...
+    /// Any other special range: multicast, documentation, benchmarking, reserved.
     Special,
     /// An address of the machine that the proxy runs on.
     OwnMachine,
 }
 
-/// `168.63.129.16` (Azure) is a public address by every table, `100.100.100.200` (Alibaba) a shared
-/// one, `192.0.0.192` (Oracle) a protocol one; everyone else uses `169.254.169.254`.
+/// The cloud metadata addresses. Most clouds use `169.254.169.254`. By their ranges, the others
+/// would be public (`168.63.129.16`, Azure), shared (`100.100.100.200`, Alibaba) or protocol
+/// addresses (`192.0.0.192`, Oracle).
 const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(168, 63, 129, 16),
@@ -25,8 +26,8 @@ const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// Why this address must not be dialled. IPv6 forms that contain an IPv4 address (mapped,
-/// compatible, NAT64, 6to4) are also judged by the contained address.
+/// Returns why this address must not be dialled. For IPv6 forms that contain an IPv4 address
+/// (mapped, compatible, NAT64, 6to4), the contained address is also checked.
 pub fn forbidden(address: IpAddr) -> Option<Forbidden> {
     match address {
         IpAddr::V4(address) => forbidden_v4(address),
@@ -34,8 +35,8 @@ pub fn forbidden(address: IpAddr) -> Option<Forbidden> {
     }
 }
 
-/// Whether the address belongs to one of this machine's interfaces: a machine uses the other side's
-/// address as its own only to reach itself. No packet is sent.
+/// Whether the address belongs to one of this machine's interfaces: only then does a connection to
+/// it use the same address as its source. No packet is sent.
 pub(crate) fn is_own(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -74,7 +75,7 @@ fn forbidden_v6(address: Ipv6Addr) -> Option<Forbidden> {
     };
     match parts {
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(Forbidden::Loopback),
-        // Mapped, compatible, and the translated forms.
+        // The mapped, compatible and translated forms.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => {
             carried(high, low).or(Some(Forbidden::Special))
         }
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table() {
+    fn forbidden_classifies_addresses() {
         use Forbidden::*;
         for (address, expected) in [
             ("8.8.8.8", None),
@@ -156,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_carried_address_is_no_better_than_itself(bits in any::<u32>()) {
+        fn embedded_ipv4_addresses_are_forbidden_like_plain_ones(bits in any::<u32>()) {
             let inner = Ipv4Addr::from(bits);
             let [a, b, c, d] = inner.octets().map(u16::from);
             let (high, low) = (a << 8 | b, c << 8 | d);
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_machine_is_known() {
+    fn is_own_recognizes_this_machine() {
         assert!(is_own("127.0.0.1".parse().unwrap()));
         assert!(!is_own("8.8.8.8".parse().unwrap()));
     }

@@ -1,4 +1,4 @@
-//! Everything that a task blocks: its `blocked_urls`, and other ways to reach the same things.
+//! Collects everything that a task blocks: its `blocked_urls`, and other URLs of the same content.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use crate::{
     target::Origin,
 };
 
-/// What one task blocks.
+/// The rules that one task adds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TaskRules {
     blocked: Vec<Pattern>,
     aliases: Vec<Pattern>,
     benchmarks: Vec<Pattern>,
-    /// Names of the packages under test, normalized by PEP 503.
+    /// Names of the packages under test, normalized according to PEP 503.
     packages: BTreeSet<String>,
-    /// Patterns for the names of package files. Absent if there is no task.
+    /// Patterns for the names of package files. `None`: there is no task.
     files: Option<&'static Files>,
 }
 
@@ -28,7 +28,7 @@ impl TaskRules {
             .map_err(|_| PatternError { text: "configs/mirrors.toml".into(), why: "unreadable" })?;
         let benchmarks = patterns(&mirrors.benchmarks)?;
         let mut rules = Self { benchmarks, files: Some(&mirrors.files), ..Self::default() };
-        let mut things = Things::default();
+        let mut things = TaskSubjects::default();
         for written in &task.blocked_urls {
             let pattern = Pattern::task(&with_scheme(written))?;
             things.read(written, mirrors);
@@ -46,7 +46,7 @@ impl TaskRules {
                 if let [repo, owner] = parts[..] {
                     things.repository(owner, repo);
                 }
-                // The proxy never sees file paths and ssh addresses as URLs.
+                // File paths and SSH addresses never reach the proxy as URLs.
                 if git.starts_with("http://") || git.starts_with("https://") {
                     let bare = git.trim_end_matches('/').trim_end_matches(".git");
                     rules.aliases.push(Pattern::task(bare)?);
@@ -60,7 +60,7 @@ impl TaskRules {
         Ok(rules)
     }
 
-    /// Whether some URL is blocked on any host. Then no host is passed on without inspection.
+    /// Whether a URL may be blocked on any host. If so, every host is inspected.
     pub(crate) fn touches_every_host(&self) -> bool {
         !(self.packages.is_empty() && self.blocked.is_empty() && self.aliases.is_empty())
     }
@@ -69,10 +69,10 @@ impl TaskRules {
         self.touches_every_host() || self.benchmarks.iter().any(|rule| rule.reaches(origin))
     }
 
-    /// Why the URL is blocked, and the pattern that blocks it.
+    /// Returns why the URL is blocked, and the pattern that blocks it.
     pub(crate) fn judge(&self, target: &Target) -> Option<(DenyReason, String)> {
         self.judge_at(&target.origin, &target.paths).or_else(|| {
-            // A URL within a URL: archives, caching mirrors and redirectors.
+            // The URL may contain another one, as in archives, caching mirrors and redirectors.
             target.carried.iter().find_map(|(origin, path)| {
                 let (_, rule) = self.judge_at(origin, std::slice::from_ref(path))?;
                 Some((DenyReason::TaskAlias, rule))
@@ -98,7 +98,8 @@ impl TaskRules {
         alias.map(|rule| (DenyReason::TaskAlias, rule))
     }
 
-    /// A file of a package under test, on any host: a wheel, an sdist, a distribution's package.
+    /// Detects a file of a package under test on any host: a wheel, an sdist or a distribution's
+    /// package.
     fn file(&self, path: &str) -> Option<String> {
         let files = self.files?;
         let named = path.split('/').find_map(|segment| {
@@ -123,15 +124,16 @@ impl TaskRules {
     }
 }
 
-/// What the task is about, gathered from its fields.
+/// Repositories and packages that the task is about, gathered from its fields.
 #[derive(Default)]
-struct Things {
+struct TaskSubjects {
     repositories: BTreeSet<(String, String)>,
     packages: BTreeSet<String>,
 }
 
-impl Things {
-    /// A repository usually has the same name as its package; if not, one name too many is blocked.
+impl TaskSubjects {
+    /// Adds a repository and the package of the same name. If the package's name differs, this
+    /// blocks one name too many.
     fn repository(&mut self, owner: &str, repo: &str) {
         let repo = repo.trim_end_matches(".git");
         let plain = |name: &str| {
@@ -144,7 +146,7 @@ impl Things {
         }
     }
 
-    /// What a blocked URL says about repository and package.
+    /// Adds the repository or package that a blocked URL names.
     fn read(&mut self, written: &str, mirrors: &Mirrors) {
         let with_scheme = with_scheme(written);
         let Some((_, rest)) = with_scheme.split_once("://") else { return };
@@ -185,7 +187,8 @@ fn patterns(texts: &[String]) -> Result<Vec<Pattern>, PatternError> {
     texts.iter().map(|text| Pattern::task(text)).collect()
 }
 
-/// Data sets also contain blocked URLs without a scheme.
+/// Adds a wildcard scheme if there is none, because some data sets contain blocked URLs without a
+/// scheme. Removes the query and fragment.
 fn with_scheme(written: &str) -> String {
     let written = written.trim();
     let written = written.split(['?', '#']).next().unwrap_or(written);
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_urls_include_repository_and_package() {
+    fn blocked_urls_also_block_their_repository_and_package() {
         let rules = TaskRules::of(&task(
             r#", "blocked_urls": ["https://github.com/mahmoud/boltons/**",
                 "https://pypi.org/**/boltons/**", "docs.example.org/boltons"]"#,
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn source_of_a_task_is_blocked_on_its_host() {
+    fn task_source_is_blocked_on_its_host() {
         let rules = TaskRules::of(&task(
             r#", "source": {"git": "https://git.example:8443/acme/widget.git", "commit": "c"}"#,
         ))
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn benchmarks_are_blocked_for_every_task_and_touch_no_other_host() {
+    fn benchmarks_are_blocked_for_every_task_without_affecting_other_hosts() {
         let rules = TaskRules::of(&task("")).unwrap();
         let url = "https://huggingface.co/datasets/LiberCoders/FeatureBench/resolve/main/x.parquet";
         assert_eq!(reason(&rules, url), Some(DenyReason::TaskAlias));
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_blocked_url_is_named() {
+    fn invalid_blocked_url_is_named_in_the_error() {
         let error = TaskRules::of(&task(r#", "blocked_urls": ["ssh://git@a/b"]"#)).unwrap_err();
         assert_eq!(error.text, "ssh://git@a/b");
     }

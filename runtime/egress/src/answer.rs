@@ -15,14 +15,15 @@ use hyper::{
 };
 use proctor_types::DenyReason;
 
-use crate::ledger::{Counted, Entry};
+use crate::ledger::{ByteCounts, Entry};
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// The header that gives the reason of a refusal.
-const HEADER: &str = "x-proctor-egress";
+/// Header that carries the reason for a refusal.
+const REASON_HEADER: &str = "x-proctor-egress";
 
-/// A refusal that gives its reason wherever a client may show it: status line, header and body.
+/// Returns a refusal that gives its reason everywhere a client may show it: status line, header and
+/// body.
 pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
     let text = format!("Blocked by the egress proxy ({reason}). {}\n{asked}\n", reason.sentence());
     let mut answer = own(StatusCode::FORBIDDEN, text);
@@ -30,11 +31,11 @@ pub(crate) fn denied(reason: DenyReason, asked: &str) -> Response<AnyBody> {
     if let Ok(phrase) = ReasonPhrase::try_from(said.into_bytes()) {
         answer.extensions_mut().insert(phrase);
     }
-    answer.headers_mut().insert(HEADER, HeaderValue::from_static(reason.name()));
+    answer.headers_mut().insert(REASON_HEADER, HeaderValue::from_static(reason.name()));
     answer
 }
 
-/// The response to an allowed request that failed.
+/// Returns the response to an allowed request that failed.
 pub(crate) fn failed(asked: &str, why: &str) -> Response<AnyBody> {
     own(
         StatusCode::BAD_GATEWAY,
@@ -59,15 +60,15 @@ fn body(text: String) -> AnyBody {
 }
 
 /// A body that counts its bytes and keeps the request's ledger entry open.
-pub(crate) struct Passing {
+pub(crate) struct CountedBody {
     inner: Incoming,
-    counted: Arc<Counted>,
-    /// Only set for response bodies.
+    counted: Arc<ByteCounts>,
+    /// Set only for response bodies.
     entry: Option<Entry>,
 }
 
-impl Passing {
-    pub(crate) fn up(inner: Incoming, counted: Arc<Counted>) -> AnyBody {
+impl CountedBody {
+    pub(crate) fn up(inner: Incoming, counted: Arc<ByteCounts>) -> AnyBody {
         Self { inner, counted, entry: None }.boxed_unsync()
     }
 
@@ -77,7 +78,7 @@ impl Passing {
     }
 }
 
-impl Body for Passing {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

@@ -1,4 +1,4 @@
-//! The run's own certificate authority, which exists only in memory and only during the run.
+//! The run's certificate authority. It exists only in memory and only during the run.
 
 use std::{
     collections::HashMap,
@@ -16,14 +16,14 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
-/// Number of hosts whose configuration is cached; above it, all are dropped and made again. A
-/// safety bound, not tuned.
-const KEPT: usize = 1024;
+/// Number of hosts whose configuration is cached. At this number the cache is cleared. A safety
+/// bound, not tuned.
+const MAX_CACHED_HOSTS: usize = 1024;
 
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
-    /// One key for all leaf certificates: it is this process's own, whatever name it serves.
+    /// One key for all leaf certificates: it belongs to this process, whatever host it serves.
     leaf_key: KeyPair,
     leaves: Mutex<HashMap<String, Arc<ServerConfig>>>,
 }
@@ -44,14 +44,14 @@ impl Authority {
         &self.certificate
     }
 
-    /// The configuration for a client that wants to talk to `host`.
+    /// Returns the TLS configuration for a client that connects to `host`.
     pub(crate) fn server(&self, host: &str) -> Result<Arc<ServerConfig>, String> {
         let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = leaves.get(host) {
             return Ok(Arc::clone(config));
         }
         let config = Arc::new(self.issue(host)?);
-        if leaves.len() >= KEPT {
+        if leaves.len() >= MAX_CACHED_HOSTS {
             leaves.clear();
         }
         leaves.insert(host.to_owned(), Arc::clone(&config));
@@ -61,7 +61,7 @@ impl Authority {
     fn issue(&self, host: &str) -> Result<ServerConfig, String> {
         let text = |error: rcgen::Error| error.to_string();
         let mut params = CertificateParams::new([host.to_owned()]).map_err(text)?;
-        // A common name holds only 64 characters, and no current client reads it.
+        // A common name has at most 64 characters, and no current client reads it.
         params.distinguished_name = named("Proctor egress proxy");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -80,18 +80,18 @@ impl Authority {
     }
 }
 
-/// The crypto provider of the run, set explicitly so that nothing depends on what a process
-/// installed.
+/// Returns the crypto provider. It is passed explicitly, so that nothing depends on what the
+/// process installed.
 pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The server name that a client must send in its greeting: none for an address.
+/// Returns the server name that a client must send in its TLS greeting. `None` for an IP address.
 pub(crate) fn expected_name(host: &str) -> Option<&str> {
     host.parse::<IpAddr>().is_err().then_some(host)
 }
 
-/// Certificates as a PEM file.
+/// Encodes certificates as a PEM file.
 pub(crate) fn pem(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     let mut text = String::new();
     for certificate in certificates {

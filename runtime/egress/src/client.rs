@@ -1,14 +1,15 @@
-//! The variables and files that let programs in the sandbox find the proxy and trust it.
+//! Environment variables and files that let programs in the sandbox find the proxy and trust it.
 
 use std::net::SocketAddr;
 
 use crate::limits::Settings;
 
-/// Files to write into the sandbox: absolute path and content. Readable by all, outside the work
-/// directory.
+/// Files to write into the sandbox: absolute path and content. They must be readable by all users
+/// and outside the work directory.
 pub struct ClientFiles(pub Vec<(String, Vec<u8>)>);
 
-/// The variables of every scaffold command, for a proxy that listens on `proxy` inside the sandbox.
+/// Returns the environment variables of every scaffold command, for a proxy that listens on `proxy`
+/// inside the sandbox.
 pub fn client_env(proxy: SocketAddr) -> Result<Vec<(String, String)>, String> {
     let client = &Settings::shipped()?.client;
     let url = format!("http://{proxy}");
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_client_finds_proxy_and_certificates() {
+    fn client_env_points_to_the_proxy_and_its_certificates() {
         let variables = client_env("127.0.0.1:3128".parse().unwrap()).unwrap();
         let value = |name: &str| {
             variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

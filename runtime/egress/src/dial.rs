@@ -1,4 +1,4 @@
-//! Connects to a host: look up, check, and dial exactly what was checked.
+//! Connects to a host: resolves its name, checks the addresses, and dials exactly those.
 
 use std::{
     io,
@@ -11,10 +11,10 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::{Exception, address, target::Origin};
 
-/// Looks names up. Tests use it to imitate a hostile name server.
+/// Resolves host names. Tests use it to imitate a hostile name server.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// Every address of the name.
+    /// Returns all addresses of the name.
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
@@ -28,17 +28,17 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Why there is no connection.
+/// Why a connection failed.
 #[derive(Debug)]
 pub(crate) enum DialError {
-    /// The address that was not dialled.
+    /// The address is not public, so it was not dialled.
     Private(IpAddr),
     Failed(String),
 }
 
-/// Connects to an origin. Every address of a name must be public or excepted; a name that mixes
-/// both kinds is suspicious. The look-up happens once and exactly its addresses are dialled, so
-/// changing the DNS answer afterwards gains nothing.
+/// Connects to an origin. Every address of a name must be public or excepted, because a name that
+/// mixes both kinds is suspicious. The name is resolved once, and exactly its addresses are
+/// dialled, so changing the DNS response afterwards has no effect.
 pub(crate) async fn dial(
     origin: &Origin,
     resolver: &dyn Resolver,
@@ -54,7 +54,7 @@ pub(crate) async fn dial(
             return Err(DialError::Private(*address));
         }
     }
-    let mut why = "the name has no address".to_owned();
+    let mut why = "the host name has no address".to_owned();
     for address in addresses {
         let socket = SocketAddr::new(address, origin.port);
         match timeout(limit, TcpStream::connect(socket)).await {
@@ -97,10 +97,10 @@ mod tests {
     use crate::target::Scheme;
 
     /// A name server that returns a different list each time.
-    struct Changing(Vec<Vec<&'static str>>, AtomicUsize);
+    struct ChangingResolver(Vec<Vec<&'static str>>, AtomicUsize);
 
     #[async_trait]
-    impl Resolver for Changing {
+    impl Resolver for ChangingResolver {
         async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
             let turn = self.1.fetch_add(1, Ordering::SeqCst);
             Ok(self.0[turn.min(self.0.len() - 1)]
@@ -112,7 +112,7 @@ mod tests {
 
     async fn try_dial(answers: &[&[&'static str]], port: u16, except: &[&str]) -> (String, usize) {
         let answers = answers.iter().map(|list| list.to_vec()).collect();
-        let resolver = Changing(answers, AtomicUsize::new(0));
+        let resolver = ChangingResolver(answers, AtomicUsize::new(0));
         let origin = Origin { scheme: Scheme::Http, host: "evil.example".into(), port };
         let except: Vec<_> = except.iter().map(|text| Exception::parse(text).unwrap()).collect();
         let dialled = dial(&origin, &resolver, &except, Duration::from_millis(300)).await;
@@ -128,15 +128,15 @@ mod tests {
     async fn rebound_host_name_is_resolved_once() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        // Public when checked, loopback when dialled: there is no second look-up. 192.0.1.0 is
-        // public by the table, and no host has it.
+        // The name is public when checked and would be loopback when dialled, but there is no
+        // second look-up. 192.0.1.0 is public according to the table, and no host has it.
         let (said, asked) = try_dial(&[&["192.0.1.0"], &["127.0.0.1"]], port, &[]).await;
         assert!(said.starts_with("failed 192.0.1.0"), "{said}");
         assert_eq!(asked, 1);
         let (said, _) = try_dial(&[&["127.0.0.1"]], port, &[]).await;
         assert_eq!(said, "private 127.0.0.1");
         let (said, _) = try_dial(&[&["192.0.1.0", "169.254.169.254"]], port, &[]).await;
-        assert_eq!(said, "private 169.254.169.254", "one bad address spoils the name");
+        assert_eq!(said, "private 169.254.169.254", "one bad address is enough to reject the name");
         let (said, _) = try_dial(&[&["::ffff:127.0.0.1"]], port, &[]).await;
         assert!(said.starts_with("private"), "{said}");
         let (said, _) = try_dial(&[&[]], port, &[]).await;
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(said, "private 127.0.0.1");
         let (said, _) =
             try_dial(&[&["127.0.0.1"]], port, &[&format!("own.example={address}")]).await;
-        assert_eq!(said, "private 127.0.0.1", "not under another name");
+        assert_eq!(said, "private 127.0.0.1", "not for another name");
         let (said, asked) = try_dial(&[&[]], port, &[&format!("evil.example={address}")]).await;
         assert_eq!((said, asked), (address, 0), "a pinned name is not looked up");
     }

@@ -1,4 +1,4 @@
-//! What all proxies of a run share.
+//! State that all proxies of a run share.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     client, keystore,
 };
 
-/// The run's authority, the host's root certificates, the resolver.
+/// The run's certificate authority, the host's root certificates and the resolver.
 pub struct Egress {
     pub(crate) authority: Arc<Authority>,
     roots: Vec<CertificateDer<'static>>,
@@ -35,15 +35,15 @@ impl Egress {
         })
     }
 
-    /// Uses another resolver, for tests.
+    /// Replaces the system's resolver. For tests.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = resolver;
         self
     }
 
-    /// A trial's proxy. `ca_file` holds certificates (PEM) that upstreams may be signed with, in
-    /// addition to the host's own.
+    /// Creates a trial's proxy. `ca_file` has certificates (PEM) that upstreams may be signed with,
+    /// in addition to the host's own.
     pub fn proxy(
         &self,
         policy: Policy,
@@ -65,7 +65,8 @@ impl Egress {
         EgressProxy::new(policy, authority, Arc::new(tls), Arc::clone(&self.resolver), ledger)
     }
 
-    /// What the sandbox should trust: the host's root certificates, the run's authority, `ca_file`.
+    /// Returns the certificates that the sandbox should trust: the host's root certificates, the
+    /// run's authority and `ca_file`.
     pub fn files(&self, ca_file: Option<&Path>) -> Result<ClientFiles, String> {
         let mut all = self.roots.clone();
         all.extend(read_certificates(ca_file)?);
@@ -74,7 +75,7 @@ impl Egress {
     }
 }
 
-/// Certificates of a PEM file; a file without any is an error.
+/// Reads the certificates of a PEM file. A file without any is an error.
 pub fn read_certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let wrong = |why: String| format!("network.ca_file: {}: {why}", file.display());
@@ -82,7 +83,7 @@ pub fn read_certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'stat
         CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))?.collect();
     let certificates = read.map_err(|error| wrong(error.to_string()))?;
     match certificates.is_empty() {
-        true => Err(wrong("it contains no certificate".into())),
+        true => Err(wrong("the file contains no certificates".into())),
         false => Ok(certificates),
     }
 }

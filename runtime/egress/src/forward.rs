@@ -1,4 +1,4 @@
-//! Forwards an allowed request: dial, send, pass the response on.
+//! Forwards an allowed request: connects, sends the request, and passes the response on.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -17,14 +17,14 @@ use tokio_rustls::TlsConnector;
 
 use crate::{
     EgressProxy, Target,
-    answer::{self, AnyBody, Passing},
+    answer::{self, AnyBody, CountedBody},
     dial::{DialError, dial},
     ledger::Entry,
     target::{Origin, Scheme},
 };
 
-/// Headers that belong to one connection and are not forwarded, and the offer of another protocol.
-const OWN: [HeaderName; 9] = [
+/// Headers that are not forwarded: those of a single connection, and offers of other protocols.
+const DROPPED_HEADERS: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -36,7 +36,7 @@ const OWN: [HeaderName; 9] = [
     header::ALT_SVC,
 ];
 
-/// The upstream connection of one connection from inside, reused while the origin stays the same.
+/// The upstream connection of one client connection, reused while the origin stays the same.
 #[derive(Default)]
 pub(crate) struct Upstreams(Mutex<Option<Upstream>>);
 
@@ -90,7 +90,7 @@ impl EgressProxy {
                     return incoming(response, entry);
                 }
                 Ok(Err(mut error)) => match error.take_message() {
-                    // A reused connection that the server had already closed: nothing was sent.
+                    // The server had already closed the reused connection, so nothing was sent.
                     Some(unsent) if !fresh => request = unsent,
                     _ => return fail(entry, &asked, &format!("no response: {}", error.error())),
                 },
@@ -104,18 +104,20 @@ impl EgressProxy {
         let (stream, address) =
             dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await?;
         let sender = match origin.scheme {
-            Scheme::Http => self.shake_hands(stream).await?,
+            Scheme::Http => self.http_handshake(stream).await?,
             Scheme::Https => {
-                let stream = timeout(limit, self.greet(origin, stream)).await;
-                let late = |_| DialError::Failed("the server did not send its greeting".into());
-                self.shake_hands(stream.map_err(late)??).await?
+                let stream = timeout(limit, self.tls_handshake(origin, stream)).await;
+                let late =
+                    |_| DialError::Failed("the TLS handshake with the server timed out".into());
+                self.http_handshake(stream.map_err(late)??).await?
             }
         };
         Ok(Upstream { origin: origin.clone(), address, sender })
     }
 
-    /// The upstream's certificate is verified as any client on the host would.
-    async fn greet(
+    /// Performs the TLS handshake. The upstream's certificate is verified as by any client on the
+    /// host.
+    async fn tls_handshake(
         &self,
         origin: &Origin,
         stream: TcpStream,
@@ -123,11 +125,11 @@ impl EgressProxy {
         let name = ServerName::try_from(origin.host.clone())
             .map_err(|error| DialError::Failed(error.to_string()))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls));
-        let failed = |error| DialError::Failed(format!("TLS with the server: {error}"));
+        let failed = |error| DialError::Failed(format!("TLS handshake with the server: {error}"));
         connector.connect(name, stream).await.map_err(failed)
     }
 
-    async fn shake_hands<S>(&self, stream: S) -> Result<http1::SendRequest<AnyBody>, DialError>
+    async fn http_handshake<S>(&self, stream: S) -> Result<http1::SendRequest<AnyBody>, DialError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -137,7 +139,7 @@ impl EgressProxy {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| DialError::Failed(error.to_string()))?;
-        // Ends with its sender, which ends with the connection from inside.
+        // The task ends with its sender, which is dropped with the client's connection.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "an upstream connection of the egress proxy was closed");
@@ -147,7 +149,7 @@ impl EgressProxy {
     }
 }
 
-/// The request in origin form, with the origin's own `Host` and without connection headers.
+/// Returns the request in origin form, with the origin's own `Host` and without connection headers.
 fn outgoing(
     request: Request<Incoming>,
     target: &Target,
@@ -159,25 +161,25 @@ fn outgoing(
     strip(&mut parts.headers);
     parts.headers.remove(header::EXPECT);
     let host =
-        target.origin.authority().parse().map_err(|_| "a host that is not valid in a header")?;
+        target.origin.authority().parse().map_err(|_| "the host is not valid in a header")?;
     parts.headers.insert(header::HOST, host);
     parts.extensions = http::Extensions::default();
-    Ok(Request::from_parts(parts, Passing::up(body, Arc::clone(entry.counted()))))
+    Ok(Request::from_parts(parts, CountedBody::up(body, Arc::clone(entry.counted()))))
 }
 
 fn incoming(response: Response<Incoming>, mut entry: Entry) -> Response<AnyBody> {
     let (mut parts, body) = response.into_parts();
     strip(&mut parts.headers);
     entry.request.status = Some(parts.status.as_u16());
-    if !parts.headers.get_all(header::CONTENT_ENCODING).iter().all(is_undone) {
-        entry.is_unreadable();
+    if !parts.headers.get_all(header::CONTENT_ENCODING).iter().all(can_be_decoded) {
+        entry.mark_unreadable();
     }
-    Response::from_parts(parts, Passing::down(body, entry))
+    Response::from_parts(parts, CountedBody::down(body, entry))
 }
 
-/// Whether a body's coding can be recognized from its first bytes, so that a comparison of the body
-/// can undo it.
-fn is_undone(coding: &HeaderValue) -> bool {
+/// Whether a body's coding can be recognized from its first bytes and undone, so that the body can
+/// be compared.
+fn can_be_decoded(coding: &HeaderValue) -> bool {
     let known = ["identity", "gzip", "x-gzip", "deflate", "zstd"];
     coding.to_str().is_ok_and(|coding| {
         coding
@@ -194,7 +196,7 @@ fn strip(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    for name in named.iter().chain(&OWN) {
+    for name in named.iter().chain(&DROPPED_HEADERS) {
         headers.remove(name);
     }
 }

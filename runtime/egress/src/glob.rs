@@ -1,13 +1,13 @@
-//! The one wildcard grammar of hosts and paths: `*` within a part, `**` across parts.
+//! The wildcard grammar of hosts and paths: `*` matches within a part, `**` across parts.
 //!
-//! `/**/` also stands for one `/`.
+//! `/**/` also matches a single `/`.
 
-/// Whether `text` matches. `*` stands for any characters except `separator`, `**` for any
-/// characters.
+/// Whether `text` matches `glob`. `*` matches any characters except `separator`, and `**` matches
+/// any characters.
 ///
-/// A glob ending in `<separator>**` also matches what precedes that separator: a directory counts
-/// as part of its content. Takes time proportional to the product of both lengths, which the header
-/// limit bounds.
+/// A glob that ends in `<separator>**` also matches the text before that separator: a directory
+/// counts as part of its content. The time is proportional to the product of both lengths, which
+/// the header limit bounds.
 pub(crate) fn matches(glob: &str, text: &str, separator: char) -> bool {
     let tail: String = [separator, '*', '*'].iter().collect();
     if let Some(folder) = glob.strip_suffix(&tail)
@@ -35,7 +35,7 @@ fn walk(glob: &str, text: &str, separator: char) -> bool {
             match token {
                 Token::Char(wanted) if *wanted == c => {
                     next[at + 1] = true;
-                    // `**` between two separators may stand for nothing, together with one of them.
+                    // `**` between two separators may match nothing, together with one of them.
                     if let Some([Token::All, Token::Char(end)]) = tokens.get(at + 1..at + 3)
                         && c == separator
                         && *end == separator
@@ -54,7 +54,7 @@ fn walk(glob: &str, text: &str, separator: char) -> bool {
     reached[tokens.len()]
 }
 
-/// A star may stand for nothing.
+/// Also reaches the position after each star, because a star may match nothing.
 fn skip_stars(tokens: &[Token], reached: &mut [bool]) {
     for (at, token) in tokens.iter().enumerate() {
         if reached[at] && !matches!(token, Token::Char(_)) {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_stay_in_their_part_and_double_stars_do_not() {
+    fn single_stars_stay_within_a_part_and_double_stars_do_not() {
         for (glob, text, expected) in [
             ("/a/*", "/a/b", true),
             ("/a/*", "/a/b/c", false),
@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_backtracking(glob in "[ab/*]{0,8}", text in "[ab/]{0,10}") {
+        fn matches_agrees_with_backtracking(glob in "[ab/*]{0,8}", text in "[ab/]{0,10}") {
             let (g, t): (Vec<_>, Vec<_>) = (glob.chars().collect(), text.chars().collect());
             let folder = g.strip_suffix(&['/', '*', '*']).filter(|folder| !folder.is_empty());
             let expected = plain(&g, &t) || folder.is_some_and(|folder| plain(folder, &t));
@@ -143,7 +143,7 @@ mod tests {
         }
 
         #[test]
-        fn a_text_matches_itself(text in "[a-z/.-]{0,40}") {
+        fn text_without_stars_matches_itself(text in "[a-z/.-]{0,40}") {
             prop_assert!(matches(&text, &text, '/'));
         }
     }

@@ -21,7 +21,7 @@ pub(crate) fn keystore(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
     for (index, certificate) in certificates.iter().enumerate() {
         put(&mut store, TRUSTED);
         put_text(&mut store, &format!("ca-{index}"));
-        // The entry's date in milliseconds is zero so that equal bundles are equal files.
+        // The entry's date in milliseconds is zero, so that equal bundles give equal files.
         store.extend([0; 8]);
         put_text(&mut store, "X.509");
         put(&mut store, certificate.len() as u32);
@@ -41,7 +41,7 @@ fn put(store: &mut Vec<u8>, number: u32) {
     store.extend(number.to_be_bytes());
 }
 
-/// ASCII is the same in Java's own form of UTF-8.
+/// Writes ASCII text, which has the same bytes in Java's modified UTF-8.
 fn put_text(store: &mut Vec<u8>, text: &str) {
     store.extend((text.len() as u16).to_be_bytes());
     store.extend_from_slice(text.as_bytes());
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::ca::Authority;
 
-    /// Java's own tool reads it, if installed.
+    /// Checks that Java's own tool reads the key store, if it is installed.
     #[test]
     fn java_reads_the_key_store() {
         let folder = tempfile::tempdir().unwrap();

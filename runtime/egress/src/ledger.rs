@@ -1,4 +1,4 @@
-//! The ledger: every request, assigned to the step that made it.
+//! The ledger: records every request under the step that made it.
 
 use std::{
     sync::{
@@ -12,52 +12,52 @@ use async_trait::async_trait;
 use proctor_types::{Fault, UrlRequest};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Where requests are recorded.
+/// Records requests.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// The current step; asked once per request, when it arrives.
+    /// Returns the current step. Called once per request, when it arrives.
     async fn step(&self) -> u64;
 
-    /// How much of each response [`Ledger::answered`] receives, and of all responses in transit
-    /// together.
+    /// Returns how much of each response [`Ledger::answered`] receives, and how much of all
+    /// responses in transit together.
     fn reads(&self) -> Reading {
         Reading::default()
     }
 
-    /// Receives the body of a response to an allowed request, as far as `reads` asks for it. May
+    /// Receives the body of a response to an allowed request, up to the limits of `reads`. It may
     /// add to the entry of the request, which is recorded next. An `Err` ends the attempt, like one
-    /// of `record`.
+    /// from `record`.
     async fn answered(&self, _request: &mut UrlRequest, _body: Vec<u8>) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Records one request for the step in which it arrived. Nothing counts without a record: an
-    /// `Err` ends the attempt.
+    /// Records one request under the step in which it arrived. Without a record there is no result,
+    /// so an `Err` ends the attempt.
     async fn record(&self, step: u64, request: UrlRequest) -> Result<(), Fault>;
 }
 
-/// Number of response bytes that a ledger wants to see.
+/// Number of response bytes that a ledger receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Per response.
+    /// Limit per response.
     pub each: usize,
-    /// For all responses held at one time.
+    /// Limit for all responses held at the same time.
     pub together: usize,
 }
 
 /// The beginning of a response, held for the ledger.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldBody {
     bytes: Vec<u8>,
     reading: Reading,
-    /// Bytes held of all responses of the proxy.
+    /// Bytes held for all responses of the proxy.
     together: Arc<AtomicUsize>,
-    /// Bytes that passed but are not held, if any were requested.
+    /// Bytes that passed but are not held, although the ledger wants them.
     missed: u64,
     is_asked: bool,
 }
 
-impl Held {
+impl HeldBody {
     fn new(reading: Reading, together: Arc<AtomicUsize>) -> Self {
         Self { bytes: Vec::new(), reading, together, missed: 0, is_asked: reading.each > 0 }
     }
@@ -70,7 +70,7 @@ impl Held {
         let before = self.together.fetch_add(room, Ordering::Relaxed);
         if before + room > self.reading.together {
             self.together.fetch_sub(room, Ordering::Relaxed);
-            // Hold no more of it: a body with a gap is not usable text.
+            // Hold no more of this response: a body with a gap is not usable text.
             self.reading.each = 0;
             self.missed += data.len() as u64;
             return;
@@ -79,25 +79,25 @@ impl Held {
         self.missed += (data.len() - room) as u64;
     }
 
-    /// Takes the bytes and makes room for others.
+    /// Returns the bytes and frees their share of the limit.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
         std::mem::take(&mut self.bytes)
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBody {
     fn drop(&mut self) {
         self.together.fetch_sub(self.bytes.len(), Ordering::Relaxed);
     }
 }
 
-/// A finished entry, the step that it belongs to, and what is held of the response.
-pub(crate) type Line = (u64, UrlRequest, Held);
+/// The step of a finished entry, its request, and the held part of the response.
+pub(crate) type Line = (u64, UrlRequest, HeldBody);
 
 /// Bytes of one request, counted as they pass.
 #[derive(Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ByteCounts {
     pub(crate) up: AtomicU64,
     pub(crate) down: AtomicU64,
 }
@@ -107,9 +107,9 @@ pub(crate) struct Counted {
 pub(crate) struct Entry {
     step: u64,
     begun: Instant,
-    counted: Arc<Counted>,
+    counted: Arc<ByteCounts>,
     queue: UnboundedSender<Line>,
-    held: Held,
+    held: HeldBody,
     pub(crate) request: UrlRequest,
 }
 
@@ -120,21 +120,21 @@ impl Entry {
         queue: UnboundedSender<Line>,
         (reading, together): (Reading, &Arc<AtomicUsize>),
     ) -> Self {
-        let held = Held::new(reading, Arc::clone(together));
+        let held = HeldBody::new(reading, Arc::clone(together));
         Self { step, begun: Instant::now(), counted: Arc::default(), queue, held, request }
     }
 
-    /// A part of the response has passed on its way to the client.
+    /// Holds a part of the response on its way to the client.
     pub(crate) fn passed(&mut self, data: &[u8]) {
         self.held.take(data);
     }
 
-    /// The response has an encoding that nothing here reads: none of it is held.
-    pub(crate) fn is_unreadable(&mut self) {
+    /// Stops holding the response, because its encoding cannot be decoded here.
+    pub(crate) fn mark_unreadable(&mut self) {
         self.held.reading.each = 0;
     }
 
-    pub(crate) fn counted(&self) -> &Arc<Counted> {
+    pub(crate) fn counted(&self) -> &Arc<ByteCounts> {
         &self.counted
     }
 }
@@ -145,10 +145,11 @@ impl Drop for Entry {
         request.bytes_up = self.counted.up.load(Ordering::Relaxed);
         request.bytes_down = self.counted.down.load(Ordering::Relaxed);
         request.seconds = self.begun.elapsed().as_secs_f64();
-        let nothing = Held::new(Reading::default(), Arc::clone(&self.held.together));
+        let nothing = HeldBody::new(Reading::default(), Arc::clone(&self.held.together));
         let held = std::mem::replace(&mut self.held, nothing);
         request.not_compared = held.missed;
-        // The writer outlives every entry; if it were gone, its fault would have ended the attempt.
+        // The writer outlives every entry. If it were gone, its fault would already have ended the
+        // attempt.
         let _ = self.queue.send((self.step, request, held));
     }
 }

@@ -1,4 +1,4 @@
-//! `configs/egress.toml`, read once.
+//! Reads `configs/egress.toml` once.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `configs/mirrors.toml`, read once.
+//! Reads `configs/mirrors.toml` once.
 
 use proctor_types::ShippedTable;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub(crate) struct Files {
 static READ: ShippedTable<Mirrors> = ShippedTable::new("mirrors.toml", SHIPPED);
 
 impl Mirrors {
-    /// A built-in list that cannot be read is an error, never an empty list.
+    /// Returns the built-in lists. Lists that cannot be read are an error, never empty lists.
     pub(crate) fn shipped() -> Result<&'static Self, String> {
         READ.get()
     }

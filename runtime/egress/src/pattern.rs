@@ -11,7 +11,7 @@ use crate::{
     target::{Origin, Scheme},
 };
 
-/// A pattern that cannot be parsed: which, why, and what to write instead.
+/// A pattern that cannot be parsed, with the reason and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a URL pattern: {why}")]
 pub struct PatternError {
@@ -19,13 +19,13 @@ pub struct PatternError {
     pub why: &'static str,
 }
 
-/// How a pattern is compared with a URL. Denying is deliberately broad: a pattern that missed
-/// because of a letter's case or an unusual port would deny nothing.
+/// How a pattern is compared with a URL. Denying is deliberately broad: a different letter case or
+/// an unusual port must not bypass a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// Exact: the scheme's own port unless one is given; the case of the path matters.
+    /// Exact: the scheme's default port unless a port is given, and the case of the path matters.
     Allow,
-    /// Any port unless one is given; case is ignored.
+    /// Broad: any port unless one is given, and case is ignored.
     Deny,
     /// Like `Deny`, and also any scheme, `www.` before the host, and everything below the path.
     Task,
@@ -42,28 +42,28 @@ enum Port {
 pub struct Pattern {
     text: String,
     reach: Reach,
-    /// Empty: any.
+    /// Empty: any method.
     methods: Vec<String>,
-    /// `None`: both.
+    /// `None`: both schemes.
     scheme: Option<Scheme>,
     host: String,
     port: Port,
-    /// `None`: any.
+    /// `None`: any path.
     path: Option<String>,
 }
 
 impl Pattern {
-    /// A pattern of `network.allow`.
+    /// Parses a pattern of `network.allow`.
     pub fn allow(text: &str) -> Result<Self, PatternError> {
         Self::parse(text, Reach::Allow)
     }
 
-    /// A pattern of `network.deny`.
+    /// Parses a pattern of `network.deny`.
     pub fn deny(text: &str) -> Result<Self, PatternError> {
         Self::parse(text, Reach::Deny)
     }
 
-    /// A pattern of a task's `blocked_urls`.
+    /// Parses a pattern of a task's `blocked_urls`.
     pub fn task(text: &str) -> Result<Self, PatternError> {
         Self::parse(text, Reach::Task)
     }
@@ -95,7 +95,7 @@ impl Pattern {
             _ => return Err(wrong("the scheme must be `http`, `https` or `*`")),
         };
         if rest.contains(['?', '#', '\\']) || rest.contains(char::is_whitespace) {
-            return Err(wrong("a pattern cannot contain a query, a fragment or white space"));
+            return Err(wrong("a pattern cannot contain a query, a fragment or whitespace"));
         }
         let (authority, path) = match rest.find('/') {
             Some(at) => (&rest[..at], Some(&rest[at..])),
@@ -113,7 +113,7 @@ impl Pattern {
             let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
             if reach == Reach::Allow { path } else { path.to_lowercase() }
         });
-        let mut host = plain_host(host).ok_or_else(|| wrong("the host is not a name"))?;
+        let mut host = plain_host(host).ok_or_else(|| wrong("the host name is not valid"))?;
         if reach == Reach::Task
             && let Some(bare) = host.strip_prefix("www.")
         {
@@ -130,12 +130,12 @@ impl Pattern {
         })
     }
 
-    /// The pattern as written.
+    /// Returns the pattern as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether some URL of the origin can match.
+    /// Whether any URL of the origin can match.
     pub fn reaches(&self, origin: &Origin) -> bool {
         let scheme = self.scheme.is_none_or(|scheme| scheme == origin.scheme);
         let port = match self.port {
@@ -152,7 +152,7 @@ impl Pattern {
         (scheme || self.reach == Reach::Task) && port && glob::matches(&self.host, host, '.')
     }
 
-    /// Whether every URL of an origin that the pattern reaches matches, with any method.
+    /// Whether the pattern matches all URLs of the origins that it reaches, with any method.
     pub fn is_whole(&self) -> bool {
         self.path.is_none() && self.methods.is_empty()
     }
@@ -180,12 +180,12 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A form of the text that is safe to show: a password in a pattern is already a mistake, and
-/// pasting the error somewhere should not reveal it.
+/// Returns the text without a password. A password in a pattern is already a mistake, and pasting
+/// the error somewhere must not reveal it.
 fn without_password(text: &str) -> String {
     let start = text.find("://").map_or(0, |at| at + 3);
-    // A password may contain a slash: everything before the last `@` is judged, wherever the path
-    // begins.
+    // A password may contain a slash, so everything before the last `@` is checked, wherever the
+    // path begins.
     match text[start..].rsplit_once('@') {
         Some((user, host)) if user.contains(':') => format!("{}***@{host}", &text[..start]),
         _ => text.to_owned(),
@@ -204,7 +204,8 @@ fn split_port(authority: &str) -> Option<(&str, Port)> {
     Some((host, port))
 }
 
-/// A name in the form that origins have, with stars kept; an address in its canonical form.
+/// Returns a name in the form that origins have, with its stars, or an address in its canonical
+/// form.
 fn plain_host(host: &str) -> Option<String> {
     if host.contains('*') {
         let lower = host.to_lowercase();

@@ -1,4 +1,4 @@
-//! The policy of one trial: what its arm allows, what its task blocks. Deny wins.
+//! The policy of one trial: what its arm allows and what its task blocks. Denials take precedence.
 
 use proctor_types::{DenyReason, NetworkMode, NetworkPolicy, Task, UrlDecision};
 
@@ -8,9 +8,9 @@ use crate::{Exception, Pattern, Target, aliases::TaskRules, target::Origin};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruling {
     pub decision: UrlDecision,
-    /// Present unless allowed.
+    /// `None` if the request is allowed.
     pub reason: Option<DenyReason>,
-    /// The pattern that decided.
+    /// The pattern that the decision is based on.
     pub rule: Option<String>,
 }
 
@@ -31,14 +31,14 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// `Err` names the key and what is wrong with it.
+    /// Creates a trial's policy. An `Err` names the key and the problem.
     pub fn new(network: &NetworkPolicy, task: &Task) -> Result<Self, String> {
         let mut policy = Self::of_arm(network)?;
         policy.task = TaskRules::of(task).map_err(|error| format!("`blocked_urls`: {error}"))?;
         Ok(policy)
     }
 
-    /// The arm's part alone, for checking a configuration.
+    /// Creates the arm's part of a policy only, for checking a configuration.
     pub fn of_arm(network: &NetworkPolicy) -> Result<Self, String> {
         let read = |key: &str, texts: &[String], parse: fn(&str) -> Result<Pattern, _>| {
             let patterns: Result<Vec<_>, crate::PatternError> =
@@ -57,7 +57,7 @@ impl Policy {
         })
     }
 
-    /// Checks one request against the rules. Addresses are checked when they are dialled.
+    /// Checks one request against the rules. Addresses are checked later, when they are dialled.
     pub fn judge(&self, method: &str, target: &Target) -> Ruling {
         if let Some((reason, rule)) = self.task.judge(target) {
             return Ruling { rule: Some(rule), ..Ruling::denied(reason) };
@@ -87,9 +87,9 @@ impl Policy {
         }
     }
 
-    /// Whether every request to a host is allowed; its connections are then passed on unread. Also
-    /// returns the rule that allows it.
-    pub(crate) fn passes_unseen(&self, origin: &Origin) -> Option<Option<String>> {
+    /// Returns `Some` if every request to a host is allowed, so that its connections are passed on
+    /// without inspection. The inner value is the rule that allows it, if a rule does.
+    pub(crate) fn passes_uninspected(&self, origin: &Origin) -> Option<Option<String>> {
         if self.audit
             || self.task.reaches(origin)
             || self.deny.iter().any(|rule| rule.reaches(origin))
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disguise_is_no_way_round() {
+    fn disguised_paths_do_not_bypass_rules() {
         let arm = network(NetworkMode::Allow, &["https://a.example/ok/**"], &[]);
         let policy = Policy::new(&arm, &task(r#""https://a.example/ok/no/**""#)).unwrap();
         assert_eq!(judge(&policy, "GET", "https://a.example/ok/%2B/x"), YES);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn audit_lets_pass_what_no_task_blocks() {
+    fn audit_allows_everything_that_no_task_blocks() {
         let arm = NetworkPolicy {
             audit: true,
             ..network(NetworkMode::Allow, &["https://a.example"], &["https://c.example"])
@@ -215,24 +215,27 @@ mod tests {
     }
 
     #[test]
-    fn only_a_host_without_path_rules_passes_unseen() {
+    fn only_hosts_without_path_rules_pass_uninspected() {
         let origin = |host: &str| Origin::parse(crate::target::Scheme::Https, host).unwrap();
         let allow = ["https://a.example", "https://b.example/x/**", "GET https://c.example"];
         let arm = network(NetworkMode::Allow, &allow, &["https://d.example/x"]);
         let policy = Policy::of_arm(&arm).unwrap();
-        assert!(policy.passes_unseen(&origin("a.example")).is_some());
+        assert!(policy.passes_uninspected(&origin("a.example")).is_some());
         for host in ["b.example", "c.example", "d.example", "e.example"] {
-            assert!(policy.passes_unseen(&origin(host)).is_none(), "{host}");
+            assert!(policy.passes_uninspected(&origin(host)).is_none(), "{host}");
         }
         let open = Policy::of_arm(&network(NetworkMode::OpenExcept, &[], &["https://d.example/x"]));
-        assert!(open.as_ref().unwrap().passes_unseen(&origin("e.example")).is_some());
-        assert!(open.unwrap().passes_unseen(&origin("d.example")).is_none());
+        assert!(open.as_ref().unwrap().passes_uninspected(&origin("e.example")).is_some());
+        assert!(open.unwrap().passes_uninspected(&origin("d.example")).is_none());
         let blocking = Policy::new(&arm, &task(r#""https://z.example/p""#)).unwrap();
-        assert!(blocking.passes_unseen(&origin("a.example")).is_none(), "a URL may carry another");
+        assert!(
+            blocking.passes_uninspected(&origin("a.example")).is_none(),
+            "a URL may contain another"
+        );
     }
 
     #[test]
-    fn a_wrong_key_is_named() {
+    fn invalid_key_is_named_in_the_error() {
         let wrong = |arm: NetworkPolicy| Policy::of_arm(&arm).unwrap_err();
         assert!(wrong(network(NetworkMode::Allow, &["x"], &[])).contains("network.allow"));
         assert!(wrong(network(NetworkMode::Allow, &[], &["x"])).contains("network.deny"));
@@ -241,9 +244,9 @@ mod tests {
     }
 
     proptest! {
-        /// No spelling of the path lets a blocked one pass.
+        /// No encoding of a blocked path lets it pass.
         #[test]
-        fn percent_encoding_hides_nothing(codes in prop::collection::vec(0u8..3, 4), slash in 0u8..4) {
+        fn percent_encoding_does_not_bypass_rules(codes in prop::collection::vec(0u8..3, 4), slash in 0u8..4) {
             let name: String = "/secr".chars().zip([slash.min(2)].into_iter().chain(codes)).map(
                 |(c, code)| match code {
                     0 => c.to_string(),

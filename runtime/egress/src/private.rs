@@ -4,16 +4,16 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::target::{Origin, Scheme};
 
-/// `ADDRESS:PORT`, or `NAME=ADDRESS:PORT`.
+/// An exception: `ADDRESS:PORT`, or `NAME=ADDRESS:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
-    /// The only name under which the address may be dialled; the name is not looked up.
+    /// The only name for which the address may be dialled. The name is not looked up.
     pub name: Option<String>,
     pub address: SocketAddr,
 }
 
 impl Exception {
-    /// `Err` says what to write instead.
+    /// Parses an exception. An `Err` says what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, address) = match text.split_once('=') {
             Some((name, address)) => (Some(name), address),
@@ -37,7 +37,7 @@ impl Exception {
         Ok(Self { name, address })
     }
 
-    /// The address that a name is pinned to, for this port.
+    /// Returns the address that a name is pinned to for this port.
     pub(crate) fn pins(&self, host: &str, port: u16) -> Option<IpAddr> {
         (self.name.as_deref() == Some(host) && self.address.port() == port)
             .then_some(self.address.ip())

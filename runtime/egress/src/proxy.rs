@@ -24,12 +24,12 @@ use crate::{
     ledger::{Entry, Line},
     limits::{Limits, Settings},
     target::{Origin, Scheme},
-    wire::Watched,
+    wire::IdleLimited,
 };
 
 type Queue = mpsc::UnboundedSender<Line>;
 
-/// Serves any number of byte streams at the same time.
+/// A trial's proxy. It serves any number of byte streams at the same time.
 pub struct EgressProxy {
     pub(crate) policy: Policy,
     pub(crate) authority: Arc<Authority>,
@@ -39,7 +39,7 @@ pub struct EgressProxy {
     ledger: Arc<dyn Ledger>,
     connections: Semaphore,
     requests: AtomicU64,
-    /// Response bytes that are held for the ledger.
+    /// Response bytes that are currently held for the ledger.
     held: Arc<AtomicUsize>,
     queue: Mutex<Option<Queue>>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -96,7 +96,7 @@ impl EgressProxy {
         let Ok(_permit) = self.connections.acquire().await else { return };
         let tunnel: Mutex<Option<(Origin, OnUpgrade)>> = Mutex::new(None);
         let upstreams = Upstreams::default();
-        let io = TokioIo::new(Watched::new(stream, self.limits.idle()));
+        let io = TokioIo::new(IdleLimited::new(stream, self.limits.idle()));
         let service = service_fn(|request: Request<Incoming>| async {
             Ok::<_, std::convert::Infallible>(self.proxy(request, &tunnel, &upstreams).await)
         });
@@ -112,7 +112,7 @@ impl EgressProxy {
         }
     }
 
-    /// Resolves when the ledger could not be written, which voids the attempt.
+    /// Resolves when the ledger cannot be written, which voids the attempt.
     pub async fn broken(&self) -> Fault {
         let mut fault = self.fault.subscribe();
         loop {
@@ -125,7 +125,7 @@ impl EgressProxy {
         }
     }
 
-    /// Waits until everything is recorded. To be called when every `serve` has ended or was
+    /// Waits until everything is recorded. Call it once every `serve` future has ended or was
     /// dropped.
     pub async fn close(&self) -> Result<(), Fault> {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -144,7 +144,7 @@ impl EgressProxy {
         http
     }
 
-    /// A request to the proxy itself: for a tunnel, or for a URL without TLS.
+    /// Handles a request to the proxy itself: for a tunnel, or for a URL without TLS.
     async fn proxy(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
@@ -178,7 +178,7 @@ impl EgressProxy {
         }
     }
 
-    /// A request whose origin is known: checked, judged, forwarded.
+    /// Checks, judges and forwards a request whose origin is known.
     pub(crate) async fn request(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -190,7 +190,7 @@ impl EgressProxy {
         let url = format!("{origin}{written}");
         let made = self.requests.fetch_add(1, Ordering::Relaxed);
         if made >= self.limits.requests {
-            // One ledger entry is enough; a flood of them would only fill the disk.
+            // One ledger entry is enough: a flood of entries would only fill the disk.
             if made == self.limits.requests {
                 return self.refuse(DenyReason::TooMany, &method, &url).await;
             }
@@ -199,7 +199,7 @@ impl EgressProxy {
         if request.method() == Method::CONNECT || request.method() == Method::TRACE {
             return self.refuse(DenyReason::BadRequest, &method, &url).await;
         }
-        if !agrees(&request, origin) {
+        if !names_origin(&request, origin) {
             return self.refuse(DenyReason::HostMismatch, &method, &url).await;
         }
         let target = match Target::new(origin.clone(), written) {
@@ -219,7 +219,7 @@ impl EgressProxy {
             ..UrlRequest::default()
         };
         if let (UrlDecision::Denied, Some(reason)) = (verdict.decision, verdict.reason) {
-            return self.say_no(reason, entry).await;
+            return self.deny(reason, entry).await;
         }
         entry.decision = verdict.decision;
         let Some(entry) = self.open(entry).await else {
@@ -237,11 +237,11 @@ impl EgressProxy {
     ) -> Response<AnyBody> {
         let url = url.chars().take(2048).collect();
         let entry = UrlRequest { method: method.to_owned(), url, ..UrlRequest::default() };
-        self.say_no(reason, entry).await
+        self.deny(reason, entry).await
     }
 
-    /// Recorded before the response is sent.
-    async fn say_no(&self, reason: DenyReason, mut entry: UrlRequest) -> Response<AnyBody> {
+    /// Records a refusal and then returns its response.
+    async fn deny(&self, reason: DenyReason, mut entry: UrlRequest) -> Response<AnyBody> {
         entry.decision = UrlDecision::Denied;
         entry.reason = Some(reason);
         entry.status = Some(403);
@@ -258,7 +258,7 @@ impl EgressProxy {
         }
     }
 
-    /// A ledger entry for a request that goes on; `None` when the proxy has closed.
+    /// Opens a ledger entry for a request that is forwarded. `None`: the proxy has closed.
     pub(crate) async fn open(&self, request: UrlRequest) -> Option<Entry> {
         let step = self.ledger.step().await;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
@@ -266,8 +266,9 @@ impl EgressProxy {
     }
 }
 
-/// There is exactly one `Host` header and it names the origin, and so does an absolute target.
-fn agrees(request: &Request<Incoming>, origin: &Origin) -> bool {
+/// Whether there is exactly one `Host` header that names the origin, and an absolute target names
+/// it, too.
+fn names_origin(request: &Request<Incoming>, origin: &Origin) -> bool {
     let same = |authority: &str| Origin::parse(origin.scheme, authority).as_ref() == Ok(origin);
     let mut hosts = request.headers().get_all(http::header::HOST).iter();
     let named = match (hosts.next(), hosts.next()) {

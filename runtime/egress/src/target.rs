@@ -1,4 +1,4 @@
-//! What a request asks for, in the single form that policies are matched against.
+//! Parses a request's URL into the single form that policies are matched against.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
@@ -6,11 +6,11 @@ use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use url::{Host, Url};
 
-/// A path that is percent-encoded within itself more often than this is ambiguous.
-const DEPTH: usize = 4;
+/// A path with more levels of percent-encoding than this is ambiguous.
+const MAX_DECODING_DEPTH: usize = 4;
 
-/// Number of characters of a URL kept in the ledger.
-const SHOWN: usize = 2048;
+/// Maximum number of characters of a URL in the ledger.
+const MAX_URL_CHARS: usize = 2048;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
@@ -42,7 +42,7 @@ pub enum TargetError {
     Url,
     #[error("credentials in a URL")]
     Credentials,
-    #[error("a path that is encoded too many times")]
+    #[error("the path is percent-encoded too many times")]
     Ambiguous,
 }
 
@@ -50,14 +50,15 @@ pub enum TargetError {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub scheme: Scheme,
-    /// Lower case, without a trailing dot, in ASCII (IDNA); an address in its canonical form.
+    /// Host name in lower-case ASCII (IDNA) without a trailing dot, or an address in its canonical
+    /// form.
     pub host: String,
     pub port: u16,
 }
 
 impl Origin {
-    /// Parses `HOST[:PORT]`. Decimal, octal, hexadecimal and short forms of IPv4 addresses become
-    /// the address that they mean, as in every URL parser.
+    /// Parses `HOST[:PORT]`. Decimal, octal, hexadecimal and short forms of IPv4 addresses are
+    /// converted to the address, as in every URL parser.
     pub fn parse(scheme: Scheme, authority: &str) -> Result<Self, TargetError> {
         if authority.contains(['/', '?', '#', '\\', '@']) || authority.is_empty() {
             return Err(TargetError::Url);
@@ -82,7 +83,7 @@ impl Origin {
         if host.is_empty() {
             return Err(TargetError::Url);
         }
-        // A trailing dot hides an address from the parser: `127.1.` is parsed again without it.
+        // A trailing dot hides an address from the parser, so `127.1.` is parsed again without it.
         if url.host_str().is_some_and(|shown| shown.ends_with('.')) {
             let url = Url::parse(&format!("{}://{host}/", scheme.name()));
             let again = url.ok().and_then(|url| url.host_str().map(ToOwned::to_owned));
@@ -93,12 +94,12 @@ impl Origin {
         Ok(Self { scheme, host, port: url.port().unwrap_or(scheme.default_port()) })
     }
 
-    /// The address, if the host is one.
+    /// Returns the address, if the host is one.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// `HOST[:PORT]`, without the scheme's own port.
+    /// Returns `HOST[:PORT]`, without the scheme's default port.
     pub fn authority(&self) -> String {
         let host = match self.address() {
             Some(IpAddr::V6(address)) => format!("[{address}]"),
@@ -114,26 +115,26 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A request's URL.
+/// The URL of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub origin: Origin,
-    /// Path and query as written, which is how they are forwarded.
+    /// Path and query as written. They are forwarded in this form.
     pub written: String,
-    /// The path at every depth of decoding, each without dot segments and double slashes, both as
-    /// written and without what servers drop: path parameters, blanks and dots at the end of a
-    /// segment. An allowed path must be allowed in each form, a denied one is denied in any,
-    /// because an upstream may decode as often as it likes.
+    /// The path at every depth of decoding, without dot segments and double slashes. Each depth is
+    /// included as written and without the parts that servers drop: path parameters, and blanks and
+    /// dots at the end of a segment. An allowed path must be allowed in every form, and a denied
+    /// one is denied in any form, because an upstream may decode any number of times.
     pub paths: Vec<String>,
-    /// The subset of `paths` that must be allowed: leaves out the encoded one if decoding does not
+    /// The subset of `paths` that must be allowed. It omits the encoded path if decoding does not
     /// change the segment boundaries (`%2B` is always a plus).
     pub allow_paths: Vec<String>,
-    /// Every absolute URL within path and query (archives, mirrors and redirectors carry them).
+    /// All absolute URLs within path and query, as in archives, mirrors and redirectors.
     pub carried: Vec<(Origin, String)>,
 }
 
 impl Target {
-    /// From path and query as they are in a request line.
+    /// Creates a target from the path and query of a request line.
     pub fn new(origin: Origin, written: &str) -> Result<Self, TargetError> {
         let written = if written.is_empty() { "/" } else { written };
         if !written.starts_with('/') {
@@ -146,9 +147,10 @@ impl Target {
         let bounds = ["%2f", "%5c", "%2e", "%25"].iter().any(|code| lower.contains(code));
         let skipped = usize::from(paths.len() > 1 && !bounds);
         let mut allow_paths = paths[skipped..].to_vec();
-        // The forms that servers turn a path into are denied with it.
+        // Servers may turn a path into these forms, so deny rules apply to them, too.
         let read: Vec<String> = depths.iter().map(|path| bare(path)).collect();
-        // `/..;/` leads out of a directory if parameters are dropped first.
+        // `/..;/` leads out of a directory if parameters are dropped first, so this form must be
+        // allowed, too.
         let parts = |path: &String| path.split('/').filter(|part| !part.is_empty()).count();
         let climbing = read.iter().zip(&paths).filter(|(read, path)| parts(read) != parts(path));
         allow_paths.extend(climbing.map(|(read, _)| read.clone()));
@@ -161,7 +163,7 @@ impl Target {
         Ok(Self { origin, written: written.to_owned(), paths, allow_paths, carried })
     }
 
-    /// Parses a whole URL.
+    /// Parses a complete URL.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
         let (scheme, rest) = url.split_once("://").ok_or(TargetError::Url)?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
@@ -185,12 +187,12 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: String =
-            format!("{}{}", self.origin, self.written).chars().take(SHOWN).collect();
+            format!("{}{}", self.origin, self.written).chars().take(MAX_URL_CHARS).collect();
         f.write_str(&shown)
     }
 }
 
-/// The text at every depth of percent-encoding, from as written to fully decoded.
+/// Returns the text at every depth of percent-encoding, from as written to fully decoded.
 fn decoded(text: &str) -> Result<Vec<String>, TargetError> {
     let mut depths = vec![text.to_owned()];
     loop {
@@ -199,20 +201,20 @@ fn decoded(text: &str) -> Result<Vec<String>, TargetError> {
         if next == last {
             return Ok(depths);
         }
-        if depths.len() == DEPTH {
+        if depths.len() == MAX_DECODING_DEPTH {
             return Err(TargetError::Ambiguous);
         }
         depths.push(next);
     }
 }
 
-/// Removes path parameters (`;x`), and blanks and dots at the end of a segment: servers drop them
-/// before they look for a file.
+/// Removes path parameters (`;x`), and blanks and dots at the end of a segment, because servers
+/// drop them before they look for a file.
 fn bare(path: &str) -> String {
     let segment = |part: &str| {
         let name = part.split(';').next().unwrap_or_default();
         let name = name.trim_matches(|c: char| c.is_whitespace() || c.is_control());
-        // The segments `.` and `..` consist of nothing but dots.
+        // The segments `.` and `..` consist only of dots and are kept.
         let kept = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
         let is_dots = kept.is_empty() && name.chars().all(|c| c == '.');
         if is_dots { name.to_owned() } else { kept.to_owned() }
@@ -222,7 +224,7 @@ fn bare(path: &str) -> String {
     plain(&segments.join("/"))
 }
 
-/// Removes dot segments, empty segments and backslashes.
+/// Removes dot segments and empty segments, and replaces backslashes with slashes.
 fn plain(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let path = path.replace('\\', "/");
@@ -246,7 +248,7 @@ fn carried(text: &str) -> Vec<(Origin, String)> {
     let mut found = Vec::new();
     for (scheme, word) in [(Scheme::Http, "http:/"), (Scheme::Https, "https:/")] {
         for (at, _) in lower.match_indices(word) {
-            // Intermediaries collapse the double slash.
+            // Intermediaries may collapse the double slash.
             let Some(rest) = text.get(at + word.len()..) else { continue };
             let rest = rest.trim_start_matches('/');
             let end = rest.find(['&', '#', ' ', '"', '\'', '<', '>']).unwrap_or(rest.len());
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn carried_urls_are_found() {
+    fn embedded_urls_are_found() {
         for written in [
             "https://web.example/web/2024/https://github.com/o/r",
             "https://web.example/web/2024/https:/github.com/o/r",
@@ -349,7 +351,7 @@ mod tests {
         }
 
         #[test]
-        fn every_address_reads_back(bits in any::<u32>()) {
+        fn every_ipv4_spelling_parses_to_the_address(bits in any::<u32>()) {
             let address = std::net::Ipv4Addr::from(bits);
             for written in [
                 format!("http://{address}/"),

@@ -1,4 +1,4 @@
-//! What comes through a CONNECT tunnel: TLS for the requested host, or nothing.
+//! Handles the bytes in a CONNECT tunnel: TLS for the requested host, or nothing.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::{
     dial::dial,
     forward::Upstreams,
     target::Origin,
-    wire::{Prefixed, Watched},
+    wire::{IdleLimited, Prefixed},
 };
 
-/// The first byte of every TLS connection: a handshake record.
-const HANDSHAKE: u8 = 0x16;
+/// First byte of every TLS connection, which starts with a handshake record.
+const TLS_HANDSHAKE_RECORD: u8 = 0x16;
 
 impl EgressProxy {
     pub(crate) async fn tunnel<S>(self: &Arc<Self>, origin: &Origin, mut stream: S)
@@ -39,14 +39,14 @@ impl EgressProxy {
             return self.close_tunnel(origin, DenyReason::HostMismatch, None).await;
         }
         let stream = Prefixed::new(read, stream);
-        match self.policy.passes_unseen(origin) {
+        match self.policy.passes_uninspected(origin) {
             Some(rule) => self.pass(origin, rule, stream).await,
-            None => self.look_inside(origin, stream).await,
+            None => self.inspect_requests(origin, stream).await,
         }
     }
 
-    /// Reads the client's greeting: the server name in it, and all bytes read. `None` if it is not
-    /// TLS.
+    /// Reads the client's TLS greeting. Returns the server name in it and all bytes read, or `None`
+    /// if the bytes are not TLS.
     async fn hello<S: AsyncRead + Unpin>(
         &self,
         stream: &mut S,
@@ -55,7 +55,7 @@ impl EgressProxy {
         loop {
             let length = stream.read(&mut piece).await.ok().filter(|length| *length > 0)?;
             read.extend_from_slice(&piece[..length]);
-            if read.first() != Some(&HANDSHAKE) || read.len() > self.limits.head_bytes {
+            if read.first() != Some(&TLS_HANDSHAKE_RECORD) || read.len() > self.limits.head_bytes {
                 return None;
             }
             let mut fresh = &piece[..length];
@@ -69,16 +69,17 @@ impl EgressProxy {
         }
     }
 
-    /// Passes bytes both ways: every URL of the host is allowed.
+    /// Passes bytes in both directions without inspection, because every URL of the host is
+    /// allowed.
     async fn pass<S>(self: &Arc<Self>, origin: &Origin, rule: Option<String>, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let limit = self.limits.connect();
         let dialled = dial(origin, self.resolver.as_ref(), &self.policy.private, limit).await;
-        // The failure is reported inside the tunnel, where the client can show it.
+        // Report the failure inside the tunnel, where the client can show it.
         let Ok((mut upstream, address)) = dialled else {
-            return self.look_inside(origin, stream).await;
+            return self.inspect_requests(origin, stream).await;
         };
         let request = UrlRequest {
             method: "CONNECT".into(),
@@ -90,14 +91,14 @@ impl EgressProxy {
         };
         let Some(mut entry) = self.open(request).await else { return };
         let counted = Arc::clone(entry.counted());
-        let mut inside = Watched::counting(stream, self.limits.idle(), counted);
+        let mut inside = IdleLimited::counting(stream, self.limits.idle(), counted);
         if let Err(error) = copy_bidirectional(&mut inside, &mut upstream).await {
             entry.request.error = Some(format!("the connection was interrupted: {error}"));
         }
     }
 
-    /// Terminates TLS here and judges each request.
-    async fn look_inside<S>(self: &Arc<Self>, origin: &Origin, stream: S)
+    /// Terminates TLS and judges each request.
+    async fn inspect_requests<S>(self: &Arc<Self>, origin: &Origin, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -126,8 +127,8 @@ impl EgressProxy {
         }
     }
 
-    /// A client that does not speak TLS with the proxy cannot be told anything, so only the ledger
-    /// has the reason.
+    /// Records why a tunnel is closed. A client that does not speak TLS with the proxy cannot be
+    /// told the reason, so only the ledger has it.
     async fn close_tunnel(&self, origin: &Origin, reason: DenyReason, error: Option<String>) {
         self.note(UrlRequest {
             method: "CONNECT".into(),

@@ -1,4 +1,4 @@
-//! Byte streams with a limit on idle time, and with a beginning that was already read.
+//! Byte streams with an idle timeout, or with a prefix that was already read.
 
 use std::{
     io,
@@ -13,23 +13,23 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-use crate::ledger::Counted;
+use crate::ledger::ByteCounts;
 
-/// A stream that fails when no byte has passed for a while, and may count what passes.
-pub(crate) struct Watched<S> {
+/// A stream that fails if no byte passes for `limit`. It can count the bytes that pass.
+pub(crate) struct IdleLimited<S> {
     inner: S,
     silence: Pin<Box<Sleep>>,
     limit: Duration,
-    counted: Option<Arc<Counted>>,
+    counted: Option<Arc<ByteCounts>>,
 }
 
-impl<S> Watched<S> {
+impl<S> IdleLimited<S> {
     pub(crate) fn new(inner: S, limit: Duration) -> Self {
         Self { inner, silence: Box::pin(sleep(limit)), limit, counted: None }
     }
 
-    /// Counts bytes read as sent up, and bytes written as sent down.
-    pub(crate) fn counting(inner: S, limit: Duration, counted: Arc<Counted>) -> Self {
+    /// Also counts bytes: those read count as `up`, those written as `down`.
+    pub(crate) fn counting(inner: S, limit: Duration, counted: Arc<ByteCounts>) -> Self {
         Self { counted: Some(counted), ..Self::new(inner, limit) }
     }
 
@@ -47,7 +47,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for IdleLimited<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -65,7 +65,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for IdleLimited<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

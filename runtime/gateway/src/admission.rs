@@ -1,4 +1,4 @@
-//! Admits requests and charges for them.
+//! Reservations of admitted requests, and the charge for each response.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,21 +11,22 @@ use crate::{
     shared::{self, Reservation},
 };
 
-/// What a request reserves before it is sent.
+/// The amounts that a request reserves before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserve {
     pub class: RequestClass,
-    /// Input tokens; at least as many as the endpoint will count, see [`crate::tokens::ceiling`].
-    /// With a lower estimate, requests in flight could exceed a limit together.
+    /// An upper bound on the input tokens that the endpoint will count, see
+    /// [`crate::tokens::ceiling`]. With a lower estimate, requests in flight could exceed a limit
+    /// together.
     pub input_estimate: u64,
-    /// The request's output limit, in tokens. Absent: it runs alone if a limit of the trial depends
-    /// on output.
+    /// The request's output limit, in tokens. `None`: the request runs alone if one of the trial's
+    /// limits depends on output.
     pub max_output: Option<u64>,
 }
 
-/// What a request reserves until it is settled.
+/// Everything that a request reserves until it is settled.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldResources {
     pub holds: Vec<Hold>,
     /// Reservations of limits that other processes share.
     pub reservations: Vec<Box<dyn Reservation>>,
@@ -36,33 +37,33 @@ pub(crate) struct Held {
 #[derive(Debug)]
 #[must_use = "a dropped admission lets the next request in"]
 pub struct Admission {
-    held: Held,
+    held: HeldResources,
     meter: Arc<Meter>,
     class: RequestClass,
     grace: bool,
-    /// Total wait, and the part of it for limits that trials share.
+    /// Total wait, and the part of it spent waiting for limits that trials share.
     queued: (Duration, Duration),
 }
 
 impl Admission {
     pub(crate) fn new(
         meter: Arc<Meter>,
-        held: Held,
+        held: HeldResources,
         class: RequestClass,
         grace: bool,
         queued: (Duration, Duration),
     ) -> Self {
-        meter.clock.took_off();
+        meter.clock.request_started();
         Self { held, meter, class, grace, queued }
     }
 
-    /// The wait for limits that trials share and for the endpoint's rate limits. It is not working
-    /// time.
+    /// Time spent waiting for limits that trials share and for the endpoint's rate limits. It does
+    /// not count as working time.
     pub fn queued(&self) -> Duration {
         self.queued.0
     }
 
-    /// The part of [`Self::queued`] for limits that trials share.
+    /// Part of [`Self::queued`] spent waiting for limits that trials share.
     pub fn queued_for_shared(&self) -> Duration {
         self.queued.1
     }
@@ -78,7 +79,7 @@ impl Admission {
         let mut step = None;
         for (place, hold) in self.held.holds.drain(..).enumerate() {
             let counted = hold.settle(usage, cost_usd, delivered);
-            // Reserve the trial's own limits first.
+            // The first hold is on the trial's own scope, which numbers its steps.
             if place == 0 && !self.grace {
                 step = counted;
             }
@@ -92,8 +93,8 @@ impl Admission {
         step
     }
 
-    /// The endpoint rejected the request for its rate (429, 529), optionally with a pause. Nothing
-    /// is charged, and all trials at the endpoint are held back.
+    /// The endpoint rejected the request because of a rate limit (429, 529), optionally with a
+    /// requested pause. Nothing is charged, and all trials at the endpoint slow down.
     pub fn throttled(mut self, retry_after: Option<Duration>) {
         for slot in self.held.slots.drain(..) {
             slot.throttled(retry_after);
@@ -103,6 +104,6 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.meter.clock.landed();
+        self.meter.clock.request_ended();
     }
 }

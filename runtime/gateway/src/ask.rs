@@ -1,4 +1,4 @@
-//! The in-process call: turns an [`Ask`] into a request and its response into an [`Answer`].
+//! In-process calls: turns an [`Ask`] into a request, and the response into an [`Answer`].
 
 use std::sync::PoisonError;
 
@@ -10,7 +10,7 @@ use crate::{
     AskError, TrialGateway,
     codec::{self, Losses},
     request,
-    request_path::{Client, Failure, Outgoing},
+    request_path::{Client, Failure, OutgoingRequest},
 };
 
 /// An in-process caller receives the response only when it is complete.
@@ -27,13 +27,14 @@ impl TrialGateway {
         self.ask_as(ask, false).await
     }
 
-    /// Requests one response after a count limit of the trial. It is not a step and is counted
-    /// separately. Time limits and shared limits still apply.
+    /// Requests one response after the trial has reached a limit on counts. The response is not a
+    /// step and is counted separately. Time limits and shared limits still apply.
     pub async fn grace(&self, ask: &Ask) -> Result<Answer, AskError> {
         self.ask_as(ask, true).await
     }
 
-    /// Streams, so that progress is visible. Endpoints that do not stream get a repair.
+    /// Sends a streaming request, so that progress is visible. A repair turns streaming off for
+    /// endpoints that reject it.
     async fn ask_as(&self, ask: &Ask, grace: bool) -> Result<Answer, AskError> {
         let kept = self.written().lock().unwrap_or_else(PoisonError::into_inner).follow(ask);
         self.record_ask(ask, kept).await?;
@@ -41,11 +42,11 @@ impl TrialGateway {
         self.serve(&request, &mut Caller).await.map_err(|failure| match failure {
             Failure::Refused(error) => error,
             // An in-process caller never disconnects and receives no partial response.
-            Failure::BrokenOff { .. } | Failure::Gone { .. } => AskError::Cancelled,
+            Failure::Interrupted { .. } | Failure::Disconnected { .. } => AskError::Cancelled,
         })
     }
 
-    /// Records the request without the messages that the previous request already had.
+    /// Records the request without the messages it repeats from the previous one.
     async fn record_ask(&self, ask: &Ask, kept: usize) -> Result<(), Fault> {
         let messages = ask.messages.get(kept..).unwrap_or_default().to_vec();
         let tools = if kept == 0 { ask.tools.clone() } else { Vec::new() };
@@ -54,8 +55,8 @@ impl TrialGateway {
         self.sink().event(self.meter().steps(), Event::ModelAsked { ask }).await
     }
 
-    fn outgoing(&self, ask: &Ask, grace: bool) -> Result<Outgoing, Fault> {
-        let (model, endpoint) = (&self.line().model, &self.line().endpoint);
+    fn outgoing(&self, ask: &Ask, grace: bool) -> Result<OutgoingRequest, Fault> {
+        let (model, endpoint) = (&self.route().model, &self.route().endpoint);
         let limit_field = endpoint.output_limit_field();
         let (body, max_output) = if model.api == Api::Chat {
             let rest = request::chat_fields(model, limit_field, &ask.tools, true);
@@ -74,30 +75,30 @@ impl TrialGateway {
             codec::overlay::lay(model.api, model, limit_field, &mut body);
             (Value::Object(body.clone()).to_string().into(), codec::output_limit(model.api, &body))
         };
-        Ok(Outgoing {
+        Ok(OutgoingRequest {
             class: if grace { RequestClass::Side } else { RequestClass::Main },
             grace,
             body,
             stream: true,
             max_output,
             tools: !ask.tools.is_empty(),
-            ..Outgoing::default()
+            ..OutgoingRequest::default()
         })
     }
 }
 
-/// The previous conversation in the bytes of a chat request. Whatever a request repeats is neither
-/// serialized nor recorded again.
+/// The previous conversation, serialized for a chat request. Messages that a request repeats are
+/// neither serialized nor recorded again.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct SentConversation {
     messages: Vec<Message>,
     json: Vec<u8>,
-    /// Where each message ends in `json`.
+    /// End offset of each message in `json`.
     ends: Vec<usize>,
 }
 
-impl Written {
-    /// Continues with this request and returns how many messages it repeats.
+impl SentConversation {
+    /// Updates the conversation to match this request. Returns how many messages it repeats.
     pub(crate) fn follow(&mut self, ask: &Ask) -> usize {
         let same = self.messages.iter().zip(&ask.messages).take_while(|(old, new)| old == new);
         let kept = same.count();
@@ -115,7 +116,7 @@ impl Written {
         kept
     }
 
-    /// The complete body of a request: `rest` follows the messages.
+    /// Returns the complete request body. `rest` has the fields that follow the messages.
     pub(crate) fn body(&self, model: &str, rest: &Map<String, Value>) -> Bytes {
         let model = Value::from(model).to_string();
         let rest = Value::Object(rest.clone()).to_string();
@@ -139,7 +140,7 @@ mod tests {
     use proctor_types::{Ask, Message};
     use serde_json::{Map, Value, json};
 
-    use super::Written;
+    use super::SentConversation;
 
     fn ask(texts: &[&str]) -> Ask {
         let user = |text: &&str| Message::User { content: (*text).to_owned() };
@@ -147,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_is_not_written_again_and_the_body_is_whole() {
-        let mut written = Written::default();
-        let said = |written: &Written, rest: Value| {
+    fn written_reuses_repeated_messages_and_returns_a_complete_body() {
+        let mut written = SentConversation::default();
+        let said = |written: &SentConversation, rest: Value| {
             let rest: Map<String, Value> = rest.as_object().cloned().expect("an object");
             serde_json::from_slice::<Value>(&written.body("m", &rest)).expect("JSON")
         };
@@ -158,7 +159,7 @@ mod tests {
         for (texts, kept) in [
             (&["a", "b"][..], 0),
             (&["a", "b", "c"], 2),
-            // A notice at the end of the last message is in no later request.
+            // A notice appended to the last message does not appear in later requests.
             (&["a", "b", "c and so on"], 2),
             (&["a", "b", "c", "d"], 2),
             (&["a"], 1),

@@ -24,14 +24,14 @@ pub(crate) struct EndpointChecks {
     pub thought_answer: ThoughtAnswerCheck,
 }
 
-/// Which tokens end a text that a server forgot to remove.
+/// Finds end-of-text tokens that a server failed to remove.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndTokenCheck {
     pub tokens: Vec<String>,
 }
 
-/// When a server returned the answer of a model that does not think as its thinking.
+/// Detects a server that returned the answer of a non-thinking model as reasoning.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ThoughtAnswerCheck {
@@ -39,14 +39,14 @@ pub(crate) struct ThoughtAnswerCheck {
     pub hint: String,
 }
 
-/// When a proxy trimmed each piece of the arguments of a call.
+/// Detects a proxy that trimmed each piece of a call's arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrimmedCheck {
     pub least_letters: usize,
 }
 
-/// When a guardrail masked what the model says.
+/// Detects a guardrail that masked parts of the model's output.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MaskedCheck {
@@ -55,7 +55,7 @@ pub(crate) struct MaskedCheck {
     pub hint: String,
 }
 
-/// When a response is, or ends in, a run of one sign.
+/// Detects a response that is, or ends in, a run of one character.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunOfOneCheck {
@@ -65,7 +65,7 @@ pub(crate) struct RunOfOneCheck {
     pub hint: String,
 }
 
-/// When a proxy escaped the arguments of a call for HTML.
+/// Detects a proxy that HTML-escaped a call's arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EscapedCheck {
@@ -74,14 +74,14 @@ pub(crate) struct EscapedCheck {
     pub hint: String,
 }
 
-/// When a cache returned an earlier response.
+/// Detects a cache that returned an earlier response.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReplayCheck {
     pub hint: String,
 }
 
-/// When a proxy returned an error of its own as the text of the model.
+/// Detects a proxy that returned its own error as the model's text.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ErrorTextCheck {
@@ -90,7 +90,7 @@ pub(crate) struct ErrorTextCheck {
     pub hint: String,
 }
 
-/// When a response ended at a limit of the server that it doesn't report.
+/// Detects a response that ended at an output limit that the server does not report.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HiddenCapCheck {
@@ -99,14 +99,14 @@ pub(crate) struct HiddenCapCheck {
     pub hint: String,
 }
 
-/// When a call lost its arguments.
+/// Detects a call that lost its arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TornCheck {
     pub least_output: u64,
 }
 
-/// When the endpoint truncated the prompt.
+/// Detects an endpoint that truncated the prompt.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CutCheck {
@@ -116,7 +116,7 @@ pub(crate) struct CutCheck {
     pub hint: String,
 }
 
-/// When a response ended at an output limit of the server.
+/// Detects a response that ended at the server's own output limit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LengthCheck {
@@ -127,7 +127,7 @@ pub(crate) struct LengthCheck {
     pub hint: String,
 }
 
-/// When the reported input is implausible.
+/// Detects an implausible input token count.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputCheck {
@@ -135,7 +135,7 @@ pub(crate) struct InputCheck {
     pub least_tokens: u64,
 }
 
-/// When the reported output is implausible.
+/// Detects an implausible output token count.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutputCheck {
@@ -143,7 +143,7 @@ pub(crate) struct OutputCheck {
     pub factor: u64,
 }
 
-/// When the endpoint dropped a request's tools.
+/// Detects an endpoint that dropped a request's tools.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DroppedCheck {
@@ -154,7 +154,7 @@ pub(crate) struct DroppedCheck {
     pub hint: String,
 }
 
-/// What an unparsed call looks like.
+/// Detects a call that the server left in the text.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TextCheck {
@@ -172,19 +172,19 @@ pub(crate) struct TextCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TextForm {
     pub marker: String,
-    /// The text must also contain this.
+    /// A string that the text must also contain.
     #[serde(default)]
     pub with: Option<String>,
-    /// vLLM's parser for it.
+    /// vLLM's parser for this form.
     #[serde(default)]
     pub vllm: Option<String>,
-    /// SGLang's parser for it.
+    /// SGLang's parser for this form.
     #[serde(default)]
     pub sglang: Option<String>,
 }
 
 impl EndpointChecks {
-    /// The built-in table, which a test checks.
+    /// Returns the built-in table. A test checks that it is valid.
     pub(crate) fn shipped() -> Result<&'static Self, Fault> {
         static SHIPPED: ShippedTable<EndpointChecks> = ShippedTable::new(
             "endpoint-checks.toml",
@@ -195,7 +195,7 @@ impl EndpointChecks {
 }
 
 impl EscapedCheck {
-    /// Whether the arguments of a call hold a character that HTML escapes.
+    /// Whether a call's arguments contain a character that HTML would escape.
     pub(crate) fn is_plain(&self, arguments: &str) -> bool {
         if arguments.contains(['<', '>']) || arguments.contains("\\\"") {
             return true;
@@ -204,7 +204,7 @@ impl EscapedCheck {
         arguments.match_indices('&').any(|(at, _)| !begins(&arguments[at..]))
     }
 
-    /// Whether the arguments of a call hold entities, and none of the characters for which they stand.
+    /// Whether a call's arguments contain HTML entities but none of the characters they stand for.
     pub(crate) fn is_escaped(&self, arguments: &str) -> bool {
         let entities: usize =
             self.entities.iter().map(|entity| arguments.matches(entity.as_str()).count()).sum();
@@ -213,7 +213,8 @@ impl EscapedCheck {
 }
 
 impl TrimmedCheck {
-    /// Whether long arguments contain no space. Scripts that use no spaces have no ASCII letters.
+    /// Whether long arguments contain no spaces. Writing systems without spaces are ruled out
+    /// because they have few ASCII letters.
     pub(crate) fn is_trimmed(&self, arguments: &str) -> bool {
         let letters = || arguments.bytes().filter(u8::is_ascii_alphabetic).count();
         arguments.len() >= self.least_letters
@@ -234,23 +235,24 @@ impl MaskedCheck {
 }
 
 impl RunOfOneCheck {
-    /// What is wrong with a text that is one sign, or that breaks off within a fence in a run of one sign.
+    /// Describes the defect in a text that is a run of one character, or that ends in one inside an
+    /// open code fence.
     pub(crate) fn found(&self, text: &str) -> Option<String> {
         let text = text.trim();
         let last = text.chars().next_back()?;
         let run = text.chars().rev().take_while(|one| *one == last).count();
         if run >= self.least_zero && self.token_zero.contains(last) && text.chars().count() == run {
-            return Some(format!("the response consists of {run} times `{last}`"));
+            return Some(format!("the response consists of `{last}` repeated {run} times"));
         }
         let is_open = text.matches("```").count() % 2 == 1;
         let is_guarded =
             run >= self.least_guarded && is_open && !last.is_alphanumeric() && last != '`';
-        is_guarded.then(|| format!("the response ended after {run} times `{last}`"))
+        is_guarded.then(|| format!("the response ended after repeating `{last}` {run} times"))
     }
 }
 
 impl EndTokenCheck {
-    /// Removes the tokens at the end of a text. Returns whether there were any.
+    /// Removes end-of-text tokens from the end of a text. Returns whether there were any.
     pub(crate) fn cut(&self, text: &mut String) -> bool {
         let before = text.len();
         loop {
@@ -264,13 +266,13 @@ impl EndTokenCheck {
     }
 }
 
-/// Whether a token is the end of an element in the text, as `</s>` is in HTML.
+/// Whether the token closes an element in the text, as `</s>` does in HTML.
 fn closes(text: &str, token: &str) -> bool {
     token.strip_prefix("</").is_some_and(|name| text.contains(&format!("<{name}")))
 }
 
 impl ThoughtAnswerCheck {
-    /// Whether a request turns thinking off. `body` is JSON without blanks.
+    /// Whether a request turns thinking off. `body` is JSON without whitespace.
     pub(crate) fn is_off(&self, body: &[u8]) -> bool {
         self.off.iter().any(|words| memchr::memmem::find(body, words.as_bytes()).is_some())
     }
@@ -300,8 +302,8 @@ mod tests {
     use super::EndpointChecks;
 
     #[test]
-    fn entities_are_escapes_only_if_no_plain_character_occurs() {
-        let check = &EndpointChecks::shipped().expect("a sound table").escaped;
+    fn is_escaped_rejects_arguments_with_plain_characters() {
+        let check = &EndpointChecks::shipped().expect("a valid table").escaped;
         let of = |command: &str| {
             let arguments = json!({ "command": command }).to_string();
             check.is_escaped(&arguments)
@@ -327,9 +329,9 @@ mod tests {
 
     #[test]
     fn masked_and_trimmed_calls_are_found() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
-        let masked = |arguments: &str, told: &str| {
-            checks.masked.count(arguments, |word| told.contains(word)) >= checks.masked.least
+        let checks = EndpointChecks::shipped().expect("a valid table");
+        let masked = |arguments: &str, request: &str| {
+            checks.masked.count(arguments, |word| request.contains(word)) >= checks.masked.least
         };
         assert!(masked("def <PERSON>(x): return <PERSON>(x)", ""));
         assert!(!masked("def <PERSON>(x): return <PERSON>(x)", "replace <PERSON> by a name"));
@@ -343,7 +345,7 @@ mod tests {
 
     #[test]
     fn runs_of_one_character_are_found() {
-        let check = &EndpointChecks::shipped().expect("a sound table").run_of_one;
+        let check = &EndpointChecks::shipped().expect("a valid table").run_of_one;
         let found = |text: &str| check.found(text).is_some();
         assert!(found(&"!".repeat(512)) && found("```bash\necho ================"));
         assert!(!found("It works!!!") && !found("") && !found(&"0".repeat(512)));
@@ -352,8 +354,8 @@ mod tests {
     }
 
     #[test]
-    fn end_tokens_are_removed_from_the_end_alone() {
-        let check = &EndpointChecks::shipped().expect("a sound table").end_token;
+    fn end_tokens_are_removed_only_from_the_end() {
+        let check = &EndpointChecks::shipped().expect("a valid table").end_token;
         for (text, wanted) in [
             ("```bash\nls\n```</s>", "```bash\nls\n```"),
             ("Done.<|im_end|>\n<|im_end|>\n", "Done."),
@@ -370,7 +372,7 @@ mod tests {
 
     #[test]
     fn error_texts_and_hidden_limits_are_found() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
+        let checks = EndpointChecks::shipped().expect("a valid table");
         for text in [
             "Error: upstream connect error or disconnect/reset before headers",
             "[ERROR] 503 Service Unavailable",
@@ -387,6 +389,6 @@ mod tests {
             cap(256, "First I look at the parser, which") && cap(1000, "def f(x):\n    return x +")
         );
         assert!(!cap(256, "All tests pass.") && !cap(257, "First I look at the"));
-        assert!(!cap(20, "Done"), "short answers end where they like");
+        assert!(!cap(20, "Done"), "short answers may end anywhere");
     }
 }

@@ -1,4 +1,4 @@
-//! The trial's clock: wall time, working time and time in tools.
+//! The trial's clock: wall time, working time and time spent in tools.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -10,18 +10,18 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::meter::Used;
 
-/// Working time is wall time minus the time in which a request waits for the endpoint (rate limit,
-/// back-off) and no other request is in flight.
+/// Working time is wall time minus the time during which a request waits for the endpoint (rate
+/// limit, back-off) and no other request is in flight.
 #[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
-    /// Time of earlier tries.
+    /// Total time of earlier tries.
     earlier: Duration,
-    /// The part of `earlier` that the endpoint lost in attempts, and in the waits after them.
+    /// Parts of `earlier` that the endpoint lost: in attempts, and in the waits after them.
     given_back: (Duration, Duration),
     state: Mutex<ClockTimes>,
     tools_changed: Notify,
-    /// The requests' waits, each counted separately, by reason.
+    /// Total waits of all requests, by reason. Overlapping waits are each counted in full.
     waits: Mutex<RequestWaits>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum WaitKind {
 #[derive(Debug, Default)]
 struct ClockTimes {
     waiting: usize,
-    flying: usize,
+    in_flight: usize,
     waited: Duration,
     idle_since: Option<Instant>,
     tools: u32,
@@ -57,7 +57,7 @@ impl ClockTimes {
             self.in_tools += (now - since) * tools;
         }
         self.tools_since = (self.tools > 0).then_some(now);
-        self.idle_since = (self.waiting > 0 && self.flying == 0).then_some(now);
+        self.idle_since = (self.waiting > 0 && self.in_flight == 0).then_some(now);
     }
 }
 
@@ -66,8 +66,8 @@ impl Clock {
         Self::after(&Used::default())
     }
 
-    /// The clock of an interrupted trial. Its limits exclude time that the endpoint lost before:
-    /// attempts, and the waits after them.
+    /// Returns the clock of a resumed trial. Time that the endpoint lost earlier, in attempts and
+    /// in the waits after them, does not count towards the limits.
     pub(crate) fn after(used: &Used) -> Self {
         let Used { elapsed, waited, in_tools, waits, lost, spent: _ } = *used;
         let retries = Duration::try_from_secs_f64(waits.retries).unwrap_or_default();
@@ -89,13 +89,13 @@ impl Clock {
         self.earlier + self.started.elapsed()
     }
 
-    /// The time that counts towards the wall limit.
+    /// Returns the time that counts towards the wall limit.
     pub(crate) fn counted(&self) -> Duration {
         let (sends, waits) = self.given_back;
         self.elapsed().saturating_sub(sends + waits)
     }
 
-    /// Time that was not work, including a current wait.
+    /// Returns the time that does not count as work, including a wait in progress.
     pub(crate) fn waited(&self) -> Duration {
         let state = self.lock();
         state.waited + state.idle_since.map(|since| since.elapsed()).unwrap_or_default()
@@ -105,12 +105,12 @@ impl Clock {
         self.elapsed().saturating_sub(self.waited() + self.given_back.0)
     }
 
-    pub(crate) fn took_off(&self) {
-        self.lock().change(|state| state.flying += 1);
+    pub(crate) fn request_started(&self) {
+        self.lock().change(|state| state.in_flight += 1);
     }
 
-    pub(crate) fn landed(&self) {
-        self.lock().change(|state| state.flying -= 1);
+    pub(crate) fn request_ended(&self) {
+        self.lock().change(|state| state.in_flight -= 1);
     }
 
     pub(crate) fn tool_began(&self) {
@@ -123,7 +123,7 @@ impl Clock {
         self.tools_changed.notify_waiters();
     }
 
-    /// The total time in tools, including running calls.
+    /// Returns the total time spent in tools, including running calls.
     pub(crate) fn in_tools(&self) -> Duration {
         let state = self.lock();
         let running = state.tools_since.map(|since| since.elapsed() * state.tools);
@@ -153,9 +153,9 @@ impl Clock {
         *self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request's wait for this reason until the guard is dropped.
-    pub(crate) fn wait_for(&self, kind: WaitKind) -> KindOfWait<'_> {
-        KindOfWait { clock: self, kind, since: Instant::now() }
+    /// Times a request's wait for this reason until the guard is dropped.
+    pub(crate) fn wait_for(&self, kind: WaitKind) -> WaitTimer<'_> {
+        WaitTimer { clock: self, kind, since: Instant::now() }
     }
 
     /// Counts a request's wait for the endpoint until the guard is dropped.
@@ -165,20 +165,21 @@ impl Clock {
     }
 }
 
-/// A current wait of one kind. It is a guard for the same reason as the one below.
-pub(crate) struct KindOfWait<'a> {
+/// Times one wait and adds it to the total of its kind on drop, so that cancelled requests are
+/// counted too.
+pub(crate) struct WaitTimer<'a> {
     clock: &'a Clock,
     kind: WaitKind,
     since: Instant,
 }
 
-impl KindOfWait<'_> {
+impl WaitTimer<'_> {
     pub(crate) fn so_far(&self) -> Duration {
         self.since.elapsed()
     }
 }
 
-impl Drop for KindOfWait<'_> {
+impl Drop for WaitTimer<'_> {
     fn drop(&mut self) {
         let seconds = self.so_far().as_secs_f64();
         let mut waits = self.clock.waits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +191,7 @@ impl Drop for KindOfWait<'_> {
     }
 }
 
-/// A current wait. It is a guard because dropping the request cancels a wait.
+/// A wait in progress. It is a guard because cancelling a request drops its wait.
 pub(crate) struct Waiting<'a>(&'a Clock);
 
 impl Drop for Waiting<'_> {

@@ -1,9 +1,10 @@
-//! Decides whether a conversation exceeds a context window: `configs/context-window.toml`.
+//! Decides whether a conversation exceeds its context window. Thresholds are in
+//! `configs/context-window.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
 
-/// The rules for accepting a reported overflow.
+/// Rules for deciding whether a reported overflow is accepted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContextWindow {
@@ -24,14 +25,14 @@ impl ContextWindow {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
-    /// Whether our count alone proves an overflow: `counted` tokens by the endpoint and `estimated`
-    /// more by our estimate.
+    /// Whether our count alone proves an overflow: the endpoint counted `counted` tokens, and we
+    /// estimate `estimated` more.
     pub fn is_certain(&self, counted: u64, estimated: u64, window: u64) -> bool {
         counted as f64 + estimated as f64 / self.tokenizer_error >= window as f64
     }
 
-    /// Whether an overflow that the endpoint reports is plausible for a request of `estimated`
-    /// tokens by our count, with room for `output` more.
+    /// Whether an overflow that the endpoint reports is plausible for a request that we estimate at
+    /// `estimated` tokens, plus `output` tokens for the response.
     pub fn is_possible(&self, estimated: u64, output: u64, window: Option<u64>) -> bool {
         let window = window.unwrap_or(self.least_window);
         estimated as f64 * self.tokenizer_error + output as f64 >= window as f64
@@ -43,9 +44,9 @@ mod tests {
     use super::ContextWindow;
 
     #[test]
-    fn neither_words_nor_an_estimate_alone_decide() {
-        let rules = ContextWindow::shipped().expect("sound rules");
-        // 12,077 tokens by the model's own tokenizer, 13,000 by ours.
+    fn context_window_allows_for_tokenizer_error() {
+        let rules = ContextWindow::shipped().expect("valid rules");
+        // The model's own tokenizer counts 12,077 tokens, ours 13,000.
         assert!(!rules.is_certain(0, 13_000, 12_500));
         assert!(rules.is_certain(0, 26_000, 12_500));
         assert!(rules.is_certain(12_000, 1_200, 12_500));

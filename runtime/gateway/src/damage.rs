@@ -1,9 +1,9 @@
-//! Damaged responses: broken calls, calls left in the text, a truncated prompt, or the server's own
-//! output limit.
+//! Detects damaged responses: broken calls, calls left in the text, a truncated prompt, or the
+//! server's own output limit.
 //!
-//! Most of these servers break only streams, so the gateway repeats the request without streaming.
-//! If the second response has broken calls too, the model wrote them.
-//! `configs/endpoint-checks.toml` has the thresholds.
+//! Most servers that damage calls do so only in streams, so the gateway repeats the request without
+//! streaming. If the second response has broken calls too, the model wrote them. The thresholds are
+//! in `configs/endpoint-checks.toml`.
 
 use bytes::Bytes;
 use proctor_types::{Api, Fault, RequestClass, ToolCall};
@@ -17,7 +17,7 @@ use crate::{
         tolerant,
     },
     judge::{Trouble, TroubleKind},
-    request_path::Outgoing,
+    request_path::OutgoingRequest,
     tokens,
     tool_support::{as_text, marked, said_or_thought},
     usage,
@@ -25,22 +25,23 @@ use crate::{
 };
 
 impl TrialGateway {
-    /// Why a complete response is requested again. `None`: it is accepted as the model's own.
+    /// Returns why a complete response must be requested again. `None`: it is accepted as the
+    /// model's own.
     ///
     /// # Errors
     /// A built-in table cannot be read.
     pub(crate) async fn damage(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         whole: &Whole,
     ) -> Result<Option<Trouble>, Fault> {
-        let (model, halts) = (&self.line().model, &self.line().halts);
+        let (model, halts) = (&self.route().model, &self.route().halts);
         if request.grace || request.class != RequestClass::Main {
             return Ok(None);
         }
         let checks = EndpointChecks::shipped()?;
         let output = whole.usage.map_or(0, |usage| usage.output);
-        // Below it no model stops of its own.
+        // No model's own output limit is below this, so a shorter limit is the server's.
         let least_own = match model.api {
             Api::Chat | Api::Responses => checks.length.explicit_limit,
             Api::Gemini => checks.length.least_own,
@@ -56,7 +57,7 @@ impl TrialGateway {
         }
         if let Some(most) = request.max_output.filter(|_| whole.stop == Some(Stop::Length)) {
             let total = whole.usage.map_or(0, |usage| usage.input + usage.output);
-            let room = self.line().window.unwrap_or(checks.length.least_window);
+            let room = self.route().window.unwrap_or(checks.length.least_window);
             let is_cut = output > 0
                 && (output as f64) < most as f64 * checks.length.share
                 && (total as f64) < room as f64 * checks.length.share;
@@ -85,13 +86,15 @@ impl TrialGateway {
         let has_thought_alone =
             whole.stop == Some(Stop::End) && !text.is_empty() && whole.items.iter().all(is_silent);
         if has_thought_alone && checks.thought_answer.is_off(&request.body) {
-            let why = "the response is reasoning alone, although the request turns thinking off";
+            let why =
+                "the response contains only reasoning, although the request turns thinking off";
             return Ok(Some(Trouble::damaged(why, &checks.thought_answer.hint)));
         }
         if !request.tools {
             return Ok(None);
         }
-        // A tool that the request does not name. Names are quoted in every format.
+        // Whether the call uses a tool that the request does not contain. Every format puts names
+        // in quotes.
         let is_foreign = |call: &ToolCall| {
             memchr::memmem::find(&request.body, format!("\"{}\"", call.name).as_bytes()).is_none()
         };
@@ -101,7 +104,7 @@ impl TrialGateway {
         let mut doubts_calls = whole.calls().any(is_odd) && !halts.has_torn(model);
         if !halts.has_unescaped(model) {
             if whole.calls().any(|call| checks.escaped.is_plain(&call.arguments)) {
-                halts.leaves_unescaped(model);
+                halts.note_unescaped(model);
             } else {
                 doubts_calls |=
                     whole.calls().any(|call| checks.escaped.is_escaped(&call.arguments));
@@ -109,12 +112,12 @@ impl TrialGateway {
         }
         doubts_calls |=
             whole.calls().any(|call| checks.masked.count(&call.arguments, |_| false) > 0);
-        // Parse the request only if something is odd: for a long conversation that takes many
+        // Parse the request only if something is odd: parsing a long conversation takes many
         // milliseconds.
         if !doubts_calls && (has_called || whole.stop == Some(Stop::Filter)) {
             return Ok(None);
         }
-        let look = Look {
+        let inspection = Inspection {
             checks,
             api: model.api,
             body: request.body.clone(),
@@ -123,68 +126,68 @@ impl TrialGateway {
             is_end: whole.stop == Some(Stop::End),
             is_limited: whole.stop == Some(Stop::Length)
                 || request.max_output.is_some_and(|most| output >= most),
-            told: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
+            counted: whole.usage.filter(|usage| !usage.estimated).map(|usage| usage.input),
             calls: whole.calls().cloned().collect(),
         };
-        let found = tokio::task::spawn_blocking(move || look.find()).await.ok().flatten();
+        let found = tokio::task::spawn_blocking(move || inspection.find()).await.ok().flatten();
         Ok(match found {
-            // A response that was not streamed: the model itself writes its calls this way.
-            Some(Found::Torn(_)) if !request.stream && !halts.only_streams(model) => {
-                halts.tears_calls(model);
+            // The response was not streamed, so the model itself writes its calls this way.
+            Some(Damage::Torn(_)) if !request.stream && !halts.only_streams(model) => {
+                halts.note_torn_calls(model);
                 None
             }
-            Some(Found::Torn(why)) => Some(Trouble::new(TroubleKind::Damaged, why)),
-            Some(Found::Misread(why, hint)) => Some(Trouble::damaged(why, &hint)),
+            Some(Damage::Torn(why)) => Some(Trouble::new(TroubleKind::Damaged, why)),
+            Some(Damage::Misread(why, hint)) => Some(Trouble::damaged(why, &hint)),
             None => None,
         })
     }
 }
 
-/// The problem with a response.
-enum Found {
+/// A problem with a response.
+enum Damage {
     Torn(String),
-    /// With what fixes it.
+    /// The reason, and a hint with the fix.
     Misread(String, String),
 }
 
-/// A response with its request.
-struct Look {
+/// A response to inspect, with its request.
+struct Inspection {
     checks: &'static EndpointChecks,
     api: Api,
     body: Bytes,
-    /// Its text, or its reasoning if there is no text.
+    /// Text of the response, or its reasoning if there is no text.
     text: String,
     calls: Vec<ToolCall>,
     output: u64,
-    /// The endpoint says that the model ended it.
+    /// Whether the endpoint reports that the model ended the response.
     is_end: bool,
-    /// A limit cut it.
+    /// Whether an output limit cut the response.
     is_limited: bool,
-    /// The prompt tokens that the endpoint counted.
-    told: Option<u64>,
+    /// Prompt tokens that the endpoint counted.
+    counted: Option<u64>,
 }
 
-impl Look {
-    fn find(&self) -> Option<Found> {
+impl Inspection {
+    fn find(&self) -> Option<Damage> {
         let request = usage::read(self.api, &self.body)?;
         let checks = self.checks;
         if !self.calls.is_empty() {
             let torn = |call| torn(checks, call, &request.tools, self.output);
-            let found = self.calls.iter().find_map(torn).map(Found::Torn);
+            let found = self.calls.iter().find_map(torn).map(Damage::Torn);
             let escaped = || {
                 let call =
                     self.calls.iter().find(|call| checks.escaped.is_escaped(&call.arguments))?;
                 let why = format!("the arguments of a call to `{}` are HTML-escaped", call.name);
-                Some(Found::Misread(why, checks.escaped.hint.clone()))
+                Some(Damage::Misread(why, checks.escaped.hint.clone()))
             };
             let broken = || {
                 let mut calls = self.calls.iter().filter(|_| !self.is_limited);
-                calls.find_map(broken).map(Found::Torn)
+                calls.find_map(broken).map(Damage::Torn)
             };
             let trimmed = || {
                 let is_trimmed = |call: &&ToolCall| checks.trimmed.is_trimmed(&call.arguments);
                 let name = &self.calls.iter().find(is_trimmed)?.name;
-                Some(Found::Torn(format!("the arguments of a call to `{name}` lost their spaces")))
+                Some(Damage::Torn(format!("the arguments of a call to `{name}` lost their spaces")))
             };
             let masked = || {
                 let is_requested =
@@ -193,21 +196,21 @@ impl Look {
                     checks.masked.count(&call.arguments, is_requested) >= checks.masked.least
                 })?;
                 let why = format!("parts of the arguments of a call to `{}` are masked", call.name);
-                Some(Found::Misread(why, checks.masked.hint.clone()))
+                Some(Damage::Misread(why, checks.masked.hint.clone()))
             };
             return found.or_else(escaped).or_else(broken).or_else(trimmed).or_else(masked);
         }
         if self.output == 0 && checks.error_text.fits(&self.text) {
             let why = format!("the text of the response is an error: {}", quoted(self.text.trim()));
-            return Some(Found::Misread(why, checks.error_text.hint.clone()));
+            return Some(Damage::Misread(why, checks.error_text.hint.clone()));
         }
         if self.is_end && checks.hidden_cap.fits(self.output, &self.text) {
             let why = format!("the response stopped after {} tokens", self.output);
-            return Some(Found::Misread(why, checks.hidden_cap.hint.clone()));
+            return Some(Damage::Misread(why, checks.hidden_cap.hint.clone()));
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        // A final answer may quote a call. An unparsed call is the whole text, or ends it without
-        // quotes.
+        // A final answer may quote a call. An unparsed call is the whole text, or an unquoted part
+        // at its end.
         let found = if serde_json::from_str::<Value>(&self.text).is_ok() {
             as_text(&checks.text, &self.text, &names)
         } else if ends_with_markup(&self.text) {
@@ -216,22 +219,24 @@ impl Look {
             None
         };
         if let Some((why, hint)) = found {
-            return Some(Found::Misread(why, hint));
+            return Some(Damage::Misread(why, hint));
         }
         self.cut(&request)
     }
 
-    /// Whether the endpoint counted too few tokens for the whole request.
-    fn cut(&self, request: &Request) -> Option<Found> {
+    /// Reports a truncated prompt: the endpoint counted too few tokens for the whole request.
+    fn cut(&self, request: &Request) -> Option<Damage> {
         let checks = self.checks;
-        let told = self.told.filter(|told| *told >= checks.cut.least_told)?;
+        let counted = self.counted.filter(|counted| *counted >= checks.cut.least_told)?;
         let ours = tokens::count_request(request);
         let is_cut =
-            ours >= checks.cut.least_tokens && (told as f64) < ours as f64 * checks.cut.share;
+            ours >= checks.cut.least_tokens && (counted as f64) < ours as f64 * checks.cut.share;
         let why = || {
-            format!("the endpoint truncated the prompt: it counted {told} of about {ours} tokens")
+            format!(
+                "the endpoint truncated the prompt: it counted {counted} of about {ours} tokens"
+            )
         };
-        is_cut.then(|| Found::Misread(why(), checks.cut.hint.clone()))
+        is_cut.then(|| Damage::Misread(why(), checks.cut.hint.clone()))
     }
 }
 
@@ -248,17 +253,20 @@ fn looks_torn(call: &ToolCall) -> bool {
             .map_or(true, |map| map.is_empty())
 }
 
-/// What a call lost: one character would complete its arguments, or they are gone although tokens
-/// were paid for them.
+/// Describes how a call is torn: one character would complete its arguments, or they are missing
+/// although the endpoint billed tokens for them.
 fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -> Option<String> {
     let (name, text) = (&call.name, call.arguments.trim());
     let is_ours = tools.iter().any(|tool| tool.name == *name);
     if let Some(tool) = tools.iter().find(|tool| !is_ours && is_within(&tool.name, name)) {
         return Some(format!("a call uses the name `{name}` instead of the tool `{}`", tool.name));
     }
-    // Some streams carry a name in pieces.
+    // Some streams deliver a name in pieces.
     if let Some(tool) = tools.iter().find(|tool| !is_ours && is_begun(&tool.name, name)) {
-        return Some(format!("a call names `{name}`, the beginning of the tool `{}`", tool.name));
+        return Some(format!(
+            "a call uses the name `{name}`, a prefix of the tool `{}`",
+            tool.name
+        ));
     }
     let is_object = |text: &str| {
         serde_json::from_str::<Map<String, Value>>(text).is_ok_and(|map| !map.is_empty())
@@ -283,14 +291,15 @@ fn torn(checks: &EndpointChecks, call: &ToolCall, tools: &[Tool], output: u64) -
     is_repairable.then(|| format!("the arguments of a call to `{name}` are damaged"))
 }
 
-/// Why arguments are no JSON object even for a tolerant reader: the stream lost parts of them, or the model
-/// wrote them so. Quotes after the object are the model's.
+/// Returns why arguments are not a JSON object even for a tolerant parser. Either the stream lost
+/// parts of them or the model wrote them that way. Quotes after the object come from the model and
+/// are ignored.
 fn broken(call: &ToolCall) -> Option<String> {
     let text = call.arguments.trim();
     let plain = text.trim_end_matches('"');
     let is_object = |text: &str| match tolerant::value(text.as_bytes()) {
         Ok(Value::Object(_)) => true,
-        // Encoded twice.
+        // The object was encoded twice.
         Ok(Value::String(inner)) => serde_json::from_str::<Map<String, Value>>(&inner).is_ok(),
         _ => false,
     };
@@ -298,7 +307,7 @@ fn broken(call: &ToolCall) -> Option<String> {
     (!is_sound).then(|| format!("the arguments of a call to `{}` are not JSON", call.name))
 }
 
-/// Whether a name is another one with a prefix or suffix, as proxies write it: `shell_ide`,
+/// Whether `name` is a tool's name with a prefix or suffix that a proxy added: `shell_ide`,
 /// `mcp__shell`.
 fn is_within(tool: &str, name: &str) -> bool {
     let is_sign = |c: char| !c.is_ascii_alphanumeric();
@@ -306,7 +315,7 @@ fn is_within(tool: &str, name: &str) -> bool {
         || name.strip_suffix(tool).is_some_and(|rest| rest.ends_with(is_sign))
 }
 
-/// Whether a name is the beginning of another one.
+/// Whether `name` is only the beginning of a tool's name.
 fn is_begun(tool: &str, name: &str) -> bool {
     !name.is_empty() && tool.len() > name.len() && tool.starts_with(name)
 }
@@ -335,8 +344,8 @@ mod tests {
     }
 
     #[test]
-    fn torn_ignores_mistakes_of_the_model() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
+    fn torn_ignores_the_models_own_mistakes() {
+        let checks = EndpointChecks::shipped().expect("a valid table");
         let tool = |name: &str, required: &[&str]| Tool {
             name: name.into(),
             description: String::new(),
@@ -368,8 +377,8 @@ mod tests {
             };
             assert_eq!(torn(checks, &call, &tools, 20).is_some(), torn_name, "{name}");
         }
-        // Written by the model: no tokens were paid for arguments, none are required, or no single
-        // character completes them.
+        // The model itself wrote these: few tokens were billed, no arguments are required, or no
+        // single character completes them.
         for (name, text, output) in [
             ("shell", "{}", 10),
             ("submit", "{}", 126),

@@ -1,4 +1,4 @@
-//! Where requests go, and with which key.
+//! A model's endpoint: its URL and key.
 
 use std::net::IpAddr;
 
@@ -10,8 +10,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::secret::redacted;
 
-/// Shorter keys are not searched for in recorded bytes: `x` would black out half of every body.
-const SHORTEST_SECRET: usize = 8;
+/// Shorter keys are not redacted: replacing every `x` would black out half of a body.
+const MIN_SECRET_LENGTH: usize = 8;
 
 /// The version of the Messages API that the codecs implement.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -22,11 +22,11 @@ pub(crate) struct Endpoint {
     base: String,
     host: String,
     key: SecretString,
-    /// The variable that holds it.
+    /// Environment variable that holds the key.
     key_env: Option<String>,
-    /// The endpoint's name for the model.
+    /// The model's name at the endpoint.
     model: String,
-    /// Marked as sensitive. Absent: no `Authorization` header.
+    /// The header value with the key, marked as sensitive. `None`: no `Authorization` header.
     bearer: Option<HeaderValue>,
 }
 
@@ -68,7 +68,7 @@ impl Endpoint {
         Ok(Self { base, host, key: key.into(), key_env, model, bearer: Some(bearer) })
     }
 
-    /// Puts the key into the header that the API expects and replaces any other.
+    /// Puts the key into the header that the API expects, replacing any other key.
     pub(crate) fn authorize(&self, api: Api, headers: &mut HeaderMap) {
         if api == Api::Messages && !headers.contains_key("anthropic-version") {
             headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
@@ -83,7 +83,7 @@ impl Endpoint {
             (_, None) => {}
             (None, Some(bearer)) => drop(headers.insert(header::AUTHORIZATION, bearer.clone())),
             (Some(name), Some(_)) => {
-                // A valid bearer value is also valid in a separate header.
+                // This cannot fail: the key is already part of a valid bearer value.
                 if let Ok(mut value) = HeaderValue::try_from(key) {
                     value.set_sensitive(true);
                     headers.insert(name, value);
@@ -92,7 +92,7 @@ impl Endpoint {
         }
     }
 
-    /// The URL for one response. Gemini puts the model and streaming in the path.
+    /// Returns the URL of the API call. Gemini puts the model and the streaming mode in the path.
     pub(crate) fn address(&self, api: Api, model: &str, stream: bool) -> String {
         let base = &self.base;
         let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
@@ -104,14 +104,16 @@ impl Endpoint {
         }
     }
 
-    /// What the operator can do about a status that retries do not fix.
+    /// Returns a hint for a status that retries do not fix.
     pub(crate) fn hint(&self, status: u16) -> String {
         let model = &self.model;
         match (status, &self.key_env) {
             (401, Some(key)) => format!("check the key in the variable {key}"),
-            (401, None) => "the endpoint needs a key: put it into a variable, and set the model's \
-                            `key_env` to its name"
-                .into(),
+            (401, None) => {
+                "the endpoint needs a key: put it into an environment variable, and set \
+                            the model's `key_env` to its name"
+                    .into()
+            }
             (402 | 429, Some(key)) => format!("add credit to the account of the key in {key}"),
             (402 | 429, None) => "add credit to the account".into(),
             (403, Some(key)) => format!("check that the key in {key} may use the model `{model}`"),
@@ -123,7 +125,8 @@ impl Endpoint {
         }
     }
 
-    /// A hint for a URL without an endpoint. `foreign`: another server answered there.
+    /// Returns a hint for a URL that is not an endpoint. `foreign`: another kind of server
+    /// responded.
     pub(crate) fn address_hint(&self, foreign: bool) -> String {
         let base = &self.base;
         let bare = Url::parse(base).is_ok_and(|url| url.path().trim_matches('/').is_empty());
@@ -146,8 +149,9 @@ impl Endpoint {
         &self.base
     }
 
-    /// A plain HTTP server on this machine: connect directly and ignore the shell's proxy settings.
-    pub(crate) fn is_near(&self) -> bool {
+    /// Whether this is a plain HTTP server on this machine. It is reached directly, regardless of
+    /// the shell's proxy settings.
+    pub(crate) fn is_local(&self) -> bool {
         if !self.base.to_ascii_lowercase().starts_with("http:") {
             return false;
         }
@@ -155,8 +159,8 @@ impl Endpoint {
         self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// OpenAI's own hosts reject `max_tokens` for reasoning models; nearly all others know only
-    /// that.
+    /// OpenAI's own hosts reject `max_tokens` for reasoning models. Nearly all other hosts support
+    /// only `max_tokens`.
     pub(crate) fn output_limit_field(&self) -> &'static str {
         let of =
             |domain: &str| self.host.strip_suffix(domain).is_some_and(|sub| sub.ends_with('.'));
@@ -164,38 +168,38 @@ impl Endpoint {
         if openai { "max_completion_tokens" } else { "max_tokens" }
     }
 
-    /// Replaces the key in `bytes`, in any spelling, with `[key]`: some endpoints repeat a key in
-    /// an error message or a response. Everything that is parsed or passed on comes from these
-    /// bytes, so neither a scaffold nor its sandbox receives the key.
+    /// Replaces the key in `bytes`, in any encoding, with `[key]`: some endpoints repeat a key in
+    /// an error message or a response. All parsed or forwarded data comes from these bytes, so
+    /// neither a scaffold nor its sandbox receives the key.
     pub(crate) fn redact(&self, bytes: Bytes) -> Bytes {
         self.redacted(&bytes).unwrap_or(bytes)
     }
 
-    /// Like `redact`; `None` if the key is absent.
+    /// Like `redact`, but returns `None` if `bytes` does not contain the key.
     pub(crate) fn redacted(&self, bytes: &[u8]) -> Option<Bytes> {
         redacted(bytes, self.secret()?).map(Into::into)
     }
 
-    /// The key, if it is long enough to search for.
+    /// Returns the key if it is long enough to search for.
     fn secret(&self) -> Option<&[u8]> {
         let key = self.key.expose_secret().as_bytes();
-        (key.len() >= SHORTEST_SECRET).then_some(key)
+        (key.len() >= MIN_SECRET_LENGTH).then_some(key)
     }
 
-    /// Like `redact`, if the first `clean` bytes are known to be free of the key.
+    /// Like `redact`, if the first `clean` bytes are known not to contain the key.
     pub(crate) fn redact_after(&self, clean: usize, bytes: Bytes) -> Bytes {
-        // The longest spelling of one character, and the runs before it, may start in the clean
-        // part; a complete key there would have been found.
-        const SPELLING: usize = 16;
+        // A key may start in the clean part and end after it. Each of its characters takes up to
+        // `MAX_SPELLING` bytes. A complete key in the clean part would have been found before.
+        const MAX_SPELLING: usize = 16;
         let key = self.key.expose_secret().len();
-        let from = clean.saturating_sub(key * SPELLING);
+        let from = clean.saturating_sub(key * MAX_SPELLING);
         let Some(without) = self.redacted(&bytes[from..]) else { return bytes };
         let mut whole = bytes.slice(..from).to_vec();
         whole.extend_from_slice(&without);
         whole.into()
     }
 
-    /// The headers without those that contain the key.
+    /// Returns the headers without those that contain the key.
     pub(crate) fn redact_headers(&self, headers: HeaderMap) -> HeaderMap {
         let clean = |value: &HeaderValue| self.redacted(value.as_bytes()).is_none();
         headers
@@ -205,14 +209,14 @@ impl Endpoint {
             .collect()
     }
 
-    /// Whether a response contains the key, which a stream may have sent in pieces.
-    pub(crate) fn is_in(&self, answer: &Answer) -> bool {
+    /// Whether a response contains the key, even if a stream delivered the key in pieces.
+    pub(crate) fn has_key(&self, answer: &Answer) -> bool {
         self.secret().is_some()
             && serde_json::to_vec(answer).is_ok_and(|bytes| self.redacted(&bytes).is_some())
     }
 
-    /// Redacts a response whose key arrived in pieces, for the record: no single event contained
-    /// it.
+    /// Redacts a response for the record. Used if the key arrived in pieces, so that no single
+    /// event contained it.
     pub(crate) fn redact_answer(&self, answer: Answer) -> Answer {
         if self.secret().is_none() {
             return answer;
@@ -266,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_endpoint_has_a_hint() {
+    fn invalid_endpoint_has_a_hint() {
         let missing = endpoint("https://h/v1", Some("MISSING")).expect_err("no key");
         assert!(missing.contains("MISSING is not set") && missing.contains("export MISSING="));
         assert!(endpoint("script:x.toml", None).expect_err("no http").contains("base_url"));
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoint_hides_the_key() {
+    fn endpoint_hides_the_key_in_debug_output_and_text() {
         let found = endpoint("https://h/v1/", Some("GOOD")).expect("an endpoint");
         assert!(!format!("{found:?}").contains("sk-a"), "{found:?}");
         assert_eq!(found.redact_text("Incorrect key: sk-a-long-secret!"), "Incorrect key: [key]!");

@@ -1,12 +1,12 @@
 use proctor_types::{BudgetKind, BudgetScope, Fault};
 
-/// Why a request has no response.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AskError {
     /// A limit was reached: before the request, between two attempts, or (for time) during one.
     #[error("the {0} budget is used up")]
     Budget(BudgetKind),
-    /// A limit that the trial shares with others was reached. The trial is not the cause.
+    /// A limit that the trial shares with other trials was reached. The trial is not the cause.
     #[error("the {scope}'s {kind} budget is used up")]
     SharedBudget { scope: BudgetScope, kind: BudgetKind },
     #[error("cancelled")]
@@ -17,8 +17,8 @@ pub enum AskError {
     Rejected {
         status: u16,
         body: String,
-        /// The model caused it: its conversation is too long, or a filter rejected it. Everything
-        /// else is an infrastructure failure.
+        /// Whether the model is the cause: its conversation is too long, or a filter rejected it.
+        /// Any other rejection is an infrastructure failure.
         of_the_model: bool,
     },
     /// The endpoint failed after all retries or is misconfigured, or the record could not be

@@ -1,12 +1,12 @@
 //! Until a model has responded in this run, only one request at a time is sent to it, and the
 //! others wait.
 //!
-//! One round of attempts then detects an endpoint that is down or silent, rather than each trial in
-//! flight. If others wait, each attempt is another trial's, so that a single request that the
-//! endpoint cannot handle does not condemn the model. The cost: without a preflight, trials that
-//! start together wait for the first event of one response. Rejected alternative: let each request
-//! make one attempt and only one retry. Hundreds of requests would then hang at an endpoint that
-//! never responds.
+//! A single round of attempts then detects an endpoint that is down or silent, instead of each
+//! trial in flight detecting it for itself. If other trials wait, each attempt is made by a
+//! different trial, so a single request that the endpoint cannot handle does not condemn the model.
+//! The cost: without a preflight, trials that start together wait for the first event of one
+//! response. Rejected alternative: let each request make one attempt and only one retry. Hundreds
+//! of requests would then hang at an endpoint that never responds.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -22,7 +22,7 @@ use crate::{
     AskError, TrialGateway, clock::WaitKind, judge::TroubleKind, meter::FIRST_NOTICE, sink::Waiting,
 };
 
-/// One permit until the model has responded; closed from then on.
+/// Has one permit until the model has responded, and is closed from then on.
 #[derive(Debug, Clone)]
 pub(crate) struct FirstAnswer {
     turns: Arc<Semaphore>,
@@ -36,13 +36,13 @@ impl Default for FirstAnswer {
 }
 
 impl FirstAnswer {
-    /// Lets all requests through.
-    pub(crate) fn came(&self) {
+    /// Lets all requests through from now on.
+    pub(crate) fn open(&self) {
         self.turns.close();
     }
 }
 
-/// Failed attempts and the waits after them: of one request, or of all requests that took turns.
+/// Failed attempts and the waits after them, of one request or of all requests that took turns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Round {
     pub failed: u32,
@@ -67,12 +67,12 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The model has started to respond.
-    pub(crate) fn answers(&self) {
-        self.first.came();
+    /// Notes that the model has started to respond.
+    pub(crate) fn model_responded(&self) {
+        self.first.open();
     }
 
-    /// Updates the state of the round.
+    /// Updates the state of the round and returns the new totals.
     pub(crate) fn round(&self, change: impl FnOnce(&mut Round) -> Round) -> Round {
         change(&mut self.first.round.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -80,9 +80,9 @@ impl Turn {
 
 impl TrialGateway {
     /// Resolves once the request may be sent: the model has responded, or no other request is
-    /// calling it. The wait is not working time and is attributed to the endpoint.
+    /// calling it. The wait is charged to the endpoint, not to working time.
     pub(crate) async fn turn(&self) -> Result<Option<Turn>, AskError> {
-        let first = self.line().halts.first_answer(&self.line().model);
+        let first = self.route().halts.first_answer(&self.route().model);
         let semaphore = Arc::clone(&first.turns);
         match semaphore.clone().try_acquire_owned() {
             Ok(permit) => return Ok(Some(Turn { first, _permit: permit })),
@@ -94,7 +94,7 @@ impl TrialGateway {
         let _kind = self.meter().clock.wait_for(WaitKind::RateLimits);
         let _lost =
             self.lost().wait_for("the model has not responded to any request of this run yet");
-        let model = || self.line().model.name.clone();
+        let model = || self.route().model.name.clone();
         let acquired = semaphore.acquire_owned();
         tokio::pin!(acquired);
         let mut so_far = FIRST_NOTICE;

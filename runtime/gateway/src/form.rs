@@ -1,4 +1,4 @@
-//! The form of a request: what repairs make of it, so that its endpoint accepts it.
+//! Request forms: applies the repairs that an endpoint needs before it accepts a request.
 
 use http::{HeaderValue, header};
 use proctor_types::Fault;
@@ -7,30 +7,31 @@ use serde_json::Value;
 use crate::{
     TrialGateway, codec,
     repair::{Action, Repair, Repairs},
-    request_path::Outgoing,
+    request_path::OutgoingRequest,
 };
 
 /// A request in the form that its endpoint accepts.
 pub(crate) struct Form {
-    /// As it is sent.
-    pub request: Outgoing,
-    /// As the caller made it.
-    original: Outgoing,
-    /// The changes, in order.
+    /// The request as it is sent.
+    pub request: OutgoingRequest,
+    /// The request as the caller made it.
+    original: OutgoingRequest,
+    /// Applied repairs, in order.
     repairs: Vec<Repair>,
 }
 
 impl Form {
     /// Applies the repairs that the model's endpoint is known to need.
-    pub(crate) fn new(trial: &TrialGateway, request: &Outgoing) -> Self {
+    pub(crate) fn new(trial: &TrialGateway, request: &OutgoingRequest) -> Self {
         let mut form =
             Self { request: request.clone(), original: request.clone(), repairs: Vec::new() };
-        let known = trial.line().halts.repairs(&trial.line().model);
+        let known = trial.route().halts.repairs(&trial.route().model);
         form.add(trial, known, usize::MAX);
         form
     }
 
-    /// Adds the repairs that change something, at most `most` of them. Returns whether any did.
+    /// Applies the repairs that change the request, at most `most` of them. Returns whether any
+    /// did.
     pub(crate) fn add(
         &mut self,
         trial: &TrialGateway,
@@ -38,19 +39,20 @@ impl Form {
         most: usize,
     ) -> bool {
         let mut repairs = repairs.into_iter().peekable();
-        // Don't parse the body if no repairs are needed.
+        // Don't parse the body if there is nothing to apply.
         if repairs.peek().is_none() {
             return false;
         }
         let Ok(Value::Object(mut body)) = serde_json::from_slice(&self.request.body) else {
             return false;
         };
-        let (api, turns) = (trial.line().model.api, trial.turns());
-        let only_streams = trial.line().halts.only_streams(&trial.line().model);
+        let (api, turns) = (trial.route().model.api, trial.turns());
+        let only_streams = trial.route().halts.only_streams(&trial.route().model);
         let before = self.repairs.len();
         for repair in repairs {
-            let is_vain = only_streams && repair.action == Action::NoStream;
-            if is_vain || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns) {
+            let is_futile = only_streams && repair.action == Action::NoStream;
+            if is_futile || self.repairs.contains(&repair) || !repair.apply(api, &mut body, &turns)
+            {
                 continue;
             }
             self.request.stream &= repair.action != Action::NoStream;
@@ -67,14 +69,14 @@ impl Form {
         changed
     }
 
-    /// Asks every cache on the way for a response of the model.
+    /// Makes every cache on the route forward the request to the model.
     pub(crate) fn bypass_caches(&mut self) {
         let no_cache = HeaderValue::from_static("no-cache");
         self.request.headers.insert(header::CACHE_CONTROL, no_cache);
     }
 
-    /// Repairs what an error complains of, which has come `times` times. `false`: there is nothing to repair,
-    /// or nothing left.
+    /// Applies a repair for an error that has occurred `times` times. Returns `false` if there is
+    /// no repair for it or all have been applied.
     pub(crate) fn repair(
         &mut self,
         trial: &TrialGateway,
@@ -82,15 +84,15 @@ impl Form {
         body: &str,
         times: u32,
     ) -> Result<bool, Fault> {
-        // Don't keep repairing a body that is rejected every time.
-        const MOST: usize = 8;
-        if self.repairs.len() >= MOST {
+        // Don't keep repairing a request that is rejected every time.
+        const MAX_REPAIRS: usize = 8;
+        if self.repairs.len() >= MAX_REPAIRS {
             return Ok(false);
         }
-        let model = &trial.line().model;
+        let model = &trial.route().model;
         let repairs: Vec<_> = Repairs::shipped()?.of(model.api, status, body, times).collect();
         if repairs.iter().any(|repair| repair.action == Action::Stream) {
-            trial.line().halts.streams_only(model);
+            trial.route().halts.note_streams_only(model);
             if self.stream_again(trial) {
                 return Ok(true);
             }
@@ -98,7 +100,8 @@ impl Form {
         Ok(self.add(trial, repairs, 1))
     }
 
-    /// Undoes `NoStream`, which an endpoint that only streams rejects. Returns whether there was one.
+    /// Undoes `NoStream`, which a stream-only endpoint rejects. Returns whether it had been
+    /// applied.
     fn stream_again(&mut self, trial: &TrialGateway) -> bool {
         let (whole, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.repairs)
             .into_iter()
@@ -108,17 +111,18 @@ impl Form {
             return false;
         }
         let headers = std::mem::take(&mut self.request.headers);
-        self.request = Outgoing { headers, ..self.original.clone() };
+        self.request = OutgoingRequest { headers, ..self.original.clone() };
         self.add(trial, others, usize::MAX);
         true
     }
 
-    /// The endpoint accepted the request: repair later ones before they are sent.
+    /// Keeps the repairs for later requests, since the endpoint accepted this one.
     pub(crate) fn accepted(&self, trial: &TrialGateway) {
-        let (model, halts) = (&trial.line().model, &trial.line().halts);
-        // The calls of the complete response are torn as well, so streaming was not the cause.
-        let in_vain = |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);
-        for repair in self.repairs.iter().filter(|repair| !in_vain(repair)) {
+        let (model, halts) = (&trial.route().model, &trial.route().halts);
+        // The calls of the non-streamed response are torn as well, so streaming was not the cause.
+        let is_futile =
+            |repair: &&Repair| repair.action == Action::NoStream && halts.has_torn(model);
+        for repair in self.repairs.iter().filter(|repair| !is_futile(repair)) {
             halts.keep_repair(model, repair);
         }
     }

@@ -5,24 +5,24 @@ use proctor_types::{Budget, Fault, Layer, ModelSpec, Price, with_causes};
 use crate::{
     EndpointRates, ExchangeSink, Meter, PriceTable, RatePolicy, RetryPolicy, SharedRates,
     TrialGateway, endpoint::Endpoint, halts::Halts, rates::Rates, request, retry::seconds,
-    trial::Line,
+    trial::ModelRoute,
 };
 
 type KeyOf = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// What all trials of a run share: prices, the retry policy, the endpoints' rate limits and the HTTP
-/// clients.
+/// State that all trials of a run share: prices, the retry policy, the endpoints' rate limits and
+/// the HTTP clients.
 pub struct Gateway {
     prices: PriceTable,
     policy: RetryPolicy,
     rates: Rates,
     halts: Arc<Halts>,
     key_of: Box<KeyOf>,
-    /// For plain HTTP endpoints on this machine: no proxy, no certificates.
-    near: reqwest::Client,
-    /// For all others; created on first use, so that a machine without certificates can still run
-    /// against loopback.
-    far: OnceLock<reqwest::Client>,
+    /// Client for plain HTTP endpoints on this machine: no proxy, no certificates.
+    local: reqwest::Client,
+    /// Client for all other endpoints. Created on first use, so that a machine without certificates
+    /// can still call loopback endpoints.
+    remote: OnceLock<reqwest::Client>,
 }
 
 impl Gateway {
@@ -34,16 +34,16 @@ impl Gateway {
     pub fn with_policy(prices: PriceTable, policy: RetryPolicy) -> Result<Self, Fault> {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
-            // This fails if the program has already installed one, which is fine, too.
+            // Installing fails if the program has already installed a provider, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
-        let near = client(&policy).no_proxy().tls_certs_only([]).build().map_err(|error| {
+        let local = client(&policy).no_proxy().tls_certs_only([]).build().map_err(|error| {
             Fault::new(Layer::Model, format!("cannot create an HTTP client: {error}"))
         })?;
         let key_of = Box::new(|name: &str| std::env::var(name).ok());
         let rates = Rates::new(Vec::new(), RatePolicy::shipped()?);
         let halts = Arc::default();
-        Ok(Self { prices, policy, rates, halts, key_of, near, far: OnceLock::new() })
+        Ok(Self { prices, policy, rates, halts, key_of, local, remote: OnceLock::new() })
     }
 
     /// Applies the rate limits of the endpoints in the tables; limits of other endpoints are
@@ -72,12 +72,13 @@ impl Gateway {
         self
     }
 
-    /// `None`: the table does not list the model, so its responses have no cost.
+    /// Returns the price of a model. `None`: the model has no configured price and the table does
+    /// not list it, so its responses have no cost.
     pub fn price(&self, model: &ModelSpec) -> Option<Price> {
         self.prices.of(model)
     }
 
-    /// The model's configured context window, or the table's.
+    /// Returns the model's configured context window, or the one in the table.
     pub fn context_window(&self, model: &ModelSpec) -> Option<u64> {
         model.context_window.or_else(|| self.prices.find(&model.name)?.context_window)
     }
@@ -102,55 +103,65 @@ impl Gateway {
         meter: Arc<Meter>,
         sink: Arc<dyn ExchangeSink>,
     ) -> Result<TrialGateway, Fault> {
-        Ok(TrialGateway::new(self.line(model, meter.budget())?, meter, sink))
+        Ok(TrialGateway::new(self.route(model, meter.budget())?, meter, sink))
     }
 
     /// Checks whether [`Gateway::open`] would succeed. It is called for every arm before a run
-    /// starts: a missing key that shows up in the hundredth trial has cost the ninety-nine before
-    /// it.
+    /// starts: a missing key that is only found in the hundredth trial wastes the ninety-nine
+    /// before it.
     pub fn check(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
-        self.line(model, budget).map(drop)
+        self.route(model, budget).map(drop)
     }
 
-    /// Why no trial may call this model, after one trial has met a problem that affects all: a
-    /// rejected key or name, a missing endpoint, or missing tool support. `tools`: whether the
-    /// trial's requests offer tools.
+    /// Returns why no trial may call this model, after one trial has hit a problem that affects all
+    /// of them: a rejected key or name, a missing endpoint, or missing tool support. `tools`:
+    /// whether the trial's requests offer tools.
     pub fn halted(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         self.halts.of(model, tools)
     }
 
-    /// Every such fault, without duplicates.
+    /// Returns every such fault, without duplicates.
     pub fn halts(&self) -> Vec<Fault> {
         self.halts.all()
     }
 
-    /// Without a price, a trial's own or shared cost limit could never be reached.
+    /// Rejects a cost limit on a model without a price. Neither a trial's own nor a shared cost
+    /// limit could ever be reached.
     pub fn check_price(&self, model: &ModelSpec, budget: &Budget) -> Result<(), Fault> {
         let shared = [&budget.arm, &budget.run].into_iter().flatten();
         let limited = budget.cost_usd.or_else(|| shared.filter_map(|one| one.cost_usd).next());
         if limited.is_none() || self.price(model).is_some() {
             return Ok(());
         }
-        let what = format!("model {}: there is a cost limit, but no price", model.name);
+        let what = format!("model {}: a cost limit is set, but the model has no price", model.name);
         let hint = "set `price` in its [models] table (US dollars per million tokens; known prices \
                     are in configs/models.toml), or remove the cost limit";
         Err(Fault::new(Layer::Model, what).hint(hint))
     }
 
-    fn line(&self, model: &ModelSpec, budget: &Budget) -> Result<Line, Fault> {
+    fn route(&self, model: &ModelSpec, budget: &Budget) -> Result<ModelRoute, Fault> {
         request::check(model)?;
         let price = self.price(model);
         self.check_price(model, budget)?;
         let endpoint = Endpoint::new(model, &*self.key_of)?;
-        let http = if endpoint.is_near() { self.near.clone() } else { self.far()? };
+        let http = if endpoint.is_local() { self.local.clone() } else { self.remote_client()? };
         let (window, policy) = (self.context_window(model), self.policy.clone());
         let (limiters, halts) = (self.rates.of(model), Arc::clone(&self.halts));
-        Ok(Line { model: model.clone(), endpoint, http, price, window, limiters, halts, policy })
+        Ok(ModelRoute {
+            model: model.clone(),
+            endpoint,
+            http,
+            price,
+            window,
+            limiters,
+            halts,
+            policy,
+        })
     }
 
-    /// The client for remote endpoints, with the system's certificates and proxy.
-    fn far(&self) -> Result<reqwest::Client, Fault> {
-        if let Some(built) = self.far.get() {
+    /// Returns the client for remote endpoints, with the system's certificates and proxy.
+    fn remote_client(&self) -> Result<reqwest::Client, Fault> {
+        if let Some(built) = self.remote.get() {
             return Ok(built.clone());
         }
         let built = client(&self.policy).build().map_err(|error| {
@@ -160,12 +171,12 @@ impl Gateway {
             )
             .hint("install the system's certificates (package ca-certificates)")
         })?;
-        Ok(self.far.get_or_init(|| built).clone())
+        Ok(self.remote.get_or_init(|| built).clone())
     }
 }
 
 /// Redirects are not followed: they would turn a POST into a GET and send the request elsewhere.
-/// reqwest's retries are off, because every attempt must be ours and recorded.
+/// reqwest's retries are off because the gateway must make and record every attempt itself.
 fn client(policy: &RetryPolicy) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .user_agent(concat!("proctor/", env!("CARGO_PKG_VERSION")))

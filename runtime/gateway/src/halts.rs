@@ -1,7 +1,7 @@
-//! What an endpoint cannot do for any trial of the run, so that no further trial tries it.
+//! Tracks what an endpoint cannot do for any trial of the run, so that no further trial tries it.
 //!
 //! Without this, each trial would find out by itself that the key is wrong or the endpoint is down.
-//! It would cost a sandbox and all retries, and end in a fault where it could wait for a `resume`.
+//! It would cost a sandbox and all retries, and end in a fault instead of waiting for a `resume`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,16 +13,16 @@ use tokio::time::Instant;
 
 use crate::{first_answer::FirstAnswer, repair::Repair};
 
-/// What can no longer be used.
+/// Requests that can no longer succeed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Halt {
-    /// Anything at this URL.
+    /// All requests to this URL.
     Endpoint(String),
-    /// The key of this variable (or no key) at this URL.
+    /// Requests to this URL with the key in this variable (or without a key).
     Key(String, Option<String>),
-    /// The model of this name at this URL.
+    /// Requests to this URL for the model of this name.
     Model(String, String),
-    /// The model of this name at this URL, in requests that offer tools.
+    /// Requests to this URL for the model of this name that offer tools.
     Tools(String, String),
 }
 
@@ -44,57 +44,58 @@ impl Halt {
     }
 }
 
-/// One request of one trial.
+/// The trial and model that a request belongs to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct RequestOrigin<'a> {
     pub model: &'a ModelSpec,
     /// Identifies the trial.
     pub trial: u64,
-    /// Number of responses that the trial has received.
+    /// Number of responses that the trial received before the request.
     pub answers: u64,
-    /// The request offers tools.
+    /// Whether the request offers tools.
     pub tools: bool,
 }
 
-/// Shared by all trials of a run. A `resume` starts with none.
+/// Known problems, shared by all trials of a run. A `resume` starts without any.
 #[derive(Debug, Default)]
 pub(crate) struct Halts(Mutex<EndpointHalts>);
 
 #[derive(Debug, Default)]
 struct EndpointHalts {
     halted: BTreeMap<Halt, Fault>,
-    /// By model and key.
-    heard: BTreeMap<(Halt, Halt), Heard>,
+    /// What is known about each model, by model and key.
+    models: BTreeMap<(Halt, Halt), ModelState>,
 }
 
 /// What is known about a model that is called with one key.
 #[derive(Debug, Default)]
-struct Heard {
+struct ModelState {
     first_answer: FirstAnswer,
-    /// Its last response in any trial.
+    /// Time of its last response in any trial.
     last: Option<Instant>,
-    /// Trials that have lost their time to its silence since then.
+    /// Trials that have lost their time to its silence since that response.
     lost: BTreeSet<u64>,
-    /// It has responded to a request that offered tools.
+    /// Whether it has responded to a request that offered tools.
     with_tools: bool,
-    /// It has made a call that the endpoint returned as one.
+    /// Whether the endpoint has returned one of its calls as a call.
     called: bool,
-    /// Calls of a complete response were torn, too: the model writes them that way.
+    /// Whether calls of a non-streamed response were torn, too: the model itself writes them that
+    /// way.
     torn: bool,
-    /// A call had characters that HTML escapes: the endpoint passes them on.
+    /// Whether a call contained characters that HTML escapes: the endpoint does not escape them.
     unescaped: bool,
-    /// It rejects requests without streaming.
+    /// Whether it rejects requests without streaming.
     only_streams: bool,
-    /// What its requests need so that it accepts them.
+    /// Repairs that the endpoint needs before it accepts its requests.
     repairs: Vec<Repair>,
     /// Rejections by their text, until a trial gets past that point.
-    turned_away: BTreeMap<String, TurnedAway>,
+    rejections: BTreeMap<String, RejectionCount>,
 }
 
 #[derive(Debug, Default)]
-struct TurnedAway {
+struct RejectionCount {
     trials: BTreeSet<u64>,
-    /// The lowest number of responses before it.
+    /// Fewest responses that any of the trials had received before the rejection.
     answers: u64,
 }
 
@@ -104,38 +105,39 @@ impl Halts {
     }
 
     /// Updates what is known about a model.
-    fn hear<T>(&self, model: &ModelSpec, change: impl FnOnce(&mut Heard) -> T) -> T {
+    fn update<T>(&self, model: &ModelSpec, change: impl FnOnce(&mut ModelState) -> T) -> T {
         let key = (Halt::model(model), Halt::key(model));
-        change(self.lock().heard.entry(key).or_default())
+        change(self.lock().models.entry(key).or_default())
     }
 
-    /// Reads what is known about a model; `None` if nothing is.
-    fn heard<T>(&self, model: &ModelSpec, read: impl FnOnce(&Heard) -> T) -> Option<T> {
+    /// Reads what is known about a model. Returns `None` if nothing is known.
+    fn read<T>(&self, model: &ModelSpec, read: impl FnOnce(&ModelState) -> T) -> Option<T> {
         let key = (Halt::model(model), Halt::key(model));
-        self.lock().heard.get(&key).map(read)
+        self.lock().models.get(&key).map(read)
     }
 
-    /// A response arrived. `asker` has the number of the trial's responses before it.
-    pub(crate) fn answered(&self, asker: &Asker<'_>) {
-        self.hear(asker.model, |heard| {
-            heard.last = Some(Instant::now());
-            heard.first_answer.came();
-            heard.lost.clear();
-            heard.with_tools |= asker.tools;
-            heard.turned_away.retain(|_, met| met.answers > asker.answers);
+    /// Notes that a response arrived. `origin` has the number of the trial's responses before it.
+    pub(crate) fn answered(&self, origin: &RequestOrigin<'_>) {
+        self.update(origin.model, |state| {
+            state.last = Some(Instant::now());
+            state.first_answer.open();
+            state.lost.clear();
+            state.with_tools |= origin.tools;
+            state.rejections.retain(|_, rejection| rejection.answers > origin.answers);
         });
     }
 
-    /// The gate for a model that has not responded yet.
+    /// Returns the gate for a model that has not responded yet.
     pub(crate) fn first_answer(&self, model: &ModelSpec) -> FirstAnswer {
-        self.hear(model, |heard| heard.first_answer.clone())
+        self.update(model, |state| state.first_answer.clone())
     }
 
-    /// Counts a trial that lost its time to the model's silence, and returns how many did in a row.
-    pub(crate) fn lost_one(&self, asker: &Asker<'_>) -> usize {
-        self.hear(asker.model, |heard| {
-            heard.lost.insert(asker.trial);
-            heard.lost.len()
+    /// Counts a trial that lost its time to the model's silence. Returns how many trials in a row
+    /// did.
+    pub(crate) fn count_lost_trial(&self, origin: &RequestOrigin<'_>) -> usize {
+        self.update(origin.model, |state| {
+            state.lost.insert(origin.trial);
+            state.lost.len()
         })
     }
 
@@ -145,81 +147,90 @@ impl Halts {
     }
 
     fn last_answer(&self, model: &ModelSpec) -> Option<Instant> {
-        self.heard(model, |heard| heard.last)?
+        self.read(model, |state| state.last)?
     }
 
     /// Whether the model has responded to a request that offered tools.
-    pub(crate) fn takes_tools(&self, model: &ModelSpec) -> bool {
-        self.heard(model, |heard| heard.with_tools).unwrap_or_default()
+    pub(crate) fn supports_tools(&self, model: &ModelSpec) -> bool {
+        self.read(model, |state| state.with_tools).unwrap_or_default()
     }
 
-    /// The model made a call, and the endpoint returned it as one.
-    pub(crate) fn called(&self, model: &ModelSpec) {
-        self.hear(model, |heard| heard.called = true);
+    /// Notes that the endpoint returned a call of the model as a call.
+    pub(crate) fn note_call(&self, model: &ModelSpec) {
+        self.update(model, |state| state.called = true);
     }
 
     /// Whether the endpoint has returned a call of the model in this run.
     pub(crate) fn has_called(&self, model: &ModelSpec) -> bool {
-        self.heard(model, |heard| heard.called).unwrap_or_default()
+        self.read(model, |state| state.called).unwrap_or_default()
     }
 
     /// Notes that the model itself writes calls that look torn.
-    pub(crate) fn tears_calls(&self, model: &ModelSpec) {
-        self.hear(model, |heard| heard.torn = true);
+    pub(crate) fn note_torn_calls(&self, model: &ModelSpec) {
+        self.update(model, |state| state.torn = true);
     }
 
     /// Whether the model itself has written calls that look torn.
     pub(crate) fn has_torn(&self, model: &ModelSpec) -> bool {
-        self.heard(model, |heard| heard.torn).unwrap_or_default()
+        self.read(model, |state| state.torn).unwrap_or_default()
     }
 
-    /// The endpoint returned a call with characters that HTML escapes.
-    pub(crate) fn leaves_unescaped(&self, model: &ModelSpec) {
-        self.hear(model, |heard| heard.unescaped = true);
+    /// Notes that the endpoint returned a call with characters that HTML escapes.
+    pub(crate) fn note_unescaped(&self, model: &ModelSpec) {
+        self.update(model, |state| state.unescaped = true);
     }
 
     /// Whether the endpoint has returned a call with characters that HTML escapes.
     pub(crate) fn has_unescaped(&self, model: &ModelSpec) -> bool {
-        self.heard(model, |heard| heard.unescaped).unwrap_or_default()
+        self.read(model, |state| state.unescaped).unwrap_or_default()
     }
 
-    /// The endpoint rejects requests without streaming.
-    pub(crate) fn streams_only(&self, model: &ModelSpec) {
-        self.hear(model, |heard| heard.only_streams = true);
+    /// Notes that the endpoint rejects requests without streaming.
+    pub(crate) fn note_streams_only(&self, model: &ModelSpec) {
+        self.update(model, |state| state.only_streams = true);
     }
 
     /// Whether the endpoint rejects requests without streaming.
     pub(crate) fn only_streams(&self, model: &ModelSpec) -> bool {
-        self.heard(model, |heard| heard.only_streams).unwrap_or_default()
+        self.read(model, |state| state.only_streams).unwrap_or_default()
     }
 
-    /// The repairs that requests of the model need.
+    /// Returns the repairs that requests to the model need.
     pub(crate) fn repairs(&self, model: &ModelSpec) -> Vec<Repair> {
-        self.heard(model, |heard| heard.repairs.clone()).unwrap_or_default()
+        self.read(model, |state| state.repairs.clone()).unwrap_or_default()
     }
 
-    /// Keeps a repair with which a request was accepted.
+    /// Keeps a repair that made the endpoint accept a request.
     pub(crate) fn keep_repair(&self, model: &ModelSpec, repair: &Repair) {
-        self.hear(model, |heard| {
-            if repair.lasts() && !heard.repairs.contains(repair) {
-                heard.repairs.push(repair.clone());
+        self.update(model, |state| {
+            if repair.is_lasting() && !state.repairs.contains(repair) {
+                state.repairs.push(repair.clone());
             }
         });
     }
 
-    /// Counts a request that was rejected with this text. `true`: so many trials got the same
-    /// rejection, and none got past it since, that the trials are not the cause.
-    pub(crate) fn turned_away(&self, asker: &Asker<'_>, words: &str, alike_trials: usize) -> bool {
-        self.hear(asker.model, |heard| {
-            let met = heard.turned_away.entry(alike(words)).or_default();
-            met.answers =
-                if met.trials.is_empty() { asker.answers } else { met.answers.min(asker.answers) };
-            met.trials.insert(asker.trial);
-            met.trials.len() >= alike_trials
+    /// Counts a request that was rejected with this text. Returns whether the trials cannot be the
+    /// cause: `alike_trials` of them got the same rejection, and none has got past that point
+    /// since.
+    pub(crate) fn count_rejection(
+        &self,
+        origin: &RequestOrigin<'_>,
+        words: &str,
+        alike_trials: usize,
+    ) -> bool {
+        self.update(origin.model, |state| {
+            let rejection = state.rejections.entry(alike(words)).or_default();
+            rejection.answers = if rejection.trials.is_empty() {
+                origin.answers
+            } else {
+                rejection.answers.min(origin.answers)
+            };
+            rejection.trials.insert(origin.trial);
+            rejection.trials.len() >= alike_trials
         })
     }
 
-    /// Keeps a fault that every further request would meet again.
+    /// Keeps a fault that every further request would run into again.
     ///
     /// A 403 for a key that has already received responses from the same model is treated as
     /// specific to that request: some endpoints return it for content that they reject.
@@ -227,7 +238,7 @@ impl Halts {
         let key = Halt::key(model);
         let halt = match status {
             Some(403) if self.has_answered(model) => return,
-            // An empty account is 402, or 429 under another name.
+            // Endpoints report an empty account as 402 or 429.
             Some(401 | 402 | 403 | 429) => key,
             _ => Halt::model(model),
         };
@@ -250,12 +261,12 @@ impl Halts {
         self.lock().halted.entry(halt).or_insert_with(|| fault.clone());
     }
 
-    /// Whether the model has been silent to every trial since then.
-    pub(crate) fn is_out(&self, model: &ModelSpec, since: Instant) -> bool {
+    /// Whether no trial has received a response from the model since then.
+    pub(crate) fn is_down(&self, model: &ModelSpec, since: Instant) -> bool {
         self.last_answer(model).is_none_or(|last| last < since)
     }
 
-    /// Why the model must not be called; `tools`: with tools on offer.
+    /// Returns why the model must not be called. `tools`: whether the request offers tools.
     pub(crate) fn of(&self, model: &ModelSpec, tools: bool) -> Option<Fault> {
         let state = self.lock();
         if state.halted.is_empty() {
@@ -273,11 +284,12 @@ impl Halts {
     }
 }
 
-/// The text without what differs between requests: numbers, and everything after the first line.
+/// Returns the text without the parts that differ between requests: words with digits, and
+/// everything after the first line.
 fn alike(words: &str) -> String {
-    const COMPARED: usize = 160;
+    const MAX_COMPARED_CHARS: usize = 160;
     let line = words.trim().lines().next().unwrap_or_default();
-    let kept = line.chars().take(COMPARED);
+    let kept = line.chars().take(MAX_COMPARED_CHARS);
     // An id contains digits, so the whole word is removed.
     let kept: String = kept.collect();
     let words =
@@ -289,7 +301,7 @@ fn alike(words: &str) -> String {
 mod tests {
     use proctor_types::{Fault, Layer, ModelSpec};
 
-    use super::{Asker, Halts, alike};
+    use super::{Halts, RequestOrigin, alike};
 
     fn model(name: &str) -> ModelSpec {
         let spec = serde_json::json!({"base_url": "http://h/v1", "name": name});
@@ -297,30 +309,30 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_request_to_request_is_not_compared() {
+    fn alike_ignores_ids_and_later_lines() {
         let one = alike("no field `x` in messages[3] (request req_01ab)\nmore");
         assert_eq!(one, alike("No field `x` in messages[17] (request req_77fe)"));
         assert_ne!(one, alike("no field `y` in messages[3]"));
     }
 
     #[test]
-    fn trials_that_are_turned_away_alike_meet_the_endpoint_until_one_comes_past() {
+    fn count_rejection_starts_over_once_a_trial_gets_past() {
         let (halts, model) = (Halts::default(), model("m"));
-        let asker = |trial, answers| Asker { model: &model, trial, answers, tools: false };
-        assert!(!halts.turned_away(&asker(1, 2), "no", 3));
-        assert!(!halts.turned_away(&asker(1, 2), "no", 3), "one trial is one witness");
-        assert!(!halts.turned_away(&asker(2, 2), "no", 3));
-        // A trial got past this point, so the endpoint did not cause the counted failures.
-        halts.answered(&asker(3, 2));
-        assert!(!halts.turned_away(&asker(4, 2), "no", 3));
-        assert!(!halts.turned_away(&asker(5, 3), "no", 3));
+        let origin = |trial, answers| RequestOrigin { model: &model, trial, answers, tools: false };
+        assert!(!halts.count_rejection(&origin(1, 2), "no", 3));
+        assert!(!halts.count_rejection(&origin(1, 2), "no", 3), "each trial counts once");
+        assert!(!halts.count_rejection(&origin(2, 2), "no", 3));
+        // A trial got past this point, so the endpoint did not cause the rejections counted so far.
+        halts.answered(&origin(3, 2));
+        assert!(!halts.count_rejection(&origin(4, 2), "no", 3));
+        assert!(!halts.count_rejection(&origin(5, 3), "no", 3));
         // A response before that point proves nothing.
-        halts.answered(&asker(6, 1));
-        assert!(halts.turned_away(&asker(6, 2), "no", 3));
+        halts.answered(&origin(6, 1));
+        assert!(halts.count_rejection(&origin(6, 2), "no", 3));
     }
 
     #[test]
-    fn a_model_without_tools_is_asked_without_them() {
+    fn halted_tools_still_allow_requests_without_tools() {
         let (halts, no_tools) = (Halts::default(), model("m"));
         let fault = Fault::new(Layer::Model, "no tools");
         halts.halt_tools(&no_tools, &fault);

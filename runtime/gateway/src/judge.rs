@@ -1,4 +1,4 @@
-//! Classifies an attempt: a response, a retry, or the end.
+//! Classifies an attempt as a response, a retry or a final failure.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::{
     codec::sse,
     endpoint::Endpoint,
     rejections::{self, Subject},
-    send::{AttemptResult, Ended},
-    trial::Cut,
+    send::{AttemptEnd, AttemptResult},
+    trial::CancelReason,
     words::{first_words, quoted, said},
 };
 
 #[derive(Debug)]
 pub(crate) enum Judgement {
     Answered,
-    /// Worth a retry.
-    Again(Trouble),
-    /// The trial itself ended.
-    Cut(Cut),
-    /// The request itself is rejected.
+    /// The attempt is worth a retry.
+    Retry(Trouble),
+    /// The trial ended the attempt: a time limit or a cancellation.
+    Cut(CancelReason),
+    /// The endpoint rejected this particular request.
     Rejected {
         status: u16,
         body: String,
@@ -34,26 +34,26 @@ pub(crate) enum Judgement {
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
     pub kind: TroubleKind,
-    /// For the record.
+    /// The full reason, for the record.
     pub why: String,
-    /// For the user: the status and the first words.
+    /// A short reason for the user: the status and the first words.
     pub brief: String,
-    /// The wait that the endpoint requests.
-    pub wish: Option<Duration>,
-    /// The fix, if known.
+    /// The pause that the endpoint requests.
+    pub retry_after: Option<Duration>,
+    /// How to fix it, if known.
     pub hint: Option<String>,
 }
 
-/// Kinds with different retry limits.
+/// Kinds of trouble. They have different retry limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TroubleKind {
     /// The connection failed.
     Unreachable,
-    /// A success that is no model response, such as a web page: most often a wrong URL.
+    /// A success status without a model response, such as a web page. Most often the URL is wrong.
     Foreign,
-    /// No event for as long as the policy allows.
+    /// No event arrived for as long as the policy allows.
     Silent,
-    /// A success without model output.
+    /// A success status without model output.
     Empty,
     /// A response that the provider's filter stopped.
     Filtered,
@@ -62,67 +62,69 @@ pub(crate) enum TroubleKind {
     /// A response that ended at the server's default output limit. The gateway requests it again
     /// with an explicit limit.
     Capped,
-    /// The endpoint exists but is overloaded, rate-limited or cut the response.
+    /// The endpoint responds, but it is overloaded, limits the rate, or cut the response.
     Endpoint,
 }
 
 impl Trouble {
     pub(crate) fn new(kind: TroubleKind, why: impl Into<String>) -> Self {
         let why = why.into();
-        Self { kind, brief: first_words(&why), why, wish: None, hint: None }
+        Self { kind, brief: first_words(&why), why, retry_after: None, hint: None }
     }
 
-    /// A damaged response, and what prevents the damage.
+    /// Describes a damaged response, with a hint on how to prevent the damage.
     pub(crate) fn damaged(why: impl Into<String>, hint: &str) -> Self {
         Self { hint: Some(hint.to_owned()), ..Self::new(TroubleKind::Damaged, why) }
     }
 
-    pub(crate) fn wish(mut self, wish: Option<Duration>) -> Self {
-        self.wish = wish;
+    pub(crate) fn retry_after(mut self, retry_after: Option<Duration>) -> Self {
+        self.retry_after = retry_after;
         self
     }
 }
 
-/// Classifies by the status and the bytes.
-pub(crate) fn judge(came: &AttemptResult, endpoint: &Endpoint) -> Judgement {
-    match &came.ended {
-        Some(Ended::Cut(cut)) => return Judgement::Cut(*cut),
-        Some(Ended::Broken(broken)) => {
-            // The endpoint reports its failure in a stream. Before any content, that is a rejection
-            // like any other.
-            if let Some(said) = broken.said.as_deref().filter(|_| came.whole.items.is_empty())
+/// Classifies an attempt by its status and bytes.
+pub(crate) fn judge(result: &AttemptResult, endpoint: &Endpoint) -> Judgement {
+    match &result.ended {
+        Some(AttemptEnd::Cut(cut)) => return Judgement::Cut(*cut),
+        Some(AttemptEnd::Broken(broken)) => {
+            // The endpoint reported its failure inside a stream. Before any content, that counts as
+            // an ordinary rejection.
+            if let Some(said) = broken.said.as_deref().filter(|_| result.whole.items.is_empty())
                 && let Some(judged) = recognised(said, endpoint)
             {
                 return judged;
             }
-            return Judgement::Again(broken.after(came.status, came.wish));
+            return Judgement::Retry(broken.after(result.status, result.retry_after));
         }
         None => {}
     }
-    match (came.status.unwrap_or_default(), &came.unread) {
-        (200..=299, None) => match came.whole.defect() {
+    match (result.status.unwrap_or_default(), &result.unreadable) {
+        (200..=299, None) => match result.whole.defect() {
             None => Judgement::Answered,
             Some(why) => {
-                let status = came.status.unwrap_or_default();
+                let status = result.status.unwrap_or_default();
                 let brief = format!("{status} {}", first_words(&why));
-                Judgement::Again(Trouble {
+                Judgement::Retry(Trouble {
                     brief,
-                    wish: came.wish,
+                    retry_after: result.retry_after,
                     ..Trouble::new(TroubleKind::Empty, why)
                 })
             }
         },
         (200..=299, Some((why, _))) => {
-            let body = String::from_utf8_lossy(&came.raw);
+            let body = String::from_utf8_lossy(&result.raw);
             recognised(&body, endpoint).unwrap_or_else(|| {
-                Judgement::Again(malformed(why, &came.raw, came.status).wish(came.wish))
+                Judgement::Retry(
+                    malformed(why, &result.raw, result.status).retry_after(result.retry_after),
+                )
             })
         }
-        (status, _) => refused(status, &came.raw, came.wish, endpoint),
+        (status, _) => refused(status, &result.raw, result.retry_after, endpoint),
     }
 }
 
-/// An error within status 200 that would be a rejection under its own status.
+/// Classifies an error with status 200 that would be a rejection under its proper status.
 fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
     let subject = rejections::subject(200, body);
     let judged = match subject {
@@ -141,36 +143,47 @@ fn recognised(body: &str, endpoint: &Endpoint) -> Option<Judgement> {
 
 /// Classifies an error status. The text takes precedence over the status, because rate limits,
 /// empty accounts and filters use many of them.
-fn refused(status: u16, body: &[u8], wish: Option<Duration>, endpoint: &Endpoint) -> Judgement {
+fn refused(
+    status: u16,
+    body: &[u8],
+    retry_after: Option<Duration>,
+    endpoint: &Endpoint,
+) -> Judgement {
     let body = endpoint.redact_text(&String::from_utf8_lossy(body));
     let shown = if body.trim_start().starts_with('<') { said(&body) } else { body.clone() };
-    let told = format!("status {status}: {}", quoted(&shown));
-    let again = |told: String| {
+    let message = format!("status {status}: {}", quoted(&shown));
+    let again = |message: String| {
         let brief = format!("{status} {}", first_words(&said(&body)));
-        Judgement::Again(Trouble { brief, wish, ..Trouble::new(TroubleKind::Endpoint, told) })
+        Judgement::Retry(Trouble {
+            brief,
+            retry_after,
+            ..Trouble::new(TroubleKind::Endpoint, message)
+        })
     };
     let subject = rejections::subject(status, &body);
     match (status, subject) {
-        (_, Subject::Billing) => unusable(endpoint, told, 402),
-        (400, Subject::Key) => unusable(endpoint, told, 401),
+        (_, Subject::Billing) => unusable(endpoint, message, 402),
+        (400, Subject::Key) => unusable(endpoint, message, 401),
         // 498: Groq's flex tier is full. 499: Google canceled the request.
-        (_, Subject::RateLimit) | (408 | 409 | 425 | 429 | 498 | 499 | 500..=599, _) => again(told),
+        (_, Subject::RateLimit) | (408 | 409 | 425 | 429 | 498 | 499 | 500..=599, _) => {
+            again(message)
+        }
         (_, Subject::ContextOverflow | Subject::ContentFilter | Subject::UnkeptItem) => {
             Judgement::Rejected { status, body }
         }
-        // A router's response for a model without tools.
+        // A router returns this for a model without tool support.
         (404 | 405, Subject::Tools) => Judgement::Rejected { status, body },
-        (401..=405 | 300..=399, _) => unusable(endpoint, told, status),
+        (401..=405 | 300..=399, _) => unusable(endpoint, message, status),
         _ => Judgement::Rejected { status, body },
     }
 }
 
-/// A success without a response.
+/// Describes a success status without a valid response.
 fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
     let status = status.map_or_else(String::new, |status| format!("{status} "));
     if is_foreign(body) {
         let body = String::from_utf8_lossy(body);
-        let what = format!("not a model's response: {}", quoted(&said(&body)));
+        let what = format!("not a model response: {}", quoted(&said(&body)));
         let brief = format!("{status}{}", first_words(&what));
         return Trouble { brief, ..Trouble::new(TroubleKind::Foreign, what) };
     }
@@ -179,7 +192,8 @@ fn malformed(why: &str, body: &[u8], status: Option<u16>) -> Trouble {
     Trouble { brief, ..Trouble::new(TroubleKind::Endpoint, why) }
 }
 
-/// Whether the body is not an API's: a page, plain text, or an object without any API's fields.
+/// Whether the body does not come from a model API: a page, plain text, or an object without any
+/// API's fields.
 fn is_foreign(body: &[u8]) -> bool {
     const KNOWN: [&str; 9] = [
         "choices",
@@ -204,7 +218,7 @@ fn is_foreign(body: &[u8]) -> bool {
     }
 }
 
-fn unusable(endpoint: &Endpoint, told: String, status: u16) -> Judgement {
-    let fault = Fault::new(Layer::Model, format!("{}: {told}", endpoint.base()));
+fn unusable(endpoint: &Endpoint, message: String, status: u16) -> Judgement {
+    let fault = Fault::new(Layer::Model, format!("{}: {message}", endpoint.base()));
     Judgement::Unusable(fault.hint(endpoint.hint(status)).cause(Cause::Refused))
 }

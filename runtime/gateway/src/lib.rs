@@ -1,15 +1,15 @@
-//! The object that all model calls pass through: it meters, records, and rejects requests over
-//! budget.
+//! The gateway that all model calls pass through. It meters and records requests, and rejects those
+//! over budget.
 //!
 //! ```text
-//! TrialGateway::ask ─┐                      in process: an `Ask` becomes a request
-//! GatewayServer ─────┴─ TrialGateway::serve   over HTTP: a client's bytes become one
-//!      ├─ admit     reserved beside what is in flight, or rejected
-//!      ├─ send      the exact bytes, once; the response is read as it arrives
-//!      ├─ judge     response, retry, rejection, or fault
-//!      ├─ settle    charged, even for a useless billed response; a delivered response gets its step
-//!      ├─ record    ExchangeSink: every attempt, failed ones included
-//!      └─ deliver   the end is delivered only after it is recorded
+//! TrialGateway::ask ─┐                      in process: turns an `Ask` into a request
+//! GatewayServer ─────┴─ TrialGateway::serve   over HTTP: turns a client's bytes into a request
+//!      ├─ admit     reserves budget alongside the requests in flight, or rejects
+//!      ├─ send      sends the exact bytes once and reads the response as it arrives
+//!      ├─ judge     classifies the attempt: response, retry, rejection or fault
+//!      ├─ settle    charges every billed response, even a useless one; numbers the step of a delivered one
+//!      ├─ record    ExchangeSink: every attempt, including failed ones
+//!      └─ deliver   sends the end of the response only after it is recorded
 //! ```
 //!
 //! [`RequestRules`] decides which requests over HTTP belong to the main conversation.

@@ -15,17 +15,17 @@ use crate::{
     shared::{Amounts, REQUESTS, Refused, Reservation, SharedRates, TOKENS},
 };
 
-/// Admits requests in order of arrival, when the configured limits and those learned from
+/// Admits requests in order of arrival, as soon as the configured limits and those learned from
 /// rejections allow it.
 ///
-/// The number in flight follows AIMD: a rejection cuts it to a fraction, and responses increase it
-/// by one at a time. It is unlimited before the first rejection, so an endpoint that never rejects
-/// is never slowed down.
+/// The limit on requests in flight follows AIMD: a rejection cuts it to a fraction, and responses
+/// increase it by one at a time. There is no limit before the first rejection, so an endpoint that
+/// never rejects is never slowed down.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     rates: EndpointRates,
     policy: RatePolicy,
-    /// The same limits, if other processes share them.
+    /// The same limits across processes, if they are shared.
     shared: SharedRates,
     state: Mutex<RequestQueue>,
     changed: Notify,
@@ -35,12 +35,12 @@ pub(crate) struct Limiter {
 struct RequestQueue {
     queue: VecDeque<u64>,
     next: u64,
-    flying: usize,
-    /// Learned. Absent: no rejection yet.
+    in_flight: usize,
+    /// Learned limit on requests in flight. `None`: no rejection yet.
     most: Option<f64>,
     cut_at: Option<Instant>,
     paused_until: Option<Instant>,
-    /// Requests of the last window with their tokens, in departure order.
+    /// Requests of the last window with their tokens, in the order they were sent.
     recent: VecDeque<Departure>,
 }
 
@@ -69,7 +69,8 @@ impl Limiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resolves when a request of at most `tokens` may leave. Dropping it leaves the queue.
+    /// Resolves when a request of at most `tokens` may be sent. Dropping the future leaves the
+    /// queue.
     pub(crate) async fn enter(self: &Arc<Self>, tokens: u64) -> Slot {
         let place = Ticket::take(self);
         loop {
@@ -101,7 +102,7 @@ impl Limiter {
         let configured = self.rates.max_concurrent.map(|most| most.max(1) as f64);
         let learnt = state.most.map(|most| most.max(1.0));
         let most = configured.unwrap_or(f64::INFINITY).min(learnt.unwrap_or(f64::INFINITY));
-        if state.flying as f64 + 1.0 > most {
+        if state.in_flight as f64 + 1.0 > most {
             return Turn::Changed;
         }
         while state.recent.front().is_some_and(|first| first.at + window <= now) {
@@ -110,7 +111,8 @@ impl Limiter {
         if let Some(first) = state.recent.front() {
             let sum: u64 = state.recent.iter().map(|one| one.tokens).sum();
             let over = |limit: Option<u64>, have: u64| limit.is_some_and(|limit| have > limit);
-            // A request with more tokens than a whole window allows is sent in an empty window.
+            // A request with more tokens than a whole window allows is sent when the window is
+            // empty.
             if over(self.rates.requests_per_minute, state.recent.len() as u64 + 1)
                 || over(self.rates.tokens_per_minute, sum.saturating_add(tokens))
             {
@@ -120,14 +122,14 @@ impl Limiter {
         if self.rates.requests_per_minute.or(self.rates.tokens_per_minute).is_some() {
             state.recent.push_back(Departure { ticket, at: now, tokens });
         }
-        state.flying += 1;
+        state.in_flight += 1;
         Turn::Enter(now)
     }
 
     fn leave(&self, slot: &Slot) {
         let mut state = self.lock();
         let now = Instant::now();
-        state.flying = state.flying.saturating_sub(1);
+        state.in_flight = state.in_flight.saturating_sub(1);
         match slot.end {
             End::Dropped => {}
             End::Answered { tokens } => {
@@ -138,16 +140,17 @@ impl Limiter {
                     *most += self.policy.increase / most.max(1.0);
                 }
             }
-            End::Throttled { wish } => {
-                // Requests that left before the last cut faced the old load and say nothing new.
+            End::Throttled { retry_after } => {
+                // Requests sent before the last cut were part of the old load, so their rejection
+                // says nothing new.
                 if state.cut_at.is_none_or(|cut| slot.left_at >= cut) {
-                    let flown = (state.flying + 1) as f64;
-                    let most = state.most.map_or(flown, |most| most.min(flown));
+                    let in_flight = (state.in_flight + 1) as f64;
+                    let most = state.most.map_or(in_flight, |most| most.min(in_flight));
                     state.most = Some((most * self.policy.decrease).max(1.0));
                     state.cut_at = Some(now);
                 }
-                if let Some(wish) = wish {
-                    let pause = wish.min(seconds(self.policy.longest_pause_seconds));
+                if let Some(retry_after) = retry_after {
+                    let pause = retry_after.min(seconds(self.policy.longest_pause_seconds));
                     state.paused_until = state.paused_until.max(Some(now + pause));
                 }
             }
@@ -174,7 +177,7 @@ enum Turn {
 enum End {
     Dropped,
     Answered { tokens: u64 },
-    Throttled { wish: Option<Duration> },
+    Throttled { retry_after: Option<Duration> },
 }
 
 struct Ticket<'a> {
@@ -199,7 +202,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// A request in flight at an endpoint. Dropping it ends it without adjusting the limits.
+/// A request in flight at an endpoint. Dropping it ends the request without adjusting the limits.
 #[derive(Debug)]
 pub(crate) struct Slot {
     limiter: Arc<Limiter>,
@@ -211,7 +214,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Resolves when the limits that other processes share allow the request, too.
+    /// Resolves when the limits that other processes share also allow the request.
     ///
     /// # Errors
     /// The shared state cannot be read.
@@ -228,18 +231,18 @@ impl Slot {
         Ok(())
     }
 
-    /// A response arrived with this many tokens in and out.
+    /// Ends the request after a response with this many input and output tokens.
     pub(crate) fn answered(mut self, tokens: u64) {
         self.end = End::Answered { tokens };
     }
 
-    /// The endpoint rejected the request, optionally with a requested pause.
-    pub(crate) fn throttled(mut self, wish: Option<Duration>) {
-        self.end = End::Throttled { wish };
+    /// Ends the request after a rejection, optionally with a requested pause.
+    pub(crate) fn throttled(mut self, retry_after: Option<Duration>) {
+        self.end = End::Throttled { retry_after };
     }
 }
 
-/// One request, and its tokens if they count.
+/// Returns the amounts of one request, with its tokens if they count.
 fn counted(tokens: Option<u64>) -> Amounts {
     let tokens = tokens.map(|tokens| (TOKENS.to_owned(), tokens));
     Some((REQUESTS.to_owned(), 1)).into_iter().chain(tokens).collect()
@@ -266,7 +269,7 @@ mod tests {
     fn limiter(set: impl FnOnce(&mut EndpointRates)) -> Arc<Limiter> {
         let mut rates = EndpointRates::default();
         set(&mut rates);
-        Limiter::new(rates, RatePolicy::shipped().expect("a sound policy"))
+        Limiter::new(rates, RatePolicy::shipped().expect("a valid policy"))
     }
 
     /// Seconds until a request is admitted.
@@ -277,18 +280,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_fly_than_are_allowed() {
+    async fn limiter_caps_requests_in_flight() {
         let limiter = limiter(|rates| rates.max_concurrent = Some(2));
         let (first, _second) = (limiter.enter(1).await, limiter.enter(1).await);
         let third = limiter.enter(1);
         tokio::pin!(third);
         assert!(timeout(Duration::from_secs(1), &mut third).await.is_err());
         first.answered(1);
-        timeout(Duration::from_secs(1), third).await.expect("the place of the first");
+        timeout(Duration::from_secs(1), third).await.expect("the first request's slot is free");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_minute_holds_so_many_requests() {
+    async fn limiter_caps_requests_per_minute() {
         let limiter = limiter(|rates| rates.requests_per_minute = Some(3));
         let begun = Instant::now();
         let mut left = Vec::new();
@@ -300,13 +303,13 @@ mod tests {
         for (early, late) in left.iter().zip(&left[3..]) {
             assert!(late - early >= 60, "{left:?}");
         }
-        assert!(left[6] < 125, "and no fewer: {left:?}");
+        assert!(left[6] < 125, "requests wait no longer than needed: {left:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_minute_holds_so_many_tokens_as_they_came() {
+    async fn limiter_counts_actual_tokens_per_minute() {
         let limiter = limiter(|rates| rates.tokens_per_minute = Some(1000));
-        // Reserved as 900, used 100: the next 900 fit.
+        // The request reserved 900 tokens but used 100, so the next 900 fit.
         limiter.enter(900).await.answered(100);
         let (waited, slot) = wait(&limiter, 900).await;
         assert!(waited < 1.0, "{waited}");
@@ -320,23 +323,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refusals_halve_the_crowd_once_and_answers_let_it_grow() {
+    async fn simultaneous_rejections_halve_the_limit_once_and_responses_raise_it() {
         let limiter = limiter(|_| {});
         let mut crowd = Vec::new();
         for _ in 0..8 {
             crowd.push(limiter.enter(1).await);
         }
-        assert_eq!(limiter.most(), None, "not limited before the first refusal");
+        assert_eq!(limiter.most(), None, "no limit before the first rejection");
         tokio::time::advance(Duration::from_millis(1)).await;
         for slot in crowd.drain(..) {
             slot.throttled(None);
         }
-        assert_eq!(limiter.most(), Some(4.0), "eight refusals of one crowd are one lesson");
+        assert_eq!(limiter.most(), Some(4.0), "eight simultaneous rejections count as one");
         for _ in 0..4 {
             limiter.enter(1).await.answered(1);
         }
         let most = limiter.most().expect("learnt");
-        assert!((4.8..5.1).contains(&most), "one more a window of answers: {most}");
+        assert!((4.8..5.1).contains(&most), "a window of responses adds one: {most}");
         for _ in 0..20 {
             tokio::time::advance(Duration::from_millis(1)).await;
             limiter.enter(1).await.throttled(None);
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wish_holds_back_everyone_but_not_for_ever() {
+    async fn requested_pause_delays_all_requests_and_is_capped() {
         let limiter = limiter(|_| {});
         limiter.enter(1).await.throttled(Some(Duration::from_secs(20)));
         let (waited, slot) = wait(&limiter, 1).await;
@@ -356,11 +359,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_goes_away_leaves_the_queue() {
+    async fn dropped_request_leaves_the_queue() {
         let limiter = limiter(|rates| rates.max_concurrent = Some(1));
         let first = limiter.enter(1).await;
         assert!(timeout(Duration::from_secs(1), limiter.enter(1)).await.is_err());
         drop(first);
-        timeout(Duration::from_secs(1), limiter.enter(1)).await.expect("nobody is before it");
+        timeout(Duration::from_secs(1), limiter.enter(1)).await.expect("the queue is empty");
     }
 }

@@ -1,8 +1,8 @@
 //! Time that a trial lost to its endpoint: failed attempts, silence until a time limit, the waits
-//! after them, and visible queueing at the endpoint (comments before the first event).
+//! after both, and queueing that the endpoint reports (comments before the first event).
 //!
-//! A slow response is not lost time: the classification is known when an attempt ends. Attempts of
-//! one trial may overlap; time that two of them lost counts once.
+//! A slow response is not lost time, so an attempt is classified only when it ends. Attempts of one
+//! trial may overlap; time that two of them lost counts once.
 
 use std::{
     fmt,
@@ -12,12 +12,14 @@ use std::{
 
 use tokio::time::Instant;
 
-/// A pause of the model between two pieces of a response. A longer one before a limit is the endpoint's silence.
-const PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause between two pieces of a response that is attributed to the model. A longer
+/// pause before a time limit counts as the endpoint's silence.
+const MAX_MODEL_PAUSE: Duration = Duration::from_secs(5);
 
-/// Since when a response that a limit cut had stalled, if it had. `last`: when a piece of it came last.
+/// Returns when a response that was cut by a limit had stalled, if it had. `last`: when its last
+/// piece arrived.
 pub(crate) fn stalled_since(last: Instant) -> Option<Instant> {
-    (last.elapsed() > PAUSE).then_some(last)
+    (last.elapsed() > MAX_MODEL_PAUSE).then_some(last)
 }
 
 #[derive(Debug, Default)]
@@ -26,9 +28,9 @@ pub(crate) struct Lost(Mutex<LossTimes>);
 #[derive(Debug, Default)]
 struct LossTimes {
     total: Duration,
-    /// Time is counted up to here.
+    /// Everything before this time is already counted.
     counted: Option<Instant>,
-    /// When the current loss started, which no response has ended.
+    /// Start of the current loss, if no response has ended it yet.
     since: Option<Instant>,
     /// The most recent cause.
     why: String,
@@ -47,74 +49,79 @@ impl Lost {
         }
     }
 
-    /// The total, and its most recent cause. `None`: nothing was lost.
+    /// Returns the total and its most recent cause. `None`: nothing was lost.
     pub(crate) fn total(&self) -> Option<(Duration, String)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (!state.total.is_zero()).then(|| (state.total, state.why.clone()))
     }
 
-    /// Since when nothing has arrived, if so.
+    /// Returns when the current loss started, if one is in progress.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).since
     }
 
-    /// Starts an attempt. `progress`: when a piece of the response came last.
-    pub(crate) fn flight<'a>(
+    /// Starts an attempt. `progress` returns when the last piece of the response arrived.
+    pub(crate) fn attempt<'a>(
         &'a self,
         progress: impl Fn() -> Option<Instant> + Send + Sync + 'a,
-    ) -> Flight<'a> {
-        Flight { lost: self, begun: Instant::now(), progress: Box::new(progress), landed: false }
+    ) -> AttemptGuard<'a> {
+        AttemptGuard {
+            lost: self,
+            begun: Instant::now(),
+            progress: Box::new(progress),
+            completed: false,
+        }
     }
 
-    /// The endpoint queued a request since `from`, and its response starts now.
+    /// Counts the time since `from` as queueing at the endpoint. The response starts now.
     pub(crate) fn queued(&self, from: Instant) {
         self.add(from, Some("the endpoint queued the request"));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
     }
 
-    /// Counts the wait for another attempt until the guard is dropped.
+    /// Counts the wait for the next attempt until the guard is dropped.
     pub(crate) fn wait(&self) -> LostWait<'_> {
         LostWait { lost: self, begun: Instant::now(), why: None }
     }
 
-    /// Like `wait`, for a wait that no failed attempt of the trial itself preceded.
+    /// Like `wait`, for a wait that does not follow a failed attempt of this trial.
     pub(crate) fn wait_for(&self, why: &'static str) -> LostWait<'_> {
         LostWait { why: Some(why), ..self.wait() }
     }
 }
 
-/// An attempt in flight. It is a guard, because whatever ends a trial drops what is in flight: a
-/// silent attempt that is dropped was lost.
-pub(crate) struct Flight<'a> {
+/// An attempt in flight. It is a guard because whatever ends a trial drops its attempts in flight.
+/// If a dropped attempt was silent, its time was lost.
+pub(crate) struct AttemptGuard<'a> {
     lost: &'a Lost,
     begun: Instant,
     progress: Box<dyn Fn() -> Option<Instant> + Send + Sync + 'a>,
-    landed: bool,
+    completed: bool,
 }
 
-impl fmt::Debug for Flight<'_> {
+impl fmt::Debug for AttemptGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Flight").field("begun", &self.begun).finish_non_exhaustive()
+        f.debug_struct("AttemptGuard").field("begun", &self.begun).finish_non_exhaustive()
     }
 }
 
-impl Flight<'_> {
-    /// It failed: all its time was lost.
+impl AttemptGuard<'_> {
+    /// Ends an attempt that failed: all its time was lost.
     pub(crate) fn failed(mut self, why: &str) {
-        self.landed = true;
+        self.completed = true;
         self.lost.add(self.begun, Some(why));
     }
 
-    /// It brought a response, or a result that the endpoint is not responsible for.
-    pub(crate) fn landed(mut self) {
-        self.landed = true;
+    /// Ends an attempt with a response, or with a result that the endpoint did not cause.
+    pub(crate) fn completed(mut self) {
+        self.completed = true;
         self.lost.0.lock().unwrap_or_else(PoisonError::into_inner).since = None;
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for AttemptGuard<'_> {
     fn drop(&mut self) {
-        if self.landed {
+        if self.completed {
             return;
         }
         let (since, why) = match (self.progress)() {
@@ -127,7 +134,7 @@ impl Drop for Flight<'_> {
     }
 }
 
-/// A wait after a failed attempt, or for another trial's attempt.
+/// A wait after a failed attempt, or for an attempt of another trial.
 #[derive(Debug)]
 pub(crate) struct LostWait<'a> {
     lost: &'a Lost,
@@ -153,35 +160,35 @@ mod tests {
     async fn lost_counts_failures_silence_and_waits_but_not_responses() {
         let lost = Lost::default();
         let second = Duration::from_secs(1);
-        let flight = lost.flight(|| None);
+        let attempt = lost.attempt(|| None);
         tokio::time::advance(second).await;
-        flight.landed();
+        attempt.completed();
         assert_eq!(lost.total(), None);
-        let flight = lost.flight(|| None);
+        let attempt = lost.attempt(|| None);
         tokio::time::advance(second).await;
-        flight.failed("503 overloaded");
+        attempt.failed("503 overloaded");
         let wait = lost.wait();
         tokio::time::advance(second).await;
         drop(wait);
         assert_eq!(lost.total(), Some((2 * second, "503 overloaded".into())));
-        let flight = lost.flight(|| Some(Instant::now()));
+        let attempt = lost.attempt(|| Some(Instant::now()));
         tokio::time::advance(second).await;
         let queued = tokio::time::Instant::now();
         tokio::time::advance(second).await;
         lost.queued(queued);
-        assert!(lost.since().is_none(), "its response has begun");
+        assert!(lost.since().is_none(), "the response has started");
         tokio::time::advance(second).await;
-        flight.landed();
+        attempt.completed();
         assert_eq!(lost.total().map(|(total, _)| total), Some(3 * second));
-        // Two that overlap are cut in the middle, one of them after its first byte.
-        let silent = || lost.flight(|| None);
-        let (one, two, three) = (lost.flight(|| Some(Instant::now())), silent(), silent());
+        // Three overlapping attempts are dropped, one of them after its first byte.
+        let silent = || lost.attempt(|| None);
+        let (one, two, three) = (lost.attempt(|| Some(Instant::now())), silent(), silent());
         tokio::time::advance(second).await;
         drop((one, two, three));
         assert_eq!(lost.total().map(|(total, _)| total), Some(4 * second));
-        // The first piece came, and then only heartbeats.
+        // The first piece arrived, and then only heartbeats.
         let first = Instant::now();
-        let stalled = lost.flight(move || Some(first));
+        let stalled = lost.attempt(move || Some(first));
         tokio::time::advance(10 * second).await;
         drop(stalled);
         assert_eq!(lost.total().map(|(total, _)| total), Some(14 * second));

@@ -1,4 +1,4 @@
-//! What a trial has spent, and the only place where limits are checked.
+//! Tracks what a trial has spent. This is the only place where limits are checked.
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     Admission, AskError,
-    admission::Held,
+    admission::HeldResources,
     clock::{Clock, WaitKind},
     limiter::Limiter,
     retry::seconds,
@@ -15,26 +15,26 @@ use crate::{
     shared::{self, SharedLimit},
 };
 
-/// Shorter waits are not reported.
+/// Waits shorter than this are not reported.
 pub(crate) const FIRST_NOTICE: Duration = Duration::from_secs(1);
 const NEXT_NOTICE: Duration = Duration::from_secs(60);
 
-/// A trial's limits: on counts (its own, then shared ones) and on time. The clock starts on
+/// A trial's limits on counts (its own, then shared ones) and on time. The clock starts on
 /// creation.
 #[derive(Debug)]
 pub struct Meter {
     budget: Budget,
     pub(crate) clock: Clock,
     own: Arc<Scope>,
-    /// Everyone locks in this order, which prevents deadlocks.
+    /// All trials lock these in the same order, which prevents deadlocks.
     shared: Vec<SharedMeter>,
 }
 
-/// Limits of an arm or a run that trials share. Clones are the same meter.
+/// Limits of an arm or a run that trials share. Clones refer to the same meter.
 #[derive(Clone)]
 pub struct SharedMeter {
     scope: Arc<Scope>,
-    /// The same limits, if other processes share them.
+    /// The same limits across processes, if they are shared.
     limit: Option<Arc<dyn SharedLimit>>,
 }
 
@@ -49,12 +49,12 @@ impl fmt::Debug for SharedMeter {
 }
 
 impl SharedMeter {
-    /// `spent` is what trials of earlier calls of the runtime have spent.
+    /// Creates a meter. `spent`: what earlier invocations of the runtime have spent.
     pub fn new(scope: BudgetScope, limits: &SharedLimits, spent: Spent) -> Self {
         Self { scope: Arc::new(Scope::new(scope, limits.budget(), spent)), limit: None }
     }
 
-    /// Other processes share the limits; `limit` tracks what all of them spend.
+    /// Shares the limits with other processes. `limit` tracks what all of them spend.
     #[must_use]
     pub fn kept_by(mut self, limit: Arc<dyn SharedLimit>) -> Self {
         self.limit = Some(limit);
@@ -69,37 +69,37 @@ impl SharedMeter {
         self.scope.spent()
     }
 
-    /// The limit that is reached, if any: then no trial's next request is admitted.
+    /// Returns the limit that is reached, if any. No trial's next request is admitted then.
     pub fn reached(&self) -> Option<BudgetKind> {
         let reached = || self.limit.as_ref()?.reached();
         self.scope.reached().or_else(|| reached().and_then(|name| shared::kind(&name)))
     }
 }
 
-/// What a trial had used when it was interrupted.
+/// Usage of a trial at the time it was interrupted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Used {
-    /// Counts, tokens and cost.
+    /// Steps, tokens and cost.
     pub spent: Spent,
     /// Wall-clock time since the agent's start.
     pub elapsed: Duration,
-    /// The part of it spent waiting for the endpoint and for shared limits.
+    /// Part of `elapsed` spent waiting for the endpoint and for shared limits.
     pub waited: Duration,
-    /// The total time in tools.
+    /// Total time spent in tools.
     pub in_tools: Duration,
-    /// The requests' waits, each counted separately.
+    /// Total waits of all requests. Overlapping waits are each counted in full.
     pub waits: RequestWaits,
-    /// The part of `elapsed` in attempts that the endpoint lost.
+    /// Part of `elapsed` spent in attempts that the endpoint failed.
     pub lost: Duration,
 }
 
-/// What a request needs from the meter.
+/// The amounts that a request asks the meter to reserve.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct AdmissionRequest {
     pub need: Need,
-    /// What a scope of several trials reserves.
+    /// The amounts to reserve in scopes that trials share.
     pub shared: Need,
-    /// After the limit: the trial's own counts are not checked.
+    /// The request follows a reached limit, so the trial's own counts are not checked.
     pub grace: bool,
 }
 
@@ -109,8 +109,8 @@ impl Meter {
         Self { budget, clock: Clock::start(), own, shared: Vec::new() }
     }
 
-    /// Continues an interrupted trial: its usage counts as before, except for the time that its
-    /// endpoint lost. That ended the earlier try, so it is given back.
+    /// Continues an interrupted trial. Its earlier usage counts, except for the time that its
+    /// endpoint lost: that loss ended the earlier try, so the time is given back.
     #[must_use]
     pub fn after(mut self, used: &Used) -> Self {
         self.own.restart(used.spent);
@@ -118,7 +118,7 @@ impl Meter {
         self
     }
 
-    /// Adds limits that the trial shares.
+    /// Adds limits that the trial shares with others.
     #[must_use]
     pub fn sharing(mut self, shared: impl IntoIterator<Item = SharedMeter>) -> Self {
         self.shared.extend(shared);
@@ -129,7 +129,7 @@ impl Meter {
         self.own.restart(spent);
     }
 
-    /// The trial's own limits.
+    /// Returns the trial's own limits.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -138,22 +138,24 @@ impl Meter {
         self.own.spent()
     }
 
-    /// Steps so far: delivered responses of the main conversation.
+    /// Returns the steps so far: delivered responses of the main conversation.
     pub fn steps(&self) -> u64 {
         self.own.spent().steps
     }
 
-    /// Time spent waiting for the endpoint and for shared limits, including a current wait.
+    /// Returns the time spent waiting for the endpoint and for shared limits, including a wait in
+    /// progress.
     pub fn waited(&self) -> Duration {
         self.clock.waited()
     }
 
-    /// The requests' waits, each counted separately, by reason. A current wait is not included.
+    /// Returns the total waits of all requests by reason, without a wait in progress. Overlapping
+    /// waits are each counted in full.
     pub fn waits(&self) -> RequestWaits {
         self.clock.waits()
     }
 
-    /// A tool starts to run. Each start has its end.
+    /// Notes that a tool starts to run. Call [`Self::tool_ended`] once for each start.
     pub fn tool_began(&self) {
         self.clock.tool_began();
     }
@@ -162,13 +164,13 @@ impl Meter {
         self.clock.tool_ended();
     }
 
-    /// The total time in tools.
+    /// Returns the total time spent in tools.
     pub fn tool_time(&self) -> Duration {
         self.clock.in_tools()
     }
 
-    /// Resolves when a time limit is reached that a running tool must not exceed: wall time, or
-    /// time in tools. Working time is checked before the next request instead.
+    /// Resolves when a running tool must stop: the limit on wall time or on time in tools is
+    /// reached. Working time is checked before the next request instead.
     pub async fn time_up(&self) -> BudgetKind {
         let tools = async {
             match self.budget.tool_seconds.map(seconds) {
@@ -182,7 +184,7 @@ impl Meter {
         }
     }
 
-    /// Counts a step of a scaffold that calls no model.
+    /// Counts a step of a scaffold that does not call a model.
     pub fn count_step(&self) {
         self.own.count_step();
     }
@@ -191,7 +193,7 @@ impl Meter {
         self.own.grace(usage, cost_usd, delivered);
     }
 
-    /// The trial's own limit that is reached first: counts, then time, in the order of
+    /// Returns which of the trial's own limits is reached: counts first, then time, in the order of
     /// [`BudgetKind`].
     pub fn reached(&self) -> Option<BudgetKind> {
         self.own.reached().or_else(|| self.time_reached())
@@ -207,11 +209,11 @@ impl Meter {
         checks.into_iter().find(|(_, reached)| *reached).map(|(kind, _)| kind)
     }
 
-    /// Reserves in every scope and then at the endpoint, one after another. `notice` receives the
-    /// length of waits that the trial did not cause.
+    /// Reserves in every scope and then at the endpoint, one after another. `notice` is called with
+    /// the length of waits that the trial did not cause.
     pub(crate) async fn admit(
         self: &Arc<Self>,
-        wanted: Wanted,
+        wanted: AdmissionRequest,
         limiters: &[Arc<Limiter>],
         notice: &(dyn Fn(Duration) + Sync),
     ) -> Result<Admission, AskError> {
@@ -249,40 +251,40 @@ impl Meter {
         let (slots, of_shared) = tokio::select! {
             biased;
             entered = entering => entered?,
-            never = tell_of(begun, notice) => match never {},
+            never = report_wait(begun, notice) => match never {},
         };
         drop(waiting);
         match self.time_reached() {
             Some(kind) => Err(AskError::Budget(kind)),
             None => {
                 let (meter, queued) = (Arc::clone(self), (begun.elapsed(), of_shared));
-                let held = Held { holds, reservations, slots };
+                let held = HeldResources { holds, reservations, slots };
                 Ok(Admission::new(meter, held, wanted.need.class, wanted.grace, queued))
             }
         }
     }
 
-    /// Time left until the wall limit.
+    /// Returns the time left until the wall limit.
     pub fn wall_left(&self) -> Option<Duration> {
         let limit = self.budget.wall_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.counted()))
     }
 
-    /// Working time left until its limit.
+    /// Returns the working time left until its limit.
     pub fn working_left(&self) -> Option<Duration> {
         let limit = self.budget.working_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.worked()))
     }
 
-    /// Time in tools left until its limit.
+    /// Returns the time in tools left until its limit.
     pub fn tools_left(&self) -> Option<Duration> {
         let limit = self.budget.tool_seconds.map(seconds)?;
         Some(limit.saturating_sub(self.clock.in_tools()))
     }
 }
 
-/// Reports a wait after a second and then once a minute, as long as it is polled.
-async fn tell_of(begun: Instant, notice: &(dyn Fn(Duration) + Sync)) -> Infallible {
+/// Reports a wait after one second and then once a minute, until it is dropped.
+async fn report_wait(begun: Instant, notice: &(dyn Fn(Duration) + Sync)) -> Infallible {
     tokio::time::sleep(FIRST_NOTICE).await;
     loop {
         notice(begun.elapsed());
@@ -305,14 +307,14 @@ mod tests {
 
     use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
-    use super::{Meter, RequestWaits, Used, Wanted};
+    use super::{AdmissionRequest, Meter, RequestWaits, Used};
     use crate::scope::Need;
 
     async fn charge(meter: &Arc<Meter>) {
         let class = RequestClass::Main;
         let need = Need { class, sub_agent: false, input: 10, output: Some(5), cost_usd: 0.25 };
         let admission = meter
-            .admit(Wanted { need, shared: need, grace: false }, &[], &|_| {})
+            .admit(AdmissionRequest { need, shared: need, grace: false }, &[], &|_| {})
             .await
             .expect("some is left");
         let usage = Usage { input: 10, output: 5, ..Usage::default() };
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_limit_is_reached_by_its_own_count() {
+    async fn reached_returns_the_kind_of_each_limit() {
         let one = |set: fn(&mut Budget)| {
             let mut budget = Budget::default();
             set(&mut budget);
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_that_the_endpoint_lost_before_is_given_back() {
+    async fn after_gives_back_time_that_the_endpoint_lost() {
         let second = Duration::from_secs(1);
         let budget =
             Budget { wall_seconds: Some(20.0), working_seconds: Some(9.0), ..Budget::default() };
@@ -364,13 +366,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waits_are_wall_time_and_not_working_time() {
+    async fn waits_count_as_wall_time_but_not_working_time() {
         let budget =
             Budget { wall_seconds: Some(10.0), working_seconds: Some(5.0), ..Budget::default() };
         let meter = Meter::new(budget);
         let waiting = meter.clock.wait();
         tokio::time::advance(Duration::from_secs(4)).await;
-        assert_eq!(meter.waited(), Duration::from_secs(4), "a wait that goes on counts");
+        assert_eq!(meter.waited(), Duration::from_secs(4), "a wait in progress counts");
         drop(waiting);
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(meter.reached(), None);

@@ -1,10 +1,10 @@
-//! Regular expressions in a table of `configs/`.
+//! Regular expressions in the tables of `configs/`.
 
 use regex::{Captures, Regex};
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// Expressions that are compiled when their table is read, so that an invalid one is an error of
-/// the table.
+/// Regular expressions that are compiled when their table is read, so that an invalid one is
+/// reported as an error in the table.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns(Vec<Regex>);
 
@@ -13,7 +13,7 @@ impl Patterns {
         self.0.iter().any(|pattern| pattern.is_match(text))
     }
 
-    /// The groups of the first expression that matches.
+    /// Returns the groups of the first expression that matches.
     pub(crate) fn captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
         self.0.iter().find_map(|pattern| pattern.captures(text))
     }

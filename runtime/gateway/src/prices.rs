@@ -23,19 +23,19 @@ pub struct Listed {
     pub output: f64,
     #[serde(default)]
     pub cached: Option<f64>,
-    /// Of tokens written to a cache. Absent: the input price.
+    /// Price of tokens written to a cache. `None`: the input price.
     #[serde(default)]
     pub cache_write: Option<f64>,
-    /// Of tokens written to a cache for an hour. Absent: twice the input price.
+    /// Price of tokens written to a cache for an hour. `None`: twice the input price.
     #[serde(default)]
     pub cache_write_1h: Option<f64>,
-    /// Of reasoning tokens. Absent: the output price.
+    /// Price of reasoning tokens. `None`: the output price.
     #[serde(default)]
     pub reasoning: Option<f64>,
-    /// Prices of requests with more input than `above`.
+    /// Prices of requests with more input than the tier's `above`.
     #[serde(default)]
     pub tiers: Vec<PriceTier>,
-    /// In tokens.
+    /// Context window in tokens.
     #[serde(default)]
     pub context_window: Option<u64>,
     /// Source of the price.
@@ -44,7 +44,7 @@ pub struct Listed {
 }
 
 impl PriceTable {
-    /// The built-in table.
+    /// Returns the built-in table.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(include_str!("../../../configs/models.toml"))
             .map_err(|fault| fault.context("configs/models.toml"))
@@ -56,8 +56,8 @@ impl PriceTable {
         text.and_then(|text| Self::parse(&text)).map_err(|fault| fault.context(path.display()))
     }
 
-    /// Reads TOML. An error names the key. Goes through a neutral value like all tables; see
-    /// `from_toml`.
+    /// Reads TOML. Errors name the key. Like all tables, it is deserialized from a neutral value;
+    /// see `from_toml`.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| {
             Fault::new(Layer::Model, what).hint("see configs/models.toml for the format")
@@ -96,13 +96,13 @@ impl PriceTable {
         Ok(table)
     }
 
-    /// A model by its endpoint's name, or by that name without a leading `vendor/`.
+    /// Finds a model by its name at the endpoint, with or without a leading `vendor/`.
     pub fn find(&self, name: &str) -> Option<&Listed> {
         let bare = || name.rsplit_once('/').map(|(_, bare)| bare);
         self.models.get(name).or_else(|| self.models.get(bare()?))
     }
 
-    /// A model's configured price, or the table's.
+    /// Returns the model's configured price, or the one in the table.
     pub fn of(&self, model: &ModelSpec) -> Option<Price> {
         model.price.clone().or_else(|| self.price(&model.name))
     }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn shipped_price_table_is_valid_and_names_its_sources() {
-        let table = PriceTable::shipped().expect("a sound table");
+        let table = PriceTable::shipped().expect("a valid table");
         assert!(table.models.len() >= 12);
         for (name, listed) in &table.models {
             assert!(listed.source.is_some(), "{name}");

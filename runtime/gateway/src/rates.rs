@@ -1,4 +1,4 @@
-//! What endpoints allow: `[endpoints]` of a run configuration, and `configs/rates.toml`.
+//! Rate limits of endpoints: `[endpoints]` of a run configuration, and `configs/rates.toml`.
 
 use std::{
     collections::BTreeMap,
@@ -23,13 +23,13 @@ pub struct RatePolicy {
 }
 
 impl RatePolicy {
-    /// The built-in policy.
+    /// Returns the built-in policy.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(include_str!("../../../configs/rates.toml"))
             .map_err(|fault| fault.context("configs/rates.toml"))
     }
 
-    /// Reads TOML. An error names the key.
+    /// Reads TOML. Errors name the key.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: &str| Fault::new(Layer::Model, what);
         let policy: Self = from_toml(text).map_err(|error| fault(&error))?;
@@ -42,7 +42,7 @@ impl RatePolicy {
             || policy.increase.is_nan()
             || policy.increase <= 0.0
         {
-            return Err(fault("decrease must be a share below 1, increase more than 0"));
+            return Err(fault("decrease must be at least 0 and below 1, increase greater than 0"));
         }
         Ok(policy)
     }
@@ -57,7 +57,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Each table with what other processes share of it.
+    /// Creates the limiters of the tables. Each table comes with its limits across processes.
     pub(crate) fn new(tables: Vec<(EndpointRates, SharedRates)>, policy: RatePolicy) -> Self {
         let limited = |(table, shared): (EndpointRates, SharedRates)| {
             let limiter = Limiter::sharing(table.clone(), policy, shared);
@@ -67,8 +67,8 @@ impl Rates {
         Self { policy, configured, others: Mutex::default() }
     }
 
-    /// Every limiter that a request to the model passes, always in the same order. An endpoint
-    /// without a table has one that only learns.
+    /// Returns every limiter that a request to the model passes, always in the same order. An
+    /// endpoint without a table gets one that only learns.
     pub(crate) fn of(&self, model: &ModelSpec) -> Vec<Arc<Limiter>> {
         let named = self.configured.iter().filter(|(table, _)| table.holds_for(model));
         let named: Vec<_> = named.map(|(_, limiter)| Arc::clone(limiter)).collect();
@@ -100,7 +100,7 @@ mod tests {
         let whole = EndpointRates { base_url: "https://h/v1/".into(), ..Default::default() };
         let one = EndpointRates { model: Some("m".into()), ..whole.clone() };
         let tables = [whole, one].map(|table| (table, SharedRates::default())).to_vec();
-        let rates = Rates::new(tables, RatePolicy::shipped().expect("sound"));
+        let rates = Rates::new(tables, RatePolicy::shipped().expect("valid"));
         let (m, n) = (rates.of(&model("https://h/v1", "m")), rates.of(&model("https://h/v1", "n")));
         assert_eq!((m.len(), n.len()), (2, 1));
         assert!(Arc::ptr_eq(&m[0], &n[0]));

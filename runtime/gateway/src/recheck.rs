@@ -1,4 +1,4 @@
-//! Reclassifies a recorded rejection by this version's rules.
+//! Reclassifies a recorded rejection by the current rules.
 
 use proctor_types::{Fault, ModelSpec};
 
@@ -7,8 +7,8 @@ use crate::{
     rejections::{Rejections, Subject},
 };
 
-/// Explains why a rejection that once ended a trial as caused by the model would be an
-/// infrastructure failure now. `None` if the model still is the cause, and for a success.
+/// Returns why a rejection that ended a trial as caused by the model would now count as an
+/// infrastructure failure. Returns `None` if the model is still the cause, and for a success.
 /// `request_bytes` is the length of the rejected request.
 ///
 /// # Errors
@@ -25,7 +25,8 @@ pub fn recheck_rejection(
     Ok(match Rejections::shipped()?.of(status, body) {
         Subject::ContentFilter => None,
         Subject::ContextOverflow => {
-            // A token has at least one byte, so what does not fit by bytes does not fit by tokens.
+            // A token has at least one byte, so the number of bytes is an upper bound on the
+            // tokens.
             let possible =
                 ContextWindow::shipped()?.is_possible(request_bytes, 0, model.context_window);
             (!possible).then_some("the request is too short to cause the reported overflow")
@@ -45,7 +46,7 @@ pub fn recheck_rejection(
 mod tests {
     use super::*;
 
-    fn again(status: u16, body: &str, request_bytes: u64) -> bool {
+    fn is_reclassified(status: u16, body: &str, request_bytes: u64) -> bool {
         let model = serde_json::json!({
             "base_url": "http://h/v1", "name": "m", "context_window": 100_000
         });
@@ -56,10 +57,18 @@ mod tests {
     #[test]
     fn recheck_keeps_only_filters_and_possible_overflows() {
         let overflow = r#"{"error":{"code":"context_length_exceeded","message":"too long"}}"#;
-        assert!(!again(400, overflow, 400_000));
-        assert!(again(400, overflow, 2_000), "2,000 bytes are no 100,000 tokens");
-        assert!(!again(400, r#"{"error":{"code":"content_filter","message":"filtered"}}"#, 10));
-        assert!(again(400, r#"{"error":{"message":"unknown field `x` in the stream"}}"#, 10));
-        assert!(!again(200, "{}", 10));
+        assert!(!is_reclassified(400, overflow, 400_000));
+        assert!(is_reclassified(400, overflow, 2_000), "2,000 bytes cannot be 100,000 tokens");
+        assert!(!is_reclassified(
+            400,
+            r#"{"error":{"code":"content_filter","message":"filtered"}}"#,
+            10
+        ));
+        assert!(is_reclassified(
+            400,
+            r#"{"error":{"message":"unknown field `x` in the stream"}}"#,
+            10
+        ));
+        assert!(!is_reclassified(200, "{}", 10));
     }
 }

@@ -1,4 +1,4 @@
-//! Classifies an endpoint's errors: `configs/rejections.toml`.
+//! Classifies an endpoint's errors, using `configs/rejections.toml`.
 
 use proctor_types::{Fault, Layer, ShippedTable};
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub(crate) enum Subject {
     ContextOverflow,
     /// A filter rejected the prompt or the response. Caused by the model.
     ContentFilter,
-    /// A conversation item that the endpoint did not keep.
+    /// The request refers to a conversation item that the endpoint did not keep.
     UnkeptItem,
     /// The model does not support tools.
     Tools,
@@ -28,7 +28,7 @@ pub(crate) enum Subject {
     UnknownModel,
     /// A proxy's page or text rather than an API error.
     Proxy,
-    /// Not recognized: an infrastructure failure.
+    /// Not recognized; counts as an infrastructure failure.
     Unknown,
 }
 
@@ -44,7 +44,7 @@ struct Row {
     words: Patterns,
 }
 
-/// The table of errors.
+/// The table that classifies errors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rejections {
@@ -52,7 +52,7 @@ pub(crate) struct Rejections {
 }
 
 impl Rejections {
-    /// Returns the built-in table, which a test checks.
+    /// Returns the built-in table. A test checks that it is valid.
     ///
     /// # Errors
     /// The table cannot be read.
@@ -89,9 +89,9 @@ pub(crate) fn subject(status: u16, body: &str) -> Subject {
 pub(crate) struct ApiError {
     /// Codes and types, including those of a provider behind a router.
     pub codes: Vec<String>,
-    /// On one line.
+    /// All messages of the error, on one line.
     pub message: String,
-    /// It is a web page or not JSON.
+    /// Whether the body is a web page or not JSON.
     pub is_page: bool,
 }
 
@@ -109,11 +109,12 @@ impl ApiError {
         error
     }
 
-    /// Collects codes and messages. Routers put a provider's error into `metadata.raw` as text.
+    /// Collects codes and messages. Some routers put a provider's error into `metadata.raw` as
+    /// text.
     fn add(&mut self, value: &Value, messages: &mut Vec<String>, depth: usize) {
-        const DEEPEST: usize = 6;
+        const MAX_DEPTH: usize = 6;
         let (Some(first), true) =
-            (if value.is_array() { value.get(0) } else { Some(value) }, depth < DEEPEST)
+            (if value.is_array() { value.get(0) } else { Some(value) }, depth < MAX_DEPTH)
         else {
             return;
         };
@@ -152,8 +153,8 @@ mod tests {
     use super::{Rejections, Subject};
 
     #[test]
-    fn of_recognises_the_sentences_of_vendors() {
-        let table = Rejections::shipped().expect("a sound table");
+    fn of_recognizes_vendor_messages() {
+        let table = Rejections::shipped().expect("a valid table");
         for (status, message, subject) in [
             (
                 400,
@@ -201,7 +202,7 @@ mod tests {
             (404, "The model `meta/llama` does not exist.", Subject::UnknownModel),
             (500, "The requested model is not supported.", Subject::Unknown),
             (400, "max_tokens must be at least 1, got 0", Subject::Unknown),
-            // A word that merely occurs proves nothing.
+            // A keyword alone proves nothing.
             (
                 400,
                 "Unsupported parameter: 'max_tokens' is not supported with this model.",
@@ -227,8 +228,8 @@ mod tests {
     }
 
     #[test]
-    fn of_reads_codes_and_the_error_behind_a_router() {
-        let table = Rejections::shipped().expect("a sound table");
+    fn of_reads_codes_and_errors_wrapped_by_a_router() {
+        let table = Rejections::shipped().expect("a valid table");
         let raw = json!({"error": {"message": "too big", "code": "context_length_exceeded"}});
         for (body, subject) in [
             (

@@ -1,7 +1,7 @@
-//! Responses that a cache on the way returns again for a later request.
+//! Detects responses that a cache on the route returns again for a later request.
 //!
-//! A semantic cache takes two requests of one conversation for the same, and replays an earlier turn. The model never saw
-//! the later request, so the turn isn't its own.
+//! A semantic cache mistakes a request for an earlier one of the same conversation and replays the
+//! earlier turn. The model never saw the later request, so the turn isn't its own.
 
 use std::{
     collections::HashMap,
@@ -10,20 +10,21 @@ use std::{
 
 use crate::codec::neutral::{Item, Whole};
 
-/// The shortest part of a name that is random. Names such as `chatcmpl-scripted-1` and `call_0` are counted, and come again.
-const RANDOM: usize = 8;
+/// Minimum length of the random part of an id. Ids such as `chatcmpl-scripted-1` and `call_0` come
+/// from a counter and can repeat.
+const MIN_RANDOM_LENGTH: usize = 8;
 
-/// The least that the next message adds to a request, in bytes: its role and its braces.
-const LEAST_RESULT: usize = 20;
+/// The fewest bytes that the next message adds to a request: its role and its braces.
+const MIN_NEXT_MESSAGE_BYTES: usize = 20;
 
-/// The responses of a trial.
+/// The responses that a trial has received.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// By the endpoint's name of the response.
+    /// Responses by their id at the endpoint.
     by_id: HashMap<String, Reply>,
-    /// By the id of the first call.
+    /// Responses by the id of their first call.
     by_call: HashMap<String, Reply>,
-    /// The endpoint named two different responses alike.
+    /// Whether the endpoint used one id for two different responses.
     reuses_ids: bool,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct Replies {
 struct Reply {
     digest: u64,
     request_bytes: usize,
-    /// The shortest request that continues the conversation after this response.
+    /// Minimum size of a request that continues the conversation after this response.
     next_bytes: usize,
 }
 
@@ -43,19 +44,20 @@ impl Reply {
             Item::Reasoning(_) => 0,
         };
         let content: usize = whole.items.iter().map(content).sum();
-        let next_bytes = request_bytes + content + LEAST_RESULT;
+        let next_bytes = request_bytes + content + MIN_NEXT_MESSAGE_BYTES;
         Self { digest: digest(whole), request_bytes, next_bytes }
     }
 
-    /// Whether this is the same response to a later request of the conversation. A client may send the same request twice,
-    /// and then a cache may return the same response.
+    /// Whether `other` is the same response to a later request of the conversation. If a client
+    /// sends the same request twice, a cache may return the same response.
     fn is_replayed_by(&self, other: &Self) -> bool {
         self.digest == other.digest && other.request_bytes >= self.next_bytes
     }
 }
 
 impl Replies {
-    /// Whether the endpoint gave the same content with the same unique ids to another request.
+    /// Whether the endpoint returned the same content with the same unique ids for an earlier
+    /// request.
     pub(crate) fn has(&self, id: Option<&str>, whole: &Whole, request_bytes: usize) -> bool {
         if self.reuses_ids || self.by_id.is_empty() && self.by_call.is_empty() {
             return false;
@@ -63,7 +65,8 @@ impl Replies {
         let reply = Reply::new(whole, request_bytes);
         let by_id = id.filter(|id| is_unique(id)).and_then(|id| self.by_id.get(id));
         match (by_id, call_id(whole)) {
-            // Without a call, a name that a server gives twice is weak evidence, but then the conversation ends.
+            // Without a call, a repeated response id is weak evidence. But the conversation would
+            // end here.
             (Some(before), None) => before.is_replayed_by(&reply),
             (_, Some(call)) => {
                 self.by_call.get(call).is_some_and(|before| before.is_replayed_by(&reply))
@@ -72,7 +75,7 @@ impl Replies {
         }
     }
 
-    /// Keeps a response that is passed on.
+    /// Keeps a response that is delivered.
     pub(crate) fn keep(&mut self, id: Option<&str>, whole: &Whole, request_bytes: usize) {
         let reply = Reply::new(whole, request_bytes);
         let keep = |map: &mut HashMap<String, Reply>, id: &str| {
@@ -88,18 +91,19 @@ impl Replies {
     }
 }
 
-/// The id of the first call, if it looks unique. Kimi's ids hold the tool's name and a count, which starts again.
+/// Returns the id of the first call, if it looks unique. Kimi's ids consist of the tool's name and
+/// a counter that restarts.
 fn call_id(whole: &Whole) -> Option<&str> {
     let call = whole.calls().next()?;
     let is_own = is_unique(&call.id) && !call.id.contains(call.name.as_str());
     is_own.then_some(call.id.as_str())
 }
 
-/// Whether a name has a random part: digits mixed with letters.
+/// Whether an id has a random part: digits mixed with letters.
 fn is_unique(id: &str) -> bool {
     id.split(|one: char| !one.is_ascii_alphanumeric()).any(|part| {
         let digits = part.bytes().filter(u8::is_ascii_digit).count();
-        part.len() >= RANDOM && digits >= 2 && part.len() - digits >= 2
+        part.len() >= MIN_RANDOM_LENGTH && digits >= 2 && part.len() - digits >= 2
     })
 }
 
@@ -128,22 +132,22 @@ mod tests {
     }
 
     #[test]
-    fn equal_turns_with_equal_unique_ids_are_replayed() {
+    fn equal_turns_with_equal_unique_ids_are_replays() {
         let mut replies = Replies::default();
         let first = turn("call_8f3b21aa", "ls");
         assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 100));
         replies.keep(Some("chatcmpl-91b7c2d05e"), &first, 100);
         assert!(replies.has(Some("chatcmpl-91b7c2d05e"), &first, 150));
         assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 100), "the same request");
-        // The model repeats itself, under another id.
+        // The model repeats itself, under a new id.
         assert!(!replies.has(Some("chatcmpl-33d0e7f18a"), &turn("call_77c1d2ab", "ls"), 150));
-        // Ids that a server counts anew in each response prove nothing.
+        // Ids from a counter that restarts in each response prove nothing.
         for id in ["call_0", "call_000000000001", "functions.shell:0", "0", ""] {
             let mut replies = Replies::default();
             replies.keep(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 100);
             assert!(!replies.has(Some("chatcmpl-scripted-1"), &turn(id, "ls"), 150), "{id}");
         }
-        // Nor do those of a server that gave one to two different responses.
+        // Neither do the ids of a server that used one id for two different responses.
         replies.keep(Some("chatcmpl-91b7c2d05e"), &turn("call_8f3b21aa", "pwd"), 200);
         assert!(!replies.has(Some("chatcmpl-91b7c2d05e"), &first, 250));
     }

@@ -6,16 +6,17 @@ use serde_json::{Map, Value, json};
 use crate::codec::{Request, chat, message, neutral::Tool};
 
 /// Fields that `extra_body` must not override, because the gateway relies on them.
-const OURS: [&str; 7] = ["model", "messages", "tools", "stream", "n", "input", "contents"];
+const RESERVED_FIELDS: [&str; 7] =
+    ["model", "messages", "tools", "stream", "n", "input", "contents"];
 
-/// A field that `extra_body` overrides although it must not.
-pub(crate) fn taken(model: &ModelSpec) -> Option<&'static str> {
-    OURS.into_iter().find(|field| model.extra_body.contains_key(*field))
+/// Returns a field that `extra_body` overrides although it must not.
+pub(crate) fn reserved_override(model: &ModelSpec) -> Option<&'static str> {
+    RESERVED_FIELDS.into_iter().find(|field| model.extra_body.contains_key(*field))
 }
 
-/// Checks what can be checked before the first request.
+/// Checks everything that can be checked before the first request.
 pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
-    match taken(model) {
+    match reserved_override(model) {
         None => Ok(()),
         Some(field) => {
             let what = format!("model {}: extra_body.{field} cannot be set", model.name);
@@ -24,8 +25,8 @@ pub(crate) fn check(model: &ModelSpec) -> Result<(), Fault> {
     }
 }
 
-/// All of a chat request except its model and messages. `extra_body` is applied last, field by
-/// field.
+/// Returns all fields of a chat request except its model and messages. `extra_body` is applied
+/// last, field by field.
 pub(crate) fn chat_fields(
     model: &ModelSpec,
     output_limit_field: &str,
@@ -60,7 +61,7 @@ pub(crate) fn chat_fields(
     body
 }
 
-/// A request for an endpoint with a format other than chat, without the arm's parameters.
+/// Returns a request for an endpoint with a format other than chat, without the arm's parameters.
 pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
     let tool = |tool: &ToolSpec| Tool {
         name: tool.name.clone(),
@@ -77,8 +78,8 @@ pub(crate) fn neutral(model: &ModelSpec, ask: &Ask) -> Request {
     }
 }
 
-/// Sets cache breakpoints on what the next request repeats: tools, system, and the last two user
-/// messages. The API accepts four.
+/// Sets cache breakpoints at the end of each part that the next request repeats: tools, system, and
+/// the last two user messages. The API accepts up to four.
 pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
     let mark = |block: &mut Value| {
         if let Some(block) = block.as_object_mut() {
@@ -96,8 +97,8 @@ pub(crate) fn add_breakpoints(body: &mut Map<String, Value>) {
     }
 }
 
-/// Arguments go back as the model wrote them, even malformed ones: the model must see the
-/// conversation that it had.
+/// Arguments are sent back exactly as the model wrote them, even if they are malformed: the model
+/// must see the conversation that it had.
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -105,11 +106,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{chat_fields, check};
-    use crate::ask::Written;
+    use crate::ask::SentConversation;
 
-    /// The complete request body.
+    /// Returns the complete request body.
     fn body(model: &ModelSpec, limit_field: &str, ask: &Ask) -> Value {
-        let mut written = Written::default();
+        let mut written = SentConversation::default();
         written.follow(ask);
         let body = written.body(&model.name, &chat_fields(model, limit_field, &ask.tools, false));
         serde_json::from_slice(&body).expect("JSON")
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn check_rejects_fields_that_the_gateway_fills() {
-        for field in super::OURS {
+        for field in super::RESERVED_FIELDS {
             let fault = check(&model(json!({field: true}))).expect_err(field);
             assert!(fault.what.contains(&format!("extra_body.{field}")), "{fault}");
         }

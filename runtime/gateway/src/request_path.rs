@@ -26,31 +26,31 @@ use crate::{
     send::{AttemptResult, ResponseProgress},
     sink::Waiting,
     tokens,
-    trial::{Attempts, Cut},
+    trial::{Attempts, CancelReason},
     usage,
     words::{first_words, quoted, said},
 };
 
 /// An outgoing request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingRequest {
     pub class: RequestClass,
-    /// After the limit: not a step, and counted separately.
+    /// Sent after a limit was reached: not a step, and counted separately.
     pub grace: bool,
     /// The exact bytes, in the endpoint's format.
     pub body: Bytes,
     pub stream: bool,
     /// The client's headers, if both sides use the same format.
     pub headers: HeaderMap,
-    /// Its output limit, in tokens.
+    /// The request's output limit, in tokens.
     pub max_output: Option<u64>,
-    /// It offers tools.
+    /// Whether it offers tools.
     pub tools: bool,
-    /// A sub-agent of the client made it.
+    /// Whether a sub-agent of the client made it.
     pub sub_agent: bool,
 }
 
-impl Outgoing {
+impl OutgoingRequest {
     fn reserve(&self) -> Reserve {
         Reserve {
             class: self.class,
@@ -62,17 +62,17 @@ impl Outgoing {
 
 /// The caller of a request. The defaults suit an in-process caller.
 pub(crate) trait Client: Send {
-    /// The caller no longer waits for the response.
+    /// Whether the caller has stopped waiting for the response.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// Part of a response was sent, so that no other response can follow.
+    /// Whether part of a response was sent, so that no other response can follow.
     fn has_begun(&self) -> bool {
         false
     }
 
-    /// Waits for `work` and keeps the client informed meanwhile.
+    /// Waits for `work` and keeps the client's connection alive in the meantime.
     fn wait_for<T: Send>(
         &mut self,
         work: impl Future<Output = T> + Send,
@@ -80,10 +80,10 @@ pub(crate) trait Client: Send {
         work
     }
 
-    /// The head of a successful response arrived.
+    /// Called when the head of a successful response arrives.
     fn head(&mut self, _: &HeaderMap) {}
 
-    /// An event of a stream arrived, with these deltas. `ended`: nothing relevant follows.
+    /// Called for each event of a stream, with its deltas. `ended`: nothing relevant follows.
     fn event(
         &mut self,
         _: &sse::Event,
@@ -93,13 +93,14 @@ pub(crate) trait Client: Send {
         ready(())
     }
 
-    /// The response arrived without streaming.
+    /// Called when a response arrives without streaming.
     fn whole(&mut self, _raw: &[u8], _: &[Delta]) {}
 
-    /// The response is charged: its remainder may be built but is not sent yet.
+    /// Called once the response is charged. The client may build the remainder but must not send it
+    /// yet.
     fn settled(&mut self, _: &Whole, _: &Usage) {}
 
-    /// Returns what to record before the end is sent.
+    /// Records how the request ended, before the end is sent.
     fn record(
         &mut self,
         _: &TrialGateway,
@@ -108,7 +109,7 @@ pub(crate) trait Client: Send {
         ready(Ok(()))
     }
 
-    /// Sends the remainder.
+    /// Sends the remainder of the response.
     fn finish(&mut self) -> impl Future<Output = ()> + Send {
         ready(())
     }
@@ -118,32 +119,33 @@ pub(crate) trait Client: Send {
 #[derive(Debug, Default)]
 pub(crate) struct End<'a> {
     pub step: Option<u64>,
-    /// A complete response with its usage and cost.
+    /// The complete response, with its usage and cost.
     pub answer: Option<&'a Answer>,
     pub error: Option<String>,
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
     pub delivered: bool,
-    /// What was sent contains the key in pieces.
-    pub spread: bool,
+    /// Whether the bytes that were sent contain the key in pieces.
+    pub has_split_key: bool,
 }
 
 /// Recorded instead of a stream whose events contain pieces of the key.
-pub(crate) const SPREAD: &[u8] =
+pub(crate) const SPLIT_KEY_NOTICE: &[u8] =
     b"the key was split across events of this stream: see the response, in which [key] replaces it";
 
-/// Why a request has no response.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused(AskError),
-    /// The client has received part of it. `cut`: by a limit of the trial.
-    BrokenOff {
+    /// The client has received part of the response. `cut`: the limit or fault that ended it, if
+    /// any.
+    Interrupted {
         why: String,
         cut: Option<AskError>,
-        charged: Charged,
+        charged: Charge,
     },
-    /// The caller is gone, so no further attempt is paid for.
-    Gone {
+    /// The caller has disconnected, so no further attempt is paid for.
+    Disconnected {
         why: String,
     },
 }
@@ -156,33 +158,33 @@ impl<E: Into<AskError>> From<E> for Failure {
 
 /// The charge for an attempt.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Charged {
+pub(crate) struct Charge {
     pub usage: Option<Usage>,
     pub cost_usd: Option<f64>,
-    /// The step number, if its response was a step.
+    /// The step number, if the response was a step.
     pub step: Option<u64>,
     pub delivered: bool,
-    pub spread: bool,
+    pub has_split_key: bool,
 }
 
-/// One attempt with everything that the record says about it.
-struct Attempted<'a> {
+/// One attempt, with everything that is recorded about it.
+struct AttemptRecord<'a> {
     form: &'a Form,
     number: u32,
-    /// Back-off before it.
+    /// Back-off before the attempt.
     pause: Duration,
-    /// Then the time in the queue for limits.
+    /// Time in the queue for limits, after the back-off.
     queued: Duration,
-    /// The part of it for limits that trials share.
+    /// Part of `queued` spent on limits that trials share.
     shared: Duration,
-    came: &'a AttemptResult,
-    heard: &'a ResponseProgress,
+    result: &'a AttemptResult,
+    response_progress: &'a ResponseProgress,
     judged: &'a Judgement,
-    charged: &'a Charged,
+    charged: &'a Charge,
 }
 
-/// Whether a rejection may come from one backend of a router, or be a filter's false alarm. An
-/// overflow remains one.
+/// Whether a rejection is worth a retry: it may come from one backend of a router, or be a filter's
+/// false alarm. An overflow would only occur again.
 fn is_worth_repeating(status: u16, body: &str) -> bool {
     matches!(
         rejections::subject(status, body),
@@ -191,10 +193,10 @@ fn is_worth_repeating(status: u16, body: &str) -> bool {
 }
 
 impl TrialGateway {
-    /// One request, from its first attempt to the end of its response.
+    /// Serves one request, from its first attempt to the end of its response.
     pub(crate) async fn serve<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         client: &mut C,
     ) -> Result<Answer, Failure> {
         if request.class == RequestClass::Main {
@@ -202,90 +204,95 @@ impl TrialGateway {
         }
         let mut attempts = Attempts::default();
         let begun = Instant::now();
-        let mut heard = ResponseProgress::new(client.wait_for(self.turn()).await?);
+        let mut response_progress = ResponseProgress::new(client.wait_for(self.turn()).await?);
         let mut waited = begun.elapsed();
         let mut form = Form::new(self, request);
         let (mut rejections, mut filtered, mut cut_streams) = (0, 0, 0);
         let mut unauthorized = false;
         loop {
             let request = &form.request;
-            // Each attempt by itself: while it waits for the next one, it reserves nothing.
+            // Reserve for each attempt separately: a request that waits for its next attempt
+            // reserves nothing.
             self.check_halts(request.tools)?;
             let admitted = self.admit_as(request.reserve(), (request.grace, request.sub_agent));
             let admission = client.wait_for(admitted).await?;
-            // It may have waited for a long time.
+            // The request may have waited for a long time.
             self.check_halts(request.tools)?;
             // Includes the wait for the first response, which precedes the first attempt.
             let queued = admission.queued() + std::mem::take(&mut waited);
             let shared = admission.queued_for_shared();
-            let asker = self.asker(request.tools);
-            heard.restart();
-            let flight = self.lost().flight(|| heard.progress());
-            let came = self.send(request, client, &heard).await;
-            let mut judged = judge(&came, &self.line().endpoint);
+            let origin = self.origin(request.tools);
+            response_progress.restart();
+            let attempt = self.lost().attempt(|| response_progress.progress());
+            let result = self.send(request, client, &response_progress).await;
+            let mut judged = judge(&result, &self.route().endpoint);
             let unsupported = match judged {
-                Judgement::Answered => self.unsupported_tools(request, &came.whole).await,
+                Judgement::Answered => self.unsupported_tools(request, &result.whole).await,
                 _ => None,
             };
             if matches!(judged, Judgement::Answered) && !client.has_begun() {
-                let doubt = self.doubtful(&came, filtered, request).await?;
+                let doubt = self.retry_reason(&result, filtered, request).await?;
                 if let Some(trouble) = doubt {
                     filtered += u32::from(trouble.kind == TroubleKind::Filtered);
-                    judged = Judgement::Again(trouble);
+                    judged = Judgement::Retry(trouble);
                 }
             }
-            // After good responses, a single 401 may come from one of many servers.
+            // If the model has already responded, a 401 may come from just one of many servers.
             if let Judgement::Unusable(fault) = &judged
-                && came.status == Some(401)
+                && result.status == Some(401)
                 && !std::mem::replace(&mut unauthorized, true)
-                && self.line().halts.has_answered(&self.line().model)
+                && self.route().halts.has_answered(&self.route().model)
             {
-                judged = Judgement::Again(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
+                judged = Judgement::Retry(Trouble::new(TroubleKind::Endpoint, fault.what.as_str()));
             }
-            if let Some(trouble) = self.unknown_model(&came, &judged) {
-                judged = Judgement::Again(trouble);
+            if let Some(trouble) = self.unknown_model(&result, &judged) {
+                judged = Judgement::Retry(trouble);
             }
-            // This halts only requests with tools, so it is not for `unusable`.
+            // This halts only requests with tools, so it must not reach `unusable`.
             let without_tools = unsupported.is_some();
             judged = unsupported.map_or(judged, Judgement::Unusable);
             match &judged {
-                Judgement::Again(trouble) => flight.failed(&trouble.brief),
-                // The guard knows whether it was silent, which counts as lost time.
-                Judgement::Cut(_) => drop(flight),
-                _ => flight.landed(),
+                Judgement::Retry(trouble) => attempt.failed(&trouble.brief),
+                // On drop, the guard counts the time as lost if the endpoint was silent.
+                Judgement::Cut(_) => drop(attempt),
+                _ => attempt.completed(),
             }
             match &judged {
                 Judgement::Answered => {
-                    self.responded(&asker);
-                    self.replies().keep(came.names.id.as_deref(), &came.whole, request.body.len());
+                    self.responded(&origin);
+                    self.replies().keep(
+                        result.names.id.as_deref(),
+                        &result.whole,
+                        request.body.len(),
+                    );
                     form.accepted(self);
                 }
                 Judgement::Unusable(fault) if !without_tools => {
-                    self.unusable(came.status, &asker, fault);
+                    self.unusable(result.status, &origin, fault);
                 }
                 _ => {}
             }
-            let charged = self.settle(request, admission, &came, &judged, client).await;
-            let attempted = Attempted {
+            let charged = self.settle(request, admission, &result, &judged, client).await;
+            let attempted = AttemptRecord {
                 form: &form,
                 number: attempts.number(),
                 pause: attempts.pause,
                 queued,
                 shared,
-                came: &came,
-                heard: &heard,
+                result: &result,
+                response_progress: &response_progress,
                 judged: &judged,
                 charged: &charged,
             };
-            self.record(attempted, asker.answers).await?;
+            self.record(attempted, origin.answers).await?;
             let (trouble, cut) = match judged {
                 Judgement::Answered => {
-                    return self.deliver(request, came.whole, charged, client).await;
+                    return self.deliver(request, result.whole, charged, client).await;
                 }
-                // Part of the response was sent, so nothing else can follow it.
+                // Part of the response was already sent, so no other response can follow.
                 Judgement::Unusable(fault) if client.has_begun() => {
                     let why = fault.what.clone();
-                    return Err(Failure::BrokenOff { why, cut: Some(fault.into()), charged });
+                    return Err(Failure::Interrupted { why, cut: Some(fault.into()), charged });
                 }
                 Judgement::Unusable(fault) => return Err(fault.into()),
                 Judgement::Rejected { status, body } => {
@@ -295,34 +302,39 @@ impl TrialGateway {
                     }
                     rejections += 1;
                     if free
-                        && rejections < self.line().policy.rejected_attempts
+                        && rejections < self.route().policy.rejected_attempts
                         && is_worth_repeating(status, &body)
                     {
-                        let again = self.after_rejection(rejections, status, &body);
-                        client.wait_for(again).await?;
+                        let wait = self.after_rejection(rejections, status, &body);
+                        client.wait_for(wait).await?;
                         continue;
                     }
                     let error = self.rejected(status, body, &form.request).await;
-                    // It responds, and it may accept other requests.
-                    if let Some(turn) = &heard.turn {
-                        turn.answers();
+                    // The model responds, and it may accept other requests.
+                    if let Some(turn) = &response_progress.turn {
+                        turn.model_responded();
                     }
                     return Err(error.into());
                 }
-                Judgement::Again(trouble) => {
+                Judgement::Retry(trouble) => {
                     // Some servers report a request that they cannot parse as their own failure.
-                    let failed = matches!(came.status, Some(500..=599));
+                    let failed = matches!(result.status, Some(500..=599));
                     let free = !client.has_begun() && !client.is_gone();
-                    let (status, number) = (came.status.unwrap_or_default(), attempts.number());
+                    let (status, number) = (result.status.unwrap_or_default(), attempts.number());
                     if failed
                         && free
-                        && form.repair(self, status, &String::from_utf8_lossy(&came.raw), number)?
+                        && form.repair(
+                            self,
+                            status,
+                            &String::from_utf8_lossy(&result.raw),
+                            number,
+                        )?
                     {
                         continue;
                     }
                     cut_streams +=
-                        u32::from(trouble.kind == TroubleKind::Endpoint && came.is_cut());
-                    let are_cut = cut_streams >= self.line().policy.cut_streams;
+                        u32::from(trouble.kind == TroubleKind::Endpoint && result.is_cut());
+                    let are_cut = cut_streams >= self.route().policy.cut_streams;
                     let limit = EndpointChecks::shipped()?.length.explicit_limit;
                     let repair = match trouble.kind {
                         TroubleKind::Damaged => Some(("no_stream", Action::NoStream)),
@@ -337,7 +349,7 @@ impl TrialGateway {
                     if trouble.kind == TroubleKind::Damaged {
                         form.bypass_caches();
                     }
-                    // After cut streams the endpoint gets its pause.
+                    // After cut streams, pause before the next attempt.
                     if free && form.add(self, repair, 1) && !are_cut {
                         continue;
                     }
@@ -348,30 +360,35 @@ impl TrialGateway {
             if client.has_begun() {
                 let why = match (&trouble, &cut) {
                     (Some(trouble), _) => trouble.why.clone(),
-                    (None, cut) => cut.as_ref().map(Cut::why).unwrap_or_default(),
+                    (None, cut) => cut.as_ref().map(CancelReason::why).unwrap_or_default(),
                 };
-                let why = self.line().endpoint.redact_text(&format!("aborted: {why}"));
-                return Err(Failure::BrokenOff { why, cut: cut.map(|cut| cut.error()), charged });
+                let why = self.route().endpoint.redact_text(&format!("aborted: {why}"));
+                return Err(Failure::Interrupted { why, cut: cut.map(|cut| cut.error()), charged });
             }
             match (trouble, cut) {
                 (_, Some(cut)) => {
-                    // Before another trial has the turn, which would only meet the same silence.
-                    if let Cut::Budget(kind) = cut {
+                    // Do this before another trial gets the turn, because it would only meet the
+                    // same silence.
+                    if let CancelReason::Budget(kind) = cut {
                         self.lost_to_the_endpoint(kind);
                     }
                     return Err(cut.error().into());
                 }
                 (Some(trouble), None) if client.is_gone() => {
-                    return Err(Failure::Gone { why: trouble.why });
+                    return Err(Failure::Disconnected { why: trouble.why });
                 }
                 (Some(trouble), None) => {
-                    let again = self.again(&mut attempts, heard.turn.as_ref(), &trouble);
-                    client.wait_for(again).await?;
-                    // Another waiting trial goes first: this request may be the only one that
+                    let wait = self.wait_for_retry(
+                        &mut attempts,
+                        response_progress.turn.as_ref(),
+                        &trouble,
+                    );
+                    client.wait_for(wait).await?;
+                    // Let another waiting trial go first: this request may be the only one that
                     // fails.
-                    if heard.turn.take().is_some() {
+                    if response_progress.turn.take().is_some() {
                         let begun = Instant::now();
-                        heard.turn = client.wait_for(self.turn()).await?;
+                        response_progress.turn = client.wait_for(self.turn()).await?;
                         waited = begun.elapsed();
                     }
                 }
@@ -380,13 +397,13 @@ impl TrialGateway {
         }
     }
 
-    /// Why a request is sent again that a server of the endpoint rejects because it does not have the
-    /// model, although the model has answered in this run: another server has it.
-    fn unknown_model(&self, came: &AttemptResult, judged: &Judgement) -> Option<Trouble> {
+    /// Returns why a request should be retried after a server rejected the model as unknown. The
+    /// model has responded in this run, so another server of the endpoint has it.
+    fn unknown_model(&self, result: &AttemptResult, judged: &Judgement) -> Option<Trouble> {
         let is_final = matches!(judged, Judgement::Rejected { .. } | Judgement::Unusable(_));
-        let status = came.status.filter(|_| is_final)?;
-        let body = String::from_utf8_lossy(&came.raw);
-        let line = self.line();
+        let status = result.status.filter(|_| is_final)?;
+        let body = String::from_utf8_lossy(&result.raw);
+        let line = self.route();
         let is_known = rejections::subject(status, &body) == Subject::UnknownModel
             && line.halts.has_answered(&line.model);
         is_known.then(|| {
@@ -397,33 +414,33 @@ impl TrialGateway {
         })
     }
 
-    /// Why a complete response is requested again before anything acts on it. A filter may raise a
-    /// false alarm, and a window that is full after a few hundred tokens is the endpoint's mistake.
-    async fn doubtful(
+    /// Returns why a complete response must be requested again before anything acts on it. A filter
+    /// may raise a false alarm, and a context window cannot be full after a few hundred tokens.
+    async fn retry_reason(
         &self,
-        came: &AttemptResult,
+        result: &AttemptResult,
         filtered: u32,
-        request: &Outgoing,
+        request: &OutgoingRequest,
     ) -> Result<Option<Trouble>, Fault> {
-        let whole = &came.whole;
+        let whole = &result.whole;
         let trouble = |kind, why: &str| Some(Trouble::new(kind, why));
         let bytes = request.body.len();
         let is_main = request.class == RequestClass::Main;
-        if is_main && self.replies().has(came.names.id.as_deref(), whole, bytes) {
+        if is_main && self.replies().has(result.names.id.as_deref(), whole, bytes) {
             let why = "the endpoint repeated its response to an earlier request";
             return Ok(Some(Trouble::damaged(why, &EndpointChecks::shipped()?.replay.hint)));
         }
         Ok(match whole.stop {
-            Some(Stop::Filter) if filtered + 1 < self.line().policy.rejected_attempts => {
+            Some(Stop::Filter) if filtered + 1 < self.route().policy.rejected_attempts => {
                 trouble(TroubleKind::Filtered, "the provider's filter stopped the response")
             }
             Some(Stop::Window) => {
-                let counted = usage::counted(self.line().model.api, &request.body, whole).await;
+                let counted = usage::counted(self.route().model.api, &request.body, whole).await;
                 let rules = ContextWindow::shipped()?;
                 let tokens = counted.input + counted.output;
                 let why =
                     format!("the endpoint reports a full context window after {tokens} tokens");
-                match rules.is_possible(tokens, 0, self.line().window) {
+                match rules.is_possible(tokens, 0, self.route().window) {
                     true => None,
                     false => trouble(TroubleKind::Empty, &why),
                 }
@@ -432,66 +449,81 @@ impl TrialGateway {
         })
     }
 
-    /// The wait before a rejected request is retried.
+    /// Waits before a rejected request is retried.
     async fn after_rejection(
         &self,
         rejections: u32,
         status: u16,
         body: &str,
     ) -> Result<(), AskError> {
-        let pause = self.line().policy.pause(rejections, None);
+        let pause = self.route().policy.pause(rejections, None);
         let why =
-            self.line().endpoint.redact_text(&format!("{status} {}", first_words(&said(body))));
-        let attempts = self.line().policy.rejected_attempts;
+            self.route().endpoint.redact_text(&format!("{status} {}", first_words(&said(body))));
+        let attempts = self.route().policy.rejected_attempts;
         self.wait(pause, Waiting::BackOff { attempt: rejections, attempts, why, pause }).await
     }
 
-    /// Charges an attempt, useful or not: by the endpoint's own count, or ours of what was sent and
-    /// received. A delivered main response gets its step number.
+    /// Charges an attempt, useful or not: by the endpoint's own count, or by our count of the bytes
+    /// sent and received. A delivered main response gets its step number.
     async fn settle<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         admission: Admission,
-        came: &AttemptResult,
+        result: &AttemptResult,
         judged: &Judgement,
         client: &C,
-    ) -> Charged {
+    ) -> Charge {
         let answered = matches!(judged, Judgement::Answered);
-        let usage = if answered || came.has_begun() {
-            Some(usage::counted(self.line().model.api, &request.body, &came.whole).await)
+        let usage = if answered || result.has_begun() {
+            Some(usage::counted(self.route().model.api, &request.body, &result.whole).await)
         } else {
-            came.unread.as_ref().and_then(|(_, billed)| *billed)
+            result.unreadable.as_ref().and_then(|(_, billed)| *billed)
         };
         match (usage, judged) {
             (Some(usage), _) => {
                 let cost_usd = self.cost(&usage);
                 let delivered = answered && !client.is_gone();
                 let step = admission.settle(&usage, cost_usd, delivered);
-                Charged { usage: Some(usage), cost_usd, step, delivered, spread: came.spread }
+                Charge {
+                    usage: Some(usage),
+                    cost_usd,
+                    step,
+                    delivered,
+                    has_split_key: result.has_split_key,
+                }
             }
-            (None, Judgement::Again(trouble)) if matches!(came.status, Some(429 | 529)) => {
-                admission.throttled(trouble.wish);
-                Charged::default()
+            (None, Judgement::Retry(trouble)) if matches!(result.status, Some(429 | 529)) => {
+                admission.throttled(trouble.retry_after);
+                Charge::default()
             }
-            _ => Charged::default(),
+            _ => Charge::default(),
         }
     }
 
-    async fn record(&self, attempted: Attempted<'_>, step: u64) -> Result<(), Fault> {
-        let Attempted { form, number, pause, queued, shared, came, heard, judged, charged } =
-            attempted;
-        let endpoint = &self.line().endpoint;
+    async fn record(&self, attempted: AttemptRecord<'_>, step: u64) -> Result<(), Fault> {
+        let AttemptRecord {
+            form,
+            number,
+            pause,
+            queued,
+            shared,
+            result,
+            response_progress,
+            judged,
+            charged,
+        } = attempted;
+        let endpoint = &self.route().endpoint;
         let error = match judged {
             Judgement::Answered => None,
-            Judgement::Again(trouble) => Some(trouble.why.clone()),
+            Judgement::Retry(trouble) => Some(trouble.why.clone()),
             Judgement::Cut(cut) => Some(cut.why()),
             Judgement::Rejected { status, .. } => Some(format!("rejected with status {status}")),
             Judgement::Unusable(fault) => Some(fault.what.clone()),
         };
-        let without_key = endpoint.redacted(&came.raw);
-        let response = match came.spread {
-            true => SPREAD,
-            false => without_key.as_deref().unwrap_or(&came.raw),
+        let without_key = endpoint.redacted(&result.raw);
+        let response = match result.has_split_key {
+            true => SPLIT_KEY_NOTICE,
+            false => without_key.as_deref().unwrap_or(&result.raw),
         };
         let body = match response.is_empty() {
             true => None,
@@ -499,19 +531,19 @@ impl TrialGateway {
         };
         let event = Event::ModelAttempted {
             attempt: number,
-            status: came.status,
+            status: result.status,
             error: error.map(|error| endpoint.redact_text(&error)),
             wait_seconds: pause.as_secs_f64(),
             queued_seconds: queued.as_secs_f64(),
-            // A wait of zero is not a wait.
+            // Don't record waits that round to zero.
             shared_seconds: if shared.as_millis() > 0 { shared.as_secs_f64() } else { 0.0 },
-            seconds: Some(came.took.as_secs_f64()),
-            lost_seconds: came.lost(judged, heard).as_secs_f64(),
-            first_byte_seconds: came.first_byte.map(|time| time.as_secs_f64()),
+            seconds: Some(result.took.as_secs_f64()),
+            lost_seconds: result.lost(judged, response_progress).as_secs_f64(),
+            first_byte_seconds: result.first_byte.map(|time| time.as_secs_f64()),
             usage: charged.usage,
             cost_usd: charged.cost_usd,
             responder: match judged {
-                Judgement::Answered => came.names.responder.clone(),
+                Judgement::Answered => result.names.responder.clone(),
                 _ => None,
             }
             .map(|responder| self.redacted(responder)),
@@ -523,7 +555,7 @@ impl TrialGateway {
     }
 
     fn redacted(&self, responder: Responder) -> Responder {
-        let clean = |name: Option<String>| name.map(|one| self.line().endpoint.redact_text(&one));
+        let clean = |name: Option<String>| name.map(|one| self.route().endpoint.redact_text(&one));
         Responder {
             model: clean(responder.model),
             provider: clean(responder.provider),
@@ -531,28 +563,28 @@ impl TrialGateway {
         }
     }
 
-    /// Records the response and only then sends its end, so that the next request finds it charged
-    /// and recorded.
+    /// Records the response and only then sends its end, so that it is charged and recorded before
+    /// the next request.
     async fn deliver<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         whole: Whole,
-        charged: Charged,
+        charged: Charge,
         client: &mut C,
     ) -> Result<Answer, Failure> {
-        let Charged { usage, cost_usd, step, delivered, spread } = charged;
+        let Charge { usage, cost_usd, step, delivered, has_split_key } = charged;
         let usage = usage.unwrap_or_default();
         client.settled(&whole, &usage);
         let mut answer = Answer { usage, cost_usd, ..whole.answer() };
         if EndpointChecks::shipped()?.end_token.cut(&mut answer.content) {
-            // The turn goes back as the endpoint wrote it.
+            // The next request must return the turn as the endpoint wrote it.
             answer.native = answer.native.or(whole.native);
         }
-        let answer = self.line().endpoint.redact_answer(answer);
+        let answer = self.route().endpoint.redact_answer(answer);
         let error = (!delivered).then(|| "the client disconnected".to_owned());
         let answered = Some(&answer);
         let usage = Some(usage);
-        let end = End { step, answer: answered, error, usage, cost_usd, delivered, spread };
+        let end = End { step, answer: answered, error, usage, cost_usd, delivered, has_split_key };
         client.record(self, end).await?;
         if request.grace {
             let event = Event::GraceAnswered { answer: answer.clone() };

@@ -1,20 +1,20 @@
-//! Finds out who served a response and what it is called, from its bytes: a router names the provider
-//! that it chose, an endpoint names the model and its server's configuration.
+//! Reads a response's names from its bytes: a router names the provider that it chose, and an
+//! endpoint names the response, the model and its server's configuration.
 
 use proctor_types::{Responder, harmless};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Number of stream events to read: some endpoints' first event names nothing.
-const EVENTS: usize = 8;
+/// Number of stream events to read: the first event of some endpoints contains no names.
+const MAX_EVENTS: usize = 8;
 
-/// Maximum characters of a name.
-const SHOWN: usize = 120;
+/// Maximum length of a name in characters.
+const MAX_NAME_CHARS: usize = 120;
 
-/// Fields of any format; the rest of a response is skipped.
+/// Fields of all formats. The rest of a response is skipped.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct ResponseFields {
     id: Value,
     /// Gemini's field.
     #[serde(rename = "responseId")]
@@ -27,7 +27,7 @@ struct Named {
     system_fingerprint: Value,
     /// The first event of a Messages stream contains the response.
     message: Option<Nested>,
-    /// So does that of a Responses stream.
+    /// The first event of a Responses stream does, too.
     response: Option<Nested>,
 }
 
@@ -42,13 +42,13 @@ struct Nested {
 /// The names in a response.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// The endpoint's name for the response: of a stream, that of its first event.
+    /// The response's id at the endpoint. For a stream, the id in its first event.
     pub id: Option<String>,
-    /// `None`: the response names nothing.
+    /// `None`: the response names neither a model nor a provider.
     pub responder: Option<Responder>,
 }
 
-/// `model` is what the codec read.
+/// Reads the names in a response. `model` is the name that the codec found, used if no other is.
 pub(crate) fn names(raw: &[u8], model: &str) -> Names {
     let text = String::from_utf8_lossy(raw);
     let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -57,7 +57,7 @@ pub(crate) fn names(raw: &[u8], model: &str) -> Names {
         id = add(&mut found, text);
     } else {
         let lines = text.split(['\n', '\r']).filter_map(|line| line.strip_prefix("data:"));
-        let events = lines.filter(|data| data.trim_start().starts_with('{')).take(EVENTS);
+        let events = lines.filter(|data| data.trim_start().starts_with('{')).take(MAX_EVENTS);
         for (number, data) in events.enumerate() {
             let own = add(&mut found, data);
             if number == 0 {
@@ -69,9 +69,9 @@ pub(crate) fn names(raw: &[u8], model: &str) -> Names {
     Names { id, responder: (!found.is_unknown()).then_some(found) }
 }
 
-/// Adds an object's names and returns its id. The first name wins.
+/// Adds an object's names and returns its id. Names that were found earlier are kept.
 fn add(found: &mut Responder, object: &str) -> Option<String> {
-    let named = serde_json::from_str::<Named>(object).ok()?;
+    let named = serde_json::from_str::<ResponseFields>(object).ok()?;
     let nested = [named.message, named.response].into_iter().flatten();
     let nested: Vec<Nested> = nested.collect();
     let ids = [&named.id, &named.response_id].into_iter().chain(nested.iter().map(|one| &one.id));
@@ -89,7 +89,7 @@ fn add(found: &mut Responder, object: &str) -> Option<String> {
 }
 
 fn word(value: &Value) -> Option<String> {
-    let text: String = value.as_str()?.trim().chars().take(SHOWN).collect();
+    let text: String = value.as_str()?.trim().chars().take(MAX_NAME_CHARS).collect();
     let text = harmless(&text).into_owned();
     (!text.is_empty()).then_some(text)
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::names;
 
     #[test]
-    fn every_format_names_who_answered_where_it_can() {
+    fn names_finds_the_responder_in_every_format() {
         let named = |model: &str, provider: Option<&str>, fingerprint: Option<&str>| Responder {
             model: Some(model.into()),
             provider: provider.map(Into::into),
@@ -113,7 +113,7 @@ mod tests {
                 r#"{"model": "m", "provider": "A", "system_fingerprint": "fp1", "choices": []}"#,
                 named("m", Some("A"), Some("fp1")),
             ),
-            // Azure's first event names nothing; comments keep the connection open.
+            // Azure's first event contains no names; comments keep the connection open.
             (
                 ": ping\n\ndata: {\"model\": \"\", \"choices\": []}\r\n\r\n\
                  data:{\"model\": \"m\", \"system_fingerprint\": null, \"choices\": []}\n\n\
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_names_its_responses() {
+    fn names_finds_the_response_id_in_every_format() {
         for (raw, wanted) in [
             (r#"{"id": "chatcmpl-1", "choices": []}"#, Some("chatcmpl-1")),
             (

@@ -1,4 +1,4 @@
-//! When a request is retried, and after what wait: `configs/retry.toml`.
+//! Decides when a request is retried, and after what wait. The values are in `configs/retry.toml`.
 
 use std::time::{Duration, SystemTime};
 
@@ -28,13 +28,13 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The built-in policy.
+    /// Returns the built-in policy.
     pub fn shipped() -> Result<Self, Fault> {
         Self::parse(include_str!("../../../configs/retry.toml"))
             .map_err(|fault| fault.context("configs/retry.toml"))
     }
 
-    /// Reads TOML. An error names the key.
+    /// Reads TOML. Errors name the key.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let fault = |what: String| Fault::new(Layer::Model, what);
         let policy: Self = from_toml(text).map_err(fault)?;
@@ -65,7 +65,7 @@ impl RetryPolicy {
         ];
         if attempts.contains(&0) {
             let what = "attempts, connect_attempts, silent_attempts, empty_attempts, rejected_attempts, cut_streams: \
-                        at least 1";
+                        must be at least 1";
             return Err(fault(what.into()));
         }
         if !(policy.lost_share > 0.0 && policy.lost_share <= 1.0) || policy.alike_trials == 0 {
@@ -76,28 +76,31 @@ impl RetryPolicy {
         Ok(policy)
     }
 
-    /// The wait after the `failed`-th attempt (counted from 1).
+    /// Returns the wait after the `failed`-th attempt (counted from 1).
     ///
-    /// The endpoint's requested wait is used with up to a tenth added, so that trials that were
+    /// A wait that the endpoint requests is used with up to a tenth added, so that trials that were
     /// rejected together do not retry together. A requested wait of less than a second does not
-    /// shorten our own: some endpoints always send 0.
-    pub(crate) fn pause(&self, failed: u32, wish: Option<Duration>) -> Duration {
-        if let Some(wish) = wish.filter(|wish| *wish >= Duration::from_secs(1)) {
-            return wish.mul_f64(1.0 + 0.1 * fastrand::f64());
+    /// shorten our own, because some endpoints always send 0.
+    pub(crate) fn pause(&self, failed: u32, retry_after: Option<Duration>) -> Duration {
+        if let Some(retry_after) =
+            retry_after.filter(|retry_after| *retry_after >= Duration::from_secs(1))
+        {
+            return retry_after.mul_f64(1.0 + 0.1 * fastrand::f64());
         }
         let doubled = self.first_seconds * 2f64.powi(failed.saturating_sub(1).min(30) as i32);
         let most = doubled.min(self.longest_seconds);
-        seconds(most * (0.5 + 0.5 * fastrand::f64())).max(wish.unwrap_or_default())
+        seconds(most * (0.5 + 0.5 * fastrand::f64())).max(retry_after.unwrap_or_default())
     }
 }
 
-/// Seconds as a duration; invalid values become zero.
+/// Converts seconds to a duration. Invalid values become zero.
 pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// The wait that the endpoint requests: `retry-after-ms`, or `Retry-After` in seconds or as a date.
-pub(crate) fn wish(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+/// Returns the wait that the endpoint requests: `retry-after-ms`, or `Retry-After` in seconds or as
+/// a date.
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
         return Duration::try_from_secs_f64(ms / 1e3).ok();
@@ -116,11 +119,11 @@ mod tests {
 
     use http::HeaderMap;
 
-    use super::{RetryPolicy, wish};
+    use super::{RetryPolicy, retry_after};
 
     #[test]
     fn pause_doubles_up_to_the_maximum_and_outlasts_a_minute() {
-        let policy = RetryPolicy::shipped().expect("a sound policy");
+        let policy = RetryPolicy::shipped().expect("a valid policy");
         for _ in 0..50 {
             for (failed, most) in [(1, 1.0), (2, 2.0), (5, 16.0), (30, 60.0)] {
                 let pause = policy.pause(failed, None).as_secs_f64();
@@ -133,7 +136,7 @@ mod tests {
 
     #[test]
     fn pause_follows_retry_after_unless_it_is_zero() {
-        let policy = RetryPolicy::shipped().expect("a sound policy");
+        let policy = RetryPolicy::shipped().expect("a valid policy");
         let pause = policy.pause(1, Some(Duration::from_secs(90))).as_secs_f64();
         assert!((90.0..=99.0).contains(&pause), "{pause}");
         assert!(policy.pause(3, Some(Duration::ZERO)) >= Duration::from_secs(2));
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_has_three_forms() {
+    fn retry_after_accepts_three_forms() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let date = httpdate::fmt_http_date(now + Duration::from_secs(30));
         let cases = [
@@ -154,7 +157,7 @@ mod tests {
         for (name, value, wanted) in cases {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().expect("a header"));
-            assert_eq!(wish(&headers, now), wanted, "{name}: {value}");
+            assert_eq!(retry_after(&headers, now), wanted, "{name}: {value}");
         }
     }
 
@@ -162,7 +165,7 @@ mod tests {
     fn retry_policy_rejects_zero_attempts() {
         let text =
             include_str!("../../../configs/retry.toml").replace("attempts = 12", "attempts = 0");
-        let fault = RetryPolicy::parse(&text).expect_err("no go at all");
+        let fault = RetryPolicy::parse(&text).expect_err("zero attempts");
         assert!(fault.what.contains("attempts"), "{fault}");
     }
 }

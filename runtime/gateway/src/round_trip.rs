@@ -1,4 +1,4 @@
-//! Property tests: the model's turn returns to its endpoint as the endpoint wrote it.
+//! Property tests: the model's turn is sent back to its endpoint as the endpoint wrote it.
 
 use fastrand::Rng;
 use proctor_types::{Api, NativeTurn};
@@ -13,7 +13,7 @@ use crate::turns::Turns;
 
 const ALL: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
 
-/// Text without leading or trailing blanks, with characters of several widths.
+/// Returns text without leading or trailing whitespace, with characters of several widths.
 fn text(rng: &mut Rng) -> String {
     let middle: String = (0..rng.usize(0..12))
         .map(|_| *rng.choice(&['a', ' ', '"', '\\', '\n', 'é', '漢', '😀']).unwrap_or(&'a'))
@@ -21,7 +21,7 @@ fn text(rng: &mut Rng) -> String {
     format!("{}{middle}{}", rng.alphanumeric(), rng.alphanumeric())
 }
 
-/// A member that no format knows. Streams do not repeat such a name.
+/// Returns a member that no format defines, under a random name.
 fn unknown(rng: &mut Rng) -> (String, Value) {
     let value = match rng.u8(0..4) {
         0 => json!(text(rng)),
@@ -48,7 +48,7 @@ fn id(rng: &mut Rng, number: usize) -> String {
     format!("call_{number}_{}", rng.u32(..))
 }
 
-/// The items of a turn in a format.
+/// Returns the items of a turn in a format.
 fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
     let calls = rng.usize(0..3);
     let mut items = Vec::new();
@@ -134,7 +134,7 @@ fn turn(api: Api, rng: &mut Rng) -> Vec<Value> {
     items
 }
 
-/// The turn as a response that is not streamed.
+/// Returns the turn as a non-streamed response.
 fn response(api: Api, items: &[Value]) -> Value {
     match api {
         Api::Chat => {
@@ -147,7 +147,7 @@ fn response(api: Api, items: &[Value]) -> Value {
     }
 }
 
-/// Splits a text into pieces, none of them empty unless the text is.
+/// Splits a text into non-empty pieces. An empty text gives one empty piece.
 fn pieces(rng: &mut Rng, text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let mut out = Vec::new();
@@ -160,7 +160,7 @@ fn pieces(rng: &mut Rng, text: &str) -> Vec<String> {
     if out.is_empty() { vec![String::new()] } else { out }
 }
 
-/// The turn as the data of a stream's events.
+/// Returns the turn as the data of a stream's events.
 fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
     let mut events = Vec::new();
     match api {
@@ -291,19 +291,19 @@ fn stream(api: Api, items: &[Value], rng: &mut Rng) -> Vec<Value> {
     events
 }
 
-/// An endpoint's stream as the gateway keeps it.
-fn heard(api: Api, events: &[Value]) -> Whole {
+/// Reads an endpoint's stream as the gateway does.
+fn read_stream(api: Api, events: &[Value]) -> Whole {
     let (mut reader, mut whole) = (reader(api), Whole::default());
     for event in events {
         let event = sse::event(format!("data: {event}\n\n").into());
-        let deltas = reader.read(&event).expect("a sound event");
+        let deltas = reader.read(&event).expect("a valid event");
         deltas.into_iter().for_each(|delta| whole.push(delta));
     }
     whole.native = Some(NativeTurn { api, items: reader.turn() });
     whole
 }
 
-/// The model's turn in a request that continues the conversation.
+/// Returns the model's turn as it appears in a request that continues the conversation.
 fn sent(api: Api, turn: Turn) -> Value {
     let user = Turn::new(Role::User, vec![crate::codec::Part::Text("on".into())]);
     let request = Request { turns: vec![turn, user], ..Request::default() };
@@ -323,7 +323,7 @@ fn turn_in(api: Api, body: &Map<String, Value>) -> Value {
     }
 }
 
-/// A client's request that returns the response it was given.
+/// Returns the request with which a client sends back the response it received.
 fn returned(api: Api, given: &Value) -> Value {
     match api {
         Api::Chat => {
@@ -348,7 +348,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_turn_returns_as_it_came_in_every_format(seed in any::<u64>()) {
+    fn turn_survives_a_round_trip_in_every_format(seed in any::<u64>()) {
         for api in ALL {
             let mut rng = Rng::with_seed(seed);
             let items = turn(api, &mut rng);
@@ -356,9 +356,9 @@ proptest! {
             let mut whole = Whole::of(read_whole(api, &body, 1).expect("an answer"));
             let ids: Vec<_> = whole.calls().map(|call| call.id.clone()).collect();
             whole.native = Some(NativeTurn { api, items: whole_turn(api, &body, &ids) });
-            let streamed = heard(api, &stream(api, &items, &mut rng));
+            let streamed = read_stream(api, &stream(api, &items, &mut rng));
             for (how, whole) in [("whole", whole), ("streamed", streamed)] {
-                // As an in-process scaffold sends it back.
+                // Send it back as an in-process scaffold does.
                 let message = whole.answer().message();
                 let again = match api {
                     Api::Chat => json!([crate::codec::message::to_chat(&message)]),
@@ -370,14 +370,14 @@ proptest! {
     }
 
     #[test]
-    fn a_turn_returns_through_a_client_of_another_format(seed in any::<u64>()) {
+    fn turn_survives_a_round_trip_through_a_client_of_another_format(seed in any::<u64>()) {
         for (upstream, client) in ALL.into_iter().flat_map(|one| ALL.map(|other| (one, other))) {
             if upstream == client {
                 continue;
             }
             let mut rng = Rng::with_seed(seed);
             let items = turn(upstream, &mut rng);
-            let whole = heard(upstream, &stream(upstream, &items, &mut rng));
+            let whole = read_stream(upstream, &stream(upstream, &items, &mut rng));
             let mut turns = Turns::default();
             turns.keep(&whole);
             let given = write_whole(client, &Map::new(), &whole, &whole.usage.unwrap_or_default());

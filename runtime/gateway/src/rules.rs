@@ -1,5 +1,5 @@
-//! Decides which requests belong to the main conversation, with the rules in table `[requests]` of
-//! a scaffold's manifest.
+//! Decides which requests belong to the main conversation, using the rules in the `[requests]`
+//! table of a scaffold's manifest.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use proctor_types::{
     Conversation, RequestClass, RequestRule, RequestRules, matches_wildcard, sha256_hex,
 };
 
-/// The input of the rules.
+/// The facts about a request that rules can match.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestFacts<'a> {
     pub path: &'a str,
@@ -19,17 +19,19 @@ pub struct RequestFacts<'a> {
     pub max_tokens: Option<u64>,
 }
 
-/// The class of the first matching rule.
+/// Returns the class of the first matching rule, or the default class.
 pub fn classify(rules: &RequestRules, request: &RequestFacts<'_>) -> RequestClass {
     let found = rules.rules.iter().find(|rule| holds(rule, request));
     found.map_or(rules.default, |rule| rule.class)
 }
 
-/// The sub-agent's conversation that a main request belongs to; `None` where it is the agent's own. `opening` is what
-/// the user said first, which names a conversation that no header names.
+/// Returns the sub-agent's conversation that a main request belongs to, or `None` if the request is
+/// the agent's own. `opening` returns the user's first message, which identifies the conversation
+/// if no header does.
 ///
-/// `has_tool`: a request of the trial has offered the tool of `without_tool`. Before that, a request without it is the
-/// agent's own: another version may have renamed the tool, or a setting may have removed it.
+/// `has_tool`: whether a request of the trial has offered the tool of `without_tool`. Until then, a
+/// request without it is the agent's own: another version may have renamed the tool, or a setting
+/// may have removed it.
 pub(crate) fn sub_agent(
     rules: &RequestRules,
     headers: &HeaderMap,
@@ -99,8 +101,8 @@ tools = false
 "#;
 
     #[test]
-    fn the_first_rule_whose_conditions_all_hold_says_the_class() {
-        let rules: RequestRules = toml::from_str(RULES).expect("sound rules");
+    fn classify_uses_the_first_rule_that_matches() {
+        let rules: RequestRules = toml::from_str(RULES).expect("valid rules");
         let (none, mut agent) = (HeaderMap::new(), HeaderMap::new());
         agent.insert("x-agent-id", "a1".parse().expect("a header"));
         let title = "You are a title generator.\nNothing else.";
@@ -144,7 +146,7 @@ tools = false
     }
 
     #[test]
-    fn sub_agents_are_told_by_a_header_or_by_a_tool_that_they_lack() {
+    fn sub_agent_is_recognized_by_a_header_or_a_missing_tool() {
         let rules = |text: &str| toml::from_str::<RequestRules>(text).expect("rules");
         let has_tool = AtomicBool::new(false);
         let of =
@@ -157,7 +159,7 @@ tools = false
                 sub_agent(rules, &pairs.collect(), tools, || "look around".to_owned())
             };
         let tools = ["shell", "task"];
-        // Nothing is known about the client.
+        // No rule describes sub-agents.
         assert_eq!(of(&rules(""), &[("x-agent", "7")], &["shell"]), None);
         let named = rules("[sub_agents]\nheader = 'X-Agent'\nparent = 'x-parent'");
         assert_eq!(of(&named, &[("x-parent", "1")], &tools), None);
@@ -169,16 +171,16 @@ tools = false
         let found = of(&session, &[("x-id", "2"), ("x-parent", "1")], &tools).expect("a parent");
         assert_eq!((found.id.as_str(), found.parent.as_deref()), ("2", Some("1")));
         let lacking = rules("[sub_agents]\nwithout_tool = 'task'");
-        assert_eq!(of(&lacking, &[], &["shell"]), None, "the agent may have no such tool at all");
+        assert_eq!(of(&lacking, &[], &["shell"]), None, "the agent itself may lack the tool");
         assert_eq!(of(&lacking, &[], &tools), None);
-        assert_eq!(of(&lacking, &[], &[]), None, "a request without tools says nothing");
-        let found = of(&lacking, &[], &["shell"]).expect("it cannot start others");
+        assert_eq!(of(&lacking, &[], &[]), None, "a request without tools proves nothing");
+        let found = of(&lacking, &[], &["shell"]).expect("a request without the tool");
         assert_eq!((found.id.len(), found.parent), (12, None));
         assert!(toml::from_str::<RequestRules>("[sub_agents]\nheaders = 'x'").is_err());
     }
 
     #[test]
-    fn unknown_conditions_are_errors() {
+    fn unknown_conditions_are_rejected() {
         let rules = toml::from_str::<RequestRules>("[[rules]]\nclass = 'side'\nmodle = 'x'");
         assert!(rules.expect_err("a typo").message().contains("modle"));
         let default = toml::from_str::<RequestRules>("default = 'side'").expect("rules");

@@ -1,9 +1,9 @@
-//! One set of limits with what is spent, and what is reserved for requests in flight.
+//! One set of limits, with the amounts spent and the amounts reserved for requests in flight.
 //!
-//! A trial has its own scope; those of an arm and a run are shared by their trials. Requests are
-//! admitted in order of arrival, so that small ones cannot starve a large one. Each is admitted
-//! only if everything spent, reserved and requested fits. The first request that cannot fit at all
-//! is admitted alone, so only that one response exceeds the limit.
+//! Each trial has its own scope. The scopes of an arm and of a run are shared by their trials.
+//! Requests are admitted in order of arrival, so that small ones cannot starve a large one. A
+//! request is admitted only if everything spent, reserved and requested fits. The first request
+//! that cannot fit at all is admitted alone, so only that one response exceeds the limit.
 
 use std::{
     collections::VecDeque,
@@ -13,49 +13,49 @@ use std::{
 use proctor_types::{Budget, BudgetKind, BudgetScope, RequestClass, Spent, Usage};
 use tokio::sync::Notify;
 
-/// The most that one request can use.
+/// The maximum that one request can use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Need {
     pub class: RequestClass,
-    /// A sub-agent made it: it is a step but not a main step.
+    /// Whether a sub-agent made it: then it is a step but not a main step.
     pub sub_agent: bool,
     pub input: u64,
-    /// Absent: unknown, so it runs alone if a limit depends on it.
+    /// `None`: unknown, so the request runs alone if a limit depends on it.
     pub output: Option<u64>,
     pub cost_usd: f64,
 }
 
 impl Need {
-    /// No request uses more tokens; a client's larger limit is reserved as this.
-    const MOST: u64 = 1 << 40;
+    /// No request uses more tokens than this. A client's larger limit is clamped to it.
+    const MAX_TOKENS: u64 = 1 << 40;
 
     pub(crate) fn clamped(mut self) -> Self {
-        self.input = self.input.min(Self::MOST);
-        self.output = self.output.map(|output| output.min(Self::MOST));
+        self.input = self.input.min(Self::MAX_TOKENS);
+        self.output = self.output.map(|output| output.min(Self::MAX_TOKENS));
         self
     }
 }
 
-/// What requests in flight reserve.
+/// Amounts that requests in flight reserve.
 #[derive(Debug, Default)]
-struct Held {
+struct ReservedAmounts {
     requests: u64,
     steps: u64,
     main_steps: u64,
     input: u64,
     output: u64,
     cost_usd: f64,
-    /// One of them runs alone.
+    /// Whether one of them runs alone.
     alone: bool,
 }
 
 #[derive(Debug, Default)]
 struct ScopeSpending {
     spent: Spent,
-    held: Held,
+    held: ReservedAmounts,
     queue: VecDeque<u64>,
     next: u64,
-    /// A main request was rejected: the trial is over, and side requests are rejected, too.
+    /// Set once a main request is rejected: the trial is over, so side requests are rejected, too.
     ended: Option<BudgetKind>,
 }
 
@@ -89,18 +89,18 @@ impl Scope {
         self.lock().spent.steps += 1;
     }
 
-    /// Counts a response after the limit.
+    /// Counts a response to a request after the limit.
     pub(crate) fn grace(&self, usage: &Usage, cost_usd: Option<f64>, delivered: bool) {
         self.lock().spent.add_grace(usage, cost_usd, delivered);
     }
 
-    /// The first limit that is used up, in the order of [`BudgetKind`].
+    /// Returns the first limit that is used up, in the order of [`BudgetKind`].
     pub(crate) fn reached(&self) -> Option<BudgetKind> {
         reached(&self.limits, &self.lock().spent)
     }
 
-    /// Resolves when `need` is reserved, or with the limit that is reached. Dropping it leaves the
-    /// queue.
+    /// Resolves when `need` is reserved, or fails with the limit that is reached. Dropping the
+    /// future leaves the queue.
     pub(crate) async fn hold(self: &Arc<Self>, need: Need) -> Result<Hold, BudgetKind> {
         let place = Ticket::take(self);
         loop {
@@ -117,11 +117,13 @@ impl Scope {
         let mut state = self.lock();
         let reached = match need.class {
             RequestClass::Main if !need.sub_agent => reached(&self.limits, &state.spent),
-            // The last main step may still start sub-agents; after the rejection none continues.
+            // The last main step may still start sub-agents. After the rejection, none may
+            // continue.
             RequestClass::Main => state.ended.or_else(|| {
                 reached(&Budget { main_steps: None, ..self.limits.clone() }, &state.spent)
             }),
-            // Step N's tools may still make side requests; after the rejection nothing may.
+            // The tools of the last step may still make side requests. After the rejection, none
+            // may.
             RequestClass::Side => state.ended.or_else(|| {
                 let limits = Budget { steps: None, main_steps: None, ..self.limits.clone() };
                 reached(&limits, &state.spent)
@@ -198,8 +200,8 @@ fn main_steps(need: &Need) -> u64 {
     u64::from(need.class == RequestClass::Main && !need.sub_agent)
 }
 
-/// In whole billionths of a dollar: three times $0.15 is $0.45, although the sum of the floats is
-/// less.
+/// Rounds to whole billionths of a dollar: three times $0.15 must equal $0.45, although the sum of
+/// the floats is less.
 fn nano(dollars: f64) -> f64 {
     (dollars * 1e9).round()
 }
@@ -248,7 +250,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// The reservation of one request in flight. Dropping it releases it.
+/// The reservation of one request in flight. Dropping it releases the reservation.
 #[derive(Debug)]
 pub(crate) struct Hold {
     scope: Arc<Scope>,
@@ -285,8 +287,8 @@ impl Drop for Hold {
         held.output -= self.need.output.unwrap_or_default();
         held.cost_usd -= self.need.cost_usd;
         if held.requests == 0 {
-            // Nothing is reserved any more: reset the sums to remove rounding errors.
-            *held = Held::default();
+            // Nothing is reserved any longer, so reset the sums to remove rounding errors.
+            *held = ReservedAmounts::default();
         }
         drop(state);
         self.scope.changed.notify_waiters();
@@ -298,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_of_cents_reaches_its_limit() {
+    fn cost_limit_ignores_float_rounding() {
         for (each, times) in [(0.15, 3), (0.1, 10), (0.07, 7)] {
             let limits = Budget { cost_usd: Some(each * f64::from(times)), ..Budget::default() };
             let mut spent = Spent::default();
@@ -312,7 +314,7 @@ mod tests {
 
     /// A limit on main steps does not affect sub-agents until the agent itself is rejected.
     #[tokio::test]
-    async fn main_steps_are_those_of_the_agent_itself() {
+    async fn main_steps_exclude_sub_agent_steps() {
         let limits = Budget { main_steps: Some(2), steps: Some(9), ..Budget::default() };
         let scope = Arc::new(Scope::new(BudgetScope::Trial, limits, Spent::default()));
         let ask = async |sub_agent: bool| {

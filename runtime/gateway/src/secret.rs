@@ -1,10 +1,10 @@
-//! Finds a key in all its spellings: a record with `sk-a\/b` contains `sk-a/b`.
+//! Finds a key in all its spellings: a record with `sk-a\/b` contains the key `sk-a/b`.
 
-/// Replaces a key in a record.
+/// Replacement for a key in a record.
 const REDACTED: &[u8] = b"[key]";
 
-/// `bytes` without the key, whether plain or with characters escaped as in JSON (`\/`, `\u002f`) or
-/// a URL (`%2F`). `None`: the key is absent.
+/// Returns `bytes` without the key, whether plain or with characters escaped as in JSON (`\/`,
+/// `\u002f`) or a URL (`%2F`). `None`: the key does not occur.
 ///
 /// Handwritten, because a regular expression built from a key would be one more place that can leak
 /// it.
@@ -18,7 +18,7 @@ pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
             Some(skipped) => at += skipped,
             None => break,
         }
-        match spelled(&bytes[at..], key) {
+        match spelling_length(&bytes[at..], key) {
             Some(length) if length > 0 => {
                 let out = out.get_or_insert_default();
                 out.extend_from_slice(&bytes[kept..at]);
@@ -34,11 +34,11 @@ pub(crate) fn redacted(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The length of the key's spelling at the start of a text, if it is one.
+/// Returns the length of the key's spelling at the start of a text, if there is one.
 ///
 /// Any run of backslashes may precede a character, because tool arguments are JSON within JSON. The
 /// run is removed with the key: a partial escape would make the document invalid.
-fn spelled(text: &[u8], key: &[u8]) -> Option<usize> {
+fn spelling_length(text: &[u8], key: &[u8]) -> Option<usize> {
     let mut at = 0;
     for &byte in key {
         let rest = &text[at..];
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_goes() {
+    fn every_spelling_is_redacted() {
         for spelling in [
             "sk-MARKED/KEY+123==",
             r"sk-MARKED\/KEY+123==",
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_key_stays() {
+    fn other_text_is_kept() {
         for text in
             ["", "sk-MARKED", "sk-MARKED/KEY+123=", r"sk-MARKED\u002GKEY+123==", "%", r"\u00"]
         {

@@ -28,10 +28,10 @@ use crate::{
     first_answer::Turn,
     judge::{Judgement, Trouble, TroubleKind},
     lost::stalled_since,
-    request_path::{Client, Outgoing},
+    request_path::{Client, OutgoingRequest},
     responder::{Names, names},
     retry::{self, seconds},
-    trial::{Cut, Line, TrialGateway},
+    trial::{CancelReason, ModelRoute, TrialGateway},
 };
 
 /// Maximum response size, in bytes. The rest is not read.
@@ -39,45 +39,46 @@ const BODY_LIMIT: usize = 64 << 20;
 
 /// How long an endpoint may keep a connection open after the last event before it is dropped
 /// instead of reused.
-const AFTER_THE_END: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long an endpoint may be silent after the finish reason. Some neither end the stream nor
-/// close the connection.
-const AFTER_THE_ANSWER: Duration = Duration::from_secs(20);
+/// How long an endpoint may be silent after the finish reason. Some endpoints neither end the
+/// stream nor close the connection.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The result of one attempt.
+/// The outcome of one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptResult {
-    /// Absent: there was no response.
+    /// `None`: there was no response.
     pub status: Option<u16>,
     /// The wait that the endpoint requests.
-    pub wish: Option<Duration>,
+    pub retry_after: Option<Duration>,
     /// The response as received so far, with the key redacted where it arrived in one piece.
     pub raw: BytesMut,
     /// The response parsed so far.
     pub whole: Whole,
-    /// The names in a success.
+    /// The names in a successful response.
     pub names: Names,
-    /// A body that is no answer: why, and what it was billed.
-    pub unread: Option<(String, Option<Usage>)>,
-    pub ended: Option<Ended>,
-    /// The response contains the key across several events, so its bytes must not be recorded.
-    pub spread: bool,
+    /// Why the body is not a response, and the usage billed for it.
+    pub unreadable: Option<(String, Option<Usage>)>,
+    pub ended: Option<AttemptEnd>,
+    /// Whether the response contains the key across several events. Its bytes must not be recorded
+    /// then.
+    pub has_split_key: bool,
     pub took: Duration,
-    /// The part of it with only comments, before the first event.
+    /// Part of `took` during which only comments arrived, before the first event.
     pub queued: Duration,
     pub first_byte: Option<Duration>,
 }
 
-/// What has been received of a response in flight.
+/// The progress of a response in flight.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseProgress {
-    /// The response has content: an event that is not a comment, or a byte of a body that is not a
-    /// stream.
+    /// Whether the response has content: an event that is not a comment, or a byte of a body that
+    /// is not a stream.
     pub event: AtomicBool,
-    /// When a piece of the response came last. Heartbeats and empty events are none.
+    /// When the last piece of the response arrived. Heartbeats and empty events don't count.
     progress: Mutex<Option<Instant>>,
-    /// Held while the model has not answered in this run: others wait for its first words.
+    /// Held until the model responds for the first time in this run. Other requests wait for that.
     pub turn: Option<Turn>,
 }
 
@@ -86,84 +87,88 @@ impl ResponseProgress {
         Self { turn, ..Self::default() }
     }
 
-    /// Forgets the attempt before.
+    /// Resets the progress for a new attempt.
     pub(crate) fn restart(&mut self) {
         self.event = AtomicBool::new(false);
         self.progress = Mutex::default();
     }
 
-    /// When a piece of the response came last, if one did.
+    /// Returns when the last piece of the response arrived, if one did.
     pub(crate) fn progress(&self) -> Option<Instant> {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn progresses(&self) -> Instant {
+    fn note_progress(&self) -> Instant {
         let now = Instant::now();
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         now
     }
 }
 
-/// Why an attempt has no whole response.
+/// Why an attempt has no complete response.
 #[derive(Debug)]
-pub(crate) enum Ended {
-    Broken(Broken),
-    Cut(Cut),
+pub(crate) enum AttemptEnd {
+    Broken(BrokenResponse),
+    Cut(CancelReason),
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenResponse {
     pub kind: TroubleKind,
     pub what: String,
     /// The endpoint's own explanation, if the stream has one.
     pub said: Option<String>,
 }
 
-impl Broken {
+impl BrokenResponse {
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { kind: TroubleKind::Endpoint, what: what.into(), said: None }
     }
 
-    /// An error that the endpoint reports in an event.
+    /// Describes an error that the endpoint reported in an event.
     fn said(why: String, data: &str) -> Self {
         Self { said: Some(data.to_owned()), ..Self::new(why) }
     }
 
-    /// No byte for this long.
+    /// Describes an endpoint that sent nothing for this long.
     fn silent(time: Duration) -> Self {
         let what = format!("no event for {:.0} s", time.as_secs_f64());
         Self { kind: TroubleKind::Silent, what, said: None }
     }
 
     fn of(error: reqwest::Error) -> Self {
-        // A connection that is not even refused is a timeout.
+        // A connection that is neither accepted nor refused times out.
         let unreachable = error.is_connect() || error.is_timeout();
         let kind = if unreachable { TroubleKind::Unreachable } else { TroubleKind::Endpoint };
         let what = with_causes(&error.without_url());
         Self { kind, what, said: None }
     }
 
-    /// What failed after a head with this status.
-    pub(crate) fn after(&self, status: Option<u16>, wish: Option<Duration>) -> Trouble {
+    /// Describes a failure after a head with this status.
+    pub(crate) fn after(&self, status: Option<u16>, retry_after: Option<Duration>) -> Trouble {
         let why = match status {
             Some(status) => format!("status {status}, then {}", self.what),
             None => self.what.clone(),
         };
-        Trouble::new(self.kind, why).wish(wish)
+        Trouble::new(self.kind, why).retry_after(retry_after)
     }
 }
 
 impl AttemptResult {
-    /// Part of a response arrived, so tokens were generated.
+    /// Whether part of a response arrived, so that tokens were generated.
     pub(crate) fn has_begun(&self) -> bool {
         !self.whole.items.is_empty() || self.whole.usage.is_some()
     }
 
-    /// The time that the endpoint lost, by the outcome of the attempt.
-    pub(crate) fn lost(&self, judged: &Judgement, heard: &ResponseProgress) -> Duration {
+    /// Returns the time that the endpoint lost, depending on how the attempt ended.
+    pub(crate) fn lost(
+        &self,
+        judged: &Judgement,
+        response_progress: &ResponseProgress,
+    ) -> Duration {
         match judged {
-            Judgement::Again(_) => self.took,
-            Judgement::Cut(_) => match heard.progress() {
+            Judgement::Retry(_) => self.took,
+            Judgement::Cut(_) => match response_progress.progress() {
                 None => self.took,
                 Some(last) => {
                     self.queued
@@ -176,16 +181,17 @@ impl AttemptResult {
         }
     }
 
-    /// Whether a stream ended before its response did, without a reason.
+    /// Whether a stream ended early without giving a reason.
     pub(crate) fn is_cut(&self) -> bool {
         let is_unexplained = match &self.ended {
-            Some(Ended::Broken(broken)) => {
+            Some(AttemptEnd::Broken(broken)) => {
                 broken.kind == TroubleKind::Endpoint && broken.said.is_none()
             }
-            Some(Ended::Cut(_)) => false,
-            // A whole document says what it is.
+            Some(AttemptEnd::Cut(_)) => false,
+            // A complete JSON document was not cut.
             None => {
-                self.unread.is_some() && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
+                self.unreadable.is_some()
+                    && serde_json::from_slice::<IgnoredAny>(&self.raw).is_err()
             }
         };
         self.is_success() && is_unexplained
@@ -201,161 +207,163 @@ impl TrialGateway {
     /// arrives.
     pub(crate) async fn send<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         client: &mut C,
-        heard: &ResponseProgress,
+        response_progress: &ResponseProgress,
     ) -> AttemptResult {
-        let mut came = AttemptResult::default();
+        let mut result = AttemptResult::default();
         let begun = Instant::now();
-        if let Err(ended) = self.receive(request, client, heard, &mut came, begun).await {
-            came.ended = Some(ended);
+        if let Err(ended) =
+            self.receive(request, client, response_progress, &mut result, begun).await
+        {
+            result.ended = Some(ended);
         }
-        came.took = begun.elapsed();
-        if came.is_success() {
-            came.names = names(&came.raw, &came.whole.model);
+        result.took = begun.elapsed();
+        if result.is_success() {
+            result.names = names(&result.raw, &result.whole.model);
         }
-        came.spread = self.line().endpoint.is_in(&came.whole.answer());
-        came
+        result.has_split_key = self.route().endpoint.has_key(&result.whole.answer());
+        result
     }
 
     async fn receive<C: Client>(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         client: &mut C,
-        heard: &ResponseProgress,
-        came: &mut AttemptResult,
+        response_progress: &ResponseProgress,
+        result: &mut AttemptResult,
         begun: Instant,
-    ) -> Result<(), Ended> {
-        let line = self.line();
+    ) -> Result<(), AttemptEnd> {
+        let route = self.route();
         let cut = self.cut(true);
         tokio::pin!(cut);
         let mut silence = Silence::new(self);
         let sent = client.wait_for(silence.over(None, async {
             tokio::select! {
-                sent = open(line, request) => sent.map_err(Ended::Broken),
-                cut = &mut cut => Err(Ended::Cut(cut)),
+                sent = open(route, request) => sent.map_err(AttemptEnd::Broken),
+                cut = &mut cut => Err(AttemptEnd::Cut(cut)),
             }
         }));
         let mut response = sent.await?;
-        came.status = Some(response.status().as_u16());
-        came.wish = retry::wish(response.headers(), SystemTime::now());
-        let mut inflate = Inflate::of(response.headers()).map_err(Ended::Broken)?;
-        let mut body = if came.is_success() { Body::Undecided } else { Body::Whole };
-        if came.is_success() {
+        result.status = Some(response.status().as_u16());
+        result.retry_after = retry::retry_after(response.headers(), SystemTime::now());
+        let mut inflate = Inflate::of(response.headers()).map_err(AttemptEnd::Broken)?;
+        let mut body = if result.is_success() { Body::Undecided } else { Body::Whole };
+        if result.is_success() {
             client.head(response.headers());
         }
-        let idle = seconds(line.policy.idle_seconds);
+        let idle = seconds(route.policy.idle_seconds);
         let mut progress = Instant::now();
-        // Since when only comments have arrived.
+        // When the current stretch of comments began.
         let mut queued = None;
         loop {
-            let is_said = matches!(body, Body::Stream(_)) && came.whole.stop.is_some();
-            let limit = if is_said { idle.min(AFTER_THE_ANSWER) } else { idle };
-            // Comments only keep a connection open: the time counts from the last event.
+            let is_finished = matches!(body, Body::Stream(_)) && result.whole.stop.is_some();
+            let limit = if is_finished { idle.min(FINISH_TIMEOUT) } else { idle };
+            // Comments only keep a connection open, so the limit counts from the last event.
             let limit = limit.saturating_sub(progress.elapsed());
             let next = client.wait_for(silence.over(Some(limit), async {
                 tokio::select! {
-                    chunk = response.chunk() => chunk.map_err(|error| Ended::Broken(Broken::of(error))),
-                    cut = &mut cut => Err(Ended::Cut(cut)),
+                    chunk = response.chunk() => chunk.map_err(|error| AttemptEnd::Broken(BrokenResponse::of(error))),
+                    cut = &mut cut => Err(AttemptEnd::Cut(cut)),
                 }
             }));
             let chunk = match next.await {
-                // The response is complete and paid for, however its stream ends.
-                Err(Ended::Broken(_)) if is_said => None,
-                Err(Ended::Broken(broken)) if broken.kind == TroubleKind::Silent => {
-                    return Err(Ended::Broken(Broken::silent(idle)));
+                // The response is complete and billed, no matter how its stream ends.
+                Err(AttemptEnd::Broken(_)) if is_finished => None,
+                Err(AttemptEnd::Broken(broken)) if broken.kind == TroubleKind::Silent => {
+                    return Err(AttemptEnd::Broken(BrokenResponse::silent(idle)));
                 }
                 next => next?,
             };
             let last = chunk.is_none();
-            let mut speaks = false;
+            let mut has_content = false;
             let chunk = match inflate.next(chunk) {
                 Ok(chunk) => chunk,
-                Err(_) if is_said => None,
-                Err(broken) => return Err(Ended::Broken(broken)),
+                Err(_) if is_finished => None,
+                Err(broken) => return Err(AttemptEnd::Broken(broken)),
             };
             if let Some(chunk) = chunk {
                 if !chunk.is_empty() {
-                    came.first_byte.get_or_insert_with(|| begun.elapsed());
-                    speaks = !chunk.trim_ascii().is_empty();
+                    result.first_byte.get_or_insert_with(|| begun.elapsed());
+                    has_content = !chunk.trim_ascii().is_empty();
                 }
-                came.raw.extend_from_slice(&chunk);
-                if came.raw.len() > BODY_LIMIT {
+                result.raw.extend_from_slice(&chunk);
+                if result.raw.len() > BODY_LIMIT {
                     let what = format!("the response is longer than {BODY_LIMIT} bytes");
-                    return Err(Ended::Broken(Broken::new(what)));
+                    return Err(AttemptEnd::Broken(BrokenResponse::new(what)));
                 }
                 match &mut body {
-                    Body::Undecided => body = Body::of(&came.raw, line.model.api),
+                    Body::Undecided => body = Body::of(&result.raw, route.model.api),
                     Body::Stream(stream) => stream.decoder.push(&chunk),
                     Body::Whole => {}
                 }
             }
             let ended = match &mut body {
                 Body::Stream(stream) => {
-                    let ended = stream.read(line, last, request.stream, client, came).await;
+                    let ended = stream.read(route, last, request.stream, client, result).await;
                     if std::mem::take(&mut stream.progressed) {
-                        progress = heard.progresses();
+                        progress = response_progress.note_progress();
                     }
-                    let progressed = stream.spoke;
+                    let progressed = stream.has_event;
                     // Comments that keep a connection open are not content.
-                    match (progressed, heard.event.load(Ordering::Relaxed)) {
+                    match (progressed, response_progress.event.load(Ordering::Relaxed)) {
                         (false, false) => _ = queued.get_or_insert_with(Instant::now),
                         (true, false) => {
                             if let Some(from) = queued.take() {
-                                came.queued = from.elapsed();
+                                result.queued = from.elapsed();
                                 self.lost().queued(from);
                             }
                         }
                         (_, true) => {}
                     }
-                    speaks = progressed;
-                    if let Some(turn) = &heard.turn {
-                        speaks = came.has_begun();
-                        if speaks {
-                            turn.answers();
+                    has_content = progressed;
+                    if let Some(turn) = &response_progress.turn {
+                        has_content = result.has_begun();
+                        if has_content {
+                            turn.model_responded();
                         }
                     }
                     ended
                 }
                 _ => {
-                    if speaks {
-                        progress = heard.progresses();
+                    if has_content {
+                        progress = response_progress.note_progress();
                     }
                     Ok(false)
                 }
             };
-            heard.event.fetch_or(speaks && came.is_success(), Ordering::Relaxed);
-            if ended.map_err(Ended::Broken)? || last {
+            response_progress.event.fetch_or(has_content && result.is_success(), Ordering::Relaxed);
+            if ended.map_err(AttemptEnd::Broken)? || last {
                 break;
             }
         }
         match body {
-            Body::Stream(_) if came.whole.stop.is_none() => {
+            Body::Stream(_) if result.whole.stop.is_none() => {
                 let why = "the stream ended before the response was complete";
-                if came.has_begun() {
-                    return Err(Ended::Broken(Broken::new(why)));
+                if result.has_begun() {
+                    return Err(AttemptEnd::Broken(BrokenResponse::new(why)));
                 }
-                came.unread = Some((why.into(), None));
+                result.unreadable = Some((why.into(), None));
             }
             Body::Stream(mut stream) => {
                 drain(response);
                 let items = stream.turn();
-                came.whole.native = Some(NativeTurn { api: line.model.api, items });
+                result.whole.native = Some(NativeTurn { api: route.model.api, items });
                 if !request.stream {
                     // The client did not request a stream and receives the complete response.
-                    let usage = came.whole.usage.unwrap_or_default();
+                    let usage = result.whole.usage.unwrap_or_default();
                     let whole =
-                        codec::write_whole(line.model.api, &Map::new(), &came.whole, &usage);
+                        codec::write_whole(route.model.api, &Map::new(), &result.whole, &usage);
                     client.whole(whole.to_string().as_bytes(), &stream.said);
                 }
             }
             Body::Undecided | Body::Whole => {
-                // From here on the key is gone: neither the client nor the code that uses the
+                // The key is removed here, so neither the client nor the code that uses the
                 // response sees it.
-                came.raw =
-                    BytesMut::from(line.endpoint.redact(std::mem::take(&mut came.raw).freeze()));
-                if came.is_success() {
-                    body::read_whole(line, self.meter().steps() + 1, client, came);
+                result.raw =
+                    BytesMut::from(route.endpoint.redact(std::mem::take(&mut result.raw).freeze()));
+                if result.is_success() {
+                    body::read_whole(route, self.meter().steps() + 1, client, result);
                 }
             }
         }
@@ -363,46 +371,47 @@ impl TrialGateway {
     }
 }
 
-/// Reading a response to its end makes the connection reusable.
+/// Reads a response to its end, so that the connection can be reused.
 fn drain(mut response: Response) {
     let mut drained = Box::pin(async move { while let Ok(Some(_)) = response.chunk().await {} });
     // Usually the end arrives with the last event.
     if drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-        tokio::spawn(tokio::time::timeout(AFTER_THE_END, drained));
+        tokio::spawn(tokio::time::timeout(DRAIN_TIMEOUT, drained));
     }
 }
 
 /// Sends the request and returns the head of the response.
 ///
-/// The bytes must be exact and our tolerant codecs read the response, so a plain HTTP client sends
-/// them. `docs/gateway.md` explains why `async-openai` provides request types but no transport.
-async fn open(line: &Line, request: &Outgoing) -> Result<Response, Broken> {
-    let (api, name, policy) = (line.model.api, &line.model.name, &line.policy);
-    // A response that is not streamed is silent until it is complete.
+/// A plain HTTP client sends the request, because the bytes must be exact and our tolerant codecs
+/// read the response. `docs/gateway.md` explains why `async-openai` provides request types but no
+/// transport.
+async fn open(route: &ModelRoute, request: &OutgoingRequest) -> Result<Response, BrokenResponse> {
+    let (api, name, policy) = (route.model.api, &route.model.name, &route.policy);
+    // The endpoint sends nothing of a non-streamed response until it is complete.
     let first = if request.stream { policy.idle_seconds } else { policy.attempt_seconds };
-    let url = line.endpoint.address(api, name, request.stream);
-    let mut built = line.http.post(url).build().map_err(Broken::of)?;
-    built.headers_mut().extend(headers(line, request));
+    let url = route.endpoint.address(api, name, request.stream);
+    let mut built = route.http.post(url).build().map_err(BrokenResponse::of)?;
+    built.headers_mut().extend(headers(route, request));
     *built.body_mut() = Some(request.body.clone().into());
-    within(seconds(first), line.http.execute(built)).await
+    within(seconds(first), route.http.execute(built)).await
 }
 
-/// The client's headers if both sides use the same format, then our own.
-fn headers(line: &Line, request: &Outgoing) -> HeaderMap {
+/// Returns the client's headers if both sides use the same format, overridden by our own.
+fn headers(route: &ModelRoute, request: &OutgoingRequest) -> HeaderMap {
     let mut headers = request.headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    line.endpoint.authorize(line.model.api, &mut headers);
+    route.endpoint.authorize(route.model.api, &mut headers);
     headers
 }
 
-/// The result of `work`, or a silent endpoint.
+/// Returns the result of `work`, or a silent endpoint's failure after `time`.
 async fn within<T>(
     time: Duration,
     work: impl Future<Output = Result<T, reqwest::Error>>,
-) -> Result<T, Broken> {
+) -> Result<T, BrokenResponse> {
     match tokio::time::timeout(time, work).await {
-        Ok(came) => came.map_err(Broken::of),
-        Err(_) => Err(Broken::silent(time)),
+        Ok(result) => result.map_err(BrokenResponse::of),
+        Err(_) => Err(BrokenResponse::silent(time)),
     }
 }

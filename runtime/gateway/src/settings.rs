@@ -1,24 +1,24 @@
-//! Settings that a model's table must not contain. They are checked before a run: an arm whose
-//! parameters are silently dropped is not the arm that the report names.
+//! Rejects settings that a model's table must not contain. They are checked before a run, because
+//! an arm whose parameters are silently dropped is not the arm that the report names.
 
 use proctor_types::{Api, ModelSpec};
 
 use crate::request;
 
-/// The highest temperature of a Messages request.
-const MESSAGES_MOST: f64 = 1.0;
+/// The highest temperature that a Messages request may have.
+const MESSAGES_MAX_TEMPERATURE: f64 = 1.0;
 
-/// A setting that no request can express.
+/// A setting that requests to the model cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongSetting {
-    /// The key within the model's table, by component.
+    /// Path of the key within the model's table.
     pub key: Vec<&'static str>,
     pub what: String,
     pub hint: String,
 }
 
 /// Rejects parameters that the model's wire format cannot express, and fields of `extra_body` that
-/// the gateway fills in itself.
+/// the gateway sets itself.
 pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
     let api = model.api;
     if model.seed.is_some() && matches!(api, Api::Messages | Api::Responses) {
@@ -28,19 +28,19 @@ pub fn check_settings(model: &ModelSpec) -> Result<(), WrongSetting> {
             hint: "remove the key".into(),
         });
     }
-    let hot = model.temperature.filter(|temperature| *temperature > MESSAGES_MOST);
+    let hot = model.temperature.filter(|temperature| *temperature > MESSAGES_MAX_TEMPERATURE);
     if let (Some(temperature), Api::Messages) = (hot, api) {
         return Err(WrongSetting {
             key: vec!["temperature"],
             what: format!("{temperature} is out of range for `api = \"{api}\"`"),
-            hint: format!("a number from 0 to {MESSAGES_MOST}"),
+            hint: format!("use a number from 0 to {MESSAGES_MAX_TEMPERATURE}"),
         });
     }
-    match request::taken(model) {
+    match request::reserved_override(model) {
         None => Ok(()),
         Some(field) => Err(WrongSetting {
             key: vec!["extra_body", field],
-            what: "cannot be set, because the gateway fills it".into(),
+            what: "cannot be set, because the gateway sets it".into(),
             hint: format!("remove `{field}` from `extra_body`"),
         }),
     }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn check_settings_rejects_what_a_format_cannot_express() {
+    fn check_settings_rejects_settings_that_the_format_lacks() {
         for api in [Api::Chat, Api::Responses, Api::Messages, Api::Gemini] {
             let seedless = matches!(api, Api::Responses | Api::Messages);
             assert_eq!(refused(api, "seed", json!(7)), seedless.then(|| "seed".into()), "{api}");

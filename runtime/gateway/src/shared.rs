@@ -1,5 +1,5 @@
-//! Limits that several processes share. Their storage is outside this crate, which reserves by name
-//! and amount.
+//! Limits that several processes share. This crate reserves amounts by name; their storage is
+//! elsewhere.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -8,26 +8,27 @@ use proctor_types::{BudgetKind, BudgetScope, Fault, RequestClass, SharedLimits, 
 
 use crate::{AskError, scope::Need};
 
-/// Counts by name.
+/// Amounts by name.
 pub type Amounts = BTreeMap<String, u64>;
 
 /// A limit that several processes share.
 #[async_trait]
 pub trait SharedLimit: fmt::Debug + Send + Sync {
-    /// Resolves when the amounts are reserved. `alone`: the request's usage is unknown.
+    /// Resolves when the amounts are reserved. `alone`: the request's usage is unknown, so it must
+    /// run alone.
     async fn take(&self, amounts: &Amounts, alone: bool) -> Result<Box<dyn Reservation>, Refused>;
 
-    /// The name of the limit that is used up, if any.
+    /// Returns the name of the limit that is used up, if any.
     fn reached(&self) -> Option<String>;
 }
 
-/// A reservation. Dropping it releases it.
+/// Reserved amounts. Dropping the reservation releases them.
 pub trait Reservation: fmt::Debug + Send + Sync {
     /// Replaces the reservation with the actual usage.
     fn settle(self: Box<Self>, used: Amounts);
 }
 
-/// Why nothing is reserved.
+/// Why nothing was reserved.
 #[derive(Debug)]
 pub enum Refused {
     /// The limit of this name is used up.
@@ -35,7 +36,7 @@ pub enum Refused {
     Fault(Fault),
 }
 
-/// The limits of one `[endpoints]` table that processes share.
+/// The limits of one `[endpoints]` table across processes.
 #[derive(Debug, Default, Clone)]
 pub struct SharedRates {
     /// Limit on `requests` in flight.
@@ -53,7 +54,7 @@ const INPUT: &str = "input_tokens";
 const OUTPUT: &str = "output_tokens";
 const TOTAL: &str = "total_tokens";
 const UNCACHED: &str = "uncached_input_tokens";
-/// In whole billionths of a dollar.
+/// Cost in whole billionths of a dollar.
 const COST: &str = "cost_nano_usd";
 
 impl Refused {
@@ -70,12 +71,13 @@ impl Refused {
         }
     }
 
-    /// For a limit that waits and is never used up.
+    /// Returns the fault for a rate limit, which only delays requests and is never used up.
     pub(crate) fn of_rate(self) -> Fault {
         match self {
-            Self::Reached(name) => {
-                Fault::new(proctor_types::Layer::Model, format!("no {name} left to wait for"))
-            }
+            Self::Reached(name) => Fault::new(
+                proctor_types::Layer::Model,
+                format!("the shared rate limit on {name} is used up"),
+            ),
             Self::Fault(fault) => fault,
         }
     }
@@ -102,11 +104,11 @@ fn amounts(counts: [(&str, u64); 6]) -> Amounts {
 }
 
 fn nano(dollars: f64) -> u64 {
-    // Far above any configurable limit.
+    // The upper bound is far above any configurable limit.
     (dollars * 1e9).round().clamp(0.0, 9e18) as u64
 }
 
-/// Limits by name.
+/// Returns the limits by name.
 pub fn limits(limits: &SharedLimits) -> Amounts {
     let all = [
         (STEPS, limits.steps),
@@ -119,7 +121,7 @@ pub fn limits(limits: &SharedLimits) -> Amounts {
     all.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect()
 }
 
-/// The usage under the same names.
+/// Returns the usage under the same names.
 pub fn spent(spent: &Spent) -> Amounts {
     amounts([
         (STEPS, spent.steps),
@@ -131,7 +133,7 @@ pub fn spent(spent: &Spent) -> Amounts {
     ])
 }
 
-/// The most that a request uses.
+/// Returns the most that a request may use.
 pub(crate) fn needed(need: &Need) -> Amounts {
     let output = need.output.unwrap_or_default();
     amounts([
@@ -144,7 +146,7 @@ pub(crate) fn needed(need: &Need) -> Amounts {
     ])
 }
 
-/// What a request used.
+/// Returns the amounts that a request used.
 pub(crate) fn used(
     class: RequestClass,
     usage: &Usage,

@@ -5,27 +5,28 @@ use std::time::Duration;
 use async_trait::async_trait;
 use proctor_types::{Event, Fault};
 
-/// A current wait.
+/// A wait in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waiting {
-    /// The time waited so far for the endpoint's rate limits or a shared limit. Reported after a
-    /// second and then once a minute.
+    /// The request has waited this long for the endpoint's rate limits or a shared limit. Reported
+    /// after one second and then once a minute.
     Queued(Duration),
-    /// The time since a request was sent without any byte of a response. Reported after
-    /// `notice_seconds` and then at doubling intervals.
+    /// The endpoint has sent nothing for `so_far`. Reported after `notice_seconds` and then at
+    /// doubling intervals.
     Silent {
-        /// The endpoint's name for the model.
+        /// The model's name at the endpoint.
         model: String,
         so_far: Duration,
     },
-    /// The time waited so far for the model's first response in this run, which another request is
-    /// waiting for. Reported after a second and then at doubling intervals.
+    /// The request waits until another one gets the model's first response in this run. Reported
+    /// after one second and then at doubling intervals.
     FirstAnswer {
-        /// The endpoint's name for the model.
+        /// The model's name at the endpoint.
         model: String,
         so_far: Duration,
     },
-    /// An attempt failed; the time until the next one. Reported if it is a second or more.
+    /// An attempt failed, and the next one follows after `pause`. Reported if that is one second or
+    /// more.
     BackOff {
         /// The failed attempt, counted from 1.
         attempt: u32,
@@ -38,7 +39,7 @@ pub enum Waiting {
 }
 
 /// Receives what the gateway records about a trial's requests: bodies by hash, and events that
-/// refer to them. Without a record there is no result, so an error of either ends the request.
+/// refer to them. Without a record there is no result, so an error from either ends the request.
 #[async_trait]
 pub trait ExchangeSink: Send + Sync {
     /// Stores the exact bytes of a request or a response and returns the hash that events use.
@@ -49,14 +50,14 @@ pub trait ExchangeSink: Send + Sync {
     /// `model_answered` for a step, which is recorded before the end of its response is delivered.
     async fn event(&self, step: u64, event: Event) -> Result<(), Fault>;
 
-    /// A main request has arrived: the previous step is over, and its tree must be kept before this
-    /// request is sent.
+    /// Called when a main request arrives: the previous step is over, and its file tree must be
+    /// saved before this request is sent.
     async fn step_ends(&self) -> Result<(), Fault> {
         Ok(())
     }
 
     /// Reports a waiting request to the user, because a minute without output looks like a hang.
-    /// Nothing depends on it; the record has each wait with the attempt that follows.
+    /// Nothing depends on this call; the record has each wait with the attempt that follows it.
     fn waiting(&self, waiting: Waiting) {
         let _ = waiting;
     }

@@ -1,30 +1,30 @@
-//! Local token counts (o200k), for checks before a request and for labeled estimates. The
+//! Counts tokens locally (o200k), for checks before a request and for labeled estimates. The
 //! endpoint's usage is authoritative.
 
 use proctor_types::{Answer, Message};
 
 use crate::codec::{Part, Request, neutral::Tool};
 
-/// Tokens that the chat format adds around each message and before the response, as OpenAI counts.
-const AROUND_MESSAGE: u64 = 4;
-/// Vendors count images by size; a screenshot has about this many tokens.
-const AN_IMAGE: u64 = 1600;
-const AHEAD_OF_ANSWER: u64 = 3;
+/// Tokens that the chat format adds around each message, as OpenAI counts them.
+const MESSAGE_OVERHEAD: u64 = 4;
+/// Approximate tokens of a screenshot. Vendors count images by size.
+const IMAGE_TOKENS: u64 = 1600;
+const RESPONSE_OVERHEAD: u64 = 3;
 
-/// Loads the tables off the async threads, which takes about 0.2 s of CPU time. Later counts are
-/// fast.
+/// Loads the tokenizer's tables off the async threads. This takes about 0.2 s of CPU time. Later
+/// counts are fast.
 pub async fn load() {
-    // A panic while loading the tables would also appear at the first count.
+    // A panic while loading the tables would also occur at the first count.
     let _ = tokio::task::spawn_blocking(|| count("")).await;
 }
 
-/// Maximum bytes of a text that are counted; the rest is extrapolated. A megabyte of one letter
-/// takes seconds, and a broken endpoint may send 64.
-const COUNTED: usize = 1 << 20;
+/// Maximum number of bytes of a text that are counted. The rest is extrapolated, because counting a
+/// megabyte of one letter takes seconds and a broken endpoint may send 64 MB.
+const MAX_COUNTED_BYTES: usize = 1 << 20;
 
-/// Tokens of a text. About 15 MB/s once the tables are loaded.
+/// Returns the number of tokens in a text. Counts about 15 MB/s once the tables are loaded.
 pub fn count(text: &str) -> u64 {
-    let head = &text[..text.floor_char_boundary(COUNTED)];
+    let head = &text[..text.floor_char_boundary(MAX_COUNTED_BYTES)];
     let counted = proctor_tokens::count(head) as u64;
     match head.len() == text.len() {
         true => counted,
@@ -32,19 +32,20 @@ pub fn count(text: &str) -> u64 {
     }
 }
 
-/// Tokens that an endpoint may add to a request (a chat template, a prompt for tool use).
-const AROUND_REQUEST: u64 = 1024;
+/// Allowance for tokens that an endpoint adds to a request (a chat template, a prompt for tool
+/// use).
+const REQUEST_OVERHEAD: u64 = 1024;
 
-/// An upper bound of the input tokens of a request body, for any tokenizer: a token has at least
-/// one byte. It is about four times the endpoint's count, which costs parallelism only near a
-/// limit. An estimate would let requests in flight exceed the limit together.
+/// Returns an upper bound on the input tokens of a request body, for any tokenizer: a token has at
+/// least one byte. The bound is about four times the endpoint's count, which costs parallelism only
+/// near a limit. With an estimate, requests in flight could exceed the limit together.
 pub fn ceiling(body_bytes: usize) -> u64 {
-    body_bytes as u64 + AROUND_REQUEST
+    body_bytes as u64 + REQUEST_OVERHEAD
 }
 
-/// Input tokens of a message list, without tools.
+/// Returns the input tokens of a message list, without tools.
 pub fn count_messages(messages: &[Message]) -> u64 {
-    messages.iter().map(count_message).sum::<u64>() + AHEAD_OF_ANSWER
+    messages.iter().map(count_message).sum::<u64>() + RESPONSE_OVERHEAD
 }
 
 fn count_message(message: &Message) -> u64 {
@@ -54,42 +55,42 @@ fn count_message(message: &Message) -> u64 {
         Message::Assistant { content, tool_calls, extra, .. } => {
             let calls: u64 = tool_calls
                 .iter()
-                .map(|call| count(&call.name) + count(&call.arguments) + AROUND_MESSAGE)
+                .map(|call| count(&call.name) + count(&call.arguments) + MESSAGE_OVERHEAD)
                 .sum();
             let vendor: u64 = extra.values().filter_map(|value| value.as_str()).map(count).sum();
             count(content) + calls + vendor
         }
     };
-    body + AROUND_MESSAGE
+    body + MESSAGE_OVERHEAD
 }
 
-/// Input tokens of a request of any format, including tools.
+/// Returns the input tokens of a request of any format, including tools.
 pub(crate) fn count_request(request: &Request) -> u64 {
     let part = |part: &Part| match part {
         Part::Text(text) => count(text),
         Part::Reasoning(thought) => count(&thought.text),
-        Part::Call(call) => count(&call.name) + count(&call.arguments) + AROUND_MESSAGE,
+        Part::Call(call) => count(&call.name) + count(&call.arguments) + MESSAGE_OVERHEAD,
         Part::Result { id, content, .. } => count(id) + count(content),
-        Part::Image(_) => AN_IMAGE,
+        Part::Image(_) => IMAGE_TOKENS,
         Part::Media(_) => 0,
     };
     let turns = request.turns.iter();
-    let turns = turns.map(|turn| turn.parts.iter().map(part).sum::<u64>() + AROUND_MESSAGE);
-    turns.sum::<u64>() + count_tools(&request.tools) + AHEAD_OF_ANSWER
+    let turns = turns.map(|turn| turn.parts.iter().map(part).sum::<u64>() + MESSAGE_OVERHEAD);
+    turns.sum::<u64>() + count_tools(&request.tools) + RESPONSE_OVERHEAD
 }
 
-/// Input tokens of a request's tools.
+/// Returns the input tokens of a request's tools.
 pub(crate) fn count_tools(tools: &[Tool]) -> u64 {
     let tokens = tools.iter().map(|tool| {
         let text = count(&tool.name) + count(&tool.description);
-        text + count(&tool.parameters.to_string()) + AROUND_MESSAGE
+        text + count(&tool.parameters.to_string()) + MESSAGE_OVERHEAD
     });
     tokens.sum()
 }
 
-/// Output tokens of a response, including visible reasoning.
+/// Returns the output tokens of a response, including visible reasoning.
 pub(crate) fn count_answer(answer: &Answer) -> u64 {
-    count_message(&answer.message()) - AROUND_MESSAGE
+    count_message(&answer.message()) - MESSAGE_OVERHEAD
 }
 
 #[cfg(test)]
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_no_model_writes_is_counted_by_its_beginning() {
+    fn count_extrapolates_very_long_texts() {
         let line = "é hello world\n";
         let text = line.repeat((3 << 20) / line.len());
         let (few, all) = (count(line) * (3 << 20) / line.len() as u64, count(&text));
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_message_counts() {
+    fn count_messages_counts_every_part() {
         let user = |text: &str| Message::User { content: text.into() };
         assert_eq!(count_messages(&[]), 3);
         assert_eq!(count_messages(&[user("hello world")]), 3 + 4 + 2);

@@ -1,9 +1,9 @@
-//! Detects from its first responses whether an endpoint supports tools.
+//! Detects from an endpoint's first responses whether it supports tools.
 //!
-//! Two server misconfigurations look like a weak model: it drops the tool schemas, or it has no
-//! parser for calls and returns them as text. Both are infrastructure faults, detected by the first
-//! response and halted for the run. Once the model has made a call, a response with a call in its
-//! text is requested again (`damage.rs`).
+//! Two server misconfigurations make a model look weak: the server drops the tool schemas, or it
+//! has no parser for calls and returns them as text. Both are infrastructure faults. They are
+//! detected in the first response and halt the model for the run. Once the model has made a call, a
+//! response with a call in its text is requested again (`damage.rs`).
 
 use proctor_types::{Api, Cause, Fault, Layer, RequestClass};
 use serde_json::Value;
@@ -15,30 +15,30 @@ use crate::{
         Part, Request,
         neutral::{Item, Whole},
     },
-    request_path::Outgoing,
+    request_path::OutgoingRequest,
     tokens, usage,
 };
 
-/// The problem and its fix.
+/// A problem, and a hint with its fix.
 pub(crate) type Finding = (String, String);
 
 impl TrialGateway {
-    /// The fault, if a response to a request with tools shows that the endpoint does not support
-    /// them.
+    /// Returns a fault if the response to a request with tools shows that the endpoint does not
+    /// support them.
     pub(crate) async fn unsupported_tools(
         &self,
-        request: &Outgoing,
+        request: &OutgoingRequest,
         whole: &Whole,
     ) -> Option<Fault> {
         if !request.tools || request.grace || request.class != RequestClass::Main {
             return None;
         }
-        let (model, halts) = (&self.line().model, &self.line().halts);
+        let (model, halts) = (&self.route().model, &self.route().halts);
         if model.tool_check == Some(false) {
             return None;
         }
         if whole.calls().next().is_some() {
-            halts.called(model);
+            halts.note_call(model);
             return None;
         }
         if halts.has_called(model) {
@@ -49,13 +49,13 @@ impl TrialGateway {
             Err(fault) => return Some(fault),
         };
         let (api, body) = (model.api, request.body.clone());
-        let told = whole.usage.map(|usage| usage.input);
+        let reported = whole.usage.map(|usage| usage.input);
         let text = said_or_thought(&whole.items);
-        // Off the async threads: a long conversation takes many milliseconds.
-        let found = tokio::task::spawn_blocking(move || find(checks, api, &body, &text, told));
+        // Run this off the async threads: a long conversation takes many milliseconds.
+        let found = tokio::task::spawn_blocking(move || find(checks, api, &body, &text, reported));
         let (what, hint) = found.await.ok()??;
-        let (base, name) = (self.line().endpoint.base(), &model.name);
-        let what = self.line().endpoint.redact_text(&format!("{base}: model `{name}`: {what}"));
+        let (base, name) = (self.route().endpoint.base(), &model.name);
+        let what = self.route().endpoint.redact_text(&format!("{base}: model `{name}`: {what}"));
         let fault = Fault::new(Layer::Model, what).hint(hint).cause(Cause::Refused);
         halts.halt_tools(model, &fault);
         Some(fault)
@@ -67,20 +67,20 @@ fn find(
     api: Api,
     body: &[u8],
     text: &str,
-    told: Option<u64>,
+    reported: Option<u64>,
 ) -> Option<Finding> {
     let request = usage::read(api, body)?;
     let made_before = |part: &Part| matches!(part, Part::Call(_));
-    // A resumed conversation in which the endpoint has returned calls.
+    // This is a resumed conversation, in which the endpoint has already returned calls.
     if request.turns.iter().flat_map(|turn| &turn.parts).any(made_before) {
         return None;
     }
     let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-    as_text(&checks.text, text, &names).or_else(|| dropped(&checks.dropped, request, told?))
+    as_text(&checks.text, text, &names).or_else(|| dropped(&checks.dropped, request, reported?))
 }
 
-/// The reported prompt tokens roughly match the conversation without tools.
-fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Finding> {
+/// Detects dropped tools: the reported prompt tokens roughly match the conversation without tools.
+fn dropped(check: &DroppedCheck, mut request: Request, reported: u64) -> Option<Finding> {
     let seen = |part: &Part| matches!(part, Part::Image(_) | Part::Media(_));
     // Each vendor counts images differently.
     if request.turns.iter().flat_map(|turn| &turn.parts).any(seen) {
@@ -96,18 +96,18 @@ fn dropped(check: &DroppedCheck, mut request: Request, told: u64) -> Option<Find
     let least = share(conversation, check.least_share);
     let with_tools =
         share(conversation, check.conversation_share) + share(schemas, check.schema_share);
-    let told_share = told as f64;
-    (told_share >= least && told_share < with_tools).then(|| {
+    let reported_tokens = reported as f64;
+    (reported_tokens >= least && reported_tokens < with_tools).then(|| {
         let what = format!(
-            "the endpoint dropped the tools of the request: it counted {told} prompt tokens, but \
+            "the endpoint dropped the tools of the request: it counted {reported} prompt tokens, but \
              the conversation has about {conversation} and the tools about {schemas} more"
         );
         (what, check.hint.clone())
     })
 }
 
-/// The text of a response, or its reasoning if there is no text: some servers parse calls only in
-/// the text.
+/// Returns the text of a response, or its reasoning if there is no text: some servers parse calls
+/// only in the text.
 pub(crate) fn said_or_thought(items: &[Item]) -> String {
     let said = items.iter().filter_map(|item| match item {
         Item::Text(text) => Some(text.as_str()),
@@ -124,14 +124,14 @@ pub(crate) fn said_or_thought(items: &[Item]) -> String {
     thought.collect()
 }
 
-/// Whether a text contains a call of an offered tool.
+/// Finds a call to an offered tool in a text.
 pub(crate) fn as_text(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
     let found = marked_call(check, text, tools).map(|(form, tool)| (Some(form), tool));
     let (form, tool) = found.or_else(|| Some((None, as_json(check, text, tools)?)))?;
     Some(finding(check, form, tool))
 }
 
-/// Whether a text contains a call of an offered tool after a marker.
+/// Finds a call to an offered tool after a marker in a text.
 pub(crate) fn marked(check: &TextCheck, text: &str, tools: &[&str]) -> Option<Finding> {
     let (form, tool) = marked_call(check, text, tools)?;
     Some(finding(check, Some(form), tool))
@@ -165,8 +165,8 @@ fn finding(check: &TextCheck, form: Option<&TextForm>, tool: &str) -> Finding {
     (what, hint)
 }
 
-/// The tool that is called after a marker. Arguments that are not JSON are the model's mistake: a
-/// server with a parser returns those as text, too.
+/// Returns the tool that is called after a marker. Arguments that are not JSON are the model's
+/// mistake: even a server with a parser returns such a call as text.
 fn after_marker<'a>(check: &TextCheck, rest: &str, tools: &[&'a str]) -> Option<&'a str> {
     let inner = rest.trim_start();
     if inner.starts_with(['{', '[']) {
@@ -177,7 +177,7 @@ fn after_marker<'a>(check: &TextCheck, rest: &str, tools: &[&'a str]) -> Option<
     tools.iter().copied().find(|tool| has_word(near, tool))
 }
 
-/// The tool that is called by JSON at the start of a line.
+/// Returns the tool that is called by JSON at the start of a line.
 fn as_json<'a>(check: &TextCheck, text: &str, tools: &[&'a str]) -> Option<&'a str> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let rests = starts.take(check.lines).map(|at| text[at..].trim_start());
@@ -185,12 +185,12 @@ fn as_json<'a>(check: &TextCheck, text: &str, tools: &[&'a str]) -> Option<&'a s
     json.find_map(|rest| called(check, &first_value(rest)?, tools))
 }
 
-/// The JSON value at the start of a text.
+/// Returns the JSON value at the start of a text.
 fn first_value(text: &str) -> Option<Value> {
     serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok()
 }
 
-/// The tool that a value calls.
+/// Returns the tool that a value calls.
 fn called<'a>(check: &TextCheck, value: &Value, tools: &[&'a str]) -> Option<&'a str> {
     match value {
         Value::Array(items) => items.iter().find_map(|item| called(check, item, tools)),
@@ -211,7 +211,7 @@ fn called<'a>(check: &TextCheck, value: &Value, tools: &[&'a str]) -> Option<&'a
     }
 }
 
-/// Whether a word occurs in a text and is not part of a longer one.
+/// Whether a word occurs in a text outside of longer words.
 fn has_word(text: &str, word: &str) -> bool {
     let is_inner = |one: char| one.is_ascii_alphanumeric() || one == '_' || one == '-';
     text.match_indices(word).any(|(at, _)| {
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn calls_as_text_are_found_in_many_formats() {
-        let check = &EndpointChecks::shipped().expect("a sound table").text;
+        let check = &EndpointChecks::shipped().expect("a valid table").text;
         let found = |text: &str| as_text(check, text, &TOOLS);
         for (text, parser) in [
             (
@@ -291,12 +291,12 @@ mod tests {
             "I cannot do that.",
             "The shell is at the end of its life.",
             "Use `<tool_call>` with care.",
-            // Not an offered tool.
+            // The request does not offer this tool.
             "<tool_call>{\"name\": \"weather\", \"arguments\": {}}</tool_call>",
             "<tool_call>{\"name\": \"shell_2\", \"arguments\": {}}</tool_call>",
             "{\"name\": \"shell\"}",
             "{\"name\": \"shell\", \"version\": 3}",
-            // The model's own mistake.
+            // The model's own mistakes.
             "<tool_call>\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls}\n</tool_call>",
             "{\"name\": \"shell\", \"arguments\": {\"command\": ",
             "a dict `{\"name\": \"shell\", \"arguments\": {}}` within a line",
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn dropped_tools_are_found_by_the_prompt_count() {
-        let check = &EndpointChecks::shipped().expect("a sound table").dropped;
+        let check = &EndpointChecks::shipped().expect("a valid table").dropped;
         let words = 1000;
         let (all, alone) = {
             let mut bare = request(words);
@@ -332,9 +332,10 @@ mod tests {
             (all, crate::tokens::count_request(&bare))
         };
         assert!(all - alone > 300, "{all} {alone}");
-        let found = |told: u64| dropped(check, request(words), told).is_some();
+        let found = |reported: u64| dropped(check, request(words), reported).is_some();
         assert!(found(alone) && found(alone + 10) && found(alone - alone / 20));
-        // With schemas, shortened by half, and with a tokenizer that counts fewer or more tokens.
+        // The schemas were counted: in full, by half, or by a tokenizer that counts fewer or more
+        // tokens.
         let half = (all - alone) / 2;
         assert!(!found(all) && !found(alone + half) && !found(all * 13 / 10));
         assert!(!found((alone + half) * 97 / 100));
@@ -349,7 +350,7 @@ mod tests {
 
     #[test]
     fn conversation_with_calls_proves_tool_support() {
-        let checks = EndpointChecks::shipped().expect("a sound table");
+        let checks = EndpointChecks::shipped().expect("a valid table");
         let function = json!({"name": "shell", "description": "Runs.", "parameters": {}});
         let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}],
             "tools": [{"type": "function", "function": function}]});

@@ -15,29 +15,29 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     Admission, AskError, ExchangeSink, Reserve, RetryPolicy, Waiting,
-    ask::Written,
+    ask::SentConversation,
     clock::WaitKind,
     endpoint::Endpoint,
     first_answer::{Round, Turn},
-    halts::{Asker, Halts},
+    halts::{Halts, RequestOrigin},
     judge::{Trouble, TroubleKind},
     limiter::Limiter,
     lost::Lost,
-    meter::{FIRST_NOTICE, Meter, Wanted, after},
+    meter::{AdmissionRequest, FIRST_NOTICE, Meter, after},
     replay::Replies,
     retry::seconds,
     scope::Need,
     turns::Turns,
 };
 
-/// Where a trial's requests go, and how.
+/// Where and how a trial's requests are sent.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ModelRoute {
     pub model: ModelSpec,
     pub endpoint: Endpoint,
     pub http: reqwest::Client,
     pub price: Option<Price>,
-    /// In tokens; no response is longer.
+    /// The context window in tokens. No response is longer.
     pub window: Option<u64>,
     pub limiters: Vec<Arc<Limiter>>,
     pub halts: Arc<Halts>,
@@ -45,48 +45,49 @@ pub(crate) struct Line {
 }
 
 /// One trial's connection to its model. Every request passes through it, so every request is
-/// metered, recorded, and rejected over budget.
+/// metered and recorded, and is rejected if it is over budget.
 pub struct TrialGateway {
-    line: Line,
+    route: ModelRoute,
     meter: Arc<Meter>,
     sink: Arc<dyn ExchangeSink>,
     /// Identifies the trial.
     number: u64,
-    /// The endpoint has responded in this trial.
+    /// Whether the endpoint has responded in this trial.
     responsive: AtomicBool,
     lost: Lost,
-    written: Mutex<Written>,
-    /// What the model wrote, for clients of other formats.
+    written: Mutex<SentConversation>,
+    /// The model's turns, for clients of other formats.
     turns: Mutex<Turns>,
-    /// What the endpoint returned, by its names.
+    /// The endpoint's responses, by their ids.
     replies: Mutex<Replies>,
-    /// The request before, without the key: what the next one repeats of it is not searched again.
+    /// The previous request, without the key. Bytes that the next request repeats are not searched
+    /// again.
     searched: Mutex<Bytes>,
     cancelled: watch::Sender<bool>,
 }
 
 impl fmt::Debug for TrialGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The endpoint type hides its own key.
+        // `Endpoint` hides its own key.
         f.debug_struct("TrialGateway")
-            .field("line", &self.line)
+            .field("route", &self.route)
             .field("meter", &self.meter)
             .finish_non_exhaustive()
     }
 }
 
-/// The attempts of one request so far.
+/// The attempts that one request has made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     own: Round,
-    /// When the first one failed.
+    /// When the first attempt failed.
     since: Option<Instant>,
-    /// The wait before the next attempt.
+    /// Wait before the next attempt.
     pub pause: Duration,
 }
 
 impl Attempts {
-    /// The number of the next attempt, counted from 1.
+    /// Returns the number of the next attempt, counted from 1.
     pub(crate) fn number(&self) -> u32 {
         self.own.failed + 1
     }
@@ -94,12 +95,12 @@ impl Attempts {
 
 /// Why a request was cancelled.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Cut {
+pub(crate) enum CancelReason {
     Budget(BudgetKind),
     Cancelled,
 }
 
-impl Cut {
+impl CancelReason {
     pub(crate) fn error(self) -> AskError {
         match self {
             Self::Cancelled => AskError::Cancelled,
@@ -116,10 +117,10 @@ impl Cut {
 }
 
 impl TrialGateway {
-    pub(crate) fn new(line: Line, meter: Arc<Meter>, sink: Arc<dyn ExchangeSink>) -> Self {
+    pub(crate) fn new(route: ModelRoute, meter: Arc<Meter>, sink: Arc<dyn ExchangeSink>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Self {
-            line,
+            route,
             meter,
             sink,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -133,7 +134,7 @@ impl TrialGateway {
         }
     }
 
-    /// Continues a trial that has already spent something. The clock restarts.
+    /// Continues a trial that has already spent part of its budget. The clock restarts.
     #[must_use]
     pub fn resume_from(self, spent: Spent) -> Self {
         self.meter.restart(spent);
@@ -148,12 +149,13 @@ impl TrialGateway {
         self.meter.spent()
     }
 
-    /// The limit that is reached, if any: the next request would be rejected.
+    /// Returns the limit that is reached, if any. The next request would be rejected.
     pub fn reached(&self) -> Option<BudgetKind> {
         self.meter.reached()
     }
 
-    /// Time spent waiting for rate limits and in back-off: wall time that is not working time.
+    /// Returns the time spent waiting for rate limits and in back-off: wall time that is not
+    /// working time.
     pub fn waited(&self) -> Duration {
         self.meter.waited()
     }
@@ -163,17 +165,17 @@ impl TrialGateway {
         self.cancelled.send_replace(true);
     }
 
-    /// The cost of a response in US dollars; `None` if there is no known price.
+    /// Returns the cost of a response in US dollars, or `None` if the price is not known.
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
-        self.line.price.as_ref().map(|price| price.of(usage))
+        self.route.price.as_ref().map(|price| price.of(usage))
     }
 
-    /// The single admission point. Resolves when the request may be sent, besides those in flight.
+    /// The single admission point. Resolves when the request may be sent alongside those in flight.
     ///
     /// It waits while the amounts spent, reserved and requested together exceed a limit, and
-    /// rejects the request once a limit is reached. So a limit on steps is exact. One on tokens or
-    /// cost is exceeded by at most the last admitted response, as long as no response is larger
-    /// than its reservation. After the first one that is, requests run alone. Time limits and
+    /// rejects the request once a limit is reached. So a limit on steps is exact. A limit on tokens
+    /// or cost is exceeded by at most the last admitted response, as long as no response is larger
+    /// than its reservation. Once a response has been larger, requests run alone. Time limits and
     /// cancellation end the wait.
     pub async fn admit(&self, reserve: Reserve) -> Result<Admission, AskError> {
         self.admit_as(reserve, (false, false)).await
@@ -190,30 +192,31 @@ impl TrialGateway {
         let Reserve { class, input_estimate: input, max_output: output } = reserve;
         let held = |output: Option<u64>| {
             let usage = Usage { input, output: output.unwrap_or_default(), ..Usage::default() };
-            let cost_usd = self.line.price.as_ref().map_or(0.0, |price| price.most(&usage));
+            let cost_usd = self.route.price.as_ref().map_or(0.0, |price| price.most(&usage));
             Need { class, sub_agent, input, output, cost_usd }
         };
-        // In a scope of many trials, a request without an output limit would block them all. The
-        // model's maximum output bounds it there.
-        let shared = held(output.or(self.line.window));
-        let wanted = Wanted { need: held(output), shared, grace };
+        // In a scope of many trials, a request without an output limit would block them all. There,
+        // the model's context window bounds its output.
+        let shared = held(output.or(self.route.window));
+        let wanted = AdmissionRequest { need: held(output), shared, grace };
         let notice = |so_far| self.sink.waiting(Waiting::Queued(so_far));
         tokio::select! {
             biased;
-            admitted = self.meter.admit(wanted, &self.line.limiters, &notice) => admitted,
+            admitted = self.meter.admit(wanted, &self.route.limiters, &notice) => admitted,
             cut = self.cut(false) => Err(cut.error()),
         }
     }
 
-    /// After a failed attempt: the wait before the next one, or why there is none. The holder of
-    /// the `turn` to call a model that never responded continues the round of all who had it.
-    pub(crate) async fn again(
+    /// Waits before the next attempt after a failed one, or fails if there is none. If the model
+    /// has never responded, the request that holds the `turn` continues the round of all requests
+    /// that held it.
+    pub(crate) async fn wait_for_retry(
         &self,
         attempts: &mut Attempts,
         turn: Option<&Turn>,
         trouble: &Trouble,
     ) -> Result<(), AskError> {
-        let policy = &self.line.policy;
+        let policy = &self.route.policy;
         let since = *attempts.since.get_or_insert_with(Instant::now);
         let own = attempts.own.failed(trouble.kind);
         let round = turn.map_or(own, |turn| turn.round(|round| round.failed(trouble.kind)));
@@ -227,7 +230,7 @@ impl TrialGateway {
         );
         self.responsive.fetch_or(responds, Ordering::Relaxed);
         let known = self.responsive.load(Ordering::Relaxed)
-            || self.line.halts.has_answered(&self.line.model);
+            || self.route.halts.has_answered(&self.route.model);
         let most = match trouble.kind {
             _ if round.silent >= policy.silent_attempts => 0,
             TroubleKind::Empty | TroubleKind::Damaged => policy.empty_attempts.min(policy.attempts),
@@ -237,17 +240,17 @@ impl TrialGateway {
             _ => policy.attempts,
         };
         if round.failed >= most {
-            return Err(self.gave_up(round, since, trouble, "").into());
+            return Err(self.give_up(round, since, trouble, "").into());
         }
-        attempts.pause = policy.pause(round.failed, trouble.wish);
+        attempts.pause = policy.pause(round.failed, trouble.retry_after);
         if round.waited + attempts.pause > seconds(policy.total_seconds) {
             let next = format!("; the next wait would be {:.0} s", attempts.pause.as_secs_f64());
-            return Err(self.gave_up(round, since, trouble, &next).into());
+            return Err(self.give_up(round, since, trouble, &next).into());
         }
         let notice = Waiting::BackOff {
             attempt: round.failed,
             attempts: most,
-            why: self.line.endpoint.redact_text(&trouble.brief),
+            why: self.route.endpoint.redact_text(&trouble.brief),
             pause: attempts.pause,
         };
         self.wait(attempts.pause, notice).await?;
@@ -260,38 +263,38 @@ impl TrialGateway {
         Ok(())
     }
 
-    /// Fails if another request of the run has found that this one would be rejected.
+    /// Fails if another request of the run has shown that this one would be rejected.
     pub(crate) fn check_halts(&self, tools: bool) -> Result<(), AskError> {
-        self.line.halts.of(&self.line.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
+        self.route.halts.of(&self.route.model, tools).map_or(Ok(()), |fault| Err(fault.into()))
     }
 
-    pub(crate) fn asker(&self, tools: bool) -> Asker<'_> {
-        let (model, trial, answers) = (&self.line.model, self.number, self.meter.spent().steps);
-        Asker { model, trial, answers, tools }
+    pub(crate) fn origin(&self, tools: bool) -> RequestOrigin<'_> {
+        let (model, trial, answers) = (&self.route.model, self.number, self.meter.spent().steps);
+        RequestOrigin { model, trial, answers, tools }
     }
 
-    /// The in-process caller's conversation.
-    pub(crate) fn written(&self) -> &Mutex<Written> {
+    /// Returns the in-process caller's conversation.
+    pub(crate) fn written(&self) -> &Mutex<SentConversation> {
         &self.written
     }
 
-    /// The model's turns as the endpoint wrote them.
+    /// Returns the model's turns as the endpoint wrote them.
     pub(crate) fn turns(&self) -> MutexGuard<'_, Turns> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the endpoint has returned in this trial.
+    /// Returns the responses that the endpoint has returned in this trial.
     pub(crate) fn replies(&self) -> MutexGuard<'_, Replies> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request without the key, for the record. A conversation grows at its end, so only what is new
-    /// is searched.
+    /// Returns a request without the key, for the record. A conversation grows at its end, so only
+    /// the new bytes are searched.
     pub(crate) fn without_key(&self, body: &Bytes) -> Bytes {
         let mut before = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
         let same = common_prefix(&before, body);
-        let clean = self.line.endpoint.redact_after(same, body.clone());
-        // Same bytes at the same address: comparing all of them would cost more with every request.
+        let clean = self.route.endpoint.redact_after(same, body.clone());
+        // Compare the address and length: comparing all bytes would cost more with every request.
         let untouched = clean.as_ptr() == body.as_ptr() && clean.len() == body.len();
         *before = if untouched { clean.clone() } else { Bytes::new() };
         clean
@@ -301,18 +304,18 @@ impl TrialGateway {
         &self.lost
     }
 
-    pub(crate) fn line(&self) -> &Line {
-        &self.line
+    pub(crate) fn route(&self) -> &ModelRoute {
+        &self.route
     }
 
     pub(crate) fn sink(&self) -> &dyn ExchangeSink {
         &*self.sink
     }
 
-    /// A response arrived. `asker` is the state before it was charged.
-    pub(crate) fn responded(&self, asker: &Asker<'_>) {
+    /// Notes that a response arrived. `origin` describes the state before the response was charged.
+    pub(crate) fn responded(&self, origin: &RequestOrigin<'_>) {
         self.responsive.store(true, Ordering::Relaxed);
-        self.line.halts.answered(asker);
+        self.route.halts.answered(origin);
     }
 
     /// Waits before the next attempt. The wall limit and a cancellation end the wait.
@@ -330,23 +333,23 @@ impl TrialGateway {
         }
     }
 
-    /// Resolves when requests in flight must end. `working`: the time counts as work.
-    pub(crate) async fn cut(&self, working: bool) -> Cut {
+    /// Resolves when requests in flight must end. `working`: whether the time counts as work.
+    pub(crate) async fn cut(&self, working: bool) -> CancelReason {
         let working = if working { self.meter.working_left() } else { None };
         let mut cancelled = self.cancelled.subscribe();
         tokio::select! {
             // The sender lives as long as `self`, so only a cancellation ends this.
-            _ = cancelled.wait_for(|cancelled| *cancelled) => Cut::Cancelled,
-            () = after(self.meter.wall_left()) => Cut::Budget(BudgetKind::Wall),
-            () = after(working) => Cut::Budget(BudgetKind::Working),
+            _ = cancelled.wait_for(|cancelled| *cancelled) => CancelReason::Cancelled,
+            () = after(self.meter.wall_left()) => CancelReason::Budget(BudgetKind::Wall),
+            () = after(working) => CancelReason::Budget(BudgetKind::Working),
         }
     }
 }
 
-/// The length of two texts' common prefix, in bytes.
+/// Returns the length of the common prefix of two texts, in bytes.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     const PIECE: usize = 4096;
-    // Compares blocks with `memcmp` and the last one byte by byte.
+    // Compare blocks with `memcmp`, and only the last one byte by byte.
     let pieces = one.chunks(PIECE).zip(other.chunks(PIECE)).take_while(|(one, other)| one == other);
     let same = (pieces.count() * PIECE).min(one.len()).min(other.len());
     same + one[same..].iter().zip(&other[same..]).take_while(|(one, other)| one == other).count()

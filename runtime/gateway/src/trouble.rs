@@ -1,4 +1,4 @@
-//! The consequences of an endpoint's problems beyond the request that met them.
+//! Handles an endpoint's problems that affect more than one request.
 
 use proctor_types::{BudgetKind, Cause, Fault, Layer};
 use tokio::time::Instant;
@@ -7,20 +7,20 @@ use crate::{
     AskError, TrialGateway,
     context_window::ContextWindow,
     first_answer::Round,
-    halts::Asker,
+    halts::RequestOrigin,
     judge::{Trouble, TroubleKind},
     rejections::{self, Rejections, Subject},
-    request_path::Outgoing,
+    request_path::OutgoingRequest,
     usage,
     words::{quoted, said},
 };
 
 impl TrialGateway {
-    /// The fault that a trial ends in if the endpoint's failures and silence took so much of its
-    /// time that a time limit says nothing about the model.
+    /// Returns the fault that ends a trial if the endpoint's failures and silence took so much of
+    /// its time that reaching a time limit says nothing about the model.
     ///
-    /// If the endpoint has never responded, or no trial has heard from it while several ended like
-    /// this, it is down for all of them.
+    /// If the endpoint has never responded, or if several trials ended like this and no trial got a
+    /// response in the meantime, it is down for all of them.
     pub fn lost_to_the_endpoint(&self, kind: BudgetKind) -> Option<Fault> {
         let budget = self.meter().budget();
         let limit = match kind {
@@ -29,10 +29,10 @@ impl TrialGateway {
             _ => None,
         }?;
         let (lost, why) = self.lost().total()?;
-        if lost.as_secs_f64() < limit * self.line().policy.lost_share {
+        if lost.as_secs_f64() < limit * self.route().policy.lost_share {
             return None;
         }
-        let endpoint = &self.line().endpoint;
+        let endpoint = &self.route().endpoint;
         let (base, why) = (endpoint.base(), endpoint.redact_text(&why));
         let lost = lost.as_secs_f64();
         let what = format!(
@@ -41,15 +41,15 @@ impl TrialGateway {
         let hint = "check that the endpoint is running and not overloaded, then `proctor resume` \
                     the run; if the model is just slow, raise the limit";
         let fault = Fault::new(Layer::Model, what).hint(hint);
-        let (model, halts) = (&self.line().model, &self.line().halts);
-        if !self.lost().since().is_some_and(|since| halts.is_out(model, since)) {
+        let (model, halts) = (&self.route().model, &self.route().halts);
+        if !self.lost().since().is_some_and(|since| halts.is_down(model, since)) {
             return Some(fault);
         }
-        let alike = halts.lost_one(&self.asker(false));
+        let alike = halts.count_lost_trial(&self.origin(false));
         let cause = match halts.has_answered(model) {
             false => Cause::Silent,
-            true if alike >= self.line().policy.alike_trials => Cause::Outage,
-            // A single response may take that long; several in a row do not.
+            true if alike >= self.route().policy.alike_trials => Cause::Outage,
+            // A single response may take that long, but not several in a row.
             true => return Some(fault),
         };
         let fault = fault.cause(cause);
@@ -57,17 +57,17 @@ impl TrialGateway {
         Some(fault)
     }
 
-    /// No attempt got a response. If no other trial got one either, the endpoint is down for all of
-    /// them: this is detected once for the run.
-    pub(crate) fn gave_up(
+    /// Returns the fault for a request whose attempts all failed. If no other trial got a response
+    /// either, the endpoint is down for all of them, and the run halts its requests.
+    pub(crate) fn give_up(
         &self,
         round: Round,
         since: Instant,
         trouble: &Trouble,
         more: &str,
     ) -> Fault {
-        let (model, halts) = (&self.line().model, &self.line().halts);
-        let endpoint = &self.line().endpoint;
+        let (model, halts) = (&self.route().model, &self.route().halts);
+        let endpoint = &self.route().endpoint;
         let (base, number) = (endpoint.base(), round.failed);
         let waited = round.waited.as_secs_f64();
         let why = endpoint.redact_text(&trouble.why);
@@ -87,8 +87,8 @@ impl TrialGateway {
             "check that the endpoint is running, then `proctor resume` the run".into()
         };
         let mut fault = Fault::new(Layer::Model, what).hint(hint);
-        // A misparsed response concerns one trial: the endpoint responds to others.
-        if trouble.kind != TroubleKind::Damaged && halts.is_out(model, since) {
+        // A damaged response concerns one trial: the endpoint responds to others.
+        if trouble.kind != TroubleKind::Damaged && halts.is_down(model, since) {
             fault = fault.cause(if never { Cause::Silent } else { Cause::Outage });
             match trouble.kind {
                 TroubleKind::Unreachable | TroubleKind::Foreign if never => {
@@ -100,21 +100,26 @@ impl TrialGateway {
         fault
     }
 
-    /// The endpoint is not usable as configured: with this key, or for this model.
-    pub(crate) fn unusable(&self, status: Option<u16>, asker: &Asker<'_>, fault: &Fault) {
-        let (halts, policy) = (&self.line().halts, &self.line().policy);
-        halts.note(asker.model, status, fault);
-        // A mid-conversation 403 concerns one request's text, until every trial meets it.
-        if status == Some(403) && halts.turned_away(asker, &fault.what, policy.alike_trials) {
-            halts.halt_model(asker.model, fault);
+    /// Notes that the endpoint is not usable as configured: with this key, or for this model.
+    pub(crate) fn unusable(&self, status: Option<u16>, origin: &RequestOrigin<'_>, fault: &Fault) {
+        let (halts, policy) = (&self.route().halts, &self.route().policy);
+        halts.note(origin.model, status, fault);
+        // A 403 within a conversation is about one request's text, unless every trial gets it.
+        if status == Some(403) && halts.count_rejection(origin, &fault.what, policy.alike_trials) {
+            halts.halt_model(origin.model, fault);
         }
     }
 
-    /// Classifies a rejected request: caused by the model, the client's to handle, or what every
-    /// trial would meet.
-    pub(crate) async fn rejected(&self, status: u16, body: String, request: &Outgoing) -> AskError {
-        let asker = self.asker(request.tools);
-        let (halts, policy) = (&self.line().halts, &self.line().policy);
+    /// Classifies a rejected request: caused by the model, left to the client, or bound to happen
+    /// in every trial.
+    pub(crate) async fn rejected(
+        &self,
+        status: u16,
+        body: String,
+        request: &OutgoingRequest,
+    ) -> AskError {
+        let origin = self.origin(request.tools);
+        let (halts, policy) = (&self.route().halts, &self.route().policy);
         let of_the_model = match self.is_of_the_model(status, &body, request).await {
             Ok(is) => is,
             Err(fault) => return fault.into(),
@@ -123,14 +128,14 @@ impl TrialGateway {
             return AskError::Rejected { status, body, of_the_model };
         }
         let subject = rejections::subject(status, &body);
-        if subject == Subject::Tools && request.tools && !halts.takes_tools(asker.model) {
+        if subject == Subject::Tools && request.tools && !halts.supports_tools(origin.model) {
             let fault = self.no_tools(status, &body);
-            halts.halt_tools(asker.model, &fault);
+            halts.halt_tools(origin.model, &fault);
             return fault.into();
         }
-        if halts.turned_away(&asker, &said(&body), policy.alike_trials) {
+        if halts.count_rejection(&origin, &said(&body), policy.alike_trials) {
             let fault = self.rejection(status, &body).cause(Cause::Refused);
-            halts.halt_model(asker.model, &fault);
+            halts.halt_model(origin.model, &fault);
             return fault.into();
         }
         AskError::Rejected { status, body, of_the_model }
@@ -141,23 +146,23 @@ impl TrialGateway {
         &self,
         status: u16,
         body: &str,
-        request: &Outgoing,
+        request: &OutgoingRequest,
     ) -> Result<bool, Fault> {
         let subject = Rejections::shipped()?.of(status, body);
-        let window = self.line().window;
+        let window = self.route().window;
         let rules = ContextWindow::shipped()?;
         Ok(match subject {
             Subject::ContentFilter => true,
             Subject::ContextOverflow => {
-                let ours = usage::input(self.line().model.api, &request.body).await;
+                let ours = usage::input(self.route().model.api, &request.body).await;
                 // Reserved output is not part of the conversation.
                 rules.is_possible(ours, 0, window)
             }
-            // Unrecognized text, and a conversation that cannot fit.
+            // The text is not recognized, but the conversation cannot fit.
             Subject::Unknown | Subject::Proxy if matches!(status, 400 | 413 | 422) => {
                 match window {
                     Some(window) => {
-                        let ours = usage::input(self.line().model.api, &request.body).await;
+                        let ours = usage::input(self.route().model.api, &request.body).await;
                         rules.is_certain(0, ours, window)
                     }
                     None => false,
@@ -167,11 +172,11 @@ impl TrialGateway {
         })
     }
 
-    /// The fault of a rejection that the model did not cause.
+    /// Returns the fault for a rejection that the model did not cause.
     pub fn rejection(&self, status: u16, body: &str) -> Fault {
         let answers = self.meter().spent().steps;
-        let base = self.line().endpoint.base();
-        let said = self.line().endpoint.redact_text(&quoted(&said(body)));
+        let base = self.route().endpoint.base();
+        let said = self.route().endpoint.redact_text(&quoted(&said(body)));
         let what = match answers {
             0 => format!("{base}: the endpoint rejected the first request with {status}: {said}"),
             1 => format!("{base}: rejected with {status} after 1 response: {said}"),
@@ -198,15 +203,16 @@ impl TrialGateway {
                  trial's record), then `proctor resume` the run"
             }
         };
-        // A retry does not enlarge a window.
+        // Retrying does not help if the first request is rejected or the context window is too
+        // small.
         let lasting = answers == 0 || subject == Subject::ContextOverflow;
         let cause = if lasting { Cause::Refused } else { Cause::Rejected };
         Fault::new(Layer::Model, what).hint(hint).cause(cause)
     }
 
     fn no_tools(&self, status: u16, body: &str) -> Fault {
-        let (base, name) = (self.line().endpoint.base(), &self.line().model.name);
-        let said = self.line().endpoint.redact_text(&quoted(&said(body)));
+        let (base, name) = (self.route().endpoint.base(), &self.route().model.name);
+        let said = self.route().endpoint.redact_text(&quoted(&said(body)));
         let what =
             format!("{base}: the model `{name}` does not support tools: status {status}: {said}");
         let hint = "use `scaffold = \"bash\"` for the arm, which needs no function calling";

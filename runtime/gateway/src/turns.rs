@@ -1,8 +1,8 @@
-//! The model's turns of a trial, as the endpoint wrote them.
+//! Keeps the model's turns of a trial as the endpoint wrote them.
 //!
-//! A client with another format never sees what its format cannot express, and some clients drop
-//! fields that they don't know. The gateway keeps each turn and restores it in place of what the
-//! client returns.
+//! A client with another format never sees anything that its format cannot express, and some
+//! clients drop fields that they don't know. The gateway keeps each turn and puts it back in place
+//! of the client's version.
 
 use std::collections::HashMap;
 
@@ -14,23 +14,23 @@ use crate::codec::{
     neutral::{Item, Turn, Whole},
 };
 
-/// Turns by the ids of their calls, and by their text if there are none.
+/// Turns by the id of their first call, or by their text if they have no calls.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    kept: Vec<Kept>,
+    kept: Vec<KeptTurn>,
     by_call: HashMap<String, usize>,
     by_text: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptTurn {
     calls: Vec<ToolCall>,
     text: String,
     native: NativeTurn,
 }
 
 impl Turns {
-    /// Keeps the turn of a response.
+    /// Keeps the turn of a response, if it has calls or text.
     pub(crate) fn keep(&mut self, whole: &Whole) {
         let Some(native) = whole.native.clone().filter(|native| !native.items.is_empty()) else {
             return;
@@ -47,7 +47,7 @@ impl Turns {
             None if text.is_empty() => return,
             None => drop(self.by_text.insert(text.clone(), at)),
         }
-        self.kept.push(Kept { calls, text, native });
+        self.kept.push(KeptTurn { calls, text, native });
     }
 
     /// Returns the turn for these calls and this text, if the client changed neither.
@@ -64,8 +64,7 @@ impl Turns {
                     && one.name == other.name
                     && alike(&one.arguments, &other.arguments)
             });
-        // A client that drops the text beside its calls has changed nothing that the model would
-        // miss.
+        // A client that drops the text next to calls has changed nothing that the model would miss.
         let same_text = words(text) == words(&kept.text) || (text.is_empty() && !calls.is_empty());
         (same_calls && same_text).then_some(&kept.native)
     }
@@ -90,8 +89,8 @@ impl Turns {
         request.turns = turns;
     }
 
-    /// Replaces the assistant's turns from `begun` on, which are one response in parts, as
-    /// Responses splits them.
+    /// Replaces the assistant's turns from `begun` on with the kept turn. They are parts of one
+    /// response, as split by the Responses API.
     fn restore_last(&self, turns: &mut Vec<Turn>, begun: usize) {
         let parts = || turns[begun..].iter().flat_map(|turn| &turn.parts);
         let calls: Vec<_> = parts()
@@ -110,8 +109,8 @@ impl Turns {
         turns.push(Turn { native: Some(native), ..Turn::new(Role::Assistant, parts) });
     }
 
-    /// Restores the endpoint's own turns in a request of the endpoint's format if the client
-    /// omitted something. Returns whether it did.
+    /// Restores the endpoint's own turns in a request of the endpoint's format. Returns whether the
+    /// client had omitted something.
     pub(crate) fn restore_in(&self, api: Api, body: &mut Map<String, Value>) -> bool {
         match api {
             Api::Chat => self.restore_messages(body, |message| {
@@ -124,7 +123,7 @@ impl Turns {
                 used.filter_map(|block| block["id"].as_str().map(ToOwned::to_owned)).collect()
             }),
             Api::Responses => self.restore_items(body),
-            // Its calls often have no ids, and its clients return parts unchanged.
+            // Gemini's calls often have no ids, and its clients return parts unchanged.
             Api::Gemini => false,
         }
     }
@@ -155,7 +154,7 @@ impl Turns {
         changed
     }
 
-    /// Replaces a call, and the preceding items of its turn, with the turn.
+    /// Replaces all items of a turn with the kept turn.
     fn restore_items(&self, body: &mut Map<String, Value>) -> bool {
         let Some(Value::Array(items)) = body.get_mut("input") else { return false };
         let own = |item: &Value| {
@@ -203,7 +202,7 @@ fn alike(one: &str, other: &str) -> bool {
         text => serde_json::from_str::<Value>(text).ok(),
     };
     one == other || object(one).is_some_and(|one| object(other).as_ref() == Some(&one)) || {
-        // Arguments that are not JSON are wrapped under one name.
+        // Arguments that are not JSON were wrapped under one name.
         let wrapped = |text: &str| {
             object(text).and_then(|value| Some(value.get("arguments")?.as_str()?.to_owned()))
         };
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn restore_in_adds_what_a_client_of_the_same_format_left_out() {
+    fn restore_in_adds_fields_that_a_client_left_out() {
         let turns =
             kept(&json!({"role": "assistant", "content": null, "tool_calls": [call("{}")]}));
         let mut short = call("{}");
@@ -282,9 +281,6 @@ mod tests {
         let mut body = body.as_object().expect("an object").clone();
         assert!(turns.restore_in(Api::Chat, &mut body));
         assert_eq!(body["messages"][0]["tool_calls"][0], call("{}"));
-        assert!(
-            !turns.restore_in(Api::Chat, &mut body),
-            "a second time there is nothing to restore"
-        );
+        assert!(!turns.restore_in(Api::Chat, &mut body), "a second call restores nothing");
     }
 }

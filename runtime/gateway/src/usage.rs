@@ -1,4 +1,4 @@
-//! Tokens of a response: the endpoint's count, or ours if that is missing or impossible.
+//! Counts the tokens of a response: the endpoint's count, or ours if that is missing or impossible.
 
 use bytes::Bytes;
 use proctor_types::{Api, Usage};
@@ -13,38 +13,38 @@ use crate::{
     tokens,
 };
 
-/// The tokens that a response is charged. Counts made here are marked as estimated.
+/// Returns the usage that is charged for a response. Our own counts are marked as estimated.
 ///
-/// Some servers report no output, or only the first event's, for a long text: then no limit on
-/// tokens or cost would ever be reached.
+/// For a long text, some servers report no output, or only that of the first event. With such
+/// counts, no limit on tokens or cost would ever be reached.
 pub(crate) async fn counted(api: Api, request: &Bytes, whole: &Whole) -> Usage {
-    let Some(told) = whole.usage else { return estimate(api, request, whole).await };
-    let Ok(checks) = EndpointChecks::shipped() else { return told };
+    let Some(reported) = whole.usage else { return estimate(api, request, whole).await };
+    let Ok(checks) = EndpointChecks::shipped() else { return reported };
     let most = (request.len() as u64).saturating_mul(checks.input.tokens_per_byte);
-    let is_inflated = told.input >= checks.input.least_tokens && told.input > most;
-    // A request is never empty.
-    if told.input == 0 || is_inflated {
+    let is_inflated = reported.input >= checks.input.least_tokens && reported.input > most;
+    // An input count of zero must be wrong, because a request is never empty.
+    if reported.input == 0 || is_inflated {
         let ours = estimate(api, request, whole).await;
-        let output = if told.output == 0 { ours.output } else { told.output };
-        return Usage { output, reasoning: told.reasoning.min(output), ..ours };
+        let output = if reported.output == 0 { ours.output } else { reported.output };
+        return Usage { output, reasoning: reported.reasoning.min(output), ..ours };
     }
-    if produced(whole, told.output == 0)
-        <= told.output.saturating_mul(checks.output.bytes_per_token)
+    if output_bytes(whole, reported.output == 0)
+        <= reported.output.saturating_mul(checks.output.bytes_per_token)
     {
-        return told;
+        return reported;
     }
     let answer = whole.answer();
     let ours = tokio::task::spawn_blocking(move || tokens::count_answer(&answer)).await;
     let ours = ours.unwrap_or_default();
-    match ours > told.output.saturating_mul(checks.output.factor) {
-        true => told.with_output_estimate(ours),
-        false => told,
+    match ours > reported.output.saturating_mul(checks.output.factor) {
+        true => reported.with_output_estimate(ours),
+        false => reported,
     }
 }
 
-/// Bytes of a response's text and calls, optionally with its reasoning: some endpoints do not count
-/// that.
-fn produced(whole: &Whole, reasoning: bool) -> u64 {
+/// Returns the bytes of a response's text and calls. `reasoning`: also counts its reasoning, which
+/// some endpoints do not count.
+fn output_bytes(whole: &Whole, reasoning: bool) -> u64 {
     let bytes = whole.items.iter().map(|item| match item {
         Item::Text(text) | Item::Refusal(text) => text.len(),
         Item::Call(call) => call.name.len() + call.arguments.len(),
@@ -54,14 +54,14 @@ fn produced(whole: &Whole, reasoning: bool) -> u64 {
     bytes.sum::<usize>() as u64
 }
 
-/// Our own count of the request and of the received response.
+/// Returns our own count of the request and of the received response.
 async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     let (request, answer) = (request.clone(), whole.answer());
-    // Off the async threads: a long conversation takes many milliseconds.
+    // Run this off the async threads: a long conversation takes many milliseconds.
     let counted = tokio::task::spawn_blocking(move || {
         let input = match read(api, &request) {
             Some(request) => tokens::count_request(&request),
-            // The count includes JSON syntax, as an endpoint's includes a chat template.
+            // This counts JSON syntax, but an endpoint's count includes a chat template.
             None => tokens::count(&String::from_utf8_lossy(&request)),
         };
         (input, tokens::count_answer(&answer))
@@ -70,12 +70,12 @@ async fn estimate(api: Api, request: &Bytes, whole: &Whole) -> Usage {
     Usage { input, output, estimated: true, ..Usage::default() }
 }
 
-/// Our own count of a request's input.
+/// Returns our own count of a request's input.
 pub(crate) async fn input(api: Api, request: &Bytes) -> u64 {
     estimate(api, request, &Whole::default()).await.input
 }
 
-/// Parses a request of the gateway.
+/// Parses a request that the gateway sends.
 pub(crate) fn read(api: Api, request: &[u8]) -> Option<codec::Request> {
     let body: Value = serde_json::from_slice(request).ok()?;
     codec::read_request(api, body.as_object()?, &mut Losses::default()).ok()
@@ -105,12 +105,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_that_the_endpoint_did_not_count_is_counted_here() {
+    async fn counted_estimates_output_that_the_endpoint_did_not_count() {
         let long = "one two three four ".repeat(105);
-        for (text, told, least, estimated) in [
+        for (text, reported, least, estimated) in [
             (&*long, None, 400, true),
             (&*long, Some((100, 0)), 400, true),
-            // The count of the first event, and no later one.
+            // The endpoint counted only the first event.
             (&*long, Some((100, 1)), 400, true),
             (&*long, Some((0, 0)), 400, true),
             ("x", Some((100, 0)), 1, true),
@@ -119,9 +119,9 @@ mod tests {
             (&*long, Some((100, 150)), 150, false),
             ("", Some((100, 0)), 0, false),
         ] {
-            let (output, is_estimated) = output(text, told).await;
-            assert!(output >= least, "{told:?}: {output}");
-            assert_eq!(is_estimated, estimated, "{told:?} of {} bytes", text.len());
+            let (output, is_estimated) = output(text, reported).await;
+            assert!(output >= least, "{reported:?}: {output}");
+            assert_eq!(is_estimated, estimated, "{reported:?} of {} bytes", text.len());
         }
     }
 }

@@ -1,15 +1,16 @@
-//! Shortens an endpoint's message to what a person reads.
+//! Shortens an endpoint's message for display.
 
 use proctor_types::harmless;
 use serde_json::Value;
 
-/// Maximum characters of a body that a fault quotes.
-const QUOTED: usize = 400;
+/// Maximum number of characters that a fault quotes from a body.
+const MAX_QUOTED_CHARS: usize = 400;
 
-/// Maximum characters of the first words.
-const FIRST: usize = 80;
+/// Maximum number of characters that `first_words` returns.
+const MAX_FIRST_WORDS_CHARS: usize = 80;
 
-/// The message in a body of any API: an error's message, a page's title, or the text itself.
+/// Returns the message in a body of any API: an error's message, a page's title, or the text
+/// itself.
 pub(crate) fn said(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or_default();
     let first = if parsed.is_array() { &parsed[0] } else { &parsed };
@@ -25,13 +26,14 @@ pub(crate) fn said(body: &str) -> String {
     }
 }
 
-/// The title of a web page; `None` if the text is not one.
+/// Returns the title of a web page, or `None` if the text is not a web page.
 fn page(body: &str) -> Option<String> {
     let head = body.trim_start().get(..15).unwrap_or(body.trim_start()).to_ascii_lowercase();
     if !head.starts_with("<!doctype html") && !head.starts_with("<html") {
         return None;
     }
-    // Offsets in the lower-case copy are valid in the text: ASCII letters keep their length.
+    // Offsets in the lower-case copy are also valid in the original text, because ASCII letters
+    // keep their length.
     let lower = body.to_ascii_lowercase();
     let title = lower.find("<title>").and_then(|start| {
         let start = start + "<title>".len();
@@ -41,18 +43,19 @@ fn page(body: &str) -> Option<String> {
     Some(title.unwrap_or_default())
 }
 
-/// A body as a fault quotes it.
+/// Returns a body as a fault quotes it.
 pub(crate) fn quoted(body: &str) -> String {
-    cut(body.trim(), QUOTED).unwrap_or_else(|| "(no body)".into())
+    cut(body.trim(), MAX_QUOTED_CHARS).unwrap_or_else(|| "(no body)".into())
 }
 
-/// The first words, on one line.
+/// Returns the first words of a text, on one line.
 pub(crate) fn first_words(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    cut(&line, FIRST).unwrap_or_else(|| "(no reason given)".into())
+    cut(&line, MAX_FIRST_WORDS_CHARS).unwrap_or_else(|| "(no reason given)".into())
 }
 
-/// `None`: there is no text. Terminal control characters are removed.
+/// Shortens a text to `most` characters and removes terminal control characters. `None`: there is
+/// no text.
 fn cut(text: &str, most: usize) -> Option<String> {
     let text = &harmless(text);
     match text.char_indices().nth(most) {
@@ -67,7 +70,7 @@ mod tests {
     use super::{first_words, said};
 
     #[test]
-    fn the_reason_is_found_in_each_vendors_error() {
+    fn said_finds_the_message_in_each_vendors_error() {
         for body in [
             r#"{"error": {"message": "why"}}"#,
             r#"{"type": "error", "error": {"type": "x", "message": "why"}}"#,
@@ -81,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_told_by_its_title() {
+    fn said_returns_the_title_of_a_web_page() {
         let page = "\n<!DOCTYPE html><html><head><TITLE>\n Open WebUI </TITLE>";
         assert_eq!(said(page), "a web page, \"Open WebUI\"");
         assert_eq!(said("<html><body>Bad gateway</body></html>"), "a web page");
     }
 
     #[test]
-    fn the_first_words_are_one_short_line() {
+    fn first_words_returns_one_short_line() {
         assert_eq!(first_words(" over\n loaded "), "over loaded");
         assert!(first_words(&"x ".repeat(100)).chars().count() <= 83);
     }

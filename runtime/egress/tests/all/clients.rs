@@ -1,4 +1,4 @@
-//! Allowed requests work with real clients.
+//! Tests that allowed requests work with real clients.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use crate::not_run::not_run;
 use crate::stage::{Stage, run};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_allowed_path_passes_and_its_neighbour_does_not() {
+async fn allowed_path_passes_and_other_paths_are_denied() {
     let stage = Stage::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
     stage.ledger.step.store(7, Ordering::SeqCst);
     let (status, body) = stage.curl(&["https://a.test:PORT/ok/file"]).await;
@@ -26,11 +26,11 @@ async fn an_allowed_path_passes_and_its_neighbour_does_not() {
     assert_eq!(first.address, Some(stage.upstream.address.to_string()));
     assert!(first.rule.as_ref().unwrap().starts_with("GET https://a.test:"));
     assert_eq!((ledger[1].0, ledger[1].1.reason), (8, Some(DenyReason::NotAllowed)));
-    assert_eq!(stage.upstream.asked().len(), 1, "what is denied never leaves");
+    assert_eq!(stage.upstream.asked().len(), 1, "denied requests are never sent");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_whole_host_passes_unseen() {
+async fn fully_allowed_host_passes_uninspected() {
     let stage = Stage::new(NetworkMode::Allow, &["https://a.test:PORT"], "").await;
     // The client sees the upstream's own certificate, not the proxy's.
     let ca = stage.dir.path().join("upstream.pem");
@@ -46,7 +46,7 @@ async fn a_whole_host_passes_unseen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_pass_both_ways_and_connections_are_kept() {
+async fn bodies_pass_both_ways_and_connections_are_reused() {
     let stage = Stage::new(NetworkMode::OpenExcept, &[], r#", "blocked_urls": ["x.test/y"]"#).await;
     let big = stage.dir.path().join("big");
     std::fs::write(&big, vec![b'z'; 3 << 20]).unwrap();
@@ -64,7 +64,7 @@ async fn bodies_pass_both_ways_and_connections_are_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn audit_lets_pass_and_says_so() {
+async fn audit_allows_requests_and_records_the_reason() {
     let stage = Stage::with(
         NetworkMode::Allow,
         &["https://a.test:PORT/ok/**"],
@@ -87,14 +87,14 @@ async fn audit_lets_pass_and_says_so() {
     );
 }
 
-/// Each client finds the proxy and its certificate through the variables that the sandbox is given.
+/// Each client finds the proxy and its certificate through the variables of the sandbox.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_many_kinds_trust_the_proxy() {
     let stage = Stage::new(NetworkMode::Allow, &["GET https://a.test:PORT/ok/**"], "").await;
     let url = format!("https://a.test:{}/ok/file", stage.upstream.port());
     let python = format!("import urllib.request as r; print(len(r.urlopen('{url}').read()))");
     let node = format!("fetch('{url}').then(r => r.text()).then(t => console.log(t.length))");
-    // Before 22.21 `fetch` does not support proxies.
+    // Before version 22.21, `fetch` does not support proxies.
     let old_node = !std::process::Command::new("node")
         .args([
             "-e",
@@ -129,7 +129,7 @@ async fn clients_of_many_kinds_trust_the_proxy() {
             continue;
         };
         if program == "node" && old_node {
-            // A client without proxy support has no way out.
+            // A client without proxy support cannot reach anything.
             assert!(!output.status.success(), "an old node reached {url}");
             continue;
         }

@@ -1,6 +1,6 @@
-//! The proxy over real sockets and real TLS, used by real clients.
+//! Tests the proxy over real sockets and real TLS, with real clients.
 
-#![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod clients;
 #[path = "../../../../tests/not_run.rs"]

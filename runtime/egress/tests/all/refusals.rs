@@ -1,4 +1,4 @@
-//! Attempts to get around the proxy.
+//! Tests that attempts to bypass the proxy are refused.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::stage::Stage;
 
-/// Allows all of the upstream except what the task blocks, seen from inside.
+/// Allows everything on the upstream except the URLs that the task blocks.
 async fn stage() -> Stage {
     Stage::new(
         NetworkMode::OpenExcept,
@@ -40,7 +40,7 @@ async fn raw(stage: &Stage, text: &str) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// Opens a tunnel to `a.test` with this server name in the greeting.
+/// Opens a tunnel to `a.test` with this server name in the TLS greeting.
 async fn tunnel(
     stage: &Stage,
     name: &str,
@@ -78,7 +78,7 @@ async fn inside(stage: &Stage, request: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_says_why_in_line_header_and_body() {
+async fn refusal_gives_its_reason_in_status_line_header_and_body() {
     let stage = stage().await;
     let said =
         inside(&stage, "GET /secret HTTP/1.1\r\nhost: a.test:PORT\r\nconnection: close\r\n\r\n")
@@ -96,7 +96,7 @@ async fn a_refusal_says_why_in_line_header_and_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_disagree_are_refused() {
+async fn mismatched_host_names_are_refused() {
     let stage = stage().await;
     for request in [
         "GET /ok/file HTTP/1.1\r\nhost: b.test:PORT\r\n\r\n",
@@ -123,7 +123,7 @@ async fn names_that_disagree_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_http_over_tls_is_refused() {
+async fn non_http_traffic_is_refused() {
     let stage = stage().await;
     let connect = "CONNECT a.test:PORT HTTP/1.1\r\nhost: a.test:PORT\r\n\r\n";
     for text in
@@ -158,7 +158,7 @@ async fn what_is_not_http_over_tls_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addresses_of_this_machine_are_refused_however_written() {
+async fn private_addresses_are_refused_in_every_spelling() {
     let stage = stage().await;
     let mut lines = 0;
     for host in [
@@ -188,7 +188,7 @@ async fn addresses_of_this_machine_are_refused_however_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_that_nobody_vouches_for_is_not_trusted() {
+async fn upstream_with_an_invalid_certificate_is_rejected() {
     let blocked = r#", "blocked_urls": ["https://z.test/"]"#;
     let unknown = Stage::with(NetworkMode::OpenExcept, &[], blocked, |n| n.ca_file = None).await;
     let misnamed = Stage::with(NetworkMode::OpenExcept, &[], blocked, |network| {
@@ -198,7 +198,7 @@ async fn an_upstream_that_nobody_vouches_for_is_not_trusted() {
     for (stage, host) in [(unknown, "a.test"), (misnamed, "c.test")] {
         let (status, body) = stage.curl(&[&format!("https://{host}:PORT/ok/file")]).await;
         assert_eq!(status, 502, "{body}");
-        assert!(body.contains("TLS with the server"), "{body}");
+        assert!(body.contains("TLS handshake with the server"), "{body}");
         let ledger = stage.ledger(1).await;
         assert_eq!((ledger[0].1.decision, ledger[0].1.status), (UrlDecision::Allowed, Some(502)));
         assert!(stage.upstream.asked().is_empty());
@@ -206,7 +206,7 @@ async fn an_upstream_that_nobody_vouches_for_is_not_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_heads_is_cut() {
+async fn oversized_request_head_is_rejected() {
     let stage = stage().await;
     let head = format!("GET http://a.test:PORT/ HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(1 << 20));
     let said = raw(&stage, &head).await;
@@ -215,7 +215,7 @@ async fn a_flood_of_heads_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_aborted_download_is_in_the_ledger_and_a_lost_ledger_voids_the_try() {
+async fn aborted_download_is_recorded_and_a_full_ledger_is_a_fault() {
     let stage = stage().await;
     let mut stream = tunnel(&stage, "a.test").await.unwrap();
     let request =

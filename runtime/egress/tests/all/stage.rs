@@ -18,15 +18,15 @@ use tokio::net::TcpListener;
 use crate::upstream::Upstream;
 
 #[derive(Default)]
-pub struct Kept {
+pub struct TestLedger {
     pub step: AtomicU64,
     lines: Mutex<Vec<(u64, UrlRequest)>>,
-    /// From now on nothing can be written.
+    /// Whether recording fails from now on.
     pub full: std::sync::atomic::AtomicBool,
 }
 
 #[async_trait]
-impl Ledger for Kept {
+impl Ledger for TestLedger {
     async fn step(&self) -> u64 {
         self.step.load(Ordering::SeqCst)
     }
@@ -44,7 +44,7 @@ pub struct Stage {
     pub dir: tempfile::TempDir,
     pub upstream: Upstream,
     pub proxy: Arc<EgressProxy>,
-    pub ledger: Arc<Kept>,
+    pub ledger: Arc<TestLedger>,
     pub port: u16,
 }
 
@@ -57,8 +57,8 @@ pub fn task(more: &str) -> Task {
 }
 
 impl Stage {
-    /// An upstream with the names `a.test`, `b.test` and `127.0.0.2`; `PORT` in the patterns is its
-    /// port. Only the two names are pinned.
+    /// Starts an upstream with the names `a.test`, `b.test` and `127.0.0.2`. `PORT` in the patterns
+    /// stands for its port. Only `a.test` and `b.test` are pinned.
     pub async fn new(mode: NetworkMode, allow: &[&str], more: &str) -> Self {
         Self::with(mode, allow, more, |_| {}).await
     }
@@ -89,7 +89,7 @@ impl Stage {
         change(&mut network);
         let policy = Policy::new(&network, &task(&port_in(more))).unwrap();
         let egress = Egress::new().unwrap();
-        let ledger = Arc::new(Kept::default());
+        let ledger = Arc::new(TestLedger::default());
         let recording = Arc::clone(&ledger) as Arc<dyn Ledger>;
         let proxy = Arc::new(egress.proxy(policy, network.ca_file.as_deref(), recording).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -113,7 +113,7 @@ impl Stage {
         self.dir.path().join("ca-bundle.pem")
     }
 
-    /// A program that learns of the proxy only through the variables.
+    /// Returns a command that finds the proxy only through environment variables.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
@@ -126,7 +126,7 @@ impl Stage {
         command
     }
 
-    /// Runs `curl` for a URL in which `PORT` is the upstream's; returns the status and the body.
+    /// Runs `curl` with the upstream's port in place of `PORT`. Returns the status and the body.
     pub async fn curl(&self, args: &[&str]) -> (u16, String) {
         let mut command = self.command("curl");
         command.args(["-sS", "--max-time", "20", "-w", "\n%{http_code}"]);
@@ -139,7 +139,7 @@ impl Stage {
         (status.parse().unwrap(), format!("{body}{error}"))
     }
 
-    /// The ledger once it has this many lines.
+    /// Returns the ledger once it has this many lines.
     pub async fn ledger(&self, lines: usize) -> Vec<(u64, UrlRequest)> {
         for _ in 0..200 {
             let kept = self.ledger.lines.lock().unwrap().clone();
@@ -149,7 +149,7 @@ impl Stage {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        panic!("{lines} lines were awaited: {:#?}", self.ledger.lines.lock().unwrap());
+        panic!("expected {lines} lines: {:#?}", self.ledger.lines.lock().unwrap());
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a repair does to a request's body.
+//! The changes that a repair makes to a request's body.
 
 use proctor_types::Api;
 use serde_json::{Map, Value, json};
@@ -10,17 +10,17 @@ use super::{
 use crate::turns::Turns;
 
 /// The longest function name that all endpoints accept.
-const NAME_LENGTH: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// A repair with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Repair {
-    /// Its name in the record.
+    /// The repair's name in the record.
     pub name: String,
     pub action: Action,
 }
 
-/// The closed set of changes. Each changes the form of a request, not its content.
+/// All changes that a repair can make. Each changes the form of a request, not its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Renames the output limit.
@@ -39,15 +39,15 @@ pub(crate) enum Action {
     DropCacheControl,
     /// Removes `strict` from tools.
     DropStrict,
-    /// Restores what a client left out of the model's turns.
+    /// Restores parts of the model's turns that a client left out.
     RestoreTurns,
     /// Adds an empty `reasoning_content` to assistant messages without one.
     EmptyReasoningContent,
     /// Adds the signature that means "none" to the first unsigned call of each turn.
     UnsignedCalls,
-    /// Removes a field from the model's turns and their parts. Any case.
+    /// Removes a field, in any case, from the model's turns and their parts.
     DropTurnField(String),
-    /// Removes the fields of assistant messages that not every endpoint has.
+    /// Removes fields of assistant messages that some chat endpoints do not support.
     PlainTurns,
     /// Puts a placeholder into messages without text.
     PlaceholderTurn,
@@ -61,7 +61,7 @@ pub(crate) enum Action {
     SystemFirst,
     /// Moves the system message to the start of the first user message.
     SystemIntoUser,
-    /// Removes ids of Responses items that lack the prefix of their type or are too long.
+    /// Removes ids of Responses items that lack their type's prefix or are too long.
     OwnItemIds,
     /// Removes ids of Responses items, and reasoning that becomes empty.
     NoItemIds,
@@ -87,13 +87,13 @@ pub(crate) enum Action {
     NoTypeLists,
     /// Removes the schemas of tools without parameters.
     NoEmptySchemas,
-    /// Removes a keyword from the schemas of tools. Lower case.
+    /// Removes a keyword, given in lower case, from the schemas of tools.
     DropSchemaKeyword(String),
 }
 
 impl Repair {
-    /// Whether it applies to later requests, too.
-    pub(crate) fn lasts(&self) -> bool {
+    /// Whether the repair also applies to later requests.
+    pub(crate) fn is_lasting(&self) -> bool {
         // An endpoint that cannot decrypt old reasoning may still decrypt new reasoning.
         let once = matches!(
             self.action,
@@ -105,7 +105,7 @@ impl Repair {
         !once
     }
 
-    /// Changes a body. Returns whether anything changed.
+    /// Applies the repair to a body. Returns whether anything changed.
     pub(crate) fn apply(&self, api: Api, body: &mut Map<String, Value>, own: &Turns) -> bool {
         match &self.action {
             Action::RenameLimit { from, to } => match body.shift_remove(*from) {
@@ -176,7 +176,7 @@ impl Repair {
                     .map(
                         |c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' },
                     )
-                    .take(NAME_LENGTH)
+                    .take(MAX_NAME_LENGTH)
                     .collect();
                 let plain = if plain.is_empty() { "unknown".to_owned() } else { plain };
                 let changed = plain != *name;
@@ -237,7 +237,7 @@ fn explicit_limit(api: Api, body: &mut Map<String, Value>, limit: u64) -> bool {
             holder.insert("maxOutputTokens".into(), limit.into());
             return true;
         }
-        // Messages always has a limit.
+        // Messages requests always have a limit.
         Api::Messages => return false,
     };
     if names.iter().any(|name| body.get(*name).is_some_and(|limit| !limit.is_null())) {
@@ -264,7 +264,7 @@ mod tests {
     use super::{Action, Repair};
     use crate::turns::Turns;
 
-    /// Applies an action twice: the second time there is nothing left to change.
+    /// Applies an action, and checks that applying it again changes nothing.
     fn repaired(api: Api, action: Action, body: Value) -> Value {
         let repair = Repair { name: "r".into(), action };
         let mut body = body.as_object().expect("an object").clone();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_get_turns_of_their_own() {
+    fn single_calls_gives_each_call_its_own_turn() {
         let call = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
         let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": id});
         let turn = |text: &str, calls: Value| json!({"role": "assistant", "content": text, "tool_calls": calls});
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_names_and_arguments_are_those_that_strict_endpoints_accept() {
+    fn ids_names_and_arguments_satisfy_strict_endpoints() {
         let body = json!({"messages": [
             {"role": "assistant", "tool_calls": [
                 {"id": "call_0001", "function": {"name": "shell<|x|>", "arguments": "{\"a\": 1}\""}}]},
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_unique_and_foreign_ones_left_out() {
+    fn repeated_ids_become_unique_and_foreign_ids_are_removed() {
         let used = json!({"type": "tool_use", "id": "a"});
         let result = json!({"type": "tool_result", "tool_use_id": "a", "content": "r"});
         let body = json!({"messages": [{"role": "assistant", "content": [used, used]},
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_left_out_where_they_are() {
+    fn fields_are_removed_at_every_level() {
         let body = json!({"messages": [{"role": "assistant", "content": "x", "reasoning": "hm",
             "tool_calls": [{"id": "a", "extra_content": {}}]}]});
         let repair = repaired(Api::Chat, Action::DropTurnField("reasoning".into()), body.clone());
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_and_empty_thoughts_are_added_where_they_are_missing() {
+    fn missing_signatures_and_reasoning_content_are_added() {
         let body =
             json!({"messages": [{"role": "assistant", "tool_calls": [{"id": "a"}, {"id": "b"}]}]});
         let signed = repaired(Api::Chat, Action::UnsignedCalls, body.clone());

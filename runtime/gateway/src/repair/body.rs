@@ -1,9 +1,9 @@
-//! Finds turns, calls and texts in the bodies of all formats.
+//! Finds turns, calls and texts in request bodies of all formats.
 
 use serde_json::{Map, Value};
 
-/// Applies a change to each value and returns whether any changed. Unlike `any`, it does not stop
-/// at the first.
+/// Applies a change to each value. Returns whether any changed. Unlike `any`, it does not stop at
+/// the first change.
 pub(super) fn each<'a>(
     values: impl Iterator<Item = &'a mut Value>,
     mut change: impl FnMut(&mut Value) -> bool,
@@ -15,7 +15,7 @@ pub(super) fn each<'a>(
     changed
 }
 
-/// The items of a list, or none if there is no list.
+/// Returns the items of a list, or none if there is no list.
 pub(super) fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
     list.and_then(Value::as_array_mut).into_iter().flatten()
 }
@@ -25,7 +25,7 @@ pub(super) fn drop_field(value: &mut Value, name: &str) -> bool {
     value.as_object_mut().is_some_and(|fields| fields.shift_remove(name).is_some())
 }
 
-/// The messages in a body. `None` for Gemini and Responses.
+/// Returns the messages in a body. `None` for Gemini and Responses.
 pub(super) fn messages(body: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
     body.get_mut("messages")?.as_array_mut()
 }
@@ -40,8 +40,8 @@ pub(super) fn on_assistants(
     each(assistants, |message| message.as_object_mut().is_some_and(&mut change))
 }
 
-/// Changes the object that holds `name` and arguments of each call: in chat and Messages turns, and
-/// in Responses items.
+/// Changes the object with the name and arguments of each call: in chat and Messages turns, and in
+/// Responses items.
 pub(super) fn each_call(
     body: &mut Map<String, Value>,
     mut change: impl FnMut(&mut Map<String, Value>) -> bool,
@@ -58,12 +58,12 @@ pub(super) fn each_call(
     each(calls, change) || changed
 }
 
-/// What contains a call's id.
+/// The kind of item that an id belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdOf {
     Call,
     Result,
-    /// A kind of item that Proctor does not distinguish.
+    /// A kind that the gateway does not distinguish.
     Other,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn each_id(body: &mut Map<String, Value>, mut show: impl FnMut(IdOf, 
     }
 }
 
-/// Whether a content has no text. Parts of other kinds count as content.
+/// Whether a message's content is blank. Parts other than text are never blank.
 pub(super) fn is_blank(content: &Value) -> bool {
     match content {
         Value::Null => true,

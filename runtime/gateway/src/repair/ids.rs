@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::body::{IdOf, drop_field, each, each_id, items};
 
-/// Mistral's ids have exactly this many letters and digits. All other endpoints accept this, too.
+/// Mistral requires exactly this many letters and digits. All other endpoints accept such ids, too.
 const ID_LENGTH: usize = 9;
 
 /// The longest item id that the Responses API accepts.
-const ITEM_ID_LENGTH: usize = 64;
+const MAX_ITEM_ID_LENGTH: usize = 64;
 
 /// Removes ids that another server assigned or that are too long.
 pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
@@ -23,13 +23,13 @@ pub(super) fn own_item_ids(body: &mut Map<String, Value>) -> bool {
         };
         let foreign = item["id"]
             .as_str()
-            .is_some_and(|id| !id.starts_with(prefix) || id.len() > ITEM_ID_LENGTH);
+            .is_some_and(|id| !id.starts_with(prefix) || id.len() > MAX_ITEM_ID_LENGTH);
         foreign && drop_field(item, "id")
     })
 }
 
-/// Removes the ids of all items, which refer to what the endpoint did not keep. Reasoning that
-/// becomes empty is removed, too.
+/// Removes the ids of all items, because they refer to items that the endpoint did not keep.
+/// Reasoning without encrypted content is then empty and removed, too.
 pub(super) fn no_item_ids(body: &mut Map<String, Value>) -> bool {
     let Some(input) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let dropped = each(input.iter_mut(), |item| drop_field(item, "id"));
@@ -37,7 +37,7 @@ pub(super) fn no_item_ids(body: &mut Map<String, Value>) -> bool {
     dropped
 }
 
-/// Renames the second and later calls with the same id, and their results in order.
+/// Renames the second and later calls with the same id, and their results in the same order.
 pub(super) fn unique_ids(body: &mut Map<String, Value>) -> bool {
     let mut calls: HashMap<String, usize> = HashMap::new();
     let mut results: HashMap<String, usize> = HashMap::new();
@@ -59,8 +59,8 @@ pub(super) fn unique_ids(body: &mut Map<String, Value>) -> bool {
     changed
 }
 
-/// Gives each call a new id that depends only on the old one, so that a conversation keeps its
-/// bytes.
+/// Gives each call a new id that depends only on the old one, so that repeated turns keep the same
+/// bytes in every request.
 pub(super) fn short_ids(body: &mut Map<String, Value>) -> bool {
     let mut known: HashMap<String, String> = HashMap::new();
     let mut changed = false;

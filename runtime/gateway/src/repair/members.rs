@@ -1,11 +1,11 @@
-//! Removes members of the model's turns that an endpoint writes and then rejects.
+//! Removes members of the model's turns that an endpoint returns but rejects in requests.
 
 use proctor_types::Api;
 use serde_json::{Map, Value};
 
 use super::body::{each, items, on_assistants};
 
-/// Without these a turn is not the turn of the model.
+/// Members that carry the content of the model's turn. They are never removed.
 const ESSENTIAL: [&str; 21] = [
     "role",
     "type",
@@ -30,7 +30,7 @@ const ESSENTIAL: [&str; 21] = [
     "thoughtsignature",
 ];
 
-/// Members of an assistant message that every chat endpoint has, and those of its calls.
+/// Members of an assistant message and of its calls that every chat endpoint supports.
 const PLAIN: [&str; 4] = ["role", "content", "tool_calls", "name"];
 const PLAIN_CALL: [&str; 3] = ["id", "type", "function"];
 
@@ -78,7 +78,7 @@ pub(super) fn drop_from_turns(api: Api, body: &mut Map<String, Value>, name: &st
     }
 }
 
-/// Keeps of assistant messages what every chat endpoint has.
+/// Keeps only the members of assistant messages that every chat endpoint supports.
 pub(super) fn plain_turns(body: &mut Map<String, Value>) -> bool {
     on_assistants(body, |message| {
         let before = message.len();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_goes_from_the_models_turns_alone() {
+    fn drop_from_turns_changes_only_the_models_turns() {
         let call = |more: Value| {
             let mut call = json!({"id": "a", "function": {"name": "f", "arguments": "{}"}});
             call["approxNumTokens"] = more;
@@ -129,7 +129,7 @@ mod tests {
         let used = json!({"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "caller": {}}]}]});
         let wanted = json!({"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}]});
         assert_eq!(dropped(Api::Messages, "caller", used.clone()), Some(wanted));
-        assert_eq!(dropped(Api::Messages, "id", used), None, "results are matched by it");
+        assert_eq!(dropped(Api::Messages, "id", used), None, "results are matched by id");
         let items = json!({"input": [{"role": "user", "status": "x"}, {"type": "function_call", "call_id": "a", "status": "completed"}]});
         let wanted = json!({"input": [{"role": "user", "status": "x"}, {"type": "function_call", "call_id": "a"}]});
         assert_eq!(dropped(Api::Responses, "status", items.clone()), Some(wanted));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_turns_keep_what_every_endpoint_has() {
+    fn plain_turns_keeps_members_that_every_endpoint_supports() {
         let call =
             json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
         let mut marked = call.clone();

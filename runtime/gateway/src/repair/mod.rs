@@ -1,4 +1,5 @@
-//! Repairs requests whose form an endpoint rejects: `configs/repairs.toml`.
+//! Repairs requests whose form an endpoint rejects. The repairs are listed in
+//! `configs/repairs.toml`.
 
 mod action;
 mod body;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::body::{drop_field, each, items, on_assistants};
 
-/// Gemini accepts it in place of the signature of a call that another model made.
+/// Gemini accepts this instead of a signature for calls that another model made.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(super) fn unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
@@ -34,7 +34,7 @@ pub(super) fn unsigned_calls(api: Api, body: &mut Map<String, Value>) -> bool {
     }
 }
 
-/// Calls get the signature that means "none". All other parts lose theirs.
+/// Replaces the signatures of calls with the one that means "none". Removes all other signatures.
 pub(super) fn no_signatures(api: Api, body: &mut Map<String, Value>) -> bool {
     let replace = |signature: &mut Value| {
         let is_foreign = signature.as_str().is_some_and(|one| one != NO_SIGNATURE);
@@ -61,7 +61,8 @@ pub(super) fn no_signatures(api: Api, body: &mut Map<String, Value>) -> bool {
     }
 }
 
-/// The repeated items have no ids: an id may stand in a request once.
+/// Repeats a turn's reasoning before each of its calls. The copies have no id, because an id may
+/// occur only once in a request.
 pub(super) fn reasoning_each_call(body: &mut Map<String, Value>) -> bool {
     let Some(items) = body.get_mut("input").and_then(Value::as_array_mut) else { return false };
     let before = items.len();
@@ -89,7 +90,7 @@ pub(super) fn reasoning_each_call(body: &mut Map<String, Value>) -> bool {
     items.len() != before
 }
 
-/// A message of which nothing else is left keeps its thinking.
+/// Removes thinking blocks, except from messages that contain nothing else.
 pub(super) fn no_thinking(body: &mut Map<String, Value>) -> bool {
     on_assistants(body, |message| {
         let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) else {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::body::each;
 
-/// Removes a key everywhere in a value. Returns whether it existed.
+/// Removes a key at every level of a value. Returns whether it existed.
 pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
     match value {
         Value::Array(items) => each(items.iter_mut(), |item| drop_key(item, name)),
@@ -16,8 +16,8 @@ pub(super) fn drop_key(value: &mut Value, name: &str) -> bool {
     }
 }
 
-/// Calls `change` for each schema of the tools: objects below `parameters` and its equivalents, but
-/// not the list of properties, whose keys are names.
+/// Calls `change` for each tool schema: objects below `parameters` and its equivalents, but not the
+/// map of properties, whose keys are names.
 fn each_schema(
     value: &mut Value,
     within: bool,
@@ -44,8 +44,8 @@ fn each_schema(
     }
 }
 
-/// Removes the schemas of tools without parameters: Gemini rejects an object without properties. Messages requires a
-/// schema.
+/// Removes the schemas of tools without parameters, because Gemini rejects an object without
+/// properties. `input_schema` stays, because Messages requires a schema.
 pub(super) fn no_empty_schemas(tools: &mut Value) -> bool {
     match tools {
         Value::Array(items) => each(items.iter_mut(), no_empty_schemas),
@@ -82,7 +82,7 @@ pub(super) fn no_type_lists(tools: &mut Value) -> bool {
     })
 }
 
-/// Removes a keyword, given in lower case, from all schemas.
+/// Removes a keyword, given in lower case, from all tool schemas.
 pub(super) fn drop_keyword(tools: &mut Value, keyword: &str) -> bool {
     each_schema(tools, false, &mut |schema| {
         let found = schema.keys().find(|name| name.to_lowercase() == keyword).cloned();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn type_lists_become_one_type_and_names_of_properties_stay() {
+    fn no_type_lists_keeps_one_type_and_all_property_names() {
         let mut given = tools(json!({"type": "object", "properties": {
             "type": {"type": ["string", "null"], "enum": ["a", null]},
             "n": {"type": "array", "items": {"type": ["null", "integer"]}}}}));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_without_properties_go() {
+    fn no_empty_schemas_removes_schemas_without_properties() {
         let full = json!({"type": "object", "properties": {"parameters": {"type": "string"}}});
         let mut given = json!([
             {"type": "function", "function": {"name": "f", "parameters": full}},
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keyword_goes_and_a_property_of_its_name_stays() {
+    fn drop_keyword_keeps_a_property_of_that_name() {
         let mut given = tools(json!({"additionalProperties": false, "properties": {
             "additionalProperties": {"type": "string"}}}));
         assert!(drop_keyword(&mut given, "additionalproperties"));

@@ -1,4 +1,4 @@
-//! Chooses the repair for an endpoint's error text.
+//! Chooses repairs for the text of an endpoint's error.
 
 use proctor_types::{Api, Fault, Layer, ShippedTable};
 use regex::Captures;
@@ -18,13 +18,13 @@ struct Row {
     apis: Vec<Api>,
     #[serde(default)]
     statuses: Vec<u16>,
-    /// How often the error must come first: for words that say little.
+    /// How often the error must occur before the repair applies. Used for vague messages.
     #[serde(default)]
     after: u32,
     words: Patterns,
 }
 
-/// The table of repairs.
+/// The table that maps errors to repairs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Repairs {
@@ -32,7 +32,7 @@ pub(crate) struct Repairs {
 }
 
 impl Repairs {
-    /// Returns the built-in table, which a test checks.
+    /// Returns the built-in table. A test checks that it is valid.
     ///
     /// # Errors
     /// The table cannot be read.
@@ -42,7 +42,8 @@ impl Repairs {
         SHIPPED.get().map_err(|what| Fault::new(Layer::Model, what))
     }
 
-    /// Returns the repairs for an error that has come `times` times, the most likely first. `status` is the HTTP status.
+    /// Returns the repairs for an error that has occurred `times` times, the most likely first.
+    /// `status` is the HTTP status.
     pub(crate) fn of(
         &self,
         api: Api,
@@ -130,13 +131,13 @@ mod tests {
     }
 
     fn action(api: Api, status: u16, body: &str, times: u32) -> Option<Action> {
-        let table = Repairs::shipped().expect("a sound table");
+        let table = Repairs::shipped().expect("a valid table");
         table.of(api, status, body, times).next().map(|repair| repair.action)
     }
 
     #[test]
     fn every_row_names_an_action() {
-        let table = Repairs::shipped().expect("a sound table");
+        let table = Repairs::shipped().expect("a valid table");
         let anything =
             regex::Regex::new("(?<window>9)(?<input>1)(?<most>1)(?<field>a)(?<keyword>b)")
                 .expect("a regex");
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_finds_the_repair_in_the_words_of_vendors() {
+    fn of_finds_repairs_for_vendor_messages() {
         for (api, message, action) in [
             (
                 Api::Chat,
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_say_little_count_only_after_a_while() {
+    fn vague_errors_are_repaired_only_after_they_recur() {
         let upstream = json!({"error": {"message": "Upstream request failed"}}).to_string();
         for (api, status, body, wanted) in [
             (Api::Chat, 400, "", Action::PlainTurns),
@@ -321,6 +322,6 @@ mod tests {
             assert_eq!(action(api, status, body, 2), None, "{body}");
             assert_eq!(action(api, status, body, 3), Some(wanted), "{body}");
         }
-        assert_eq!(action(Api::Chat, 503, "", 3), None, "an outage says nothing either");
+        assert_eq!(action(Api::Chat, 503, "", 3), None, "an outage needs no repair");
     }
 }

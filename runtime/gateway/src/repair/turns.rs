@@ -1,11 +1,11 @@
-//! Rewrites texts and roles of turns for strict endpoints.
+//! Rewrites the texts and roles of turns for strict endpoints.
 
 use proctor_types::Api;
 use serde_json::{Map, Value, json};
 
 use super::body::{each, is_blank, items, messages};
 
-/// Used if an endpoint requires text and the model wrote none.
+/// Replaces missing text if an endpoint requires text.
 const PLACEHOLDER: &str = "(no text)";
 
 pub(super) fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool {
@@ -44,7 +44,7 @@ pub(super) fn placeholder_turns(api: Api, body: &mut Map<String, Value>) -> bool
     })
 }
 
-/// Joins two contents: texts with a blank line, parts one after the other.
+/// Joins two contents: texts with a blank line between them, parts in one list.
 fn join(before: &mut Value, after: Value) {
     let parts = |content: Value| match content {
         Value::Array(parts) => parts,
@@ -129,7 +129,7 @@ pub(super) fn single_calls(body: &mut Map<String, Value>) -> bool {
             turn["tool_calls"] = json!([call]);
             out.push(turn);
             out.extend(results.extract_if(.., |result| result["tool_call_id"] == id));
-            // The model's text stays with its first call only.
+            // Only the first call keeps the model's text.
             message = json!({"role": "assistant", "content": ""});
         }
         out.append(&mut results);
@@ -138,7 +138,7 @@ pub(super) fn single_calls(body: &mut Map<String, Value>) -> bool {
     changed
 }
 
-/// Joins all system messages at the start.
+/// Joins all system messages at the start of the conversation.
 pub(super) fn system_first(body: &mut Map<String, Value>) -> bool {
     let Some(all) = messages(body) else { return false };
     let is_system = |message: &Value| message["role"] == "system" || message["role"] == "developer";

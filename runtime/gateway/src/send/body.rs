@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proctor_types::{Api, NativeTurn};
 use serde_json::Value;
 
-use super::{AttemptResult, Broken};
+use super::{AttemptResult, BrokenResponse};
 use crate::{
     codec::{
         self, ReadError,
@@ -13,13 +13,13 @@ use crate::{
     },
     judge::TroubleKind,
     request_path::Client,
-    trial::Line,
+    trial::ModelRoute,
 };
 
 /// The form of a body. Its first bytes decide, not its content type: some endpoints label streams
 /// as JSON or plain text, and some answer a streaming request with a single document.
 pub(super) enum Body {
-    /// Only white space has arrived.
+    /// Only whitespace has arrived.
     Undecided,
     Stream(Box<Stream>),
     Whole,
@@ -31,7 +31,7 @@ impl Body {
         match text.trim_ascii_start().first() {
             None => Self::Undecided,
             Some(b'{' | b'[' | b'<') => Self::Whole,
-            // Cut within the byte order mark.
+            // Only part of the byte order mark has arrived.
             Some(0xEF) if text.len() < 3 => Self::Undecided,
             Some(_) if sse::FIELDS.iter().any(|field| starts(text.trim_ascii_start(), field)) => {
                 let mut stream = Stream::of(api);
@@ -43,47 +43,47 @@ impl Body {
     }
 }
 
-/// Whether the text starts like this, as far as it has arrived.
+/// Whether the text starts with `with`, as far as it has arrived.
 fn starts(text: &[u8], with: &[u8]) -> bool {
     let length = text.len().min(with.len());
     text[..length] == with[..length]
 }
 
 pub(super) fn read_whole<C: Client>(
-    line: &Line,
+    route: &ModelRoute,
     step: u64,
     client: &mut C,
-    came: &mut AttemptResult,
+    result: &mut AttemptResult,
 ) {
-    let api = line.model.api;
-    let raw = came.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&came.raw);
+    let api = route.model.api;
+    let raw = result.raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&result.raw);
     let mut body = match codec::tolerant::value(raw) {
         Ok(body) => body,
-        Err(error) => return came.unread = Some((format!("not JSON: {error}"), None)),
+        Err(error) => return result.unreadable = Some((format!("not JSON: {error}"), None)),
     };
     codec::tolerant::mend_value(&mut body);
     // Gemini's stream without `alt=sse` is a list of its events.
     if let Value::Array(list) = &mut body {
         match list.len() {
             1 => body = list.remove(0),
-            _ if api == Api::Gemini => return read_list(list, client, came),
+            _ if api == Api::Gemini => return read_list(list, client, result),
             _ => {}
         }
     }
     match codec::read_whole(api, &body, step) {
         Ok(deltas) => {
-            client.whole(&came.raw, &deltas);
-            came.whole = Whole::of(deltas);
-            let ids: Vec<_> = came.whole.calls().map(|call| call.id.clone()).collect();
+            client.whole(&result.raw, &deltas);
+            result.whole = Whole::of(deltas);
+            let ids: Vec<_> = result.whole.calls().map(|call| call.id.clone()).collect();
             let items = codec::whole_turn(api, &body, &ids);
-            came.whole.native = Some(NativeTurn { api, items });
+            result.whole.native = Some(NativeTurn { api, items });
         }
-        Err(why) => came.unread = Some((why, codec::usage(api, &body))),
+        Err(why) => result.unreadable = Some((why, codec::usage(api, &body))),
     }
 }
 
 /// Reads the events of a stream that arrived as one list.
-fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut AttemptResult) {
+fn read_list<C: Client>(list: &[Value], client: &mut C, result: &mut AttemptResult) {
     let mut reader = codec::reader(Api::Gemini);
     let mut deltas = Vec::new();
     for item in list {
@@ -91,16 +91,16 @@ fn read_list<C: Client>(list: &[Value], client: &mut C, came: &mut AttemptResult
         match reader.read(&event) {
             Ok(some) => deltas.extend(some),
             Err(ReadError::Reported(why) | ReadError::Torn(why)) => {
-                return came.unread = Some((why, codec::usage(Api::Gemini, item)));
+                return result.unreadable = Some((why, codec::usage(Api::Gemini, item)));
             }
         }
     }
-    client.whole(&came.raw, &deltas);
-    came.whole = Whole::of(deltas);
+    client.whole(&result.raw, &deltas);
+    result.whole = Whole::of(deltas);
     let native = NativeTurn { api: Api::Gemini, items: reader.turn() };
-    match came.whole.stop {
-        Some(_) => came.whole.native = Some(native),
-        None => came.unread = Some(("no candidates".into(), came.whole.usage)),
+    match result.whole.stop {
+        Some(_) => result.whole.native = Some(native),
+        None => result.unreadable = Some(("no candidates".into(), result.whole.usage)),
     }
 }
 
@@ -108,11 +108,11 @@ pub(super) struct Stream {
     pub(super) decoder: sse::Decoder,
     reader: Box<dyn codec::Reader>,
     halves: codec::tolerant::Halves,
-    /// An event that is not a comment has arrived.
-    pub(super) spoke: bool,
-    /// Content has arrived since the last check.
+    /// Whether an event other than a comment has arrived.
+    pub(super) has_event: bool,
+    /// Whether content has arrived since the last check.
     pub(super) progressed: bool,
-    /// Everything received, for a client that did not request a stream.
+    /// All deltas received, for a client that did not request a stream.
     pub(super) said: Vec<Delta>,
 }
 
@@ -122,36 +122,38 @@ impl Stream {
             decoder: sse::Decoder::default(),
             reader: codec::reader(api),
             halves: codec::tolerant::Halves::default(),
-            spoke: false,
+            has_event: false,
             progressed: false,
             said: Vec::new(),
         }
     }
 
-    /// Reads the events that have arrived. Returns `true` if the last one is among them.
+    /// Reads the events that have arrived. Returns whether the response has ended.
     pub(super) async fn read<C: Client>(
         &mut self,
-        line: &Line,
+        route: &ModelRoute,
         last: bool,
         streamed: bool,
         client: &mut C,
-        came: &mut AttemptResult,
-    ) -> Result<bool, Broken> {
-        while let Some(event) = self.next(line, last) {
-            self.spoke |= event.is_progress();
+        result: &mut AttemptResult,
+    ) -> Result<bool, BrokenResponse> {
+        while let Some(event) = self.next(route, last) {
+            self.has_event |= event.is_progress();
             let deltas = match self.reader.read(&event) {
                 Ok(deltas) => self.halves.join(deltas, false),
-                // After its end nothing invalidates a response. The record has the bytes.
-                Err(_) if came.whole.stop.is_some() => continue,
-                Err(ReadError::Reported(why)) => return Err(Broken::said(why, &event.data)),
+                // Nothing after its end invalidates a response. The bytes are still recorded.
+                Err(_) if result.whole.stop.is_some() => continue,
+                Err(ReadError::Reported(why)) => {
+                    return Err(BrokenResponse::said(why, &event.data));
+                }
                 Err(ReadError::Torn(why)) => {
                     let kind = TroubleKind::Damaged;
-                    return Err(Broken { kind, ..Broken::said(why, &event.data) });
+                    return Err(BrokenResponse { kind, ..BrokenResponse::said(why, &event.data) });
                 }
             };
-            // Empty chunks keep a connection open, like comments.
+            // Like comments, empty chunks only keep a connection open.
             self.progressed |= deltas.iter().any(Delta::is_content);
-            let whole = &mut came.whole;
+            let whole = &mut result.whole;
             if streamed {
                 client.event(&event, &deltas, self.reader.ended()).await;
             } else {
@@ -161,28 +163,30 @@ impl Stream {
         }
         if last {
             let rest = self.halves.join(Vec::new(), true);
-            rest.into_iter().for_each(|delta| came.whole.push(delta));
+            rest.into_iter().for_each(|delta| result.whole.push(delta));
         }
         Ok(self.reader.ended())
     }
 
-    /// The assistant's turn in the endpoint's format.
+    /// Returns the assistant's turn in the endpoint's format.
     pub(super) fn turn(&mut self) -> Vec<Value> {
         let mut items = self.reader.turn();
         items.iter_mut().for_each(codec::tolerant::mend_value);
         items
     }
 
-    /// The next complete event, without the key. If `last`, the remaining bytes in any form.
-    fn next(&mut self, line: &Line, last: bool) -> Option<sse::Event> {
+    /// Returns the next complete event, without the key. If `last`, also returns remaining bytes
+    /// that do not form a complete event.
+    fn next(&mut self, route: &ModelRoute, last: bool) -> Option<sse::Event> {
         let whole = self.decoder.next_event();
         let event = if whole.is_none() && last { self.decoder.rest() } else { whole }?;
-        let event = line.endpoint.redacted(&event.raw).map_or(event, sse::event);
+        let event = route.endpoint.redacted(&event.raw).map_or(event, sse::event);
         Some(plain(event))
     }
 }
 
-/// An event whose data strict clients can parse: JavaScript's parser rejects Python's `NaN`.
+/// Returns the event with data that strict clients can parse: JavaScript's parser rejects Python's
+/// `NaN`.
 fn plain(event: sse::Event) -> sse::Event {
     if !event.data.contains("NaN") && !event.data.contains("Infinity") {
         return event;

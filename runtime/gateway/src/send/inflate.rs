@@ -5,9 +5,9 @@ use std::io::Write as _;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-use super::{BODY_LIMIT, Broken};
+use super::{BODY_LIMIT, BrokenResponse};
 
-/// Undoes the compression that a proxy added although the request does not accept any.
+/// Undoes compression that a proxy added although the request does not accept any.
 pub(super) enum Inflate {
     Plain,
     Gzip(Box<flate2::write::MultiGzDecoder<Vec<u8>>>),
@@ -15,7 +15,7 @@ pub(super) enum Inflate {
 }
 
 impl Inflate {
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Broken> {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, BrokenResponse> {
         let coding = headers.get(header::CONTENT_ENCODING).and_then(|coding| coding.to_str().ok());
         match coding.map(|coding| coding.trim().to_ascii_lowercase()).as_deref() {
             None | Some("" | "identity") => Ok(Self::Plain),
@@ -25,16 +25,16 @@ impl Inflate {
             Some("deflate") => {
                 Ok(Self::Deflate(Box::new(flate2::write::ZlibDecoder::new(Vec::new()))))
             }
-            Some(other) => Err(Broken::new(format!(
+            Some(other) => Err(BrokenResponse::new(format!(
                 "the response is compressed with {other:?}, which the request does not accept"
             ))),
         }
     }
 
-    /// Returns the decompressed bytes of a chunk. `None`: the end.
-    pub(super) fn next(&mut self, chunk: Option<Bytes>) -> Result<Option<Bytes>, Broken> {
+    /// Returns the decompressed bytes of a chunk. `None`: the response has ended.
+    pub(super) fn next(&mut self, chunk: Option<Bytes>) -> Result<Option<Bytes>, BrokenResponse> {
         let wrong = |error: std::io::Error| {
-            Broken::new(format!("the compressed response is damaged: {error}"))
+            BrokenResponse::new(format!("the compressed response is damaged: {error}"))
         };
         let (Some(bytes), decoder) = (chunk, self) else { return Ok(None) };
         let out = match decoder {
@@ -49,7 +49,9 @@ impl Inflate {
             }
         };
         if out.len() > BODY_LIMIT {
-            return Err(Broken::new(format!("the response is longer than {BODY_LIMIT} bytes")));
+            return Err(BrokenResponse::new(format!(
+                "the response is longer than {BODY_LIMIT} bytes"
+            )));
         }
         Ok(Some(std::mem::take(out).into()))
     }

@@ -1,13 +1,13 @@
-//! How long an endpoint may be silent, and how this is reported to the user.
+//! Limits how long an endpoint may be silent, and reports silence to the user.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
 use tokio::time::{Instant, Sleep};
 
-use super::{Broken, Ended};
+use super::{AttemptEnd, BrokenResponse};
 use crate::{retry::seconds, sink::Waiting, trial::TrialGateway};
 
-/// Measures silence with one timer per response. A piece only moves the start time, because
+/// Measures silence with one timer per response. Each piece only moves the start time, because
 /// resetting a timer for every piece would cost more than the piece.
 pub(super) struct Silence<'a> {
     trial: &'a TrialGateway,
@@ -16,7 +16,7 @@ pub(super) struct Silence<'a> {
 
 impl<'a> Silence<'a> {
     pub(super) fn new(trial: &'a TrialGateway) -> Self {
-        let notice = seconds(trial.line().policy.notice_seconds);
+        let notice = seconds(trial.route().policy.notice_seconds);
         Self { trial, timer: Box::pin(tokio::time::sleep(notice)) }
     }
 
@@ -25,14 +25,14 @@ impl<'a> Silence<'a> {
     pub(super) async fn over<T>(
         &mut self,
         limit: Option<Duration>,
-        work: impl Future<Output = Result<T, Ended>>,
-    ) -> Result<T, Ended> {
-        let (begun, line) = (Instant::now(), self.trial.line());
-        let mut so_far = seconds(line.policy.notice_seconds);
+        work: impl Future<Output = Result<T, AttemptEnd>>,
+    ) -> Result<T, AttemptEnd> {
+        let (begun, route) = (Instant::now(), self.trial.route());
+        let mut so_far = seconds(route.policy.notice_seconds);
         tokio::pin!(work);
         loop {
             let next = due(begun, limit, so_far);
-            // A timer that was set for an earlier piece fires too early; set it again.
+            // A timer that was set for an earlier piece fires too early, so set it again.
             if self.timer.is_elapsed() || self.timer.deadline() > next {
                 self.timer.as_mut().reset(next);
             }
@@ -43,10 +43,10 @@ impl<'a> Silence<'a> {
             }
             let silent = begun.elapsed();
             if let Some(limit) = limit.filter(|limit| silent >= *limit) {
-                return Err(Ended::Broken(Broken::silent(limit)));
+                return Err(AttemptEnd::Broken(BrokenResponse::silent(limit)));
             }
             if silent >= so_far {
-                let model = line.model.name.clone();
+                let model = route.model.name.clone();
                 self.trial.sink().waiting(Waiting::Silent { model, so_far });
                 so_far = so_far.saturating_mul(2);
             }
@@ -54,9 +54,9 @@ impl<'a> Silence<'a> {
     }
 }
 
-/// When to report next, or when the limit ends.
+/// Returns when to report next or when the limit ends, whichever comes first.
 fn due(begun: Instant, limit: Option<Duration>, so_far: Duration) -> Instant {
-    // Effectively never, for a configured time beyond any clock.
+    // Effectively never. Prevents an overflow if the configured time is huge.
     const NEVER: Duration = Duration::from_secs(86_400 * 365 * 30);
     begun + limit.map_or(so_far, |limit| limit.min(so_far)).min(NEVER)
 }

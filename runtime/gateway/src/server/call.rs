@@ -1,4 +1,4 @@
-//! One client request, from its bytes to the outgoing request.
+//! One client request: turns its bytes into an outgoing request.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use proctor_types::{Answer, Api, Conversation, Fault, Layer, RequestClass};
 use serde_json::{Map, Value};
 
 use super::{
-    client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::Named, said::Said,
-    stored, traffic::Returned, withhold,
+    client::Connection, listen::Shared, refusal::Refusal, reply::Reply, route::GeminiTarget,
+    said::ConversationFields, stored, traffic::ToolResult, withhold,
 };
 use crate::{
     AskError, RequestFacts, TrialGateway,
     codec::{self, Losses, Part, Role},
-    request_path::{End, Failure, Outgoing},
+    request_path::{End, Failure, OutgoingRequest},
 };
 
 pub(super) struct Call {
@@ -24,7 +24,7 @@ pub(super) struct Call {
     pub api: Api,
     pub path: String,
     pub headers: HeaderMap,
-    pub named: Option<Named>,
+    pub named: Option<GeminiTarget>,
     pub stream: bool,
     pub body: Bytes,
     pub class: RequestClass,
@@ -33,23 +33,23 @@ pub(super) struct Call {
     pub losses: Losses,
     pub connection: Connection,
     pub reply: Reply,
-    /// Tool results that are not in the record yet.
-    pub returned: Vec<Returned>,
-    /// The input items, if the client may continue the response by its id.
+    /// Tool results that are not recorded yet.
+    pub returned: Vec<ToolResult>,
+    /// Items of the request's input, if the client may continue the response by its id.
     pub input: Vec<Value>,
-    /// Why it has no response, other than a limit.
+    /// Why the request has no response, unless a limit is the reason.
     pub rejected: Option<AskError>,
 }
 
 impl Call {
-    /// `asked`: its body.
+    /// Handles the request. `asked` is its parsed body.
     pub(super) async fn run(mut self, asked: serde_json::Result<Value>) {
         let outgoing = match self.prepare(asked) {
             Ok(outgoing) => outgoing,
             Err(refusal) => {
-                // Whatever the client makes of it, the model is not involved.
+                // The model is not the cause, whatever the client does next.
                 let what = format!(
-                    "the gateway cannot forward a request of the agent: {}",
+                    "the gateway cannot forward a request from the agent: {}",
                     refusal.message
                 );
                 let hint = "the model's API does not support this request: use an endpoint with \
@@ -78,18 +78,18 @@ impl Call {
                 }
                 let mut refusal = Refusal::of(&error);
                 if let AskError::Rejected { body, .. } = &error
-                    && self.api == trial.line().model.api
+                    && self.api == trial.route().model.api
                 {
                     refusal = refusal.exactly(body);
                 }
                 self.refuse(&refusal).await;
             }
-            Failure::Gone { why } => {
+            Failure::Disconnected { why } => {
                 self.lost(&why);
                 let error = Some(format!("the client disconnected; before that: {why}"));
                 self.keep(End { error, ..End::default() }).await;
             }
-            Failure::BrokenOff { why, cut, charged } => {
+            Failure::Interrupted { why, cut, charged } => {
                 let refusal = match &cut {
                     Some(cut) => {
                         self.ends_with(cut);
@@ -100,8 +100,10 @@ impl Call {
                         Refusal::bad(why.clone())
                     }
                 };
-                let (usage, cost_usd, spread) = (charged.usage, charged.cost_usd, charged.spread);
-                let end = End { error: Some(why), usage, cost_usd, spread, ..End::default() };
+                let (usage, cost_usd, has_split_key) =
+                    (charged.usage, charged.cost_usd, charged.has_split_key);
+                let end =
+                    End { error: Some(why), usage, cost_usd, has_split_key, ..End::default() };
                 self.keep(end).await;
                 self.connection.refuse(&refusal).await;
                 self.connection.close();
@@ -109,26 +111,27 @@ impl Call {
         }
     }
 
-    /// A main response never arrived completely and was not retried here. A client that retries has
-    /// lost nothing; one that exits because of it was ended by the endpoint.
+    /// Notes that a main response never arrived completely and was not retried here. A client that
+    /// retries has lost nothing. If the client exits because of it, the endpoint is the cause.
     fn lost(&self, why: &str) {
         if self.class == RequestClass::Main {
             let what = format!("the agent's last request has no response: {why}");
             let fault = Fault::new(Layer::Model, what)
                 .hint("a retry may succeed; if this happens often, see the endpoint's log");
-            self.shared.watched.lost(AskError::Fault(fault));
+            self.shared.tracker.lost(AskError::Fault(fault));
         }
     }
 
-    /// A side request may be rejected before the trial is over, but never at a limit that the main
-    /// conversation has not reached, too.
+    /// Stops the trial, unless the endpoint rejected only this request. A side request may be
+    /// refused before the trial is over, but only at a limit that the main conversation has
+    /// reached, too.
     fn ends_with(&self, error: &AskError) {
         if !matches!(error, AskError::Rejected { .. }) {
             self.shared.stop(error);
         }
     }
 
-    /// Records the end. Without a record there is no result, so an error ends the trial.
+    /// Records the end. Without a record there is no result, so a failure to record ends the trial.
     async fn keep(&mut self, end: End<'_>) -> Option<Refusal> {
         let trial = Arc::clone(&self.shared.trial);
         let fault = self.record_end(&trial, end).await.err()?;
@@ -139,18 +142,18 @@ impl Call {
 
     /// Records the refusal, then sends it.
     async fn refuse(&mut self, refusal: &Refusal) {
-        self.shared.watched.turned_away(self.rejected.as_ref());
+        self.shared.tracker.count_refusal(self.rejected.as_ref());
         self.reply.refused(refusal.status.as_u16(), refusal.text(self.api));
         let end = End { error: Some(refusal.message.clone()), ..End::default() };
         let worse = self.keep(end).await;
         self.connection.refuse(worse.as_ref().unwrap_or(refusal)).await;
     }
 
-    /// Records the results of the client's tools before the request that contains them, under the
-    /// finished step.
+    /// Records the results of the client's tools under the finished step, before the request that
+    /// contains them.
     async fn record_returned(&mut self, trial: &TrialGateway) -> Result<(), Fault> {
         let step = trial.meter().steps();
-        let endpoint = &trial.line().endpoint;
+        let endpoint = &trial.route().endpoint;
         for mut returned in std::mem::take(&mut self.returned) {
             returned.shown = endpoint.redact_text(&returned.shown);
             returned.call.arguments = endpoint.redact_text(&returned.call.arguments);
@@ -161,20 +164,20 @@ impl Call {
         Ok(())
     }
 
-    fn prepare(&mut self, asked: serde_json::Result<Value>) -> Result<Outgoing, Refusal> {
+    fn prepare(&mut self, asked: serde_json::Result<Value>) -> Result<OutgoingRequest, Refusal> {
         let shared = Arc::clone(&self.shared);
         let (model, endpoint) = {
-            let line = shared.trial.line();
-            (&line.model, &line.endpoint)
+            let route = shared.trial.route();
+            (&route.model, &route.endpoint)
         };
         let asked =
             asked.map_err(|error| Refusal::bad(format!("the body is not JSON: {error}")))?;
         let Value::Object(mut asked) = asked else {
             return Err(Refusal::bad("the body is not a JSON object"));
         };
-        // The conversation is nearly the whole body and does not change here. Set it aside while
+        // The conversation makes up most of the body and does not change here. Set it aside while
         // the rest is copied and compared.
-        let mut said = Said::of(&mut asked);
+        let mut said = ConversationFields::of(&mut asked);
         let original = asked.clone();
         let mut losses = Losses::default();
         if let Some(policy) = shared.policy.withheld(self.api) {
@@ -208,9 +211,9 @@ impl Call {
         if class == RequestClass::Main {
             self.conversation = self.sub_agent(&request);
         }
-        // Also for a compaction: after it no request repeats the results of earlier calls.
+        // Do this for a compaction, too: no later request repeats the results of earlier calls.
         if shared.calls {
-            self.returned = shared.watched.returned(&request);
+            self.returned = shared.tracker.returned(&request);
         }
         let tools = !request.tools.is_empty();
         let mut hides_usage = false;
@@ -248,18 +251,27 @@ impl Call {
         };
         let max_output = codec::output_limit(model.api, &fields);
         // A response repeats only small parts of its request. Drop the conversation, because a
-        // stream may stay open for long.
-        asked.retain(|field, _| !Said::FIELDS.contains(&field.as_str()));
-        self.reply.answers(asked, hides_usage);
+        // stream may stay open for a long time.
+        asked.retain(|field, _| !ConversationFields::FIELDS.contains(&field.as_str()));
+        self.reply.set_request(asked, hides_usage);
         self.losses = losses;
         let headers =
             if translated { HeaderMap::new() } else { shared.policy.to_endpoint(&self.headers) };
         let stream = self.stream;
         let sub_agent = self.conversation.is_some();
-        Ok(Outgoing { class, grace: false, body, stream, headers, max_output, tools, sub_agent })
+        Ok(OutgoingRequest {
+            class,
+            grace: false,
+            body,
+            stream,
+            headers,
+            max_output,
+            tools,
+            sub_agent,
+        })
     }
 
-    /// The sub-agent's conversation, if the manifest's rules identify one.
+    /// Returns the sub-agent's conversation, if the manifest's rules identify one.
     fn sub_agent(&self, request: &codec::Request) -> Option<Conversation> {
         let opening = || {
             let first = request.turns.iter().take_while(|turn| turn.role != Role::Assistant);

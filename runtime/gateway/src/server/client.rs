@@ -1,4 +1,4 @@
-//! The client's side of one request: one head, then pieces, until it disconnects.
+//! The client's side of one request: sends one head, then pieces, until the client disconnects.
 
 use std::{future::Future, time::Duration};
 
@@ -15,15 +15,15 @@ use tokio::{
 
 use super::{body::Payload, refusal::Refusal};
 
-/// Pieces that wait for a slow client before the endpoint is slowed down, too.
-const PIECES: usize = 32;
+/// Number of pieces that may wait for a slow client before the endpoint is slowed down, too.
+const MAX_QUEUED_PIECES: usize = 32;
 
 pub(super) struct Connection {
     api: Api,
     stream: bool,
     head: Option<oneshot::Sender<Response<Payload>>>,
     pieces: Option<mpsc::Sender<Bytes>>,
-    /// When a stream's head is sent at the latest.
+    /// The latest time at which a stream's head is sent.
     deadline: Instant,
     begun: Instant,
     /// Seconds from the request to the first piece sent.
@@ -60,7 +60,7 @@ impl Connection {
         self.first_byte.is_some()
     }
 
-    /// Waits for `work`. A streaming client that waits long receives its head.
+    /// Waits for `work`. If that takes long, a streaming client receives its head in the meantime.
     pub(super) async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> T {
         if !self.stream || self.head.is_none() {
             return work.await;
@@ -74,13 +74,13 @@ impl Connection {
         work.await
     }
 
-    /// Sends the head of a stream if it has not been sent.
+    /// Sends the head of a stream if it has not been sent yet.
     pub(super) fn open(&mut self, headers: &HeaderMap) {
         let Some(head) = self.head.take() else { return };
-        let (pieces, body) = mpsc::channel(PIECES);
+        let (pieces, body) = mpsc::channel(MAX_QUEUED_PIECES);
         let mut response = Response::new(Payload::Stream(body));
         response.headers_mut().extend(headers.clone());
-        response.headers_mut().insert(header::CONTENT_TYPE, EVENTS);
+        response.headers_mut().insert(header::CONTENT_TYPE, EVENT_STREAM);
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         if head.send(response).is_ok() {
             self.pieces = Some(pieces);
@@ -114,7 +114,8 @@ impl Connection {
         self.head.take().is_some_and(|head| head.send(response).is_ok())
     }
 
-    /// Sends a refusal: a status if the head has not been sent, else an event of the stream.
+    /// Sends a refusal: as a status if the head has not been sent, otherwise as an event of the
+    /// stream.
     pub(super) async fn refuse(&mut self, refusal: &Refusal) {
         if self.head.is_some() {
             let body = refusal.text(self.api);
@@ -127,5 +128,5 @@ impl Connection {
     }
 }
 
-const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -30,10 +30,10 @@ use super::{
     local,
     policy::ServerPolicy,
     refusal::Refusal,
-    route::{Named, Route, route},
+    route::{GeminiTarget, Route, route},
     stored::StoredResponses,
     token::Token,
-    traffic::Watched,
+    traffic::TrafficTracker,
 };
 use crate::{AskError, RequestRules, TrialGateway};
 
@@ -48,9 +48,9 @@ pub(super) struct Shared {
     pub trial: Arc<TrialGateway>,
     pub rules: RequestRules,
     pub policy: ServerPolicy,
-    /// A request has offered the tool by whose absence the rules tell sub-agents.
+    /// Whether a request has offered the tool that sub-agents lack according to the rules.
     pub(super) has_sub_agent_tool: AtomicBool,
-    /// Whether calls of tools are recorded as requests bring their results back.
+    /// Whether tool calls are recorded once requests bring their results back.
     pub calls: bool,
     token: Token,
     numbers: AtomicU64,
@@ -58,7 +58,7 @@ pub(super) struct Shared {
     in_flight: watch::Sender<(usize, bool)>,
     /// The first refusal that ends the trial.
     stopped: watch::Sender<Option<AskError>>,
-    pub(super) watched: Watched,
+    pub(super) tracker: TrafficTracker,
     /// Responses that clients of the Responses API may continue.
     pub(super) stored: StoredResponses,
 }
@@ -89,7 +89,7 @@ impl Listening {
         self.address
     }
 
-    /// For example `http://127.0.0.1:34567`, without `/v1`.
+    /// Returns the server's URL without `/v1`, for example `http://127.0.0.1:34567`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -102,7 +102,7 @@ impl Drop for Listening {
 }
 
 impl GatewayServer {
-    /// `rules` distinguish the main conversation from side requests.
+    /// Creates a server. `rules` distinguish the main conversation from side requests.
     pub fn new(trial: Arc<TrialGateway>, rules: RequestRules) -> Result<Self, Fault> {
         let shared = Shared {
             trial,
@@ -114,7 +114,7 @@ impl GatewayServer {
             numbers: AtomicU64::new(0),
             in_flight: watch::Sender::new((0, true)),
             stopped: watch::Sender::new(None),
-            watched: Watched::default(),
+            tracker: TrafficTracker::default(),
             stored: StoredResponses::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -130,13 +130,13 @@ impl GatewayServer {
         self
     }
 
-    /// The client's API key. It gives access to this trial's gateway only and is worthless to any
-    /// provider.
+    /// Returns the client's API key. It gives access to this trial's gateway only and is worthless
+    /// to any provider.
     pub fn token(&self) -> &str {
         self.shared.token.as_str()
     }
 
-    /// The trial that this server belongs to.
+    /// Returns the trial that this server belongs to.
     pub fn trial(&self) -> &TrialGateway {
         &self.shared.trial
     }
@@ -145,7 +145,7 @@ impl GatewayServer {
     pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let shared = Arc::clone(&self.shared);
         let service = service_fn(move |request| respond(Arc::clone(&shared), request));
-        // A client that disconnects is not our error.
+        // A disconnected client is not an error of the server.
         let _ = http1::Builder::new()
             .preserve_header_case(false)
             .serve_connection(TokioIo::new(stream), service)
@@ -164,12 +164,13 @@ impl GatewayServer {
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
                         Ok((stream, _)) => {
-                            // Small stream pieces must not be delayed.
+                            // Send small stream pieces without delay.
                             let _ = stream.set_nodelay(true);
                             let server = server.clone();
                             connections.spawn(async move { server.serve(stream).await });
                         }
-                        // Most likely out of descriptors: give others time to close theirs.
+                        // Most likely out of file descriptors: give other tasks time to close
+                        // theirs.
                         Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                     },
                     Some(_) = connections.join_next() => {}
@@ -179,26 +180,26 @@ impl GatewayServer {
         Ok(Listening { address, accepting })
     }
 
-    /// Resolves when a request was refused in a way that ends the trial: at a budget, by a fault,
-    /// or by cancellation. The scaffold that runs the client then ends it.
+    /// Resolves when a request is refused for a reason that ends the trial: a budget, a fault, or
+    /// cancellation. The scaffold that runs the client then ends it.
     pub async fn stopped(&self) -> AskError {
         let mut stopped = self.shared.stopped.subscribe();
         match stopped.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or(AskError::Cancelled),
-            // The sender lives as long as `self`.
+            // Unreachable: the sender lives as long as `self`.
             Err(_) => AskError::Cancelled,
         }
     }
 
-    /// The traffic so far, for the code that runs the client.
+    /// Returns the traffic so far, for the code that runs the client.
     pub fn traffic(&self) -> Traffic {
         let in_flight = self.shared.in_flight.borrow().0;
-        Traffic { in_flight, ..self.shared.watched.traffic() }
+        Traffic { in_flight, ..self.shared.tracker.traffic() }
     }
 
-    /// How the endpoint rejected the last main request, unless it was answered.
+    /// Returns how the endpoint rejected the last main request. `None`: it got a response.
     pub fn rejected(&self) -> Option<AskError> {
-        self.shared.watched.rejected()
+        self.shared.tracker.rejected()
     }
 
     /// Admits no further requests and returns when those in flight are charged and recorded.
@@ -211,9 +212,9 @@ impl GatewayServer {
 }
 
 /// Counts a request in flight. It is a guard because its task may be aborted.
-struct OnItsWay(Arc<Shared>);
+struct RequestGuard(Arc<Shared>);
 
-impl OnItsWay {
+impl RequestGuard {
     fn new(shared: &Arc<Shared>) -> Option<Self> {
         let entered = shared.in_flight.send_if_modified(|(count, open)| {
             *count += usize::from(*open);
@@ -223,19 +224,19 @@ impl OnItsWay {
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.in_flight.send_modify(|(count, _)| *count -= 1);
     }
 }
 
-/// Never fails: the client receives the error.
+/// Fails only if the request's task panics. All other errors are sent to the client.
 async fn respond(
     shared: Arc<Shared>,
     request: Request<Incoming>,
 ) -> Result<Response<Payload>, AskError> {
     let (head, body) = request.into_parts();
-    shared.watched.came();
+    shared.tracker.count_request();
     let anthropic =
         head.headers.contains_key("anthropic-version") || head.headers.contains_key("x-api-key");
     let found = route(&head.method, head.uri.path(), anthropic);
@@ -244,9 +245,9 @@ async fn respond(
         Route::CountTokens(api) | Route::WrongMethod(api) | Route::Unknown(api) => *api,
     };
     let refuse = |refusal: &Refusal| Ok(refused(api, refusal));
-    if !shared.token.opens(&head.headers, head.uri.query()) {
+    if !shared.token.authorizes(&head.headers, head.uri.query()) {
         let message = "the key is not this trial's token";
-        shared.watched.turned_away(None);
+        shared.tracker.count_refusal(None);
         return refuse(&Refusal::new(StatusCode::UNAUTHORIZED, message));
     }
     let path = match found {
@@ -259,7 +260,7 @@ async fn respond(
             return refuse(&Refusal::new(StatusCode::NOT_FOUND, message));
         }
         Route::Models { one, .. } => {
-            let model = &shared.trial.line().model;
+            let model = &shared.trial.route().model;
             return Ok(json(StatusCode::OK, &local::models(api, model, one.as_deref())));
         }
         Route::CountTokens(_) => None,
@@ -274,13 +275,13 @@ async fn respond(
         return Ok(json(StatusCode::OK, &local::count_tokens(api, body).await));
     };
     let alt = head.uri.query().is_some_and(|query| query.split('&').any(|one| one == "alt=sse"));
-    if named.as_ref().is_some_and(|Named { stream, .. }| *stream) && !alt {
+    if named.as_ref().is_some_and(|GeminiTarget { stream, .. }| *stream) && !alt {
         return refuse(&Refusal::bad("streamGenerateContent needs ?alt=sse"));
     }
-    let Some(on_its_way) = OnItsWay::new(&shared) else {
+    let Some(guard) = RequestGuard::new(&shared) else {
         return refuse(&Refusal::of(&AskError::Cancelled));
     };
-    // Invalid JSON is refused as a request of the trial, with its number and a record.
+    // Invalid JSON is refused like any other request of the trial, with a number and a record.
     let asked = serde_json::from_slice::<Value>(&body);
     let stream = match (&named, &asked) {
         (Some(named), _) => named.stream,
@@ -307,12 +308,14 @@ async fn respond(
         input: Vec::new(),
         rejected: None,
     };
-    // A separate task: if the client disconnects, the request still has to be paid and recorded.
+    // Use a separate task: if the client disconnects, the request must still be charged and
+    // recorded.
     tokio::spawn(async move {
         call.run(asked).await;
-        drop(on_its_way);
+        drop(guard);
     });
-    // An error closes the connection: the task panicked, and no response can express that.
+    // An error means that the task panicked. It closes the connection, because there is no
+    // response.
     answered.await.map_err(|_| AskError::Cancelled)
 }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::tokens;
 
-/// The arm has one model. A client that asks for another gets this one under that name, because
-/// this one serves all requests.
+/// Returns the model list, or one model of it. The arm has only one model, which serves all
+/// requests, so a client that names another model gets this one under that name.
 pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
     let name = one.unwrap_or(&model.name);
     let listed = match api {
@@ -36,7 +36,7 @@ pub(super) fn models(api: Api, model: &ModelSpec, one: Option<&str>) -> Value {
     }
 }
 
-/// A local count of all texts of the request, the same for every model. Nothing is sent, so nothing
+/// Counts all texts of the request locally, the same for every model. Nothing is sent, so nothing
 /// is charged.
 pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
     let counted = tokio::task::spawn_blocking(move || {
@@ -50,8 +50,8 @@ pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
     }
 }
 
-/// Keys do not count. Some are text rather than format, such as those of a schema, but the
-/// distinction is not worth it in an estimate.
+/// Counts all strings except keys. Some keys are text rather than format, such as those of a
+/// schema, but an estimate does not need that distinction.
 fn count(value: &Value) -> u64 {
     match value {
         Value::String(text) => tokens::count(text),

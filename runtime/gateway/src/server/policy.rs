@@ -15,7 +15,7 @@ pub(super) struct ServerPolicy {
     head_seconds: f64,
     pub body_limit: usize,
     headers: Headers,
-    withheld: HashMap<Api, Withheld>,
+    withheld: HashMap<Api, WithholdPolicy>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -26,15 +26,15 @@ struct Headers {
     response_kept: Vec<String>,
 }
 
-/// What a client of one format must not use.
+/// The fields and tools that a client of one format may or may not use.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Withheld {
+pub(super) struct WithholdPolicy {
     pub fields: Vec<String>,
     allowed_tools: Vec<String>,
 }
 
-impl Withheld {
+impl WithholdPolicy {
     pub(super) fn allows(&self, kind: &str) -> bool {
         self.allowed_tools.iter().any(|allowed| match allowed.strip_suffix('*') {
             Some(head) => kind.starts_with(head),
@@ -61,11 +61,11 @@ impl ServerPolicy {
         seconds(self.head_seconds)
     }
 
-    pub(super) fn withheld(&self, api: Api) -> Option<&Withheld> {
+    pub(super) fn withheld(&self, api: Api) -> Option<&WithholdPolicy> {
         self.withheld.get(&api)
     }
 
-    /// The client's headers that an endpoint of the same format receives.
+    /// Returns the client's headers that an endpoint of the same format receives.
     pub(super) fn to_endpoint(&self, headers: &HeaderMap) -> HeaderMap {
         let passes = |name: &str| {
             let dropped = &self.headers.request_dropped;
@@ -77,7 +77,7 @@ impl ServerPolicy {
         pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// The endpoint's headers that the client receives.
+    /// Returns the endpoint's headers that the client receives.
     pub(super) fn to_client(&self, headers: &HeaderMap) -> HeaderMap {
         let kept = self.headers.response_kept.iter();
         let pairs = kept.filter_map(|name| {

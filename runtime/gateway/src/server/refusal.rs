@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{AskError, codec::sse, words::said};
 
-/// A status with its reason.
+/// An error response: a status with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub status: StatusCode,
@@ -26,14 +26,15 @@ impl Refusal {
     }
 
     pub(super) fn budget(kind: BudgetKind) -> Self {
-        // 402 ends every known client at once; they retry 429 and 5xx for minutes or forever. The
-        // text must not mention length or context: some clients would compact and retry.
+        // All known clients stop immediately on 402, but retry 429 and 5xx for minutes or forever.
+        // The text must not mention length or context, because some clients would compact and
+        // retry.
         let message = format!("the {kind} budget of this trial is used up");
         let code = Some(format!("budget_{kind}"));
         Self { status: StatusCode::PAYMENT_REQUIRED, message, code, exact: None }
     }
 
-    /// Why a request has no response. An endpoint's own rejection keeps its status.
+    /// Returns the refusal for an error. An endpoint's own rejection keeps its status.
     pub(super) fn of(error: &AskError) -> Self {
         match error {
             AskError::Budget(kind) => Self::budget(*kind),
@@ -54,7 +55,7 @@ impl Refusal {
                 Self::new(status, said(body))
             }
             // The trial ends as an infrastructure fault. 5xx would be accurate, but clients retry
-            // it for minutes; 403 ends every known client.
+            // it for minutes. All known clients stop on 403.
             AskError::Fault(fault) => Self {
                 status: StatusCode::FORBIDDEN,
                 message: format!("no response is available: {}", fault.what),
@@ -64,13 +65,13 @@ impl Refusal {
         }
     }
 
-    /// Uses the endpoint's body: its codes tell its clients more than ours could.
+    /// Sends the endpoint's own body, because its codes tell clients more than ours could.
     pub(super) fn exactly(mut self, body: &str) -> Self {
         self.exact = Some(body.to_owned());
         self
     }
 
-    /// The body sent with the status.
+    /// Returns the body sent with the status.
     pub(super) fn text(&self, api: Api) -> String {
         self.exact.clone().unwrap_or_else(|| self.body(api).to_string())
     }
@@ -89,7 +90,7 @@ impl Refusal {
         }
     }
 
-    /// The same as an event within a stream whose head has been sent.
+    /// Writes the refusal as an event, for a stream whose head has been sent.
     pub(super) fn event(&self, api: Api, out: &mut String) {
         let body = self.body(api);
         match api {

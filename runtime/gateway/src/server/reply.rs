@@ -1,7 +1,7 @@
 //! Sends the response to the client: unchanged, or translated to the client's format.
 //!
-//! The end of a response is held back until the response is charged and recorded, so that the
-//! client's next request finds both done.
+//! The end of a response is held back until the response is charged and recorded, so that both are
+//! done before the client's next request.
 
 use std::future::Future;
 
@@ -18,34 +18,34 @@ use crate::{
         neutral::{Delta, Whole},
         sse,
     },
-    request_path::{Client, End, SPREAD},
+    request_path::{Client, End, SPLIT_KEY_NOTICE},
 };
 
-/// Not an HTTP status: recorded if the client disconnected before a response.
-const GONE: u16 = 499;
+/// Recorded if the client disconnected before a response. It is not an HTTP status.
+const CLIENT_DISCONNECTED: u16 = 499;
 
 #[derive(Default)]
 pub(super) struct Reply {
-    /// The client's request without its conversation: a response repeats some of it.
+    /// The client's request without its conversation. A response repeats some of its fields.
     asked: Map<String, Value>,
-    /// The client did not request usage, but the endpoint was asked for it.
+    /// Whether to hide usage that the gateway requested although the client did not.
     hides_usage: bool,
     /// The endpoint's headers that the client receives.
     headers: HeaderMap,
-    /// Absent: bytes pass unchanged.
+    /// `None`: bytes pass unchanged.
     writer: Option<Box<dyn Writer>>,
-    /// A response that was not streamed, and its deltas.
+    /// A non-streamed response, and its deltas.
     whole: Option<(Bytes, Vec<Delta>)>,
-    /// What may be the end of the response.
+    /// Bytes that may be the end of the response.
     held: BytesMut,
-    /// Everything that was or will be sent.
+    /// All bytes that were or will be sent.
     given: BytesMut,
     /// The status of a refusal.
     refused: Option<u16>,
 }
 
 impl Reply {
-    pub(super) fn answers(&mut self, asked: Map<String, Value>, hides_usage: bool) {
+    pub(super) fn set_request(&mut self, asked: Map<String, Value>, hides_usage: bool) {
         (self.asked, self.hides_usage) = (asked, hides_usage);
     }
 
@@ -56,10 +56,10 @@ impl Reply {
 
     /// Processes one event and returns what can be sent immediately.
     fn pass(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) -> Bytes {
-        let (mut says, mut stops) = (false, ended);
+        let (mut has_content, mut is_end) = (false, ended);
         for delta in deltas {
-            stops |= matches!(delta, Delta::Stopped(_));
-            says |= !matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
+            is_end |= matches!(delta, Delta::Stopped(_));
+            has_content |= !matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
         }
         let ready = match &mut self.writer {
             Some(writer) => {
@@ -67,25 +67,26 @@ impl Reply {
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
                 out.into()
             }
-            None => self.pass_as_it_is(event, deltas, (says, stops)),
+            None => self.pass_unchanged(event, deltas, (has_content, is_end)),
         };
         self.given.extend_from_slice(&ready);
         ready
     }
 
-    /// `says`: it is a piece of the response. `stops`: nothing relevant follows it.
-    fn pass_as_it_is(
+    /// Passes an event on in the endpoint's format. `has_content`: it is a piece of the response.
+    /// `is_end`: nothing relevant follows it.
+    fn pass_unchanged(
         &mut self,
         event: &sse::Event,
         deltas: &[Delta],
-        (says, stops): (bool, bool),
+        (has_content, is_end): (bool, bool),
     ) -> Bytes {
-        // Some endpoints mark every piece as the last.
-        let before = if says { self.held.split().freeze() } else { Bytes::new() };
-        if self.hides_usage && !says && !stops && is_usage(event, deltas) {
+        // Some endpoints mark every piece as the last one.
+        let before = if has_content { self.held.split().freeze() } else { Bytes::new() };
+        if self.hides_usage && !has_content && !is_end && is_usage(event, deltas) {
             return before;
         }
-        if stops || !self.held.is_empty() {
+        if is_end || !self.held.is_empty() {
             self.held.extend_from_slice(&event.raw);
             return before;
         }
@@ -96,7 +97,7 @@ impl Reply {
     }
 }
 
-/// The chunk that `stream_options.include_usage` adds: usage without a choice.
+/// Whether this is the chunk that `stream_options.include_usage` adds: usage without choices.
 fn is_usage(event: &sse::Event, deltas: &[Delta]) -> bool {
     let usage = deltas.iter().any(|delta| matches!(delta, Delta::Usage(_)));
     let parsed: Value = serde_json::from_str(&event.data).unwrap_or_default();
@@ -121,12 +122,12 @@ impl Client for Call {
     }
 
     fn head(&mut self, headers: &HeaderMap) {
-        let line = self.shared.trial.line();
-        let translated = self.api != line.model.api;
+        let route = self.shared.trial.route();
+        let translated = self.api != route.model.api;
         let reply = &mut self.reply;
         reply.headers = match translated {
             true => HeaderMap::new(),
-            false => line.endpoint.redact_headers(self.shared.policy.to_client(headers)),
+            false => route.endpoint.redact_headers(self.shared.policy.to_client(headers)),
         };
         reply.writer = translated.then(|| codec::writer(self.api, &reply.asked));
         (reply.held, reply.given, reply.whole) = Default::default();
@@ -134,8 +135,8 @@ impl Client for Call {
 
     async fn event(&mut self, event: &sse::Event, deltas: &[Delta], ended: bool) {
         let ready = self.reply.pass(event, deltas, ended);
-        // `send` drops it if the client has disconnected. The rest is still read, because its usage
-        // is billed.
+        // `send` drops the piece if the client has disconnected. The rest of the response is still
+        // read, because its usage is billed.
         if !ready.is_empty() {
             self.connection.open(&self.reply.headers);
             self.connection.send(ready).await;
@@ -151,7 +152,7 @@ impl Client for Call {
         let reply = &mut self.reply;
         let mut out = String::new();
         match reply.whole.take() {
-            // The endpoint sent a single document, but the client wants events.
+            // The endpoint sent a single document, but the client requested a stream.
             Some((_, deltas)) if self.stream => {
                 let mut writer = codec::writer(self.api, &reply.asked);
                 deltas.iter().for_each(|delta| writer.write(delta, &mut out));
@@ -191,26 +192,26 @@ impl Client for Call {
 }
 
 impl Call {
-    /// Records the request with its end, as the client's own bytes.
+    /// Records the request and its end, with the client's own bytes.
     pub(super) async fn record_end(
         &mut self,
         trial: &TrialGateway,
         end: End<'_>,
     ) -> Result<(), Fault> {
-        let (line, sink) = (trial.line(), trial.sink());
-        // Before the end is sent: the client may exit right after it.
+        let (route, sink) = (trial.route(), trial.sink());
+        // Do this before the end is sent, because the client may exit right after it.
         if let (Some(answer), true) = (end.answer, end.delivered) {
             let main = self.class == RequestClass::Main;
-            self.shared.watched.answered(answer, main, self.conversation.is_some());
+            self.shared.tracker.answered(answer, main, self.conversation.is_some());
         }
         let status = match self.reply.refused {
             Some(status) => status,
-            // The head of a stream that was cut had been sent.
+            // The stream's head was already sent when the stream was cut.
             None if end.delivered || self.connection.has_begun() && end.answer.is_none() => 200,
-            None => GONE,
+            None => CLIENT_DISCONNECTED,
         };
-        let given = match end.spread {
-            true => Bytes::from_static(SPREAD),
+        let given = match end.has_split_key {
+            true => Bytes::from_static(SPLIT_KEY_NOTICE),
             false => self.reply.given.split().freeze(),
         };
         let response = match given.is_empty() {
@@ -220,19 +221,19 @@ impl Call {
         let event = Event::RequestServed {
             number: self.number,
             client: self.api,
-            upstream: line.model.api,
+            upstream: route.model.api,
             path: self.path.clone(),
             class: self.class,
             conversation: self.conversation.as_ref().map(|one| one.id.clone()),
             parent: self.conversation.as_ref().and_then(|one| one.parent.clone()),
             streamed: self.stream,
             status,
-            error: end.error.map(|error| line.endpoint.redact_text(&error)),
+            error: end.error.map(|error| route.endpoint.redact_text(&error)),
             delivered: end.delivered,
-            request: sink.body(&line.endpoint.redact(self.body.clone())).await?,
+            request: sink.body(&route.endpoint.redact(self.body.clone())).await?,
             response,
             losses: self.losses.clone().into_vec(),
-            // A step's response has its own event.
+            // The response of a step has its own event.
             answer: end.answer.filter(|_| end.step.is_none()).cloned().map(Box::new),
             usage: end.usage,
             cost_usd: end.cost_usd,

@@ -5,11 +5,11 @@ use proctor_types::Api;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// A response of the model.
+    /// Requests a response from the model.
     Generate {
         api: Api,
-        /// What the path says; other APIs have it in the body.
-        path: Option<Named>,
+        /// The model and mode in the path. Other APIs have them in the body.
+        path: Option<GeminiTarget>,
     },
     CountTokens(Api),
     /// All models, or one.
@@ -23,19 +23,20 @@ pub(super) enum Route {
 
 /// The model and action in a Gemini path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct GeminiTarget {
     pub model: String,
     pub stream: bool,
 }
 
-/// `messages` distinguishes an Anthropic client from an OpenAI one if both use the same path.
+/// Returns the route of a request. `messages`: whether the client uses the Anthropic API, for paths
+/// that OpenAI clients use, too.
 pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     let trimmed = path.trim_matches('/');
     if let Some(rest) = gemini(trimmed) {
         return rest.map_or(Route::Unknown(Api::Gemini), |(model, action)| {
             let generate = |stream| Route::Generate {
                 api: Api::Gemini,
-                path: Some(Named { model: model.to_owned(), stream }),
+                path: Some(GeminiTarget { model: model.to_owned(), stream }),
             };
             let one = (!model.is_empty()).then(|| model.to_owned());
             match (action, method) {
@@ -74,7 +75,8 @@ pub(super) fn route(method: &Method, path: &str, messages: bool) -> Route {
     }
 }
 
-/// The model and the action of a Gemini path; inner `None` if the form is invalid.
+/// Returns the model and the action of a Gemini path. The inner `None` means that its form is
+/// invalid.
 fn gemini(path: &str) -> Option<Option<(&str, Option<&str>)>> {
     let rest = path.strip_prefix("v1beta").or_else(|| {
         // The stable version has the same form; only the action's colon identifies it.
@@ -93,14 +95,14 @@ mod tests {
     use http::Method;
     use proctor_types::Api::{Chat, Gemini, Messages, Responses};
 
-    use super::{Named, Route, route};
+    use super::{GeminiTarget, Route, route};
 
     #[test]
-    fn every_client_finds_its_paths_with_and_without_a_prefix() {
+    fn route_accepts_paths_of_every_client_with_and_without_a_prefix() {
         let generate = |api| Route::Generate { api, path: None };
         let named = |stream| Route::Generate {
             api: Gemini,
-            path: Some(Named { model: "m-1".into(), stream }),
+            path: Some(GeminiTarget { model: "m-1".into(), stream }),
         };
         for (path, wanted) in [
             ("/v1/chat/completions", generate(Chat)),

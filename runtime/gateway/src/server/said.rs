@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value};
 
-/// The request fields that hold the conversation, taken out of the request. `null` takes their
-/// place, so that the fields keep their order.
+/// The conversation fields, taken out of a request. `null` replaces them there, so that the fields
+/// keep their order.
 #[derive(Debug)]
-pub(super) struct Said(Vec<(&'static str, Value)>);
+pub(super) struct ConversationFields(Vec<(&'static str, Value)>);
 
-impl Said {
-    /// Their names in the four formats.
+impl ConversationFields {
+    /// Names of the fields in the four formats.
     pub(super) const FIELDS: [&str; 4] = ["messages", "input", "contents", "system"];
 
-    /// Takes them out of `request`. Responses items that contain tools stay, because tools may be
-    /// withheld.
+    /// Takes the fields out of `request`. A Responses input that contains tools stays, because
+    /// tools may be withheld.
     pub(super) fn of(request: &mut Map<String, Value>) -> Self {
         let mut said = Vec::new();
         for name in Self::FIELDS {
@@ -41,14 +41,14 @@ fn brings_tools(value: &Value) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::Said;
+    use super::ConversationFields;
 
     #[test]
-    fn what_was_said_goes_and_comes_back_in_its_place() {
+    fn swap_restores_the_fields_in_their_order() {
         let whole =
             json!({"model": "m", "messages": [{"role": "user"}], "system": "s", "stream": true});
         let Value::Object(mut request) = whole.clone() else { panic!("an object") };
-        let mut said = Said::of(&mut request);
+        let mut said = ConversationFields::of(&mut request);
         let rest = json!({"model": "m", "messages": null, "system": null, "stream": true});
         assert_eq!(Value::Object(request.clone()).to_string(), rest.to_string());
         said.swap(&mut request);
@@ -58,10 +58,10 @@ mod tests {
     }
 
     #[test]
-    fn items_that_bring_tools_stay() {
+    fn input_that_contains_tools_stays() {
         let whole = json!({"input": [{"type": "x", "tools": [{"type": "web_search"}]}]});
         let Value::Object(mut request) = whole.clone() else { panic!("an object") };
-        Said::of(&mut request);
+        ConversationFields::of(&mut request);
         assert_eq!(Value::Object(request), whole);
     }
 }

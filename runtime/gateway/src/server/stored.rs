@@ -1,6 +1,6 @@
-//! Responses that a client of the Responses API continues by id.
+//! Responses that a client of the Responses API can continue by id.
 //!
-//! Endpoints of other APIs store nothing, so the gateway stores what it sent. If a client sends
+//! Endpoints of other APIs store nothing, so the gateway stores the conversation. If a client sends
 //! `previous_response_id` instead of the conversation, the gateway sends the whole conversation.
 
 use std::{
@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 pub(super) struct StoredResponses(Mutex<HashMap<String, Vec<Value>>>);
 
 impl StoredResponses {
-    /// Replaces `previous_response_id` with its conversation. An unknown id stays and is refused.
+    /// Replaces `previous_response_id` with the conversation it refers to. An unknown id stays and
+    /// is refused.
     pub(super) fn expand(&self, request: &mut Map<String, Value>) {
         let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = request.get("previous_response_id").and_then(Value::as_str);
@@ -26,7 +27,7 @@ impl StoredResponses {
         request.insert("input".into(), items.into());
     }
 
-    /// Stores a response. `asked` is the input that it answers.
+    /// Stores a response. `asked` is the input of its request.
     pub(super) fn keep(&self, asked: &[Value], response: &Value) {
         let Some(id) = response["id"].as_str() else { return };
         let mut items = asked.to_vec();
@@ -35,7 +36,7 @@ impl StoredResponses {
     }
 }
 
-/// The items of an input, which may be a text.
+/// Returns the items of an input, which may be plain text.
 pub(super) fn input(input: Option<&Value>) -> Vec<Value> {
     match input {
         Some(Value::String(text)) => {
@@ -46,7 +47,8 @@ pub(super) fn input(input: Option<&Value>) -> Vec<Value> {
     }
 }
 
-/// The response object in what a client received: a body, or the last event of a stream.
+/// Returns the response object from the bytes that a client received: a body, or the last event of
+/// a stream.
 pub(super) fn response_in(given: &str) -> Option<Value> {
     if let Ok(whole @ Value::Object(_)) = serde_json::from_str::<Value>(given) {
         return Some(whole);
@@ -66,7 +68,7 @@ mod tests {
     use super::{StoredResponses, input, response_in};
 
     #[test]
-    fn a_response_is_continued_by_its_id() {
+    fn expand_continues_a_stored_response() {
         let stored = StoredResponses::default();
         let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"});
         let response = json!({"id": "resp_1", "output": [call]});

@@ -1,12 +1,12 @@
-//! The trial's token, which gives access to one trial's gateway only.
+//! The trial's token, which gives access to that trial's gateway only.
 
 use std::fmt;
 
 use http::{HeaderMap, header};
 use proctor_types::{Fault, Layer, hex};
 
-/// Random bytes of a token.
-const BYTES: usize = 24;
+/// Number of random bytes in a token.
+const TOKEN_BYTES: usize = 24;
 
 #[derive(Clone)]
 pub(super) struct Token(String);
@@ -19,7 +19,7 @@ impl fmt::Debug for Token {
 
 impl Token {
     pub(super) fn random() -> Result<Self, Fault> {
-        let mut bytes = [0; BYTES];
+        let mut bytes = [0; TOKEN_BYTES];
         rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).map_err(|_| {
             Fault::new(Layer::Model, "failed to get random bytes from the system".to_owned())
         })?;
@@ -31,8 +31,9 @@ impl Token {
         &self.0
     }
 
-    /// Each API has its own place for a key; any of them is accepted.
-    pub(super) fn opens(&self, headers: &HeaderMap, query: Option<&str>) -> bool {
+    /// Whether a request contains the token. Each API has its own place for a key; all of them are
+    /// accepted.
+    pub(super) fn authorizes(&self, headers: &HeaderMap, query: Option<&str>) -> bool {
         let text = |name: &str| headers.get(name)?.to_str().ok();
         let bearer = text(header::AUTHORIZATION.as_str())
             .and_then(|value| value.split_once(' '))
@@ -59,7 +60,7 @@ mod tests {
     use super::Token;
 
     #[test]
-    fn token_is_accepted_in_every_header_and_other_keys_are_not() {
+    fn token_is_accepted_in_every_place_and_other_keys_are_rejected() {
         let token = Token::random().expect("random bytes");
         let other = Token::random().expect("random bytes");
         assert_ne!(token.as_str(), other.as_str());
@@ -73,13 +74,13 @@ mod tests {
             let mut headers = HeaderMap::new();
             let value = form.replace("{}", token.as_str());
             headers.insert(name, value.parse().expect("a header"));
-            assert!(token.opens(&headers, None), "{name}");
-            assert!(!other.opens(&headers, None), "{name}");
+            assert!(token.authorizes(&headers, None), "{name}");
+            assert!(!other.authorizes(&headers, None), "{name}");
         }
-        assert!(token.opens(&none, Some(&format!("alt=sse&key={}", token.as_str()))));
+        assert!(token.authorizes(&none, Some(&format!("alt=sse&key={}", token.as_str()))));
         let longer = format!("key={}0", token.as_str());
         for wrong in [None, Some("key="), Some(longer.as_str())] {
-            assert!(!token.opens(&none, wrong), "{wrong:?}");
+            assert!(!token.authorizes(&none, wrong), "{wrong:?}");
         }
         assert!(!format!("{token:?}").contains(token.as_str()));
     }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Watched(Mutex<TrafficCounts>);
+pub(super) struct TrafficTracker(Mutex<TrafficCounts>);
 
 #[derive(Debug, Default)]
 struct TrafficCounts {
@@ -23,31 +23,31 @@ struct TrafficCounts {
     refused: u64,
     answer: Option<Answer>,
     answered: Option<Instant>,
-    /// How the endpoint rejected or lost the last main request.
+    /// How the last main request was rejected or lost.
     rejected: Option<AskError>,
     /// Calls whose results are recorded.
     returned: BTreeSet<String>,
 }
 
-/// A result in a request, with its call.
+/// A tool result in a request, with its call.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Returned {
+pub(super) struct ToolResult {
     pub call: ToolCall,
     pub shown: String,
-    /// Time since the response with the call; only the client knows more.
+    /// Time since the response with the call. Only the client knows the exact duration.
     pub took: Duration,
 }
 
-impl Watched {
+impl TrafficTracker {
     fn state(&self) -> MutexGuard<'_, TrafficCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn came(&self) {
+    pub(super) fn count_request(&self) {
         self.state().requests += 1;
     }
 
-    pub(super) fn turned_away(&self, rejected: Option<&AskError>) {
+    pub(super) fn count_refusal(&self, rejected: Option<&AskError>) {
         let mut state = self.state();
         state.refused += 1;
         if let Some(error) = rejected {
@@ -59,8 +59,9 @@ impl Watched {
         self.state().rejected = Some(error);
     }
 
-    /// `main`: of the main conversation, and delivered. The agent's own last response decides how
-    /// it ended, not a `sub_agent`'s, unless there is no other.
+    /// Counts a response. `main`: it belongs to the main conversation and was delivered. The
+    /// agent's own last response decides how the agent ended. A `sub_agent`'s response counts only
+    /// if there is no other.
     pub(super) fn answered(&self, answer: &Answer, main: bool, sub_agent: bool) {
         let mut state = self.state();
         state.refused = 0;
@@ -83,10 +84,10 @@ impl Watched {
         self.state().rejected.clone()
     }
 
-    /// The results in a request that no earlier request had, in order. Each request has the whole
-    /// conversation, so a call is identified by its id. A result without its call in the same
-    /// request is skipped, because its call is unknown.
-    pub(super) fn returned(&self, request: &codec::Request) -> Vec<Returned> {
+    /// Returns the results that no earlier request contained, in order. Each request repeats the
+    /// whole conversation, so calls are identified by id. A result is skipped if the request does
+    /// not contain its call.
+    pub(super) fn returned(&self, request: &codec::Request) -> Vec<ToolResult> {
         let mut state = self.state();
         let took = state.answered.map_or(Duration::ZERO, |at| at.elapsed());
         let parts = || request.turns.iter().flat_map(|turn| &turn.parts);
@@ -102,15 +103,15 @@ impl Watched {
                 continue;
             }
             let shown = if *failed { format!("Error: {content}") } else { content.clone() };
-            found.push(Returned { call: call.clone(), shown, took });
+            found.push(ToolResult { call: call.clone(), shown, took });
         }
         found
     }
 }
 
-impl Returned {
-    /// In the form that a built-in loop records. What only the client knows (the exit status, the
-    /// time of each of several calls) is left out, or given for all calls together.
+impl ToolResult {
+    /// Returns the events that a built-in loop would record. Facts that only the client knows are
+    /// left out (the exit status) or combined for all calls of a response (the time).
     pub(super) fn events(self) -> [Event; 2] {
         let Self { call: ToolCall { id, name, arguments }, shown, took } = self;
         let parsed = serde_json::from_str::<Value>(&arguments);
@@ -136,10 +137,10 @@ mod tests {
     use proctor_types::Event;
     use serde_json::json;
 
-    use super::Watched;
+    use super::TrafficTracker;
     use crate::codec::{self, Losses};
 
-    /// A conversation in each format, with two parallel calls and their results.
+    /// Returns a conversation in each format, with two parallel calls and their results.
     fn conversations() -> Vec<(proctor_types::Api, serde_json::Value)> {
         use proctor_types::Api::{Chat, Gemini, Messages, Responses};
         let call = |id: &str, text: &str| {
@@ -179,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn each_result_is_recorded_once_with_its_call_in_every_format() {
+    fn returned_reports_each_result_once_in_every_format() {
         for (api, body) in conversations() {
-            let watched = Watched::default();
+            let tracker = TrafficTracker::default();
             let body = body.as_object().expect("an object");
             let request =
                 codec::read_request(api, body, &mut Losses::default()).expect("a request");
-            let returned = watched.returned(&request);
+            let returned = tracker.returned(&request);
             let events: Vec<_> = returned.into_iter().flat_map(|one| one.events()).collect();
-            let told: Vec<_> = events
+            let lines: Vec<_> = events
                 .iter()
                 .map(|event| match event {
                     Event::ToolCalled { name, arguments, .. } => {
@@ -197,10 +198,10 @@ mod tests {
                     other => format!("{other:?}"),
                 })
                 .collect();
-            assert_eq!(told.len(), 4, "{api}: {told:?}");
-            assert_eq!((told[0].as_str(), told[2].as_str()), ("shell \"ls\"", "shell \"pwd\""));
-            assert!(told[1].contains('x') && told[3].contains("/y"), "{api}: {told:?}");
-            assert_eq!(watched.returned(&request), [], "{api}: the next request repeats them");
+            assert_eq!(lines.len(), 4, "{api}: {lines:?}");
+            assert_eq!((lines[0].as_str(), lines[2].as_str()), ("shell \"ls\"", "shell \"pwd\""));
+            assert!(lines[1].contains('x') && lines[3].contains("/y"), "{api}: {lines:?}");
+            assert_eq!(tracker.returned(&request), [], "{api}: the next request repeats them");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Removes tools that the provider would run from a request, because they bypass the proxy.
+//! Removes tools that the provider would run, because they bypass the proxy.
 
 use proctor_types::Api;
 use serde_json::{Map, Value};
 
-use super::policy::Withheld;
+use super::policy::WithholdPolicy;
 use crate::codec::Losses;
 
 pub(super) fn apply(
-    policy: &Withheld,
+    policy: &WithholdPolicy,
     api: Api,
     body: &mut Map<String, Value>,
     losses: &mut Losses,
@@ -25,7 +25,7 @@ pub(super) fn apply(
             body.shift_remove("tools");
         }
     }
-    // Responses also allows tools among the items of the conversation.
+    // Responses also allows tools in the items of the conversation.
     for (index, item) in
         body.get_mut("input").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
     {
@@ -33,7 +33,7 @@ pub(super) fn apply(
             gone.extend(filter(policy, api, tools, &format!("input[{index}].tools"), losses));
         }
     }
-    // The endpoint would reject a choice of a removed tool, or a choice without tools.
+    // The endpoint would reject a `tool_choice` that names a removed tool, or one without tools.
     let chosen = body.get("tool_choice").and_then(Value::as_object);
     let chosen = chosen.and_then(|choice| choice.get("type").or(choice.get("name")));
     let chosen = chosen.and_then(Value::as_str).unwrap_or_default();
@@ -45,9 +45,9 @@ pub(super) fn apply(
     }
 }
 
-/// Keeps allowed `tools` and returns the types of the rest.
+/// Removes all `tools` that are not allowed. Returns their types.
 fn filter(
-    policy: &Withheld,
+    policy: &WithholdPolicy,
     api: Api,
     tools: &mut Vec<Value>,
     place: &str,
@@ -76,9 +76,10 @@ fn filter(
     gone
 }
 
-/// One Gemini object holds several tools, each under its own key.
+/// Removes the tools that are not allowed from a Gemini object, which has one key per tool. Returns
+/// whether to keep the object.
 fn gemini(
-    policy: &Withheld,
+    policy: &WithholdPolicy,
     tool: &mut Value,
     at: &str,
     losses: &mut Losses,
@@ -107,17 +108,17 @@ mod tests {
     use crate::{codec::Losses, server::policy::ServerPolicy};
 
     fn withheld(api: Api, mut body: Value) -> (Value, Vec<String>) {
-        let policy = ServerPolicy::shipped().expect("a sound policy");
+        let policy = ServerPolicy::shipped().expect("a valid policy");
         let mut losses = Losses::default();
         let object = body.as_object_mut().expect("an object");
-        apply(policy.withheld(api).expect("all are there"), api, object, &mut losses);
-        let told = losses.into_vec();
-        assert!(told.iter().all(|loss| loss.kind == LossKind::Withheld));
-        (body, told.into_iter().map(|loss| loss.field).collect())
+        apply(policy.withheld(api).expect("a policy for each API"), api, object, &mut losses);
+        let removed = losses.into_vec();
+        assert!(removed.iter().all(|loss| loss.kind == LossKind::Withheld));
+        (body, removed.into_iter().map(|loss| loss.field).collect())
     }
 
     #[test]
-    fn what_the_client_runs_stays_as_it_is() {
+    fn tools_that_the_client_runs_stay() {
         for (api, body) in [
             (Api::Chat, json!({"tools": [{"type": "function"}], "tool_choice": "required"})),
             (
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_that_a_provider_runs_is_withheld() {
+    fn tools_that_the_provider_runs_are_withheld() {
         let responses = [
             "web_search",
             "web_search_preview",
@@ -145,13 +146,13 @@ mod tests {
             "of_the_future",
         ];
         for kind in responses {
-            let (body, told) = withheld(
+            let (body, removed) = withheld(
                 Api::Responses,
                 json!({"tools": [{"type": "function"}, {"type": kind}],
                        "tool_choice": {"type": kind}}),
             );
             assert_eq!(body, json!({"tools": [{"type": "function"}]}));
-            assert_eq!(told, [format!("tools[1] {kind}"), "tool_choice".to_owned()]);
+            assert_eq!(removed, [format!("tools[1] {kind}"), "tool_choice".to_owned()]);
         }
         for kind in [
             "web_search_20260209",
@@ -160,30 +161,30 @@ mod tests {
             "computer_20251124",
             "mcp_toolset",
         ] {
-            let (body, told) = withheld(Api::Messages, json!({"tools": [{"type": kind}]}));
-            assert_eq!((body, told.len()), (json!({}), 1), "{kind}");
+            let (body, removed) = withheld(Api::Messages, json!({"tools": [{"type": kind}]}));
+            assert_eq!((body, removed.len()), (json!({}), 1), "{kind}");
         }
-        let (body, told) = withheld(
+        let (body, removed) = withheld(
             Api::Gemini,
             json!({"tools": [{"googleSearch": {}, "functionDeclarations": []}, {"urlContext": {}}]}),
         );
         assert_eq!(body, json!({"tools": [{"functionDeclarations": []}]}));
-        assert_eq!(told, ["tools[0].googleSearch", "tools[1].urlContext"]);
-        let (body, told) = withheld(Api::Chat, json!({"web_search_options": {}}));
-        assert_eq!((body, told.len()), (json!({}), 1));
+        assert_eq!(removed, ["tools[0].googleSearch", "tools[1].urlContext"]);
+        let (body, removed) = withheld(Api::Chat, json!({"web_search_options": {}}));
+        assert_eq!((body, removed.len()), (json!({}), 1));
         let (body, _) = withheld(Api::Messages, json!({"mcp_servers": [{"url": "https://h"}]}));
         assert_eq!(body, json!({}));
     }
 
     #[test]
-    fn a_group_or_an_item_hides_nothing() {
-        let (body, told) = withheld(
+    fn tools_in_groups_and_items_are_withheld() {
+        let (body, removed) = withheld(
             Api::Responses,
             json!({"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}],
                    "input": [{"type": "additional_tools", "tools": [{"type": "web_search"}]}]}),
         );
         assert_eq!(body["tools"][0]["tools"], json!([]));
         assert_eq!(body["input"][0]["tools"], json!([]));
-        assert_eq!(told, ["tools[0].tools[0] mcp", "input[0].tools[0] web_search"]);
+        assert_eq!(removed, ["tools[0].tools[0] mcp", "input[0].tools[0] web_search"]);
     }
 }

@@ -1,11 +1,11 @@
-//! The content of a response (usage, vendor fields, calls, refusals), and how it goes back.
+//! The content of a response (usage, vendor fields, calls, refusals), and how it is sent back.
 
 use crate::common::{Bench, ask};
 use proctor_types::{Api, Ask, Budget, Message, ToolSpec};
 use serde_json::json;
 
 #[tokio::test]
-async fn vendor_fields_and_malformed_calls_go_back_as_they_came() {
+async fn vendor_fields_and_malformed_calls_are_sent_back_unchanged() {
     let script = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -40,7 +40,7 @@ content = "Done."
     // The script is strict: it rejects an inconsistent conversation.
     let second = bench.trial.ask(&asked).await.expect("an answer");
     assert_eq!(second.content, "Done.");
-    // The broken call was requested again in one piece, so this is the third request.
+    // The broken call was requested again without streaming, so this is the third request.
     let back = &bench.server.requests()[2].body["messages"][1];
     assert_eq!(back["reasoning_content"], "First think.");
     assert_eq!(back["thinking_blocks"], json!([{"signature": "abc"}]));
@@ -49,7 +49,7 @@ content = "Done."
 }
 
 #[tokio::test]
-async fn usage_is_the_endpoints() {
+async fn usage_comes_from_the_endpoint() {
     let script = "[default]\nusage = { input = 100, output = 20, cached = 80, reasoning = 7 }";
     let bench = Bench::new(script, Budget::default()).await;
     let usage = bench.trial.ask(&ask("hi")).await.expect("an answer").usage;
@@ -82,13 +82,13 @@ async fn parameters_and_vendor_fields_reach_the_endpoint() {
     let sent = &bench.server.requests()[0].body;
     assert_eq!((&sent["max_tokens"], &sent["temperature"]), (&json!(64), &json!(0.7)));
     assert_eq!(sent["provider"], json!({"order": ["a"]}));
-    // A stream shows its progress, and its usage must be requested.
+    // Streaming shows progress, but then usage must be requested.
     assert_eq!(sent["stream"], true);
     assert_eq!(sent["stream_options"], json!({"include_usage": true}));
 }
 
 #[tokio::test]
-async fn a_refusal_is_an_answer_that_says_so() {
+async fn refusal_is_an_answer_marked_as_refused() {
     let bench = Bench::new("[default]\nrefusal = 'I will not.'", Budget::default()).await;
     let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
     assert!(answer.refused);
@@ -97,7 +97,7 @@ async fn a_refusal_is_an_answer_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_built_in_scaffold_talks_to_an_endpoint_of_any_format() {
+async fn in_process_requests_work_with_endpoints_of_every_format() {
     let script = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -125,7 +125,7 @@ content = "Done."
         let call_id = answer.tool_calls[0].id.clone();
         asked.messages.push(Message::Tool { call_id, content: "done".into() });
         // The script rejects a signature that was not returned unchanged.
-        let answer = bench.trial.ask(&asked).await.expect("the conversation fits together");
+        let answer = bench.trial.ask(&asked).await.expect("a consistent conversation");
         assert_eq!(answer.content, "Done.", "{api}");
     }
 }

@@ -1,19 +1,19 @@
-//! Limits: exact for steps, the first response that reaches it for tokens and cost, a cancellation
-//! for time.
+//! Limits: a step limit is exact, token and cost limits end at the first response that reaches
+//! them, and time limits cancel requests.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use crate::common::{Bench, Kept, ask, gateway, model};
+use crate::common::{Bench, RecordingSink, ask, gateway, model};
 use proctor_gateway::AskError;
 use proctor_types::{Budget, BudgetKind, Spent};
 
 /// 10 input tokens (4 of them cached), 5 output tokens: 0.006 + 0.002 + 0.010 = 0.018 dollars.
 const PAID: &str = "[default]\ncontent = 'x'\nusage = { input = 10, output = 5, cached = 4 }";
 
-/// Sends requests until the budget ends, and returns the number of responses.
+/// Sends requests until the budget is used up. Returns the number of responses.
 async fn drain(bench: &Bench, kind: BudgetKind) -> u64 {
     for answers in 0..100 {
         match bench.trial.ask(&ask("hi")).await {
@@ -30,7 +30,7 @@ async fn drain(bench: &Bench, kind: BudgetKind) -> u64 {
 }
 
 #[tokio::test]
-async fn a_limit_of_n_steps_brings_n_answers() {
+async fn step_limit_of_n_allows_n_answers() {
     for steps in [1, 2, 7] {
         let bench = Bench::new(PAID, Budget { steps: Some(steps), ..Budget::default() }).await;
         assert_eq!(drain(&bench, BudgetKind::Steps).await, steps);
@@ -40,7 +40,7 @@ async fn a_limit_of_n_steps_brings_n_answers() {
 }
 
 #[tokio::test]
-async fn concurrent_asks_do_not_pass_the_limit() {
+async fn concurrent_requests_stay_within_the_step_limit() {
     let bench = Bench::new(PAID, Budget { steps: Some(2), ..Budget::default() }).await;
     let one = ask("hi");
     let trial = &bench.trial;
@@ -67,7 +67,7 @@ async fn tokens_and_cost_stop_at_the_first_answer_that_reaches_the_limit() {
 }
 
 #[tokio::test]
-async fn what_was_spent_adds_up_and_is_continued() {
+async fn spending_adds_up_and_is_kept_on_resume() {
     let budget = Budget { steps: Some(3), ..Budget::default() };
     let bench = Bench::new(PAID, budget.clone()).await;
     let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
@@ -76,7 +76,7 @@ async fn what_was_spent_adds_up_and_is_continued() {
     let wanted = Spent { steps: 1, input_tokens: 10, output_tokens: 5, cached_tokens: 4, ..spent };
     assert_eq!(spent, wanted);
     let again = gateway()
-        .open(&model(&bench.server.base_url()), &budget, Arc::new(Kept::default()))
+        .open(&model(&bench.server.base_url()), &budget, Arc::new(RecordingSink::default()))
         .expect("a model")
         .resume_from(Spent { steps: 2, ..spent });
     again.ask(&ask("hi")).await.expect("the third answer");
@@ -85,13 +85,13 @@ async fn what_was_spent_adds_up_and_is_continued() {
 }
 
 #[tokio::test]
-async fn a_billed_answer_of_no_use_is_charged_and_is_no_step() {
+async fn useless_billed_answer_is_charged_without_a_step() {
     let script = format!("{PAID}\nfault = [{{ kind = 'no_choices' }}]");
     let bench = Bench::new(&script, Budget::default()).await;
     bench.trial.ask(&ask("hi")).await.expect("an answer");
     let spent = bench.trial.spent();
     assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (1, 20, 10));
-    // It can reach a limit by itself.
+    // A useless answer can reach a limit by itself.
     let bench = Bench::new(&script, Budget { total_tokens: Some(15), ..Budget::default() }).await;
     let error = bench.trial.ask(&ask("hi")).await.expect_err("the limit");
     assert_eq!(error, AskError::Budget(BudgetKind::TotalTokens));
@@ -99,17 +99,17 @@ async fn a_billed_answer_of_no_use_is_charged_and_is_no_step() {
 }
 
 #[tokio::test]
-async fn a_cost_limit_without_a_price_is_refused() {
+async fn cost_limit_without_a_price_is_rejected() {
     let mut model = model("http://127.0.0.1:9/v1");
     model.name = "unlisted".into();
     let budget = Budget { cost_usd: Some(1.0), ..Budget::default() };
-    let opened = gateway().open(&model, &budget, Arc::new(Kept::default()));
+    let opened = gateway().open(&model, &budget, Arc::new(RecordingSink::default()));
     let fault = opened.expect_err("no price");
     assert!(fault.hint.is_some_and(|hint| hint.contains("`price`")));
 }
 
 #[tokio::test]
-async fn the_wall_limit_cuts_an_ask_in_flight() {
+async fn time_limits_cancel_a_request_in_flight() {
     let script = "[default]\ncontent = 'late'\ndelay_seconds = 30";
     for (budget, kind) in [
         (Budget { wall_seconds: Some(0.3), ..Budget::default() }, BudgetKind::Wall),
@@ -120,13 +120,13 @@ async fn the_wall_limit_cuts_an_ask_in_flight() {
         let error = bench.trial.ask(&ask("hi")).await.expect_err("too late");
         assert_eq!(error, AskError::Budget(kind));
         assert!(begun.elapsed() < Duration::from_secs(5));
-        assert_eq!(bench.goes(), [(None, true)], "the cut go is recorded");
+        assert_eq!(bench.outcomes(), [(None, true)], "the cancelled attempt is recorded");
         assert_eq!(bench.trial.reached(), Some(kind));
     }
 }
 
 #[tokio::test]
-async fn a_wait_is_cut_by_the_wall_limit_and_is_not_work() {
+async fn retry_wait_ends_at_the_wall_limit_and_is_not_working_time() {
     let script = "[default]\nfault = [{ kind = 'status', status = 429, retry_after = '15' }]";
     let budget =
         Budget { wall_seconds: Some(1.6), working_seconds: Some(1.0), ..Budget::default() };

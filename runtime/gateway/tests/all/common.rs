@@ -1,6 +1,7 @@
-//! A gateway that talks to a script over real HTTP, and a sink that keeps what it receives.
+//! A gateway that talks to a scripted model over real HTTP, and a sink that keeps everything it
+//! receives.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::sync::{Arc, Mutex};
 
@@ -11,12 +12,12 @@ use proctor_gateway::{ExchangeSink, Gateway, PriceTable, RetryPolicy, TrialGatew
 use proctor_types::{Answer, Api, Ask, Budget, Event, Fault, Loss, Message, ModelSpec, Usage};
 
 pub const KEY: &str = "sk-test-0123456789";
-/// In the variable SHORT_KEY: it fits into one piece of a scripted stream.
+/// Value of the variable SHORT_KEY. It fits into one piece of a scripted stream.
 pub const SHORT_KEY: &str = "k3y-4711";
 
 const PRICES: &str = "[models.priced]\ninput = 1000.0\noutput = 2000.0\ncached = 500.0\n";
 
-/// One attempt, from its events and bodies.
+/// One attempt, read from its events and bodies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub number: u32,
@@ -32,9 +33,9 @@ pub struct Attempt {
     pub cost_usd: Option<f64>,
 }
 
-/// One request of an HTTP client, from its events and bodies.
+/// One request of an HTTP client, read from its events and bodies.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Served {
+pub struct ServedRequest {
     pub client: Api,
     pub upstream: Api,
     pub status: u16,
@@ -46,15 +47,15 @@ pub struct Served {
     pub cost_usd: Option<f64>,
 }
 
-/// Keeps what the gateway records. A body's hash is its index.
+/// Keeps everything that the gateway records. A body's hash is its index.
 #[derive(Default)]
-pub struct Kept {
+pub struct RecordingSink {
     bodies: Mutex<Vec<Bytes>>,
     events: Mutex<Vec<(u64, Event)>>,
 }
 
 #[async_trait]
-impl ExchangeSink for Kept {
+impl ExchangeSink for RecordingSink {
     async fn body(&self, bytes: &[u8]) -> Result<String, Fault> {
         let mut bodies = self.bodies.lock().expect("no panic in a sink");
         bodies.push(Bytes::copy_from_slice(bytes));
@@ -67,7 +68,7 @@ impl ExchangeSink for Kept {
     }
 }
 
-impl Kept {
+impl RecordingSink {
     fn bytes(&self, hash: Option<&String>) -> Bytes {
         let bodies = self.bodies.lock().expect("no panic in a sink");
         hash.map(|place| bodies[place.parse::<usize>().expect("a place")].clone())
@@ -114,7 +115,7 @@ impl Kept {
         self.events().into_iter().filter_map(attempt).collect()
     }
 
-    pub fn served(&self) -> Vec<Served> {
+    pub fn served(&self) -> Vec<ServedRequest> {
         let events = self.events();
         let mut all = Vec::new();
         for (place, (_, event)) in events.iter().enumerate() {
@@ -137,7 +138,7 @@ impl Kept {
                     Some(Event::ModelAnswered { answer }) => Some(answer.clone()),
                     _ => None,
                 };
-                all.push(Served {
+                all.push(ServedRequest {
                     client: *client,
                     upstream: *upstream,
                     status: *status,
@@ -157,7 +158,7 @@ impl Kept {
 pub struct Bench {
     pub server: FakeLlm,
     pub trial: Arc<TrialGateway>,
-    pub kept: Arc<Kept>,
+    pub kept: Arc<RecordingSink>,
 }
 
 impl Bench {
@@ -166,11 +167,11 @@ impl Bench {
     }
 
     pub async fn with(script: &str, budget: Budget, set: impl FnOnce(&mut ModelSpec)) -> Self {
-        let script = Script::parse(script).expect("a sound script");
+        let script = Script::parse(script).expect("a valid script");
         let server = FakeLlm::start(script).await.expect("a free port");
         let mut model = model(&server.base_url());
         set(&mut model);
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(RecordingSink::default());
         let trial = gateway().open(&model, &budget, kept.clone()).expect("a usable model");
         Self { server, trial: Arc::new(trial), kept }
     }
@@ -179,17 +180,17 @@ impl Bench {
         self.kept.attempts()
     }
 
-    pub fn served(&self) -> Vec<Served> {
+    pub fn served(&self) -> Vec<ServedRequest> {
         self.kept.served()
     }
 
-    /// Status of each attempt, and whether it had an error.
-    pub fn goes(&self) -> Vec<(Option<u16>, bool)> {
-        self.attempts().iter().map(|go| (go.status, go.error.is_some())).collect()
+    /// Returns the status of each attempt, and whether it had an error.
+    pub fn outcomes(&self) -> Vec<(Option<u16>, bool)> {
+        self.attempts().iter().map(|attempt| (attempt.status, attempt.error.is_some())).collect()
     }
 }
 
-/// Short waits and few attempts.
+/// Returns a gateway with short waits and few attempts.
 pub fn gateway() -> Gateway {
     let policy = RetryPolicy {
         attempts: 4,
@@ -208,7 +209,7 @@ pub fn gateway() -> Gateway {
         alike_trials: 3,
         connect_seconds: 5.0,
     };
-    let prices = PriceTable::parse(PRICES).expect("a sound table");
+    let prices = PriceTable::parse(PRICES).expect("a valid table");
     Gateway::with_policy(prices, policy).expect("a gateway").keys(|name| match name {
         "TEST_KEY" => Some(KEY.to_owned()),
         "SHORT_KEY" => Some(SHORT_KEY.to_owned()),

@@ -1,7 +1,7 @@
-//! The end of a streamed response: complete responses are kept however the stream ends, and cut
-//! ones are requested again.
+//! The end of a streamed response: complete responses are kept however the stream ends, and
+//! incomplete ones are requested again.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::sync::{
     Arc,
@@ -16,18 +16,18 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::common::{Kept, ask, model};
+use crate::common::{RecordingSink, ask, model};
 
 /// What the endpoint does with a connection after its chunks.
 #[derive(Clone, Copy)]
 enum After {
     Holds,
-    /// In the middle of the body.
+    /// Closes it in the middle of the body.
     Breaks,
 }
 
-/// An endpoint that streams the n-th list of chunks for the n-th request (repeating the last) and
-/// never ends the body.
+/// Starts an endpoint that streams the n-th list of chunks for the n-th request (the last one for
+/// all later requests) and never ends the body.
 async fn streams(lists: Vec<Vec<Value>>, after: After) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -66,7 +66,7 @@ fn end(reason: &str) -> Value {
 }
 
 fn quick() -> Gateway {
-    let mut policy = RetryPolicy::shipped().expect("sound");
+    let mut policy = RetryPolicy::shipped().expect("valid");
     (policy.idle_seconds, policy.first_seconds) = (0.4, 0.01);
     Gateway::with_policy(PriceTable::default(), policy)
         .expect("a gateway")
@@ -74,25 +74,25 @@ fn quick() -> Gateway {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_said_is_taken_however_its_stream_ends() {
+async fn complete_answer_is_kept_however_its_stream_ends() {
     for after in [After::Holds, After::Breaks] {
         let (url, count) = streams(vec![vec![text("all"), end("stop")]], after).await;
         let trial = quick()
-            .open(&model(&url), &Budget::default(), Arc::new(Kept::default()))
+            .open(&model(&url), &Budget::default(), Arc::new(RecordingSink::default()))
             .expect("usable");
         let answer = trial.ask(&ask("hi")).await.expect("the answer");
         assert_eq!((answer.content.as_str(), answer.usage.input), ("all", 7));
-        assert_eq!(count.load(Ordering::Relaxed), 1, "asked and paid for once");
+        assert_eq!(count.load(Ordering::Relaxed), 1, "requested and paid for once");
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_said_whole_is_asked_for_again() {
+async fn incomplete_answer_is_requested_again() {
     let broken = json!({"choices": [{"delta": {}, "error": {"code": 502, "message": "upstream"}}]});
     for last in [end("error"), end("abort"), end("insufficient_system_resource"), broken] {
         let lists = vec![vec![text("ha"), last.clone()], vec![text("all"), end("stop")]];
         let (url, count) = streams(lists, After::Holds).await;
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(RecordingSink::default());
         let trial = quick().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
         let answer = trial.ask(&ask("hi")).await.expect("the second answer");
         assert_eq!(answer.content, "all", "{last}");

@@ -1,13 +1,13 @@
 //! Endpoint errors about money and tools: uncounted output, dropped tools, calls returned as text,
-//! and the reported responder.
+//! and the recorded responder.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::sync::Arc;
 
 use crate::{
-    common::{Bench, Kept, ask, gateway, model},
-    server::Served,
+    common::{Bench, RecordingSink, ask, gateway, model},
+    server::ServerBench,
 };
 use proctor_gateway::{AskError, ExchangeSink, Gateway, TrialGateway, tokens};
 use proctor_types::{
@@ -15,7 +15,7 @@ use proctor_types::{
 };
 use serde_json::json;
 
-/// Hermes' form of a call, as a server without a parser returns it.
+/// A call in Hermes format, as a server without a parser returns it.
 const AS_TEXT: &str =
     "<tool_call>\\n{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}\\n</tool_call>";
 
@@ -43,7 +43,7 @@ fn at(api: Api) -> impl FnOnce(&mut ModelSpec) {
 }
 
 fn open(gateway: &Gateway, model: &ModelSpec) -> TrialGateway {
-    let sink: Arc<dyn ExchangeSink> = Arc::new(Kept::default());
+    let sink: Arc<dyn ExchangeSink> = Arc::new(RecordingSink::default());
     gateway.open(model, &Budget::default(), sink).expect("a usable model")
 }
 
@@ -55,11 +55,12 @@ fn fault(error: AskError) -> Fault {
 }
 
 #[tokio::test]
-async fn output_that_an_endpoint_does_not_count_reaches_the_limit() {
+async fn uncounted_output_reaches_the_limit() {
     let text = "one two three four ".repeat(105);
-    for (api, told) in APIS.into_iter().flat_map(|api| [0, 1].map(|told| (api, told))) {
-        let script =
-            format!("[default]\ncontent = '{text}'\nusage = {{ input = 100, output = {told} }}");
+    for (api, reported) in APIS.into_iter().flat_map(|api| [0, 1].map(|reported| (api, reported))) {
+        let script = format!(
+            "[default]\ncontent = '{text}'\nusage = {{ input = 100, output = {reported} }}"
+        );
         let budget = Budget { output_tokens: Some(300), ..Budget::default() };
         let bench = Bench::with(&script, budget, at(api)).await;
         let answer = bench.trial.ask(&ask("hi")).await.expect("the first answer");
@@ -73,7 +74,7 @@ async fn output_that_an_endpoint_does_not_count_reaches_the_limit() {
 }
 
 #[tokio::test]
-async fn a_call_as_text_halts_requests_with_tools_and_names_the_setting() {
+async fn call_as_text_halts_requests_with_tools_and_names_the_setting() {
     for api in APIS {
         let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
         let bench = Bench::with(&script, Budget::default(), at(api)).await;
@@ -83,11 +84,11 @@ async fn a_call_as_text_halts_requests_with_tools_and_names_the_setting() {
         for part in ["--tool-call-parser hermes", "--jinja", "scaffold = \"bash\""] {
             assert!(hint.contains(part), "{api}: {hint}");
         }
-        // It is paid and recorded with its reason, and it is not a step.
+        // It is billed and recorded with its reason, but it is not a step.
         let attempts = bench.attempts();
         assert!(attempts[0].usage.is_some() && attempts[0].error.is_some(), "{attempts:?}");
         assert_eq!(bench.trial.spent().steps, 0, "{api}");
-        // Once, and only for requests with tools.
+        // Only the first request is sent, and only requests with tools are halted.
         bench.trial.ask(&with_tools("again")).await.expect_err("halted");
         assert_eq!(bench.server.requests().len(), 1, "{api}");
         bench.trial.ask(&ask("plain")).await.expect("an answer without tools");
@@ -95,7 +96,7 @@ async fn a_call_as_text_halts_requests_with_tools_and_names_the_setting() {
 }
 
 #[tokio::test]
-async fn a_call_as_text_after_a_real_one_is_requested_again_and_is_no_step() {
+async fn call_as_text_after_a_real_call_is_requested_again_without_a_step() {
     let script = format!(
         "[[conversation]]\n[[conversation.turn]]\ntool_calls = [{{ name = \"shell\", arguments = {{ command = \"ls\" }} }}]\n\
          [[conversation.turn]]\ncontent = \"{}\"\n",
@@ -107,11 +108,11 @@ async fn a_call_as_text_after_a_real_one_is_requested_again_and_is_no_step() {
     asked.messages.push(answer.message());
     let call_id = answer.tool_calls[0].id.clone();
     asked.messages.push(Message::Tool { call_id, content: "a file".into() });
-    let said = fault(bench.trial.ask(&asked).await.expect_err("a call that was not read"));
+    let said = fault(bench.trial.ask(&asked).await.expect_err("an unparsed call"));
     assert!(said.what.contains("`shell` as text"), "{said}");
     assert!(said.hint.is_some_and(|hint| hint.contains("--tool-call-parser hermes")));
     assert_eq!(bench.trial.spent().steps, 1);
-    // The second attempt is not streamed, and no other trial is halted by it.
+    // The second attempt is not streamed, and it does not halt other trials.
     let streams: Vec<_> =
         bench.server.requests().iter().map(|request| request.body["stream"] == true).collect();
     assert_eq!(streams[..3], [true, true, false]);
@@ -119,22 +120,24 @@ async fn a_call_as_text_after_a_real_one_is_requested_again_and_is_no_step() {
 }
 
 #[tokio::test]
-async fn tools_that_an_endpoint_drops_are_told_by_its_prompt_count() {
+async fn dropped_tools_are_detected_by_the_prompt_count() {
     let text = "Repair the parser of dates. ".repeat(40);
     let asked = with_tools(&text);
     let alone = tokens::count_messages(&asked.messages);
     let schema = tokens::count(&asked.tools[0].description);
     assert!(schema > 300, "{schema}");
-    for (told, dropped) in [(alone, true), (alone + 20, true), (alone + schema, false), (7, false)]
+    for (reported, dropped) in
+        [(alone, true), (alone + 20, true), (alone + schema, false), (7, false)]
     {
-        let script =
-            format!("[default]\ncontent = 'I cannot.'\nusage = {{ input = {told}, output = 5 }}");
+        let script = format!(
+            "[default]\ncontent = 'I cannot.'\nusage = {{ input = {reported}, output = 5 }}"
+        );
         let bench = Bench::new(&script, Budget::default()).await;
         match bench.trial.ask(&asked).await {
-            Ok(_) => assert!(!dropped, "{told} of {alone} and {schema}"),
+            Ok(_) => assert!(!dropped, "{reported} of {alone} and {schema}"),
             Err(error) => {
                 let said = fault(error);
-                assert!(dropped && said.what.contains("dropped the tools"), "{told}: {said}");
+                assert!(dropped && said.what.contains("dropped the tools"), "{reported}: {said}");
                 let hint = said.hint.as_deref().unwrap_or_default();
                 assert!(hint.contains("--jinja") && hint.contains("scaffold"), "{hint}");
             }
@@ -142,11 +145,11 @@ async fn tools_that_an_endpoint_drops_are_told_by_its_prompt_count() {
     }
     // The scripted model's count includes the tools.
     let bench = Bench::new("[default]\ncontent = 'I cannot.'", Budget::default()).await;
-    bench.trial.ask(&asked).await.expect("a weak model, and no fault");
+    bench.trial.ask(&asked).await.expect("a weak model is not a fault");
 }
 
 #[tokio::test]
-async fn the_check_can_be_turned_off() {
+async fn tool_check_can_be_turned_off() {
     let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
     let off = |model: &mut ModelSpec| model.tool_check = Some(false);
     let bench = Bench::with(&script, Budget::default(), off).await;
@@ -155,9 +158,9 @@ async fn the_check_can_be_turned_off() {
 }
 
 #[tokio::test]
-async fn a_halt_holds_for_every_trial_of_the_run() {
+async fn halt_applies_to_every_trial_of_the_run() {
     let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
-    let script = fake_llm::Script::parse(&script).expect("a sound script");
+    let script = fake_llm::Script::parse(&script).expect("a valid script");
     let server = fake_llm::FakeLlm::start(script).await.expect("a free port");
     let (gateway, spec) = (gateway(), model(&server.base_url()));
     open(&gateway, &spec).ask(&with_tools("go")).await.expect_err("no parser");
@@ -166,23 +169,26 @@ async fn a_halt_holds_for_every_trial_of_the_run() {
     assert!(gateway.halted(&spec, true).is_some() && gateway.halted(&spec, false).is_none());
 }
 
-/// An HTTP client has already received pieces of the stream: it receives the error instead of an
+/// An HTTP client that has already received part of the stream receives an error instead of the
 /// end.
 #[tokio::test]
-async fn a_client_of_the_server_is_not_given_the_end_of_a_call_as_text() {
+async fn http_client_never_receives_the_end_of_a_call_as_text() {
     let script = format!("[default]\ncontent = \"{}\"\n", AS_TEXT.replace('"', "\\\""));
     for stream in [false, true] {
-        let served = Served::new(&script, Budget::default()).await;
+        let served = ServerBench::new(&script, Budget::default()).await;
         let tool = json!({"type": "function", "function": {"name": "shell", "parameters": {}}});
         let body = json!({"model": "m", "stream": stream, "tools": [tool],
             "messages": [{"role": "user", "content": "go"}]});
         // A stream that was cut has no complete body.
         let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
-        let told = match sent {
+        let reported = match sent {
             Ok(response) => response.text().await.unwrap_or_default(),
             Err(_) => String::new(),
         };
-        assert!(!told.contains("[DONE]") && !told.contains("\"finish_reason\":\"stop\""), "{told}");
+        assert!(
+            !reported.contains("[DONE]") && !reported.contains("\"finish_reason\":\"stop\""),
+            "{reported}"
+        );
         assert_eq!(served.bench.trial.spent().steps, 0);
         let (status, _) = served.chat(body).await;
         assert_ne!(status, 200, "the trial is over");
@@ -190,7 +196,7 @@ async fn a_client_of_the_server_is_not_given_the_end_of_a_call_as_text() {
 }
 
 #[tokio::test]
-async fn the_record_says_who_answered() {
+async fn record_names_the_responder() {
     for api in APIS {
         let bench = Bench::with("[default]\ncontent = 'x'", Budget::default(), at(api)).await;
         bench.trial.ask(&ask("hi")).await.expect("an answer");

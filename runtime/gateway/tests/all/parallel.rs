@@ -7,7 +7,7 @@ use proctor_types::{Budget, BudgetKind, RequestClass, Usage};
 
 use crate::{
     common::{Bench, ask},
-    server::Served,
+    server::ServerBench,
 };
 use serde_json::json;
 
@@ -16,7 +16,7 @@ const AT_ONCE: usize = 16;
 /// 0.018 dollars per response.
 const PAID: &str = "[default]\ncontent = 'x'\ndelay_seconds = 0.01\nusage = { input = 10, output = 5, cached = 4 }";
 
-/// Sixteen clients send requests until each is rejected; returns the number of responses.
+/// Sixteen clients send requests until each is rejected. Returns the number of responses.
 async fn hammer(bench: &Bench, kind: BudgetKind) -> u64 {
     let client = || async {
         let mut came = 0;
@@ -38,7 +38,7 @@ async fn bench(budget: Budget, max_output: Option<u64>) -> Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sixteen_at_once_get_exactly_the_steps() {
+async fn sixteen_clients_get_exactly_the_step_limit() {
     for max_output in [None, Some(5)] {
         let bench = bench(Budget { steps: Some(50), ..Budget::default() }, max_output).await;
         assert_eq!(hammer(&bench, BudgetKind::Steps).await, 50);
@@ -48,7 +48,7 @@ async fn sixteen_at_once_get_exactly_the_steps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sixteen_at_once_pass_no_token_or_cost_limit_by_more_than_an_answer() {
+async fn sixteen_clients_exceed_no_token_or_cost_limit_by_more_than_one_answer() {
     let none = Budget::default;
     for max_output in [None, Some(5), Some(1000)] {
         for (budget, kind, answers) in [
@@ -58,23 +58,23 @@ async fn sixteen_at_once_pass_no_token_or_cost_limit_by_more_than_an_answer() {
             (Budget { cost_usd: Some(1.09), ..none() }, BudgetKind::Cost, 61),
         ] {
             let bench = bench(budget.clone(), max_output).await;
-            // As many as a single client would get: the limit, exceeded only by the last response.
+            // As many as a single client would get: only the last response exceeds the limit.
             assert_eq!(hammer(&bench, kind).await, answers, "{budget:?} {max_output:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn side_requests_cost_and_are_no_step() {
+async fn side_requests_are_charged_without_a_step() {
     let budget = Budget { steps: Some(1), total_tokens: Some(60), ..Budget::default() };
     let bench = bench(budget, Some(5)).await;
     bench.trial.ask(&ask("hi")).await.expect("step 1");
     let side = Reserve { class: RequestClass::Side, input_estimate: 10, max_output: Some(5) };
     let usage = Usage { input: 10, output: 5, ..Usage::default() };
-    // Step 1's tools may still run and send requests.
+    // The tools of step 1 may still run and send requests.
     let admission = bench.trial.admit(side).await.expect("a side request after the last step");
     admission.settle(&usage, bench.trial.cost(&usage), true);
-    drop(bench.trial.admit(side).await.expect("a go that came to nothing"));
+    drop(bench.trial.admit(side).await.expect("an attempt without a response"));
     let spent = bench.trial.spent();
     assert_eq!((spent.steps, spent.side_requests), (1, 1));
     assert_eq!(
@@ -87,9 +87,9 @@ async fn side_requests_cost_and_are_no_step() {
     assert_eq!(refused, AskError::Budget(BudgetKind::Steps));
 }
 
-/// Sixteen raw connections to the HTTP server, each sending requests until it is rejected; every
-/// other one streams. Returns the number of responses.
-async fn hammer_server(served: &Served, max_tokens: Option<u64>) -> u64 {
+/// Sixteen raw connections to the HTTP server each send requests until one is rejected. Every other
+/// connection streams. Returns the number of responses.
+async fn hammer_server(served: &ServerBench, max_tokens: Option<u64>) -> u64 {
     let client = |at: usize| async move {
         let mut came = 0;
         loop {
@@ -110,9 +110,9 @@ async fn hammer_server(served: &Served, max_tokens: Option<u64>) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sixteen_raw_connections_get_exactly_the_steps() {
+async fn sixteen_raw_connections_get_exactly_the_step_limit() {
     for max_tokens in [None, Some(5)] {
-        let served = Served::new(PAID, Budget { steps: Some(40), ..Budget::default() }).await;
+        let served = ServerBench::new(PAID, Budget { steps: Some(40), ..Budget::default() }).await;
         assert_eq!(hammer_server(&served, max_tokens).await, 40);
         assert_eq!(served.bench.trial.spent().steps, 40);
         assert_eq!(served.bench.server.requests().len(), 40, "no request is wasted");
@@ -120,7 +120,7 @@ async fn sixteen_raw_connections_get_exactly_the_steps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sixteen_raw_connections_pass_no_limit_by_more_than_an_answer() {
+async fn sixteen_raw_connections_exceed_no_limit_by_more_than_one_answer() {
     let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.02\n\
         usage = { input = 500, output = 100, cached = 0 }";
     for budget in [
@@ -130,7 +130,7 @@ async fn sixteen_raw_connections_pass_no_limit_by_more_than_an_answer() {
         // 0.7 dollars per response.
         Budget { cost_usd: Some(23.05), ..Budget::default() },
     ] {
-        let served = Served::new(script, budget.clone()).await;
+        let served = ServerBench::new(script, budget.clone()).await;
         hammer_server(&served, Some(100)).await;
         let spent = served.bench.trial.spent();
         // The first response that reaches the limit is the last, as for a single client.

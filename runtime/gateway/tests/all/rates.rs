@@ -1,7 +1,7 @@
-//! Rate limits belong to an endpoint, so all trials share them; waiting for them is not working
+//! Rate limits belong to an endpoint, so all trials share them. Waiting for them is not working
 //! time.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::{
     sync::Arc,
@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use proctor_gateway::{EndpointRates, Gateway, RatePolicy, TrialGateway};
 use proctor_types::Budget;
 
-use crate::common::{Kept, ask, gateway, model};
+use crate::common::{RecordingSink, ask, gateway, model};
 
 struct Run {
     server: FakeLlm,
@@ -22,29 +22,30 @@ struct Run {
 
 impl Run {
     async fn new(script: &str, set: impl FnOnce(&mut EndpointRates)) -> Self {
-        let script = Script::parse(script).expect("a sound script");
+        let script = Script::parse(script).expect("a valid script");
         let server = FakeLlm::start(script).await.expect("a free port");
         let mut table = EndpointRates { base_url: server.base_url(), ..Default::default() };
         set(&mut table);
-        let policy = RatePolicy::shipped().expect("a sound policy");
+        let policy = RatePolicy::shipped().expect("a valid policy");
         Self { gateway: gateway().rates(vec![table], policy), server }
     }
 
-    /// The model has responded in this run: from now on requests are sent concurrently.
+    /// Waits until the model has responded once in this run. Later requests are then sent
+    /// concurrently.
     async fn answered(self) -> Self {
         self.trial(&Budget::default()).0.ask(&ask("warm")).await.expect("the first answer");
         self
     }
 
-    fn trial(&self, budget: &Budget) -> (TrialGateway, Arc<Kept>) {
-        let kept = Arc::new(Kept::default());
+    fn trial(&self, budget: &Budget) -> (TrialGateway, Arc<RecordingSink>) {
+        let kept = Arc::new(RecordingSink::default());
         let model = model(&self.server.base_url());
         (self.gateway.open(&model, budget, kept.clone()).expect("a model"), kept)
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn trials_share_the_places_at_an_endpoint() {
+async fn trials_share_the_slots_of_an_endpoint() {
     let script = "[default]\ncontent = 'x'\ndelay_seconds = 0.25";
     let run = Run::new(script, |table| table.max_concurrent = Some(2)).await.answered().await;
     let trials: Vec<_> = (0..6).map(|_| run.trial(&Budget::default())).collect();
@@ -58,15 +59,15 @@ async fn trials_share_the_places_at_an_endpoint() {
     let waits: Vec<f64> = trials.iter().map(|(trial, _)| trial.waited().as_secs_f64()).collect();
     let most = waits.iter().copied().fold(0.0, f64::max);
     assert!(most > 0.4, "the last waited for two rounds: {waits:?}");
-    // The record has the duration, separately from back-off.
+    // The record has the time in the queue, separately from back-off.
     let queued: f64 = trials.iter().map(|(_, kept)| kept.attempts()[0].queued_seconds).sum();
     assert!((queued - waits.iter().sum::<f64>()).abs() < 0.2, "{queued} {waits:?}");
     assert!(trials.iter().all(|(_, kept)| kept.attempts()[0].wait_seconds == 0.0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_trial_s_refusal_holds_the_others_back_and_is_no_work() {
-    // Each conversation meets the fault once; the second trial has its own conversation.
+async fn rate_limit_of_one_trial_delays_others_outside_working_time() {
+    // Only the first trial's conversation gets the fault.
     let script = "[[rule]]\nwhen = 'first'\nanswer = { content = 'x', fault = [\
         { kind = 'status', status = 429, retry_after = '2' }] }\n[default]\ncontent = 'x'";
     let run = Run::new(script, |_| {}).await.answered().await;
@@ -79,15 +80,15 @@ async fn one_trial_s_refusal_holds_the_others_back_and_is_no_work() {
         second.0.ask(&other).await
     });
     one.expect("after the pause");
-    two.expect("two seconds are no work, so the working limit of one holds");
+    two.expect("the two seconds are not working time, so the limit of one second is not reached");
     assert!(begun.elapsed() >= Duration::from_secs(2));
     assert!(second.0.waited() >= Duration::from_millis(1500), "{:?}", second.0.waited());
-    assert_eq!(second.1.attempts().len(), 1, "it was held back and not turned away");
+    assert_eq!(second.1.attempts().len(), 1, "it was delayed, not rejected");
     assert!(second.1.attempts()[0].queued_seconds >= 1.5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_that_is_turned_away_comes_back_smaller_and_all_are_answered() {
+async fn rate_limited_requests_are_retried_until_all_are_answered() {
     let script = "[[rule]]\nwhen = 'warm'\nanswer = { content = 'x' }\n\
         [default]\ncontent = 'x'\ndelay_seconds = 0.02\n\
         fault = [{ kind = 'status', status = 429, times = 12 }]";
@@ -97,6 +98,6 @@ async fn a_crowd_that_is_turned_away_comes_back_smaller_and_all_are_answered() {
     for answer in join_all(trials.iter().map(|(trial, _)| trial.ask(&one))).await {
         answer.expect("an answer");
     }
-    let goes: usize = trials.iter().map(|(_, kept)| kept.attempts().len()).sum();
-    assert_eq!(goes, 16 + 12);
+    let attempts: usize = trials.iter().map(|(_, kept)| kept.attempts().len()).sum();
+    assert_eq!(attempts, 16 + 12);
 }

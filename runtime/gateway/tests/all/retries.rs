@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::common::{Bench, KEY, Kept, ask, gateway, model};
+use crate::common::{Bench, KEY, RecordingSink, ask, gateway, model};
 use fake_llm::{FakeLlm, Script};
 use proctor_gateway::{AskError, GatewayServer, RequestRules};
 use proctor_types::{Budget, Cause, Fault, Layer, ModelSpec};
@@ -26,7 +26,7 @@ fn fault(error: AskError) -> Fault {
 }
 
 #[tokio::test]
-async fn each_passing_fault_is_survived_and_recorded() {
+async fn transient_faults_are_retried_and_recorded() {
     for (kind, status) in [
         ("{ kind = 'status', status = 408 }", Some(408)),
         ("{ kind = 'status', status = 409 }", Some(409)),
@@ -42,31 +42,31 @@ async fn each_passing_fault_is_survived_and_recorded() {
         let bench = bench(kind).await;
         let answer = bench.trial.ask(&ask("hi")).await.expect(kind);
         assert_eq!(answer.content, "At last.", "{kind}");
-        assert_eq!(bench.goes(), [(status, true), (Some(200), false)], "{kind}");
+        assert_eq!(bench.outcomes(), [(status, true), (Some(200), false)], "{kind}");
         assert_eq!(bench.trial.spent().steps, 1, "{kind}");
-        let goes = bench.attempts();
-        assert!(goes[1].wait_seconds > 0.0 && bench.trial.waited() > Duration::ZERO, "{kind}");
-        assert_eq!(goes[0].request_body, goes[1].request_body, "{kind}");
+        let attempts = bench.attempts();
+        assert!(attempts[1].wait_seconds > 0.0 && bench.trial.waited() > Duration::ZERO, "{kind}");
+        assert_eq!(attempts[0].request_body, attempts[1].request_body, "{kind}");
     }
 }
 
 #[tokio::test]
-async fn the_bytes_are_kept_as_they_came() {
+async fn response_bytes_are_recorded_unchanged() {
     let bench =
         bench("{ kind = 'truncate' }, { kind = 'status', status = 503, body = 'd\u{fc}nn' }").await;
     bench.trial.ask(&ask("hi")).await.expect("an answer");
-    let goes = bench.attempts();
-    let (half, whole) = (&goes[0].response_body, &goes[2].response_body);
+    let attempts = bench.attempts();
+    let (half, whole) = (&attempts[0].response_body, &attempts[2].response_body);
     assert_eq!(half[..], whole[..whole.len() / 2], "half a body is recorded as half");
-    assert_eq!(goes[1].response_body, "d\u{fc}nn");
-    let sent: serde_json::Value = serde_json::from_slice(&goes[0].request_body).expect("JSON");
+    assert_eq!(attempts[1].response_body, "d\u{fc}nn");
+    let sent: serde_json::Value = serde_json::from_slice(&attempts[0].request_body).expect("JSON");
     assert_eq!(sent, bench.server.requests()[0].body);
 }
 
 #[tokio::test]
 async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
     for dated in [false, true] {
-        // A date has whole seconds: more than three of these four remain.
+        // A date has whole seconds, so more than three of these four seconds remain.
         let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(4));
         let wish = if dated { date } else { "1".into() };
         let bench =
@@ -79,18 +79,18 @@ async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
 }
 
 #[tokio::test]
-async fn a_wish_that_is_too_long_ends_at_once() {
+async fn too_long_retry_after_ends_the_request_immediately() {
     let bench = bench("{ kind = 'status', status = 429, retry_after = '3600' }").await;
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("an hour"));
     assert!(fault.what.contains("the next wait would be 3"), "{fault}");
-    assert_eq!(bench.goes().len(), 1);
+    assert_eq!(bench.outcomes().len(), 1);
 }
 
 #[tokio::test]
-async fn a_fault_that_does_not_pass_ends_after_the_last_go() {
+async fn lasting_fault_ends_after_the_last_attempt() {
     let bench = bench("{ kind = 'status', status = 503, times = 0 }").await;
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("always 503"));
-    assert_eq!((fault.layer, bench.goes().len()), (Layer::Model, 4));
+    assert_eq!((fault.layer, bench.outcomes().len()), (Layer::Model, 4));
     assert!(
         fault.what.contains("after 4 attempts") && fault.what.contains("status 503"),
         "{fault}"
@@ -100,11 +100,11 @@ async fn a_fault_that_does_not_pass_ends_after_the_last_go() {
 }
 
 #[tokio::test]
-async fn a_dead_endpoint_is_told_soon() {
+async fn unreachable_endpoint_is_reported_after_few_attempts() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(RecordingSink::default());
     let model = model(&format!("http://{address}/v1"));
     let trial = gateway().open(&model, &Budget::default(), kept).expect("a model");
     let fault = fault(trial.ask(&ask("hi")).await.expect_err("nobody listens"));
@@ -114,7 +114,7 @@ async fn a_dead_endpoint_is_told_soon() {
 }
 
 #[tokio::test]
-async fn an_unusable_endpoint_is_a_fault_with_its_hint() {
+async fn unusable_endpoint_is_a_fault_with_a_hint() {
     for (status, hint) in [
         (401, "TEST_KEY"),
         (402, "credit"),
@@ -124,22 +124,22 @@ async fn an_unusable_endpoint_is_a_fault_with_its_hint() {
     ] {
         let bench = bench(&format!("{{ kind = 'status', status = {status}, times = 0 }}")).await;
         let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("unusable"));
-        assert_eq!((fault.layer, bench.goes()), (Layer::Model, vec![(Some(status), true)]));
+        assert_eq!((fault.layer, bench.outcomes()), (Layer::Model, vec![(Some(status), true)]));
         assert!(fault.hint.as_deref().is_some_and(|text| text.contains(hint)), "{fault}");
     }
 }
 
 #[tokio::test]
-async fn an_empty_account_is_not_waited_for() {
+async fn empty_account_is_not_retried() {
     let body = r#"{"error": {"code": "insufficient_quota"}}"#;
     let bench = bench(&format!("{{ kind = 'status', status = 429, body = '{body}' }}")).await;
     let fault = fault(bench.trial.ask(&ask("hi")).await.expect_err("no credit"));
     assert!(fault.hint.as_deref().is_some_and(|text| text.contains("credit")), "{fault}");
-    assert_eq!(bench.goes().len(), 1);
+    assert_eq!(bench.outcomes().len(), 1);
 }
 
 #[tokio::test]
-async fn a_rejected_request_is_told_apart() {
+async fn rejected_request_is_repeated_and_then_returned() {
     for status in [400, 413, 422] {
         let faults =
             format!("{{ kind = 'status', status = {status}, body = 'too odd', times = 3 }}");
@@ -149,14 +149,14 @@ async fn a_rejected_request_is_told_apart() {
         assert_eq!(error, rejected);
         // Another backend of a router may accept it, so the request is repeated before the trial
         // ends.
-        assert_eq!(bench.goes(), [(Some(status), true); 3]);
-        // Another request on the same connection continues.
+        assert_eq!(bench.outcomes(), [(Some(status), true); 3]);
+        // The next request of the same trial succeeds.
         bench.trial.ask(&ask("hi")).await.expect("an answer");
     }
 }
 
 #[tokio::test]
-async fn the_key_is_sent_and_shows_nowhere() {
+async fn key_is_sent_and_never_shown() {
     let faults = format!(
         "{{ kind = 'status', status = 500, body = 'key {KEY} is fine' }},
          {{ kind = 'status', status = 400, body = 'wrong key: {KEY}', times = 3 }}"
@@ -171,7 +171,7 @@ async fn the_key_is_sent_and_shows_nowhere() {
 }
 
 #[tokio::test]
-async fn without_key_env_there_is_no_authorization() {
+async fn no_authorization_header_without_key_env() {
     let bench = Bench::with("default = { content = 'ok' }", Budget::default(), |model| {
         model.key_env = None
     })
@@ -181,17 +181,17 @@ async fn without_key_env_there_is_no_authorization() {
 }
 
 #[tokio::test]
-async fn a_missing_key_names_its_variable() {
+async fn missing_key_fault_names_its_variable() {
     let mut model = model("http://127.0.0.1:9/v1");
     model.key_env = Some("NOT_SET_KEY".into());
-    let opened = gateway().open(&model, &Budget::default(), Arc::new(Kept::default()));
+    let opened = gateway().open(&model, &Budget::default(), Arc::new(RecordingSink::default()));
     let fault = opened.expect_err("no key");
     assert!(fault.what.contains("NOT_SET_KEY"), "{fault}");
     assert!(fault.hint.is_some_and(|hint| hint.contains("export NOT_SET_KEY=")));
 }
 
 #[tokio::test]
-async fn cancelling_ends_the_ask_in_flight() {
+async fn cancel_ends_the_request_in_flight() {
     let bench = bench("{ kind = 'hang', times = 0 }").await;
     let asked = ask("hi");
     let (answer, ()) = tokio::join!(bench.trial.ask(&asked), async {
@@ -203,14 +203,14 @@ async fn cancelling_ends_the_ask_in_flight() {
     assert_eq!(bench.trial.ask(&asked).await, Err(AskError::Cancelled));
 }
 
-/// What one trial finds out about a key or a model, no other trial of the gateway tries again.
+/// If one trial finds a key or a model unusable, no other trial of the gateway tries it again.
 #[tokio::test]
-async fn a_refused_key_is_not_tried_by_another_trial() {
+async fn rejected_key_is_not_tried_by_another_trial() {
     let script = "[[rule]]\nlast = \"hi\"\nanswer = { fault = [{ kind = \"status\", status = 401, times = 0 }] }\n[default]\ncontent = 'ok'\n";
-    let server = FakeLlm::start(Script::parse(script).expect("sound")).await.expect("a port");
+    let server = FakeLlm::start(Script::parse(script).expect("valid")).await.expect("a port");
     let (gateway, spec) = (gateway(), model(&server.base_url()));
     let open = |spec: &ModelSpec| {
-        gateway.open(spec, &Budget::default(), Arc::new(Kept::default())).expect("usable")
+        gateway.open(spec, &Budget::default(), Arc::new(RecordingSink::default())).expect("usable")
     };
     let (first, second) = (open(&spec), open(&spec));
     assert!(gateway.halted(&spec, false).is_none() && gateway.halts().is_empty());
@@ -224,16 +224,16 @@ async fn a_refused_key_is_not_tried_by_another_trial() {
     open(&keyless).ask(&ask("another")).await.expect("an answer");
 }
 
-/// The same for HTTP clients: one finds out, and neither another client nor a loop of the runtime
+/// The same for HTTP clients: once one finds out, neither another client nor an in-process loop
 /// tries again.
 #[tokio::test]
-async fn a_key_that_is_refused_over_http_is_not_tried_again_either() {
+async fn key_rejected_over_http_is_not_tried_again() {
     let script = "[default]\nfault = [{ kind = \"status\", status = 401, times = 0 }]\n";
-    let server = FakeLlm::start(Script::parse(script).expect("sound")).await.expect("a port");
+    let server = FakeLlm::start(Script::parse(script).expect("valid")).await.expect("a port");
     let (gateway, spec) = (gateway(), model(&server.base_url()));
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     for _ in 0..2 {
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(RecordingSink::default());
         let trial = gateway.open(&spec, &Budget::default(), kept.clone()).expect("usable");
         let server =
             GatewayServer::new(Arc::new(trial), RequestRules::default()).expect("a server");
@@ -243,26 +243,28 @@ async fn a_key_that_is_refused_over_http_is_not_tried_again_either() {
             .bearer_auth(server.token())
             .body(r#"{"model": "m", "messages": [{"role": "user", "content": "hi"}]}"#);
         let answered = asked.send().await.expect("a response");
-        assert_eq!(answered.status(), 403, "401 would look like a wrong token of the client's own");
+        assert_eq!(answered.status(), 403, "401 would look like a wrong client token");
         assert!(answered.text().await.expect("a body").contains("401"));
         assert!(
             matches!(server.stopped().await, AskError::Fault(fault) if fault.cause == Cause::Refused)
         );
     }
     assert_eq!(server.requests().len(), 1);
-    let third = gateway.open(&spec, &Budget::default(), Arc::new(Kept::default())).expect("usable");
+    let third = gateway
+        .open(&spec, &Budget::default(), Arc::new(RecordingSink::default()))
+        .expect("usable");
     third.ask(&ask("hi")).await.expect_err("the same key");
     assert_eq!(server.requests().len(), 1);
 }
 
-/// Some endpoints return 403 for text that they reject: a key that has received responses stays in
-/// use.
+/// Some endpoints return 403 for text that they reject, so a key that has received responses stays
+/// in use.
 #[tokio::test]
-async fn a_403_after_an_answer_ends_one_trial_alone() {
+async fn status_403_after_an_answer_does_not_halt_the_key() {
     let script = "[[rule]]\nlast = \"bad\"\nanswer = { fault = [{ kind = \"status\", status = 403, times = 0 }] }\n[default]\ncontent = 'ok'\n";
     let bench = Bench::new(script, Budget::default()).await;
     bench.trial.ask(&ask("good")).await.expect("an answer");
-    bench.trial.ask(&ask("bad")).await.expect_err("a text that is not liked");
+    bench.trial.ask(&ask("bad")).await.expect_err("a rejected text");
     bench.trial.ask(&ask("good")).await.expect("an answer");
     assert_eq!(bench.server.requests().len(), 3);
 }

@@ -1,11 +1,11 @@
-//! An endpoint that repeats the key in responses with status 200: no client receives it, and no
+//! The endpoint repeats the key in responses with status 200: no client receives the key, and no
 //! record contains it.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use crate::{
     common::{Bench, KEY, SHORT_KEY, ask},
-    server::Served,
+    server::ServerBench,
 };
 use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget, ModelSpec};
@@ -42,7 +42,7 @@ fn check_record(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn a_built_in_scaffold_never_gets_the_key_that_an_answer_repeats() {
+async fn in_process_answer_never_contains_the_key() {
     for api in APIS {
         let bench = Bench::with(ECHO, Budget::default(), |model| model.api = api).await;
         let answer = bench.trial.ask(&ask("hi")).await.expect("an answer");
@@ -54,14 +54,14 @@ async fn a_built_in_scaffold_never_gets_the_key_that_an_answer_repeats() {
     }
 }
 
-async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (Served, String) {
+async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (ServerBench, String) {
     let set = |model: &mut ModelSpec| (model.api, model.key_env) = (api, Some(key_env.into()));
     let bench = Bench::with(script, Budget::default(), set).await;
     let server =
         GatewayServer::new(bench.trial.clone(), RequestRules::default()).expect("a server");
     let listening = server.listen().await.expect("a free port");
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let served = Served { bench, server, listening, http };
+    let served = ServerBench { bench, server, listening, http };
     let body = json!({"model": "m", "stream": stream,
         "messages": [{"role": "user", "content": "hi"}]});
     let (status, given) = served.chat(body).await;
@@ -70,7 +70,7 @@ async fn served(script: &str, api: Api, key_env: &str, stream: bool) -> (Served,
 }
 
 #[tokio::test]
-async fn a_client_in_the_sandbox_never_gets_the_key_that_an_answer_repeats() {
+async fn http_client_never_receives_the_key() {
     for api in APIS {
         let (served, given) = served(ECHO, api, "TEST_KEY", false).await;
         assert!(!has_key(&given), "{api}: {given}");
@@ -79,7 +79,7 @@ async fn a_client_in_the_sandbox_never_gets_the_key_that_an_answer_repeats() {
     }
 }
 
-/// The scripted model's pieces have twelve bytes: one of them contains the key.
+/// The scripted model sends pieces of twelve bytes, so one of them contains the whole key.
 const STREAMED: &str = r#"
 [default]
 content = "k3y-4711 seen"
@@ -89,7 +89,7 @@ usage = { input = 10, output = 5 }
 "#;
 
 #[tokio::test]
-async fn no_event_of_a_stream_holds_the_key() {
+async fn no_stream_event_contains_the_key() {
     for api in APIS {
         let (served, given) = served(STREAMED, api, "SHORT_KEY", true).await;
         assert!(!has_key(&given), "{api}: {given}");
@@ -99,7 +99,7 @@ async fn no_event_of_a_stream_holds_the_key() {
 }
 
 #[tokio::test]
-async fn the_record_of_an_answer_has_no_key_that_came_in_pieces() {
+async fn recorded_answer_has_no_key_that_arrived_in_pieces() {
     let split = STREAMED.replace("k3y-4711 seen", "the key is k3y-4711");
     for api in APIS {
         let (served, _) = served(&split, api, "SHORT_KEY", true).await;

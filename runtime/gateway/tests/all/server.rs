@@ -1,7 +1,7 @@
 //! The HTTP server as a raw client sees it: tokens, refusals, unchanged bytes, clients that
 //! disconnect.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::time::Duration;
 
@@ -36,14 +36,14 @@ tool_calls = [{ name = "shell", arguments = { command = "ls" } }]
 usage = { input = 10, output = 5, cached = 4 }
 "#;
 
-pub struct Served {
+pub struct ServerBench {
     pub bench: Bench,
     pub server: GatewayServer,
     pub listening: Listening,
     pub http: reqwest::Client,
 }
 
-impl Served {
+impl ServerBench {
     pub async fn new(script: &str, budget: Budget) -> Self {
         let bench = Bench::new(script, budget).await;
         let server =
@@ -71,7 +71,7 @@ fn user(text: &str) -> Value {
 
 #[tokio::test]
 async fn server_rejects_other_keys_in_each_apis_format() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for (path, kind) in [
         ("/v1/chat/completions", "/error/type"),
         ("/v1/responses", "/error/type"),
@@ -86,16 +86,16 @@ async fn server_rejects_other_keys_in_each_apis_format() {
             assert_eq!(response.status(), 401, "{path}");
             let body: Value =
                 serde_json::from_str(&response.text().await.expect("a body")).expect("JSON");
-            let told = body.pointer(kind).and_then(Value::as_str).unwrap_or_default();
-            assert!(["authentication_error", "UNAUTHENTICATED"].contains(&told), "{body}");
+            let received = body.pointer(kind).and_then(Value::as_str).unwrap_or_default();
+            assert!(["authentication_error", "UNAUTHENTICATED"].contains(&received), "{body}");
         }
     }
-    assert!(served.bench.server.requests().is_empty(), "nothing left");
+    assert!(served.bench.server.requests().is_empty(), "no request was sent");
 }
 
 #[tokio::test]
 async fn server_forwards_the_same_format_unchanged_except_the_model_name() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let body = "{ \"messages\" : [ {\"role\":\"user\",\"content\":\"gr\\u00fc\\u00dfe\"} ],\n \
         \"temperature\": 1.0e0, \"model\" :\"asked\", \"x_vendor\": {\"b\":1,  \"a\":2} }";
     let sent = served.post("/v1/chat/completions", body).header("x-trace", "t").send().await;
@@ -122,7 +122,7 @@ async fn server_forwards_the_same_format_unchanged_except_the_model_name() {
 
 #[tokio::test]
 async fn server_forwards_streams_unchanged_without_unrequested_usage() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for asks in [true, false] {
         let mut body = user("hi");
         body["stream"] = true.into();
@@ -132,7 +132,7 @@ async fn server_forwards_streams_unchanged_without_unrequested_usage() {
         let (status, text) = served.chat(body).await;
         assert_eq!(status, 200);
         assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
-        let attempt = served.bench.attempts().pop().expect("a go");
+        let attempt = served.bench.attempts().pop().expect("an attempt");
         let came = String::from_utf8(attempt.response_body.to_vec()).expect("text");
         let usage = came.split_inclusive("\n\n").find(|event| event.contains("\"choices\":[]"));
         let usage = usage.expect("the endpoint was asked for usage");
@@ -144,8 +144,8 @@ async fn server_forwards_streams_unchanged_without_unrequested_usage() {
 }
 
 #[tokio::test]
-async fn a_spent_budget_is_402_and_ends_the_trial() {
-    let served = Served::new(SCRIPT, Budget { steps: Some(1), ..Budget::default() }).await;
+async fn used_up_budget_is_402_and_ends_the_trial() {
+    let served = ServerBench::new(SCRIPT, Budget { steps: Some(1), ..Budget::default() }).await;
     assert_eq!(served.chat(user("hi")).await.0, 200);
     for (path, body, at) in [
         ("/v1/chat/completions", user("hi"), "/error/type"),
@@ -154,18 +154,19 @@ async fn a_spent_budget_is_402_and_ends_the_trial() {
         let sent = served.post(path, body.to_string()).send().await.expect("a response");
         assert_eq!(sent.status(), 402, "{path}");
         assert_eq!(sent.headers()["content-type"], "application/json");
-        let told: Value = serde_json::from_str(&sent.text().await.expect("a body")).expect("JSON");
-        assert_eq!(told.pointer(at), Some(&"insufficient_quota".into()), "{told}");
+        let received: Value =
+            serde_json::from_str(&sent.text().await.expect("a body")).expect("JSON");
+        assert_eq!(received.pointer(at), Some(&"insufficient_quota".into()), "{received}");
     }
     assert_eq!(served.server.stopped().await, AskError::Budget(BudgetKind::Steps));
     assert_eq!(served.bench.server.requests().len(), 1);
     let statuses: Vec<_> = served.bench.served().iter().map(|one| one.status).collect();
-    assert_eq!(statuses, [200, 402, 402], "refusals are on record");
+    assert_eq!(statuses, [200, 402, 402], "refusals are recorded");
 }
 
 #[tokio::test]
 async fn sixteen_connections_get_exactly_the_step_limit() {
-    let served = Served::new(SCRIPT, Budget { steps: Some(20), ..Budget::default() }).await;
+    let served = ServerBench::new(SCRIPT, Budget { steps: Some(20), ..Budget::default() }).await;
     let served = std::sync::Arc::new(served);
     let hammers: Vec<_> = (0..16)
         .map(|_| {
@@ -191,33 +192,33 @@ async fn sixteen_connections_get_exactly_the_step_limit() {
 
 #[tokio::test]
 async fn server_retries_endpoint_failures_itself() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for stream in [false, true] {
         let text = if stream { "flaky stream" } else { "flaky" };
         let mut body = user(text);
         body["stream"] = stream.into();
-        let (status, told) = served.chat(body).await;
-        assert_eq!(status, 200, "{told}");
-        assert!(told.contains("At last") || stream, "{told}");
+        let (status, received) = served.chat(body).await;
+        assert_eq!(status, 200, "{received}");
+        assert!(received.contains("At last") || stream, "{received}");
     }
-    let goes = [(Some(503), true), (None, true), (Some(200), false)];
-    assert_eq!(served.bench.goes(), [goes, goes].concat());
+    let attempts = [(Some(503), true), (None, true), (Some(200), false)];
+    assert_eq!(served.bench.outcomes(), [attempts, attempts].concat());
     assert_eq!(served.bench.trial.spent().steps, 2);
 }
 
 #[tokio::test]
 async fn server_forwards_endpoint_rejections_without_the_key() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
-    let (status, told) = served.chat(user("refused")).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
+    let (status, received) = served.chat(user("refused")).await;
     assert_eq!(status, 400);
     let wanted = r#"{"error":{"message":"[key] is no key","code":"context_length_exceeded"}}"#;
-    assert_eq!(told, wanted);
+    assert_eq!(received, wanted);
     assert_eq!(served.bench.trial.spent().steps, 0);
 }
 
 #[tokio::test]
 async fn disconnected_client_is_charged_without_a_step() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let mut body = user("slow");
     body["stream"] = true.into();
     let sent = served.post("/v1/chat/completions", body.to_string()).send().await;
@@ -227,17 +228,17 @@ async fn disconnected_client_is_charged_without_a_step() {
     served.server.close().await;
     let spent = served.bench.trial.spent();
     assert_eq!((spent.steps, spent.input_tokens, spent.output_tokens), (0, 10, 5));
-    assert!(!spent.estimated, "the endpoint was heard to its end");
+    assert!(!spent.estimated, "the stream was read to its end");
     let record = served.bench.served().pop().expect("a record");
     assert!(!record.delivered);
-    assert_eq!(record.answer.expect("it was whole").content.len(), 51);
+    assert_eq!(record.answer.expect("a complete response").content.len(), 51);
     // Requests after the close are refused.
     assert_eq!(served.chat(user("hi")).await.0, 402);
 }
 
 #[tokio::test]
 async fn server_streams_piece_by_piece() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let mut body = user("slow");
     body["stream"] = true.into();
     let begun = std::time::Instant::now();
@@ -252,7 +253,7 @@ async fn server_streams_piece_by_piece() {
 
 #[tokio::test]
 async fn server_withholds_and_records_provider_tools() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     let mut body = user("hi");
     body["web_search_options"] = json!({"search_context_size": "low"});
     assert_eq!(served.chat(body).await.0, 200);
@@ -267,22 +268,22 @@ async fn server_withholds_and_records_provider_tools() {
 
 #[tokio::test]
 async fn key_never_appears_in_responses_or_records() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
-    let mut told = String::new();
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
+    let mut received = String::new();
     for text in ["hi", "refused", "flaky"] {
         let sent = served.post("/v1/chat/completions", user(text).to_string()).send().await;
         let response = sent.expect("a response");
-        told += &format!("{:?}", response.headers());
-        told += &response.text().await.expect("a body");
+        received += &format!("{:?}", response.headers());
+        received += &response.text().await.expect("a body");
     }
-    told +=
+    received +=
         &format!("{:?} {:?} {:?}", served.bench.served(), served.bench.attempts(), served.server);
-    assert!(!told.contains(KEY) && !told.contains(served.server.token()), "{told}");
+    assert!(!received.contains(KEY) && !received.contains(served.server.token()), "{received}");
 }
 
 #[tokio::test]
 async fn server_lists_models_and_counts_tokens_without_the_model() {
-    let served = Served::new(SCRIPT, Budget { steps: Some(0), ..Budget::default() }).await;
+    let served = ServerBench::new(SCRIPT, Budget { steps: Some(0), ..Budget::default() }).await;
     let get = |path: &str, header: &'static str| {
         let url = format!("{}{path}", served.listening.url());
         served.http.get(url).header(header, served.server.token()).send()
@@ -301,8 +302,8 @@ async fn server_lists_models_and_counts_tokens_without_the_model() {
         };
         let body = response.expect("a response").text().await.expect("a body");
         let body: Value = serde_json::from_str(&body).expect("JSON");
-        let told = body.pointer(at).and_then(Value::as_str).unwrap_or_default();
-        assert!(told.ends_with("priced"), "{body}");
+        let received = body.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        assert!(received.ends_with("priced"), "{body}");
     }
     let body = json!({"messages": [{"role": "user", "content": "hello world"}]}).to_string();
     let sent = served.post("/v1/messages/count_tokens", body).send().await.expect("a count");
@@ -313,7 +314,7 @@ async fn server_lists_models_and_counts_tokens_without_the_model() {
 
 #[tokio::test]
 async fn server_rejects_unreadable_requests_before_they_cost_anything() {
-    let served = Served::new(SCRIPT, Budget::default()).await;
+    let served = ServerBench::new(SCRIPT, Budget::default()).await;
     for body in ["", "{", "[]", "{\"n\": 2, \"messages\": []}"] {
         let sent = served.post("/v1/chat/completions", body).send().await.expect("a response");
         assert_eq!(sent.status(), 400, "{body}");
@@ -327,16 +328,16 @@ async fn server_rejects_unreadable_requests_before_they_cost_anything() {
 async fn aborted_stream_is_charged_and_not_retried() {
     let script = "[default]\ncontent = 'one piece after another, and then no more of it'\n\
         fault = [{ kind = 'truncate', times = 0 }]";
-    let served = Served::new(script, Budget::default()).await;
+    let served = ServerBench::new(script, Budget::default()).await;
     let mut body = user("hi");
     body["stream"] = true.into();
-    let (status, told) = served.chat(body).await;
-    assert_eq!(status, 200, "the head had gone out");
-    assert!(told.contains("aborted") && !told.contains("[DONE]"), "{told}");
-    assert_eq!(served.bench.goes(), [(Some(200), true)], "one go");
+    let (status, received) = served.chat(body).await;
+    assert_eq!(status, 200, "the head was already sent");
+    assert!(received.contains("aborted") && !received.contains("[DONE]"), "{received}");
+    assert_eq!(served.bench.outcomes(), [(Some(200), true)], "one attempt");
     let spent = served.bench.trial.spent();
     assert!(spent.steps == 0 && spent.output_tokens > 0 && spent.estimated, "{spent:?}");
-    // A client that exits now was ended by the endpoint.
+    // If the client exits now, the endpoint is the cause.
     match served.server.rejected() {
         Some(AskError::Fault(fault)) => assert!(fault.what.contains("aborted"), "{fault}"),
         other => panic!("{other:?}"),
@@ -352,7 +353,7 @@ async fn results_returned_in_a_side_request_are_recorded_once() {
     let server = GatewayServer::new(bench.trial.clone(), rules).expect("a server");
     let listening = server.listen().await.expect("a free port");
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let served = Served { bench, server, listening, http };
+    let served = ServerBench { bench, server, listening, http };
     let call = json!({"id": "c1", "type": "function",
         "function": {"name": "shell", "arguments": "{\"command\":\"ls\"}"}});
     let body = json!({"model": "m", "messages": [

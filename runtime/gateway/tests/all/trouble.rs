@@ -1,7 +1,7 @@
-//! An endpoint's problem is not the model's: it is named, reported with its reason, and met once
-//! per run.
+//! An endpoint's problem is not the model's: it is named and reported with its reason, and it is
+//! detected once per run.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::{
     sync::{
@@ -25,14 +25,14 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::common::{Bench, Kept, ask, gateway, model};
+use crate::common::{Bench, RecordingSink, ask, gateway, model};
 
 /// A sink that keeps reported waits.
 #[derive(Default)]
-struct Watched(Mutex<Vec<Waiting>>);
+struct WaitLog(Mutex<Vec<Waiting>>);
 
 #[async_trait]
-impl ExchangeSink for Watched {
+impl ExchangeSink for WaitLog {
     async fn body(&self, _: &[u8]) -> Result<String, Fault> {
         Ok(String::new())
     }
@@ -54,11 +54,13 @@ fn fault(error: AskError) -> Fault {
 }
 
 async fn script(text: &str) -> FakeLlm {
-    FakeLlm::start(Script::parse(text).expect("a sound script")).await.expect("a free port")
+    FakeLlm::start(Script::parse(text).expect("a valid script")).await.expect("a free port")
 }
 
 fn open(gateway: &Gateway, spec: &ModelSpec) -> TrialGateway {
-    gateway.open(spec, &Budget::default(), Arc::new(Kept::default())).expect("a usable model")
+    gateway
+        .open(spec, &Budget::default(), Arc::new(RecordingSink::default()))
+        .expect("a usable model")
 }
 
 fn with_tools(text: &str) -> Ask {
@@ -70,7 +72,7 @@ fn with_tools(text: &str) -> Ask {
     Ask { tools: vec![tool], ..ask(text) }
 }
 
-/// A conversation with `answers` responses of the model.
+/// Returns a conversation with `answers` responses of the model.
 fn talk(answers: usize) -> Ask {
     let mut talk = ask("begin");
     for turn in 0..answers {
@@ -87,8 +89,8 @@ fn talk(answers: usize) -> Ask {
     talk
 }
 
-/// An endpoint of raw bytes: the n-th connection receives the n-th text (repeating the last); an
-/// empty text means no response.
+/// Starts an endpoint that sends raw bytes: the n-th connection receives the n-th text, and later
+/// ones receive the last. An empty text means no response.
 async fn bytes(texts: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -119,11 +121,11 @@ const BUSY: &str = "HTTP/1.1 503 Busy\r\nconnection: close\r\n\r\n{\"error\":{\"
 const PAGE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n\
     <!doctype html><html><head><title>Open WebUI</title></head><body></body></html>";
 
-/// A one-second trial that runs to its wall limit against these responses.
+/// Runs a trial with a wall limit of one second against these responses, until the limit.
 async fn to_the_wall(texts: &'static [&'static str]) -> (TrialGateway, u64) {
     let (url, _) = bytes(texts).await;
     let budget = Budget { wall_seconds: Some(1.0), ..Budget::default() };
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(RecordingSink::default());
     let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
     loop {
         match trial.ask(&ask("hi")).await {
@@ -139,15 +141,15 @@ async fn to_the_wall(texts: &'static [&'static str]) -> (TrialGateway, u64) {
 
 #[tokio::test]
 async fn hang_until_the_wall_limit_is_an_endpoint_fault() {
-    // From the first request on, and after two responses.
+    // The endpoint is silent from the first request on, or after two responses.
     for (texts, answers) in [(&[""][..], 0), (&[ANSWER, ANSWER, ""][..], 2)] {
         let (trial, steps) = to_the_wall(texts).await;
         assert_eq!(steps, answers);
-        let fault = trial.lost_to_the_endpoint(BudgetKind::Wall).expect("the endpoint's doing");
+        let fault = trial.lost_to_the_endpoint(BudgetKind::Wall).expect("the endpoint's fault");
         assert_eq!(fault.layer, Layer::Model);
         assert!(fault.what.contains("did not start"), "{fault}");
     }
-    // The time that a model takes to respond is its own, up to the limit.
+    // The time that a model takes to respond counts against the model, up to the limit.
     let (trial, steps) = to_the_wall(&[ANSWER]).await;
     assert!(steps > 3 && trial.lost_to_the_endpoint(BudgetKind::Wall).is_none());
 }
@@ -156,9 +158,9 @@ async fn hang_until_the_wall_limit_is_an_endpoint_fault() {
 async fn request_dropped_at_the_limit_counts_as_silent() {
     let (url, _) = bytes(&[""]).await;
     let budget = Budget { wall_seconds: Some(0.5), ..Budget::default() };
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(RecordingSink::default());
     let trial = gateway().open(&model(&url), &budget, kept).expect("usable");
-    // The code that runs the trial watches the limit as well and may be first.
+    // The code that runs the trial also watches the limit, and may cancel the request first.
     let asked = ask("hi");
     let first = tokio::time::timeout(Duration::from_millis(450), trial.ask(&asked)).await;
     assert!(first.is_err());
@@ -176,12 +178,12 @@ async fn failures_until_the_wall_limit_are_an_endpoint_fault() {
     assert!(fault.what.contains("429 the script says so"), "{fault}");
 }
 
-/// Before the first byte and in the middle of a response; a client's request behaves the same.
+/// Covers silence before the first byte and in the middle of a response.
 #[tokio::test]
 async fn silence_is_reported_at_growing_intervals() {
     const STALLS: &str =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\ndata: ";
-    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
     (policy.notice_seconds, policy.silent_attempts) = (0.02, 1);
     (policy.idle_seconds, policy.attempt_seconds) = (0.5, 0.5);
     let quick = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
@@ -200,26 +202,26 @@ async fn silence_is_reported_at_growing_intervals() {
         }
     });
     for url in [silent, stalled] {
-        let sink = Arc::new(Watched::default());
-        let told = Arc::clone(&sink);
+        let sink = Arc::new(WaitLog::default());
+        let reported = Arc::clone(&sink);
         let trial = quick.open(&model(&url), &Budget::default(), sink).expect("usable");
         trial.ask(&ask("hi")).await.expect_err("silence");
-        let told = told.0.lock().expect("no panic in a sink").clone();
-        let silences: Vec<_> = told
+        let reported = reported.0.lock().expect("no panic in a sink").clone();
+        let silences: Vec<_> = reported
             .iter()
             .filter_map(|waiting| match waiting {
                 Waiting::Silent { model, so_far } => Some((model.as_str(), so_far.as_millis())),
                 _ => None,
             })
             .collect();
-        assert_eq!(silences[..3], [("priced", 20), ("priced", 40), ("priced", 80)], "{told:?}");
+        assert_eq!(silences[..3], [("priced", 20), ("priced", 40), ("priced", 80)], "{reported:?}");
     }
 }
 
 #[tokio::test]
 async fn idle_timeout_restarts_with_progress() {
     let quick = |idle: f64| {
-        let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+        let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
         (policy.idle_seconds, policy.attempt_seconds, policy.first_seconds) = (idle, idle, 0.01);
         Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
             .expect("a gateway")
@@ -233,7 +235,7 @@ async fn idle_timeout_restarts_with_progress() {
     assert_eq!(count.load(Ordering::Relaxed), 2, "two silent attempts, not twelve");
     assert!(begun.elapsed() < Duration::from_secs(5));
 
-    // Longer than the limit in total, but never silent for so long.
+    // It takes longer than the limit in total, but is never silent for that long.
     let slow = script(
         "[default]\ncontent = 'one piece after another, in many chunks of one stream'\n\
          chunk_delay_seconds = 0.15",
@@ -256,29 +258,29 @@ async fn idle_timeout_restarts_with_progress() {
 #[tokio::test]
 async fn retry_reports_its_reason_and_number() {
     let (url, _) = bytes(&[BUSY, BUSY, ANSWER]).await;
-    let watched = Arc::new(Watched::default());
-    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+    let wait_log = Arc::new(WaitLog::default());
+    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
     policy.attempts = 8;
     (policy.first_seconds, policy.longest_seconds) = (2.0, 2.0);
     let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy)
         .expect("a gateway")
         .keys(|_| Some("sk-test-0123456789".into()));
-    let trial = gateway.open(&model(&url), &Budget::default(), watched.clone()).expect("usable");
+    let trial = gateway.open(&model(&url), &Budget::default(), wait_log.clone()).expect("usable");
     trial.ask(&ask("hi")).await.expect("an answer at last");
-    let told = watched.0.lock().expect("no panic").clone();
-    for (waiting, number) in told.iter().zip(1..) {
+    let reported = wait_log.0.lock().expect("no panic").clone();
+    for (waiting, number) in reported.iter().zip(1..) {
         let Waiting::BackOff { attempt, attempts, why, pause } = waiting else {
             panic!("{waiting:?}")
         };
         assert_eq!((*attempt, *attempts, why.as_str()), (number, 8, "503 overloaded, sorry"));
         assert!(*pause >= Duration::from_secs(1));
     }
-    assert_eq!(told.len(), 2);
+    assert_eq!(reported.len(), 2);
 }
 
 #[tokio::test]
 async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
-    // Only the host, and an API's object that is not a model's.
+    // A web page at the bare host, and a JSON object that is not a model response.
     const OTHER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
         {\"message\":\"welcome\"}";
     for (text, said) in [(PAGE, "a web page, \"Open WebUI\""), (OTHER, "welcome")] {
@@ -290,7 +292,7 @@ async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
         let hint = fault.hint.as_deref().expect("a hint");
         assert!(hint.contains("base_url") && hint.contains(&format!("{url}/v1")), "{hint}");
         assert_eq!(count.load(Ordering::Relaxed), 2);
-        // Another trial does not retry.
+        // Another trial does not try again.
         let again = open(&gateway, &model(&url)).ask(&ask("hi")).await.expect_err("the same");
         assert_eq!(again.to_string(), fault.to_string());
         assert_eq!(count.load(Ordering::Relaxed), 2);
@@ -307,7 +309,7 @@ async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
 
 #[tokio::test]
 async fn unavailable_endpoint_is_given_up_once_per_run() {
-    // Never up, and down after a response.
+    // The endpoint is down after its first response.
     let answered = script(
         "[[rule]]\nlast = 'hi'\nanswer = { content = 'x' }\n\
          [default]\nfault = [{ kind = 'status', status = 503, times = 0 }]",
@@ -321,9 +323,9 @@ async fn unavailable_endpoint_is_given_up_once_per_run() {
     assert!(fault_of_first.cause != Cause::Other, "{fault_of_first}");
     let asked = answered.requests().len();
     second.ask(&ask("other")).await.expect_err("the same outage");
-    assert_eq!(answered.requests().len(), asked, "nobody asks again in this run");
+    assert_eq!(answered.requests().len(), asked, "no further request in this run");
 
-    // While other trials receive responses, a request that always fails is its own problem.
+    // While other trials receive responses, a request that always fails does not halt the model.
     let mixed = script(
         "[[rule]]\nlast = 'hi'\nanswer = { content = 'x' }\n\
          [default]\nfault = [{ kind = 'status', status = 503, times = 0 }]",
@@ -360,7 +362,7 @@ async fn rejection_of_every_trial_halts_the_model() {
         let error = trial.ask(&talk(1)).await.expect_err("rejected");
         match error {
             AskError::Rejected { status, body, of_the_model } => {
-                assert!(number < 3, "the third is the run's");
+                assert!(number < 3, "the third rejection halts the model");
                 assert!(!of_the_model);
                 let fault = trial.rejection(status, &body);
                 assert_eq!(fault.layer, Layer::Model);
@@ -430,14 +432,14 @@ async fn rejection_counts_for_the_model_if_text_and_count_agree() {
     };
     assert!(own("flagged".into()).await, "a filter");
     // That another trial got further proves nothing.
-    assert!(!own("bad".into()).await, "words that explain nothing");
+    assert!(!own("bad".into()).await, "a text that explains nothing");
     assert!(!own("long".into()).await, "no model's window is that small");
     assert!(own(format!("long {}", "one two three ".repeat(4_000))).await, "our count agrees");
 }
 
 #[tokio::test]
 async fn model_without_tools_is_reported_with_a_hint() {
-    // Ollama's text, and a router's text with another status.
+    // Ollama's text, and texts of other servers with other statuses.
     for (status, words) in [
         (400, "registry.ollama.ai/library/x:latest does not support tools"),
         (404, "No endpoints found that support tool use"),
@@ -454,7 +456,7 @@ async fn model_without_tools_is_reported_with_a_hint() {
         let fault = fault(refused);
         assert!(fault.cause != Cause::Other && fault.what.contains(words), "{fault}");
         assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("scaffold = \"bash\"")));
-        // Once per run, and only for requests with tools.
+        // Only the first request is sent, and only requests with tools are halted.
         open(&gateway, &spec).ask(&with_tools("with")).await.expect_err("halted");
         assert_eq!(fake.requests().len(), 1, "{words}");
         assert!(gateway.halted(&spec, true).is_some() && gateway.halted(&spec, false).is_none());
@@ -462,8 +464,8 @@ async fn model_without_tools_is_reported_with_a_hint() {
     }
 }
 
-/// If an endpoint rejects the form of a request, it gets another form, from then on with the first
-/// attempt.
+/// If an endpoint rejects the form of a request, the gateway repairs it. Later requests are
+/// repaired before their first attempt.
 #[tokio::test]
 async fn request_repair_is_kept_for_the_run() {
     const NO_OPTIONS: &str = "HTTP/1.1 422 No\r\nconnection: close\r\n\r\n\
@@ -474,15 +476,15 @@ async fn request_repair_is_kept_for_the_run() {
         data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
     repaired_for(&[NO_OPTIONS, ANSWER], "stream_options", &[true, false, false]).await;
     repaired_for(&[NO_STREAM, ANSWER], "stream", &[true, false, false]).await;
-    // No stream of this endpoint ends.
+    // All streams of this endpoint are cut.
     repaired_for(&[CUT, CUT, CUT, ANSWER], "stream", &[true, true, true, false, false]).await;
 }
 
-/// `wanted`: whether each request has the field.
+/// Checks the repaired requests. `wanted`: whether each request has the field.
 async fn repaired_for(responses: &'static [&'static str], field: &str, wanted: &[bool]) {
     let (url, count) = bytes(responses).await;
     let gateway = gateway();
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(RecordingSink::default());
     let spec = model(&url);
     let trial = gateway.open(&spec, &Budget::default(), kept.clone()).expect("usable");
     for _ in 0..2 {
@@ -493,8 +495,8 @@ async fn repaired_for(responses: &'static [&'static str], field: &str, wanted: &
     assert!(gateway.halts().is_empty());
 }
 
-/// Whether each request has a field.
-fn have(kept: &Kept, field: &str) -> Vec<bool> {
+/// Returns whether each request has a field.
+fn have(kept: &RecordingSink, field: &str) -> Vec<bool> {
     let has = |body: &[u8]| {
         let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         body.get(field).is_some()
@@ -502,25 +504,25 @@ fn have(kept: &Kept, field: &str) -> Vec<bool> {
     kept.attempts().iter().map(|attempt| has(&attempt.request_body)).collect()
 }
 
-/// A damaged stream of an endpoint that takes no other requests is followed by another stream.
+/// If an endpoint accepts only streams, a damaged stream is requested again as a stream.
 #[tokio::test]
-async fn an_endpoint_that_only_streams_is_streamed_again() {
+async fn stream_only_endpoint_is_asked_for_another_stream() {
     const TORN: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"command\\\": \\\"ls\\\"\"}}]}}]}\n\n\
         data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
     const NO_WHOLE: &str = "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n\
         {\"error\":{\"message\":\"This model only support stream mode, please enable the stream parameter.\"}}";
     let (url, count) = bytes(&[TORN, NO_WHOLE, ANSWER]).await;
-    let (gateway, kept) = (gateway(), Arc::new(Kept::default()));
+    let (gateway, kept) = (gateway(), Arc::new(RecordingSink::default()));
     let trial = gateway.open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
     trial.ask(&with_tools("hi")).await.expect("an answer");
     assert_eq!(count.load(Ordering::Relaxed), 3);
     assert_eq!(have(&kept, "stream"), [true, false, true]);
 }
 
-/// Servers of one endpoint may get a new model one after the other.
+/// The servers of one endpoint may receive a new model one after the other.
 #[tokio::test]
-async fn a_model_that_has_answered_is_not_unknown() {
+async fn model_that_has_answered_is_not_treated_as_unknown() {
     const UNKNOWN: &str = "HTTP/1.1 404 No\r\nconnection: close\r\n\r\n\
         {\"error\":{\"message\":\"The model `m` does not exist.\",\"code\":\"model_not_found\"}}";
     let (url, count) = bytes(&[ANSWER, UNKNOWN, UNKNOWN, ANSWER]).await;
@@ -530,14 +532,15 @@ async fn a_model_that_has_answered_is_not_unknown() {
         trial.ask(&ask("hi")).await.expect("an answer");
     }
     assert_eq!((count.load(Ordering::Relaxed), gateway.halts().len()), (4, 0));
-    // Before the first answer, the name is wrong.
+    // Before the first response, the name must be wrong.
     let (url, count) = bytes(&[UNKNOWN]).await;
     let spec = model(&url);
     fault(open(&gateway, &spec).ask(&ask("hi")).await.expect_err("no such model"));
     assert_eq!((count.load(Ordering::Relaxed), gateway.halts().len()), (1, 1));
 }
 
-/// The record of a request in order: under the current step, and then under its own.
+/// Checks the order of a request's events: first those under the current step, then the one under
+/// its own.
 #[tokio::test]
 async fn settle_assigns_the_step_and_records_attempt_times() {
     let script = "[default]\ncontent = 'one piece after another'\nchunk_delay_seconds = 0.05\n\
@@ -571,8 +574,8 @@ async fn settle_assigns_the_step_and_records_attempt_times() {
     assert!(first + 0.1 < answered.seconds, "{first} of {}", answered.seconds);
 }
 
-/// The previous step is over when the next main request arrives, over HTTP as in process; a side
-/// request ends no step.
+/// The previous step ends when the next main request arrives, over HTTP as well as in process. A
+/// side request does not end a step.
 #[tokio::test]
 async fn main_request_ends_the_previous_step() {
     #[derive(Default)]
@@ -619,13 +622,14 @@ async fn main_request_ends_the_previous_step() {
     assert_eq!(seen, ["ends", "answered", "ends", "answered", "ends", "answered"]);
 }
 
-/// Trials that start together, each with its own connection.
+/// Starts trials together, each with its own connection, and returns their errors.
 async fn together(gateway: &Gateway, url: &str, budget: &Budget, trials: usize) -> Vec<AskError> {
     let mut asked = tokio::task::JoinSet::new();
     for _ in 0..trials {
-        let trial = gateway.open(&model(url), budget, Arc::new(Kept::default())).expect("usable");
+        let trial =
+            gateway.open(&model(url), budget, Arc::new(RecordingSink::default())).expect("usable");
         asked.spawn(async move {
-            let error = trial.ask(&ask("hi")).await.expect_err("nobody answers");
+            let error = trial.ask(&ask("hi")).await.expect_err("no response");
             match error {
                 AskError::Budget(kind) => {
                     trial.lost_to_the_endpoint(kind).map_or(error, AskError::Fault)
@@ -639,11 +643,12 @@ async fn together(gateway: &Gateway, url: &str, budget: &Budget, trials: usize) 
 
 #[tokio::test]
 async fn silent_endpoint_is_tried_by_one_trial_for_all() {
-    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("sound");
+    let mut policy = proctor_gateway::RetryPolicy::shipped().expect("valid");
     (policy.first_seconds, policy.silent_attempts) = (0.01, 2);
     (policy.idle_seconds, policy.attempt_seconds) = (0.3, 0.3);
     let policy = || policy.clone();
-    // Always silent, and always overloaded: the attempts of one request.
+    // The endpoint is always silent, overloaded, or a web page. There are only the attempts of one
+    // request.
     for (texts, attempts) in [(&[""][..], 2), (&[BUSY][..], 12), (&[PAGE][..], 4)] {
         let (url, count) = bytes(texts).await;
         let gateway = Gateway::with_policy(proctor_gateway::PriceTable::default(), policy())
@@ -669,7 +674,7 @@ async fn wall_limit_below_the_idle_timeout_ends_the_round() {
     }
     let asked = count.load(Ordering::Relaxed);
     assert!(asked < 5, "each trial in flight asked: {asked}");
-    // Trials that start later get the fault at once.
+    // Trials that start later get the fault immediately.
     let started = Instant::now();
     let late = together(&gateway, &url, &budget, 3).await;
     assert!(late.iter().all(|error| matches!(error, AskError::Fault(_))), "{late:?}");
@@ -677,7 +682,7 @@ async fn wall_limit_below_the_idle_timeout_ends_the_round() {
     assert_eq!(count.load(Ordering::Relaxed), asked);
 }
 
-/// An endpoint that keeps its connections open with these bytes and never responds.
+/// Starts an endpoint that keeps its connections open with these bytes and never responds.
 async fn trickle(head: &'static str, byte: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -732,13 +737,14 @@ async fn stalls_of_several_consecutive_trials_are_an_outage() {
     let (url, _) = bytes(&[ANSWER, ""]).await;
     let budget = Budget { wall_seconds: Some(0.2), ..Budget::default() };
     let gateway = gateway();
-    let line = || gateway.open(&model(&url), &budget, Arc::new(Kept::default())).expect("usable");
+    let line =
+        || gateway.open(&model(&url), &budget, Arc::new(RecordingSink::default())).expect("usable");
     line().ask(&ask("hi")).await.expect("the one answer");
     for cause in [Cause::Other, Cause::Other, Cause::Outage] {
         let trial = line();
         let error = trial.ask(&ask("hi")).await.expect_err("silence");
         assert_eq!(error, AskError::Budget(BudgetKind::Wall));
-        let fault = trial.lost_to_the_endpoint(BudgetKind::Wall).expect("the endpoint's doing");
+        let fault = trial.lost_to_the_endpoint(BudgetKind::Wall).expect("the endpoint's fault");
         assert_eq!(fault.cause, cause, "{fault}");
     }
     let AskError::Fault(fault) = line().ask(&ask("hi")).await.expect_err("halted") else {
@@ -769,7 +775,9 @@ async fn all_trials_start_requests_after_the_first_words_of_a_response() {
     });
     let gateway = gateway();
     let line = || {
-        gateway.open(&model(&url), &Budget::default(), Arc::new(Kept::default())).expect("usable")
+        gateway
+            .open(&model(&url), &Budget::default(), Arc::new(RecordingSink::default()))
+            .expect("usable")
     };
     let first = line();
     let asked = ask("hi");

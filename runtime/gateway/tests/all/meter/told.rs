@@ -1,5 +1,5 @@
-//! What random orders do not show: that requests really run in parallel, and which request waits
-//! for which.
+//! Cases that random orders do not cover: that requests really run in parallel, and which request
+//! waits for which.
 
 use std::{slice, time::Duration};
 
@@ -30,11 +30,11 @@ async fn most_at_once(budget: Budget, shared: &[SharedMeter], named_limit: bool)
 }
 
 #[tokio::test]
-async fn what_fits_flies_together_and_what_nobody_can_bound_flies_alone() {
+async fn bounded_requests_run_together_and_unbounded_ones_alone() {
     let ample = || Budget { total_tokens: Some(16 * 150), ..Budget::default() };
     assert_eq!(most_at_once(ample(), &[], true).await, 16);
     assert_eq!(most_at_once(ample(), &[], false).await, 1);
-    // No limit depends on output, so nothing has to be bounded.
+    // No limit depends on output, so no bound is needed.
     let steps = Budget { steps: Some(16), input_tokens: Some(1600), ..Budget::default() };
     assert_eq!(most_at_once(steps, &[], false).await, 16);
     let half = Budget { total_tokens: Some(8 * 150), ..Budget::default() };
@@ -42,25 +42,25 @@ async fn what_fits_flies_together_and_what_nobody_can_bound_flies_alone() {
 }
 
 #[tokio::test]
-async fn a_run_s_limit_bounds_an_unnamed_output_by_the_context_window() {
+async fn run_limit_bounds_unlimited_output_by_the_context_window() {
     let run = |total_tokens| {
         let limits = SharedLimits { total_tokens: Some(total_tokens), ..Default::default() };
         [SharedMeter::new(BudgetScope::Run, &limits, Spent::default())]
     };
-    // 100 in, at most 600 out: ten fit in 7000, although none names a limit.
+    // 100 in, at most 600 out: ten fit into 7000, although none sets an output limit.
     assert_eq!(most_at_once(Budget::default(), &run(7000), false).await, 10);
 }
 
 #[tokio::test]
-async fn a_large_request_is_not_passed_over_by_small_ones() {
+async fn large_request_is_not_overtaken_by_small_ones() {
     let one = trial(&Budget { total_tokens: Some(1000), ..Budget::default() }, &[]);
-    let flying = one.admit(MAIN).await.expect("the first");
+    let in_flight = one.admit(MAIN).await.expect("the first");
     let large = Reserve { input_estimate: 900, ..MAIN };
     let (mut large, mut small) = (Box::pin(one.admit(large)), Box::pin(one.admit(MAIN)));
     let soon = Duration::from_millis(20);
-    assert!(timeout(soon, &mut large).await.is_err(), "it does not fit beside the first");
-    assert!(timeout(soon, &mut small).await.is_err(), "it would fit, and came later");
-    flying.settle(&usage(100, 0), None, true);
+    assert!(timeout(soon, &mut large).await.is_err(), "it does not fit next to the first");
+    assert!(timeout(soon, &mut small).await.is_err(), "it would fit, but it came later");
+    in_flight.settle(&usage(100, 0), None, true);
     let alone = timeout(soon, large).await.expect("its turn").expect("not reached");
     assert!(timeout(soon, &mut small).await.is_err());
     drop(alone);
@@ -68,23 +68,23 @@ async fn a_large_request_is_not_passed_over_by_small_ones() {
 }
 
 #[tokio::test]
-async fn nobody_joins_one_that_runs_alone() {
+async fn no_request_joins_one_that_runs_alone() {
     let one = trial(&Budget { total_tokens: Some(1000), ..Budget::default() }, &[]);
     let unnamed = Reserve { max_output: None, ..MAIN };
     let alone = one.admit(unnamed).await.expect("the first");
     let soon = Duration::from_millis(20);
     let mut second = Box::pin(one.admit(MAIN));
-    assert!(timeout(soon, &mut second).await.is_err(), "150 of 900, and yet it waits");
+    assert!(timeout(soon, &mut second).await.is_err(), "it needs only 150 of 900, but it waits");
     alone.settle(&usage(100, 890), None, true);
     drop(timeout(soon, second).await.expect("its turn").expect("10 are left"));
 }
 
 #[tokio::test]
-async fn one_who_gives_up_waiting_holds_nobody_up() {
+async fn cancelled_wait_does_not_block_other_requests() {
     let one = trial(&Budget { steps: Some(2), ..Budget::default() }, &[]);
     let (first, second) = (one.admit(MAIN).await, one.admit(MAIN).await);
     let soon = Duration::from_millis(20);
-    assert!(timeout(soon, one.admit(MAIN)).await.is_err(), "two are held");
+    assert!(timeout(soon, one.admit(MAIN)).await.is_err(), "both steps are reserved");
     drop(first);
     let third = timeout(soon, one.admit(MAIN)).await.expect("room for one").expect("not reached");
     third.settle(&usage(1, 1), None, true);
@@ -93,9 +93,9 @@ async fn one_who_gives_up_waiting_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_reached_run_refuses_every_trial_and_says_whose_limit_it_was() {
+async fn reached_run_limit_rejects_every_trial_and_names_the_run() {
     let limits = SharedLimits { cost_usd: Some(0.3), ..Default::default() };
-    // The spending of an earlier call of the runtime counts.
+    // The spending of an earlier invocation of the runtime counts.
     let before = Spent { cost_usd: 0.2, ..Spent::default() };
     let run = SharedMeter::new(BudgetScope::Run, &limits, before);
     let trials = [0, 1].map(|_| trial(&Budget::default(), slice::from_ref(&run)));
@@ -108,19 +108,19 @@ async fn a_reached_run_refuses_every_trial_and_says_whose_limit_it_was() {
         let refused = one.admit(MAIN).await.expect_err("spent");
         let (scope, kind) = (BudgetScope::Run, BudgetKind::Cost);
         assert_eq!(refused, AskError::SharedBudget { scope, kind });
-        assert_eq!(one.reached(), None, "the trial's own limits are not");
+        assert_eq!(one.reached(), None, "the trial's own limits are not reached");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_are_cut_at_the_sum_of_their_time() {
+async fn time_up_resolves_at_the_total_tool_time() {
     let one = trial(&Budget { tool_seconds: Some(10.0), ..Budget::default() }, &[]);
     let meter = one.meter();
     for _ in 0..2 {
         meter.tool_began();
         tokio::time::advance(Duration::from_secs(3)).await;
         meter.tool_ended();
-        // The model is thinking, which is not time in tools.
+        // The model is thinking, which does not count as tool time.
         tokio::time::advance(Duration::from_secs(100)).await;
     }
     assert_eq!((meter.tool_time(), one.reached()), (Duration::from_secs(6), None));
@@ -137,7 +137,7 @@ async fn tools_are_cut_at_the_sum_of_their_time() {
 }
 
 #[tokio::test]
-async fn a_grace_answer_is_in_no_count_of_the_trial() {
+async fn grace_answer_counts_towards_no_limit_of_the_trial() {
     let limits = SharedLimits { total_tokens: Some(10_000), ..Default::default() };
     let run = SharedMeter::new(BudgetScope::Run, &limits, Spent::default());
     let one = trial(&Budget { steps: Some(0), ..Budget::default() }, slice::from_ref(&run));
