@@ -202,7 +202,7 @@ fn modules() -> Result<PathBuf, String> {
     if std::env::var_os("PROCTOR_CHROMIUM").is_none() && !known.iter().any(is_there) {
         return Err("there is no Chromium (Debian: apt-get install chromium)".into());
     }
-    install::made("browser-1", |home| {
+    install::install_once("browser-1", |home| {
         fs::create_dir_all(home).map_err(|error| error.to_string())?;
         for file in ["package.json", "package-lock.json"] {
             fs::copy(root().join("tests/browser").join(file), home.join(file))
