@@ -1,7 +1,7 @@
-//! Loading 2,294 rows of SWE-bench's form and 200 of FeatureBench's, at full size, against Python
-//! that only reads the same JSON. Prints seconds, peak memory, and the ratio of the two.
+//! Loads 2,294 rows in SWE-bench format and 200 in FeatureBench format at full size, and compares this with
+//! Python that only reads the same JSON. Prints seconds, peak memory and the ratios.
 //!
-//! Each measurement is a process of its own, so that its peak is its own.
+//! Each measurement runs in a separate process because peak memory is counted per process.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,11 +21,11 @@ const PYTHON: &str = "import json,sys,time\n\
     \x20   for key in ('FAIL_TO_PASS', 'PASS_TO_PASS', 'repo_settings'):\n\
     \x20       if isinstance(row.get(key), str): row[key] = json.loads(row[key])\n\
     seconds = time.monotonic() - begun\n\
-    # Not ru_maxrss: it would count what this benchmark held when it forked.\n\
+    # Not ru_maxrss: it includes this benchmark's memory at the time of the fork.\n\
     peak = [line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1]\n\
     print(len(rows), seconds, peak)";
 
-/// Tasks, seconds, peak memory in KiB.
+/// Prints the number of tasks, the seconds and the peak memory in KiB.
 fn child(file: &Path) {
     let begun = Instant::now();
     let name = file.file_name().unwrap().to_str().unwrap().to_owned();
@@ -37,7 +37,7 @@ fn child(file: &Path) {
 }
 
 fn measured(command: &mut Command) -> (usize, f64, f64) {
-    // The best of three: the machine may be busy.
+    // The best of three, because the machine may be busy.
     let runs = (0..3).map(|_| {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

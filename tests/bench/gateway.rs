@@ -35,14 +35,14 @@ use tokio::{
     task::JoinSet,
 };
 
-/// As in `proctor`.
+/// The same allocator as in `proctor`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Simultaneous streams.
 const STREAMS: usize = 200;
 
-/// How many times that number.
+/// Number of times all streams are run.
 const ROUNDS: usize = 10;
 
 /// Approximate size of a coding agent's request, all of which has to be read and checked.
@@ -74,7 +74,7 @@ impl ExchangeSink for Forgets {
     }
 }
 
-/// One way to the model.
+/// A route to the model.
 #[derive(Clone)]
 struct Way {
     name: &'static str,
@@ -159,7 +159,7 @@ fn http() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// Opens all streams, reports that, and keeps them open until its input ends.
+/// Opens all streams, reports it, and keeps them open until standard input ends.
 async fn hold(url: &str, key: &str) {
     let way = Way { name: "", url: url.into(), key: key.into(), messages: false };
     let http = http();
@@ -211,7 +211,7 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
     if streams_alone {
         return throughput(&ways, &http).await;
     }
-    // First, because memory that was used once is reused and would not show.
+    // Measured first, because reused memory would not show.
     ways[1].whole(&http).await;
     memory(&ways[1]).await;
     let mut figures = Figures::default();
@@ -219,7 +219,7 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
         for way in &ways {
             let whole = way.whole(&http).await;
             let first = way.first_byte(&http).await;
-            // The first ones open connections.
+            // The first requests open connections.
             if round >= 20 {
                 figures.add(&format!("{}, whole answer", way.name), whole);
                 figures.add(&format!("{}, first byte of stream", way.name), first);
@@ -237,7 +237,7 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
     throughput(&ways, &http).await;
 }
 
-/// Runs streams to their end, this many at once, in turn.
+/// Runs streams to completion, `STREAMS` at a time, over each route in turn.
 async fn throughput(ways: &[Way], http: &reqwest::Client) {
     let mut took = vec![Duration::ZERO; ways.len()];
     let mut worked = vec![Duration::ZERO; ways.len()];
@@ -268,7 +268,7 @@ async fn throughput(ways: &[Way], http: &reqwest::Client) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
     }
-    // Includes the client, which is also in this process. Independent of other load on the machine.
+    // Includes the client, which also runs in this process. Independent of other load on the machine.
     let direct = worked[0].as_secs_f64();
     for (way, worked) in ways.iter().zip(&worked).skip(1) {
         let label = format!("a stream's work, {} beyond direct", way.name);
@@ -290,7 +290,7 @@ async fn steps(gateway: &Gateway) {
         let begun = Instant::now();
         let answer = trial.ask(&ask).await.expect("an answer");
         took.push(begun.elapsed().as_secs_f64() * 1e3);
-        // Sends the same number of bytes, and nothing else.
+        // Sends the same number of bytes and does nothing else.
         let bytes = "x".repeat(100 + step * 2120);
         let begun = Instant::now();
         http.post(&url).body(bytes).send().await.expect("a head").bytes().await.expect("a body");
@@ -382,6 +382,6 @@ async fn memory(way: &Way) {
     if let Some(mut input) = holder.stdin.take() {
         let _ = input.write_all(b"\n").await;
     }
-    // The gateway reads streams that end in the middle to their end, which takes a while.
+    // The gateway reads abandoned streams to their end, which takes a while.
     let _ = holder.wait().await;
 }

@@ -330,7 +330,7 @@ fn collect_does_not_use_pulls() {
     let uses_collect = rust_files(&source.join("pulls"))
         .iter()
         .any(|file| fs::read_to_string(file).unwrap().contains("collect::"));
-    assert!(uses_collect, "the rule is about modules that are somewhere else now");
+    assert!(uses_collect, "the modules of this rule have moved");
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
@@ -384,13 +384,13 @@ fn the_glossary_is_sorted_and_covers_the_first_pages() {
     let map = include_str!("../../ARCHITECTURE.md");
     let (_, glossary) = map.split_once("## Glossary").unwrap();
     let glossary = glossary.split_once("\n## ").map_or(glossary, |(glossary, _)| glossary);
-    // The first two lines are the head of the table.
+    // The first two lines are the table header.
     let rows = glossary.lines().filter(|line| line.starts_with('|')).skip(2);
     let words: Vec<_> = rows
         .map(|row| row.split('|').nth(1).unwrap().trim().trim_matches('`').to_lowercase())
         .collect();
     assert!(words.is_sorted_by(|a, b| a < b), "not sorted, or a word twice: {words:?}");
     for word in REQUIRED.split_whitespace() {
-        assert!(words.iter().any(|one| one == word), "the glossary lacks {word:?}");
+        assert!(words.iter().any(|one| one == word), "{word:?} is missing in the glossary");
     }
 }

@@ -1,7 +1,9 @@
-//! The pack of attacks over one small row of every shape of dataset: under `strict` none is resolved and clean.
+//! Runs the attack pack against one small row of every dataset format: under `strict`, no attack is resolved
+//! and clean.
 //!
-//! The core tier runs two attacks on one shape. `PROCTOR_TIER=full` runs the whole pack on every shape, each with an
-//! environment of its own, which takes minutes. `PROCTOR_ATTACK_SHAPES` and `PROCTOR_ATTACK` choose others.
+//! The core tier runs two attacks on one format. `PROCTOR_TIER=full` runs the whole pack on every format,
+//! each in a separate environment, which takes minutes. `PROCTOR_ATTACK_SHAPES` and `PROCTOR_ATTACK` select
+//! others.
 
 use std::{fs, path::Path, process::Command};
 
@@ -12,10 +14,10 @@ use crate::{stage::Stage, tier::is_full};
 const HEADS: &str = "def heads():\n    return 1\n";
 const TAILS: &str = "\n\ndef tails():\n    return 0\n";
 const KEPT: &str = "import coin\n\n\ndef test_heads():\n    assert coin.heads() == 1\n";
-/// What the test patch adds to the file: harnesses run the files that it changes, and no other.
+/// What the test patch adds to the file. Harnesses only run files that the test patch changes.
 const MORE: &str = "\n\ndef test_tails():\n    assert coin.tails() == 0\n\n\n\
     def test_both():\n    assert [coin.heads(), coin.tails()] == [1, 0]\n";
-/// The tests of who starts from nothing.
+/// Tests of a task in which the agent starts from an empty repository.
 const SCRATCH: &str = "import agent_code\n\n\ndef test_tails():\n    assert agent_code.tails() == 0\n\n\n\
     def test_twice():\n    assert [agent_code.tails(), agent_code.tails()] == [0, 0]\n";
 const SETUP: &str = "from setuptools import setup, find_packages\n\nsetup(name=\"agent_code\", packages=find_packages())\n";
@@ -25,7 +27,7 @@ const PASS_TO_PASS: [&str; 1] = ["tests/test_coin.py::test_heads"];
 const PIP: &str =
     "/venv/bin/pip install -q pytest==8.4.2 pytest-timeout==2.4.0 setuptools==80.9.0 wheel==0.45.1";
 
-/// A hunk that adds lines behind `kept` ones, or takes them away.
+/// Returns a hunk that adds or removes lines after the `kept` ones.
 fn hunk(path: &str, kept: &str, text: &str, adds: bool) -> String {
     let (old, new) = (kept.lines().count(), kept.lines().count() + text.lines().count());
     let (old, new, sign) = if adds { (old, new, '+') } else { (new, old, '-') };
@@ -64,7 +66,7 @@ fn tests() -> String {
     format!("{KEPT}{MORE}")
 }
 
-/// What the benchmarks of SWE-bench's family share, and what a shape has besides.
+/// The fields that all SWE-bench formats share, plus those of one format.
 fn swe(id: &str, more: Value) -> Value {
     let mut row = json!({
         "repo": "pallets/flask", "instance_id": id, "base_commit": "0123456789", "patch": solution(),
@@ -111,7 +113,7 @@ fn featurebench(level: u32) -> Value {
     row
 }
 
-/// One test file in the place of another.
+/// Returns a patch that replaces one test file with another.
 fn rewritten() -> String {
     let body =
         |text: &str, sign| text.lines().map(|line| format!("{sign}{line}\n")).collect::<String>();
@@ -125,7 +127,7 @@ fn rewritten() -> String {
     )
 }
 
-/// Shell lines that make the repository without a source: one file a line.
+/// Returns shell lines that create the repository, one file per line.
 fn setup(whole: bool) -> String {
     let module = if whole { format!("{HEADS}{TAILS}") } else { HEADS.to_owned() };
     let tests = if whole { tests() } else { KEPT.to_owned() };
@@ -157,7 +159,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A clone with a squashed pull request, and the row of it that has ids alone.
+/// Creates a clone with a squashed pull request and returns its row, which only has ids.
 fn fea_bench(clone: &Path) -> Value {
     fs::create_dir_all(clone.join("tests")).unwrap();
     let write = |path: &str, text: &str| fs::write(clone.join(path), text).unwrap();
@@ -197,7 +199,7 @@ fn own(source: &Path) -> Value {
     })
 }
 
-/// Every shape, with its options: the address of its file.
+/// Returns the address of the dataset file and its options for every format.
 fn datasets(stage: &Stage) -> Vec<String> {
     let (before, whole) =
         (stage.file("before.sh", &setup(false)), stage.file("whole.sh", &setup(true)));
@@ -249,8 +251,8 @@ fn datasets(stage: &Stage) -> Vec<String> {
 fn no_attack_is_resolved_and_clean_on_any_shape() {
     let stage = Stage::new();
     let datasets = datasets(&stage);
-    // The whole pack is graded by the tests of the grader. Here it is what the originals let pass, and what
-    // can be made where there is no module.
+    // The grader's tests cover the whole pack. By default this test only runs an attack that the original
+    // graders let through and one that works without a module.
     let default = if is_full() { "all" } else { "equal-to-everything,results-preseeded" };
     let pack = std::env::var("PROCTOR_ATTACK").unwrap_or_else(|_| default.to_owned());
     let certificate = stage.path("certificate.json");
@@ -268,7 +270,7 @@ fn no_attack_is_resolved_and_clean_on_any_shape() {
     for task in tasks {
         let attacks = task["attacks"].as_object().unwrap();
         let graded: Vec<_> = attacks.values().filter(|one| one["policies"].is_object()).collect();
-        // Where an agent starts from nothing, no module can be changed.
+        // Where an agent starts from an empty repository, there is no module to change.
         assert!(!graded.is_empty(), "{task:#}");
         for (name, found) in attacks {
             let strict = &found["policies"]["strict"];

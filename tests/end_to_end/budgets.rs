@@ -1,5 +1,5 @@
-//! Every kind of limit, for each built-in scaffold, as a user sets it: what was spent is never more
-//! than the limit and the last answer, and what is counted apart is shown apart.
+//! Tests every kind of limit with each built-in scaffold, as a user sets it: a trial never spends more than
+//! the limit plus the last response, and separately counted amounts are shown separately.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, arm, events, find};
 
-/// Never submits. 100 tokens in, 40 of them cached, 50 out; by the price below 0.0155 dollars.
+/// Never submits. 100 tokens in, 40 of them cached, 50 out: 0.0155 dollars at the price below.
 const RESTLESS: &str = r#"
 [[rule]]
 model = "calls"
@@ -33,7 +33,7 @@ name = "shell"
 arguments = { command = "sleep 1" }
 "#;
 
-/// Dollars of one answer: 60 fresh, 40 cached, 50 out.
+/// Dollars per response: 60 uncached tokens, 40 cached, 50 out.
 const ANSWER: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 
 struct Bench {
@@ -94,7 +94,7 @@ fn outcomes(out: &Path) -> BTreeMap<String, Value> {
 #[test]
 fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
     let bench = Bench::new();
-    // What each limit lets through: the answers up to the first that reaches it.
+    // The number of responses that each limit allows: up to the first one that reaches it.
     let kinds = [
         ("steps", "3".to_owned(), 3),
         ("main_steps", "3".to_owned(), 3),
@@ -127,7 +127,7 @@ fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
             assert!((cost - ANSWER * *answers as f64).abs() < 1e-9, "{scaffold} {kind}: {cost}");
         }
     }
-    // Every step's tools ran and their work is in the patch, whatever ended the trial.
+    // Every step's tools ran and their work is in the patch, no matter which limit ended the trial.
     for patch in find(&out, "patch.diff") {
         let text = fs::read_to_string(&patch).unwrap();
         let lines = text.lines().filter(|line| *line == "+step").count();
@@ -136,7 +136,7 @@ fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
     let report = bench.stage.report(&out);
     assert_eq!(arm(&report, "tools/steps")["tokens"]["uncached_input"]["total"], 180);
 
-    // The recorded trajectory again, with a limit: a replay's steps are as exact.
+    // Replays the recorded trajectory with a limit, which counts steps just as exactly.
     let run = out.join("trials").join(&arm(&report, "tools/steps")["arm"].as_str().unwrap()[..12]);
     let recorded = find(&run, "trajectory.jsonl").remove(0);
     let arms: String = [1, 2].map(|steps| format!(
@@ -160,7 +160,7 @@ fn grace_is_one_more_answer_and_no_step() {
     let arms = [
         one("tools", "tools", "calls", grace),
         one("bash", "bash", "writes", grace),
-        // Time that is up is up.
+        // A time limit allows no extra response.
         one("time", "tools", "sleeps", "tool_seconds = 1.5, ending = 'grace'"),
     ];
     let out = bench.run(&bench.config("", &arms.concat()), 0);
@@ -184,7 +184,7 @@ fn grace_is_one_more_answer_and_no_step() {
         assert_eq!(patch.matches("+step").count(), 2, "no tool ran after the limit:\n{patch}");
     }
     assert_eq!(arm(&report, "time")["grace"]["answers"], 0);
-    // Each request said what was left, in its last message alone; the last said that it is the last.
+    // Only the last message of each request says what is left. The last request says that it is the last one.
     let requests = bench.fake.requests();
     for model in ["calls", "writes"] {
         let asked: Vec<Vec<String>> = requests
@@ -231,15 +231,15 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
     assert_eq!(arm_now["outcomes"]["budget_steps"], 1);
     assert_eq!(arm_now["outcomes"]["budget_run_cost"], 1);
     assert_eq!((&arm_now["unfinished"], &arm_now["graded"]), (&1.into(), &1.into()));
-    assert_eq!(report["tasks"][1]["resolved"], Value::Null, "no merit and no failure");
+    assert_eq!(report["tasks"][1]["resolved"], Value::Null, "counts neither as resolved nor as failed");
 
-    // Nothing is left: nothing is asked, and the run says what raises the limit.
+    // The budget is used up: no request is sent, and the message says how to raise the limit.
     let said = bench.stage.run(["resume", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("--set budget.run"), "{said}");
     assert_eq!(bench.fake.requests().len(), 6);
 
-    // What was spent counts; with the limit raised, the second trial goes on after its second answer.
+    // What was spent counts. After the limit is raised, the second trial continues after its second response.
     let set = format!("budget.run.cost_usd={}", ANSWER * 100.0);
     let other = "budget.steps=9";
     for (wrong, says) in [
@@ -275,6 +275,6 @@ fn a_cost_limit_on_a_model_without_a_price_is_told_before_anything_runs() {
         for part in ["cost_usd`", "no price is configured", "add `price = {"] {
             assert!(said.contains(part), "{limit}: {part:?} is missing in {said}");
         }
-        assert!(!out.exists(), "{limit}: nothing was begun");
+        assert!(!out.exists(), "{limit}: the run was created");
     }
 }

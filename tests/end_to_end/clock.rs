@@ -1,4 +1,4 @@
-//! A task's clock: the agent and the tests have its date, on every back end. Proxies are absent for both.
+//! A task's clock sets the date for the agent and the tests, on every back end. Neither sees proxy variables.
 
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn validated(kind: &str) {
 fn tests_have_the_date_of_their_task() {
     validated("native");
     let stage = Stage::new();
-    // Without it the same task is no task: its gold does not resolve it.
+    // Without the clock the task is invalid, because its gold does not resolve it.
     let tasks = dataset(&stage, None);
     let said = stage.run(["tasks", "validate", "--tasks", &tasks], 1);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -68,7 +68,7 @@ fn tests_in_containers_have_the_date_of_their_task() {
     }
 }
 
-/// The arm's clock, for its agent and for its grading. The agent has no proxy either.
+/// The arm's clock applies to its agent and its grading. The agent sees no proxy variables either.
 #[test]
 fn an_agent_has_the_date_of_its_arm() {
     let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});

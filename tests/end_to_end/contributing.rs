@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders at the top of the repository that hold what recipes name.
+/// Top-level folders whose files the pages may name.
 const TOPS: [&str; 7] =
     ["configs/", "docs/", "prompts/", "runtime/", "sandboxes/", "scaffolds/", "tests/"];
 
-/// What the page writes between backticks and what is a path; capitals stand for a name to be chosen, and
-/// there the folder counts.
+/// Returns the paths that the page names in backticks. Upper-case parts are placeholders; for them, the
+/// folder is returned.
 fn named(page: &str) -> Vec<String> {
     let paths = page.split('`').skip(1).step_by(2);
     paths
@@ -34,14 +34,14 @@ fn every_path_that_contributing_and_the_map_name_exists() {
     }
 }
 
-/// The pages of the repository: those at its top and those of `docs/`.
+/// The pages at the top of the repository and in `docs/`.
 fn pages(root: &Path) -> Vec<PathBuf> {
     let files = [root.to_owned(), root.join("docs")].map(|folder| fs::read_dir(folder).unwrap());
     let paths = files.into_iter().flatten().map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// What the links of a page lead to, without addresses of the network and places within a page.
+/// Returns the targets of a page's links, without URLs and anchors within the page.
 fn links(page: &str) -> Vec<&str> {
     let targets = page.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()

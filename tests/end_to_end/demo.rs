@@ -1,10 +1,10 @@
-//! The README's main job.
+//! The demo from the README.
 
 use serde_json::Value;
 
 use crate::stage::{Stage, arm, docker, find};
 
-/// What the table must say, on any back end.
+/// The verdicts that the table must show, on any back end.
 fn verdicts(report: &Value) -> Vec<(String, String, Value)> {
     let name_of = |id: &Value| {
         let arms = report["arms"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Model servers that enforce what real services enforce from the second request on: `tests/endpoints`.
+//! Model servers that validate requests like real services, from the second request on: `tests/endpoints`.
 
 use std::{path::Path, process::Command};
 

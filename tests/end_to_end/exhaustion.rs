@@ -1,4 +1,4 @@
-//! What an agent leaves in its sandbox, within its limits, ends in a patch and a verdict, never in a fault.
+//! Anything an agent leaves in its sandbox within its limits ends in a patch and a verdict, never in a fault.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::{
     stage::{Stage, docker, find},
 };
 
-/// A trial of these commands after a first one that does some work: its patch and its outcome.
+/// Runs a trial that first does some work and then runs these commands. Returns its patch and its outcome.
 fn trial(kind: &str, limits: &str, commands: &[&str]) -> (String, Value) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let work = ["echo kept > kept.txt; echo '# kept' >> numerals/roman.py"];
@@ -51,7 +51,7 @@ const ODD: &str = "mkfifo pipe; ln -s loop loop; for n in $(seq 60); do ln -s l$
     touch -- -rf \"$(printf 'a\\nb')\" \"$(printf '\\377')\"; mkdir closed; touch closed/f; chmod 000 closed; \
     mkdir tests/closed; chmod 000 tests";
 
-/// Goes on after its command, and moves folders while they are walked.
+/// Keeps running after its command and moves folders while they are scanned.
 const RESTLESS: &str = "python3 - > /dev/null 2>&1 <<'END' &\nimport os\nos.setsid()\n\
     os.makedirs('a/b/c/d/e', exist_ok=True)\n\
     while True:\n    os.rename('a/b/c', 'x')\n    os.rename('x', 'a/b/c')\nEND\nsleep 1";

@@ -1,5 +1,5 @@
-//! What is nobody's merit and nobody's failure: each fault has its own message and exit status, and
-//! what was done before it is kept.
+//! Faults that must not count as a result of the model: each has its own message and exit status, and earlier
+//! work is kept.
 
 use std::{
     fs,
@@ -40,13 +40,13 @@ fn a_missing_key_variable_stops_the_run_before_it_starts() {
     ] {
         assert!(said.contains(part), "{part:?} is missing in {said}");
     }
-    assert!(!out.exists(), "nothing was begun");
+    assert!(!out.exists(), "the run was created");
 }
 
 #[test]
 fn a_dead_endpoint_is_a_fault_and_not_a_zero() {
     let stage = Stage::new();
-    // A port that was free a moment ago.
+    // A port that was just free.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = stage.file("run.toml", &config(&format!("http://127.0.0.1:{port}"), ""));
     let out = stage.path("run");
@@ -78,11 +78,11 @@ fn an_endpoint_that_refuses_the_first_request_is_a_fault() {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(said.contains("rejected the first request with 400"), "{said}");
-    // Another backend of a router might accept it.
+    // Another backend behind a router might accept it.
     assert_eq!(fake.requests().len(), 3, "it is repeated as often as configs/retry.toml says");
 }
 
-/// One quick step, a slow answer in which the sandbox dies, then a submission.
+/// One quick step, a slow response during which the sandbox is killed, then a submission.
 const SLOW: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -100,8 +100,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// A sandbox whose agent is killed from outside in mid-trial: the trial goes on in a fresh one from its last recorded
-/// step, and no answer is asked for again.
+/// The sandbox's agent is killed from outside during a trial. The trial continues in a fresh sandbox from its
+/// last recorded step, and no response is requested twice.
 fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW).unwrap();
@@ -142,7 +142,7 @@ fn docker_a_trial_goes_on_after_its_container_was_killed() {
         return;
     }
     killed_sandbox("docker", |out| {
-        // Other tests' containers run beside this one: its purpose names this run's trial.
+        // Other tests' containers may run at the same time. The purpose label identifies this run's trial.
         let run = fs::read_to_string(out.join("run.json")).unwrap();
         let run: serde_json::Value = serde_json::from_str(&run).unwrap();
         let arm = &run["arms"][0]["id"].as_str().unwrap()[..12];
@@ -159,7 +159,7 @@ fn docker_a_trial_goes_on_after_its_container_was_killed() {
     });
 }
 
-/// A run directory on a disk of its own, which is unmounted at the end.
+/// A run directory on a separate small disk, which is unmounted at the end.
 struct SmallDisk<'a>(&'a Path);
 
 impl SmallDisk<'_> {
@@ -192,7 +192,7 @@ fn a_full_disk_loses_nothing_that_was_recorded() {
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let full = stage.proctor(args).output().unwrap();
     let said = String::from_utf8_lossy(&full.stderr).into_owned();
-    // The report finds room, or not: then the command itself fails.
+    // The report may or may not have room; without room, the command itself fails.
     assert!(matches!(full.status.code(), Some(1 | 3)), "{said}");
     for part in ["No space left on device", "check the free space", "small/run"] {
         assert!(said.contains(part), "{part:?} is missing in {said}");

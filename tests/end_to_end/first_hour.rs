@@ -1,5 +1,5 @@
-//! The first hour of a new user: any directory, options in any order, limits that cannot be
-//! intended, and plans that no trial could execute. Each is reported before anything starts.
+//! The first hour of a new user: any current directory, options in any order, limits that are clearly
+//! mistakes, and plans that no trial could execute. Each problem is reported before anything starts.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{
     stage::{Stage, find, root},
 };
 
-/// The only row of the demo.
+/// Returns the demo's only row.
 fn row() -> Value {
     let text = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut row: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -41,7 +41,7 @@ fn config(stage: &Stage, tasks: &str, scaffold: &str, more: &str) -> String {
 fn said(stage: &Stage, args: &[&str], status: i32) -> String {
     let output = stage.run(args, status);
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    // A statement in JSON is one line, and not a message.
+    // A statement in JSON is a single long line and not a message.
     for line in said.lines().filter(|line| !line.starts_with("  \"")) {
         assert!(line.chars().count() < 500, "a line of {} characters: {line}", line.len());
     }
@@ -65,21 +65,21 @@ fn the_demo_runs_from_any_folder() {
     assert_eq!(plan(&demo, stage.dir.path()), usual);
     assert_eq!(plan(Path::new("demo.toml"), &root().join("configs")), usual);
     assert_eq!(plan(Path::new("../configs/demo.toml"), &root().join("docs")), usual);
-    // Under another name of the file.
+    // The same through a symlink with another name.
     symlink(&demo, stage.path("linked.toml")).unwrap();
     assert_eq!(plan(Path::new("linked.toml"), stage.dir.path()), usual);
-    // Files with the same names in the current directory are not what the file means.
+    // Same-named files in the current directory are ignored.
     fs::create_dir_all(stage.path("tasks")).unwrap();
     stage.file("tasks/demo.jsonl", "not a row\n");
     assert_eq!(plan(&demo, stage.dir.path()), usual);
-    // Without a copy of the repository.
+    // Without a checkout of the repository.
     let output = stage.proctor(["run", "demo", "--dry-run"]);
     let mut output = output;
     let output = output.current_dir(stage.dir.path()).output().unwrap();
     assert_eq!(lasting(&output.stdout), usual);
 }
 
-/// A plan without what differs between directories: the free space of the disk, and earlier runs.
+/// Returns a plan without the parts that differ between directories: free disk space and earlier runs.
 fn lasting(plan: &[u8]) -> String {
     let plan = std::str::from_utf8(plan).unwrap();
     plan.lines()
@@ -112,14 +112,14 @@ fn every_path_of_a_configuration_starts_beside_it() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{error}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("task demo__roman-1"));
-    // A typed path is relative to where it is typed.
+    // A path on the command line is relative to the current directory.
     let mut other = row();
     other["id"] = "typed-1".into();
     fs::create_dir(stage.path("two/data")).unwrap();
     stage.file("two/data/rows.jsonl", &format!("{other}\n"));
     let output = run("two", &["--set", "tasks=[\"data/rows.jsonl\"]"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("task typed-1"));
-    // A path that exists nowhere is reported as it was written.
+    // A path that does not exist anywhere is reported as written.
     let output = run("two", &["--set", "tasks=[\"no/such/*.jsonl\"]"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no file matches `no/such/*.jsonl`"));
@@ -232,7 +232,7 @@ fn a_plan_for_another_machine_is_refused_and_one_for_a_larger_is_told() {
     }
 }
 
-/// A row based on an image, like those of most benchmarks.
+/// A row that needs an image, like those of most benchmarks.
 fn of_image(id: &str) -> Value {
     let mut row = row();
     row["id"] = id.into();
@@ -264,7 +264,7 @@ fn rows_of_images_are_told_to_native_sandboxes_before_anything_starts() {
     }
     let docker = ["run", &config, "--dry-run", "--set", "sandbox.kind=docker"];
     assert!(said(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
-    // One of two arms is enough, and it is the one that is named.
+    // One of two arms is enough, and the message names it.
     let text = fs::read_to_string(&config).unwrap();
     let two = format!(
         "{text}sandbox = {{ kind = \"docker\" }}\n[[arms]]\nname = \"b\"\nscaffold = \"noop\"\n"
@@ -272,7 +272,7 @@ fn rows_of_images_are_told_to_native_sandboxes_before_anything_starts() {
     let two = stage.file("two.toml", &two);
     let error = said(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
     assert!(error.contains("(arm `b`)"), "{error}");
-    // An archive is not an image; a missing one is reported.
+    // An archive is not an image; a missing archive is reported.
     let mut archive = of_image("a-3");
     archive["environment"]["image"] = "./missing.tar".into();
     let tasks = rows(&stage, "archive.jsonl", &[archive]);
@@ -312,12 +312,12 @@ fn a_task_without_a_solution_is_loaded_and_run_and_only_gold_is_refused() {
     for line in table.lines().filter(|line| line.starts_with(['│', '┌', '╞', '└'])) {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    // Nothing was removed, so nothing fails; the result of noop shows it.
+    // Nothing was removed, so no test fails, as the result of noop shows.
     assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
     assert!(stage.report(&out)["tasks"][0]["resolved"].is_boolean());
 }
 
-/// A trajectory of a task, as a run would have left it.
+/// Writes a task's trajectory as a run would record it.
 fn trajectory(stage: &Stage, name: &str, task: &str) -> PathBuf {
     let path = stage.path(name);
     let mut journal = Journal::create(&path, 1).unwrap();
@@ -357,7 +357,7 @@ fn a_trajectory_of_another_task_is_not_replayed() {
         }
     }
     assert!(!out.exists());
-    // Its path is not a factor of the arm, but its content is.
+    // The trajectory's content is part of the arm, its path is not.
     let moved = stage.path("moved.jsonl");
     fs::copy(&recorded, &moved).unwrap();
     let same = replay(&alone, "same.toml", &moved);
@@ -378,7 +378,7 @@ fn a_trajectory_of_another_task_is_not_replayed() {
 fn a_validation_that_fails_keeps_its_log_and_names_it() {
     let stage = Stage::new();
     let mut bad = row();
-    // It applies, but does not restore what was removed.
+    // The patch applies but does not restore the removed code.
     bad["gold"] = "diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n\
                    +++ b/notes.txt\n@@ -0,0 +1 @@\n+nothing\n"
         .into();
@@ -390,7 +390,7 @@ fn a_validation_that_fails_keeps_its_log_and_names_it() {
     let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
     assert!(log.starts_with(kept));
     fs::remove_dir_all(kept).unwrap();
-    // What the task asks for exists already.
+    // A task whose requested feature already exists.
     let mut there = row();
     let test = there["pass_to_pass"][0].clone();
     there["fail_to_pass"] = serde_json::json!([test]);
@@ -407,13 +407,13 @@ fn a_validation_that_fails_keeps_its_log_and_names_it() {
     assert!(error.contains("valid: gold resolves") && !error.contains("kept: "), "{error}");
 }
 
-/// Two quick steps, then a response that takes long.
+/// Two quick steps, then a slow response.
 const SLOW: &str = "[[conversation]]\n[[conversation.turn]]\n[[conversation.turn.tool_calls]]\n\
                     name = \"shell\"\narguments = { command = \"true\" }\n[[conversation.turn]]\n\
                     delay_seconds = 4.0\n[[conversation.turn.tool_calls]]\nname = \"submit\"\n\
                     arguments = {}\n";
 
-/// Starts a run, sends a hang-up in the middle of it, and returns its exit status and output.
+/// Starts a run, sends SIGHUP during it, and returns its exit status and output.
 fn hang_up(before: &str) -> (Option<i32>, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW).unwrap();
@@ -449,13 +449,13 @@ fn hang_up(before: &str) -> (Option<i32>, String) {
 
 #[test]
 fn a_hang_up_ends_a_run_as_a_termination_does() {
-    // The tests themselves may have been started by `nohup`.
+    // The tests themselves may have been started with `nohup`.
     let (status, said) = hang_up("exec env --default-signal=HUP");
     assert_eq!(status, Some(130), "{said}");
     assert!(said.contains("proctor resume"), "{said}");
 }
 
-/// A process started by `nohup` ignores the hang-up, and must continue to do so.
+/// A process started with `nohup` ignores SIGHUP and must keep ignoring it.
 #[test]
 fn a_run_that_is_to_outlive_its_terminal_does() {
     let (status, said) = hang_up("trap '' HUP; exec");
@@ -473,13 +473,13 @@ fn cleaning_removes_what_can_be_made_again_and_no_run() {
     let config = config(&stage, &tasks, "noop", "");
     let proctor = |args: &[&str]| {
         let mut command = stage.proctor(args);
-        // No engine, because its images belong to others too.
+        // No engine, because cleaning would remove images that others use.
         command.env("PROCTOR_CACHE", &cache).env("DOCKER_HOST", "unix:///nowhere/docker.sock");
         let output = command.output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(said).unwrap())
     };
-    // A cache that is a run directory's parent, and contains the user's own files.
+    // A cache that contains a run directory and the user's own files.
     let out = cache.join("runs/one");
     proctor(&["run", &config, "--out", out.to_str().unwrap()]);
     assert!(out.join("run.json").is_file());
@@ -499,7 +499,7 @@ fn cleaning_removes_what_can_be_made_again_and_no_run() {
     assert_eq!(layers(), 1);
     let (_, said) = proctor(&["clean", "--older-than", "1d"]);
     assert!(said.contains("nothing to remove"), "{said}");
-    // A live run holds the cache: nothing of it is removed.
+    // A live run has the cache locked, so nothing is removed.
     let file = fs::File::options().write(true).open(cache.join("in-use")).unwrap();
     file.lock_shared().unwrap();
     let (status, said) = proctor(&["clean"]);

@@ -1,4 +1,4 @@
-//! `proctor fork` and `proctor shell`: a trial as it was after a step, byte for byte.
+//! `proctor fork` and `proctor shell` restore a trial's files after a step, byte for byte.
 
 use std::{
     io::Write as _,
@@ -14,7 +14,7 @@ use crate::{
     survival::{Bench, count, journal},
 };
 
-/// Everything of the work directory that a snapshot holds: kinds, modes, targets, contents.
+/// Lists everything in the work directory that a snapshot stores: kinds, modes, targets, contents.
 const LISTING: &str = "find . -mindepth 1 -printf '%P %y %m %l\\n' | sort; find . -type f | sort | xargs -d '\\n' sha256sum";
 
 const MADE: &str = "mkdir -p empty made && chmod 750 empty && printf 'a\\0b' > made/data && chmod 600 made/data && ln -s data made/link && echo '*.log' > .gitignore && echo kept > run.log && rm numerals/tally.py";
@@ -42,7 +42,7 @@ fn script() -> String {
     )
 }
 
-/// What the first call of a step that prints something with a sum showed.
+/// Returns what the first listing call of a step printed.
 fn listed(journal: &Path) -> String {
     let shown = events(journal, "tool_returned");
     let mut texts = shown.iter().map(|one| one["shown"].as_str().unwrap().to_owned());
@@ -95,7 +95,7 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     let wanted = listed(&of_parent);
     assert!(wanted.contains("empty d 750") && wanted.contains("made/link l 777 data"), "{wanted}");
 
-    // The conversation goes along: no answer of the parent is asked for again, and the hint is told once.
+    // The conversation is copied: no response of the parent is requested again, and the hint appears once.
     let asked = bench.fake.requests().len();
     let hint = "hint=Look again at all files.";
     let (child, said) = forked(&bench, &parent, "child", &[hint, "budget.steps=4"]);
@@ -117,7 +117,7 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     assert_ne!(report["arms"][0]["arm"], bench.stage.report(&parent)["arms"][0]["arm"]);
     bench.stage.run(["report", child.to_str().unwrap(), "--verify"], 0);
 
-    // Another scaffold has the files alone, and the record says so.
+    // Another scaffold only gets the files, and the record says so.
     let url = format!("models.other.base_url={}", bench.fake.base_url());
     let sets = ["scaffold=bash", "model=other", &url, "models.other.name=other"];
     let (alone, said) = forked(&bench, &parent, "alone", &sets);
@@ -132,7 +132,7 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     );
     assert_eq!(bench.stage.report(&alone)["arms"][0]["steps"]["max"], 2);
 
-    // And so does a person.
+    // A shell session gets the same files.
     let run = parent.to_str().unwrap();
     let trial = ["--trial", "demo__roman-1/asks/1"];
     let seen = shell(&bench, &[&[run], &trial[..], &["--step", "2"]].concat(), LISTING);
@@ -160,7 +160,7 @@ fn a_shell_opens_on_a_task_and_on_what_grading_saw() {
     let task = ["demo__roman-1", "--tasks", "configs/tasks/demo.jsonl"];
     let seen = shell(&bench, &task, "pwd; cat >/dev/null; echo shown\necho not shown\n");
     assert!(seen.status.success(), "{}", text(&seen.stderr));
-    // `cat` takes the rest of the input, as it does in any shell.
+    // `cat` consumes the rest of the input, as in any shell.
     assert_eq!(text(&seen.stdout), "/testbed\nshown\n");
     let hidden = shell(&bench, &task, "test ! -e tests/test_roman.py\n");
     assert_eq!(hidden.status.code(), Some(0), "what the task hides is absent");
@@ -192,7 +192,8 @@ fn what_cannot_be_forked_is_named() {
     assert_eq!(seen.status.code(), Some(2));
 }
 
-/// A runtime that is killed in a fork: `resume` goes on with the fork's own steps, and asks for none of them again.
+/// The runtime is killed during a fork. `resume` continues with the fork's own steps and requests no response
+/// again.
 #[test]
 fn a_fork_that_is_killed_goes_on() {
     let shell = |command: &str| {

@@ -1,19 +1,19 @@
-//! The table of formats in `docs/datasets.md`. Each of its entries names the test that shows it.
+//! The table of formats in `docs/datasets.md`. Each entry names the test that proves it.
 
 use std::{fmt::Write as _, fs};
 
 use crate::stage::root;
 
-/// What a cell says, and the test behind it: a file below the repository, and a function.
+/// The text of a cell and the test behind it: its file, relative to the repository, and its function.
 type Shown = (&'static str, &'static str, &'static str);
 
 struct Format {
     name: &'static str,
     loads: Shown,
     runs: &'static [Shown],
-    /// Gold is resolved, and doing nothing is not.
+    /// Tests that resolve gold and do not resolve an empty patch.
     graded: &'static [Shown],
-    /// Against the package of whoever made the format.
+    /// Tests that compare results with the format's official package.
     compared: &'static [Shown],
     cannot: &'static str,
 }
@@ -62,7 +62,7 @@ const NPM_GRADED: &[Shown] =
 const SWE_BENCH_GRADED: &[Shown] =
     &[("strict", SWE_BENCH, OTHERS), ("official", SWE_BENCH, OTHERS)];
 
-/// Datasets that are loaded in their own way, and graded like SWE-bench.
+/// Datasets with their own loader that are graded like SWE-bench.
 const LIKE_SWE_BENCH: Format = Format {
     name: "",
     loads: ("", "", ""),
@@ -243,7 +243,7 @@ const FORMATS: &[Format] = &[
 const BEGIN: &str = "<!-- formats: written by tests/end_to_end/formats.rs -->\n";
 const END: &str = "<!-- end of formats -->\n";
 
-/// The words of a cell. Every test that it names must be there.
+/// Returns the text of a cell, after checking that every named test exists.
 fn cell(shown: &[Shown]) -> String {
     for (_, file, test) in shown {
         let source = fs::read_to_string(root().join(file)).unwrap_or_default();
@@ -251,7 +251,7 @@ fn cell(shown: &[Shown]) -> String {
             source.contains(&format!("{mark}fn {test}("))
                 || source.contains(&format!("{mark}async fn {test}("))
         });
-        assert!(is_test, "{file} has no test {test}, which docs/datasets.md stands on");
+        assert!(is_test, "{file} has no test {test}, which docs/datasets.md refers to");
     }
     let words: Vec<&str> = shown.iter().map(|(word, ..)| *word).collect();
     words.join(", ")

@@ -1,4 +1,4 @@
-//! `proctor grade --log`: somebody else's log, by the official policy and by the strict one.
+//! `proctor grade --log`: grades an existing log with the official and the strict policy.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn a_forged_log_has_both_verdicts_on_standard_output() {
     assert_eq!(verdict["policies"]["strict"]["resolved"], false);
 }
 
-/// Any file can be given. One that says nothing is told, and graded as the benchmark grades it.
+/// Any file is accepted. One without test results is reported, and graded as the benchmark grades it.
 #[test]
 fn a_log_without_a_result_of_the_task_is_told() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Tasks that show their agents the tests that decide, or that name tests which do not exist.
+//! Tasks whose agents can read the deciding tests, and tasks that name tests which do not exist.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const TEST_PATCH: &str = "diff --git a/tests/test_coin.py b/tests/test_coin.py\n
     \x20        assert coin.tails() == 0\n+        assert [coin.tails(), coin.heads()] == [0, 1]\n";
 const TAILS: &str = "tests/test_coin.py::TestCoin::test_tails";
 
-/// Validates one task with these keys; returns what was said.
+/// Validates one task with these keys and returns the output.
 fn validated(keys: &Value, flags: &[&str], status: i32) -> String {
     let stage = Stage::new();
     let source = stage.path("coin");
@@ -44,7 +44,7 @@ fn a_hidden_path_that_matches_nothing_is_invalid() {
     let said = validated(&json!({"hidden": ["tests/test_coins.py"]}), &[], 1);
     assert!(said.contains("`hidden` matches nothing: tests/test_coins.py"), "{said}");
     assert!(said.contains(&format!("can read fail-to-pass tests: {TAILS}")), "{said}");
-    // No switch makes a typing error right.
+    // The option does not excuse a typo.
     let said = validated(&json!({"hidden": ["tests/test_coins.py"]}), &["--visible-tests"], 1);
     assert!(said.contains("matches nothing"), "{said}");
     for hidden in ["tests/test_coin.py", "tests"] {
@@ -58,7 +58,7 @@ fn a_test_that_the_agent_can_read_is_invalid_unless_it_may() {
     assert!(said.contains(TAILS), "{said}");
     let said = validated(&json!({}), &["--visible-tests"], 0);
     assert!(said.contains("note: coin-1: the agent can read"), "{said}");
-    // The agent has the file, and another test in it.
+    // The agent has the file, but with a different test.
     validated(&json!({"test_patch": TEST_PATCH}), &[], 0);
 }
 

@@ -1,10 +1,10 @@
-//! `[matrix]`: crossed arms from the plan to the report.
+//! `[matrix]`: combined arms, from the plan to the report.
 
 use std::path::PathBuf;
 
 use crate::stage::Stage;
 
-/// Arms over the demo task, with these lines of a configuration.
+/// Writes a configuration of arms on the demo task with these additional lines.
 fn config(stage: &Stage, lines: &str) -> PathBuf {
     let text = format!(
         "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\

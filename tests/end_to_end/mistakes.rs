@@ -1,4 +1,4 @@
-//! The user's mistakes: exit status 2, the key or file, and the hint.
+//! User mistakes end with exit status 2 and name the key or file with a hint.
 
 use crate::stage::Stage;
 
@@ -148,7 +148,7 @@ fn a_dry_run_builds_nothing() {
     assert!(!cache.exists(), "nothing was built or fetched");
 }
 
-/// Found out by every trial otherwise, after the first environment was built.
+/// Otherwise every trial would fail, after the first environment was built.
 #[test]
 fn a_source_that_is_not_there_is_told_before_anything_starts() {
     let stage = Stage::new();

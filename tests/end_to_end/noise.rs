@@ -1,4 +1,4 @@
-//! What limits and waits did to a trial is in its record, its outcome and the report (`docs/noise.md`).
+//! Effects of limits and waits on a trial are in its record, its outcome and the report (`docs/noise.md`).
 
 use std::fs;
 
@@ -10,13 +10,14 @@ use crate::{
     stage::{Stage, docker, events, find},
 };
 
-/// More than a sandbox of 256 MiB may have.
+/// Needs more memory than a sandbox with 256 MiB has.
 const HUNGRY: &str = "python3 -c 'x = b\"x\" * (1 << 30)'; true";
 
-/// Six busy seconds, which a quarter of a CPU does not have.
+/// Needs six seconds of CPU time, which a fraction of a CPU cannot provide.
 const BUSY: &str = "timeout 6 sh -c 'while :; do :; done'; true";
 
-/// One trial of a command under these limits: its journal's count, its outcome, its report, and the run's text.
+/// Runs one trial of a command under these limits. Returns its resource counts, outcome and report, and the
+/// run's output.
 fn trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&[command.to_owned()]))).unwrap();
@@ -47,10 +48,10 @@ fn trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, Strin
     (outcome["noise"].clone(), report, run, String::from_utf8(shown).unwrap())
 }
 
-/// A limit that this machine gives nobody a control group for cannot be touched.
+/// Whether the limit was observed. Without a control group on this machine, it cannot be.
 fn is_told(noise: &Value, value: &str, kind: &str) -> bool {
     let told = !noise.pointer(value).unwrap_or(&Value::Null).is_null();
-    assert!(told || kind == "native", "an engine always tells: {noise:#}");
+    assert!(told || kind == "native", "an engine always reports it: {noise:#}");
     told
 }
 
@@ -71,7 +72,7 @@ fn memory(kind: &str) {
 }
 
 fn throttled(kind: &str) {
-    // Little enough to be used up on a machine that gives each of ten busy programs a tenth.
+    // Little enough to be exceeded even on a machine where ten busy programs get a tenth each.
     let (noise, report, _, shown) = trial(kind, "cpus = 0.1", BUSY);
     if !is_told(&noise, "/sandbox/cpu/periods", kind) {
         return crate::not_run::not_run("noise: cpus", "ROOT", "no CPU control group");
@@ -102,7 +103,7 @@ fn docker_memory_at_its_ceiling_is_told() {
     }
 }
 
-/// Tests that are killed for memory may say nothing of the patch: their grading is named.
+/// Tests that run out of memory may be unrelated to the patch, so their grading is reported.
 #[test]
 fn memory_of_a_grading_at_its_ceiling_is_told() {
     let hungry = "echo 'data = b\"x\" * (600 << 20)' >> numerals/__init__.py";

@@ -1,4 +1,4 @@
-//! Tasks whose tests are not pytest's: the results are a report of their own runner.
+//! Tasks whose tests do not use pytest: the results come from their runner's report.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn a_report_of_any_format_is_graded_by_the_ids_of_the_task() {
         ("junit.xml", junit.to_owned(), "passed", "passed", true),
         ("tap.txt", "1..2\nok 1 - adds\nok 2 - zero\n".to_owned(), "passed", "passed", true),
         ("ctrf.json", ctrf.to_string(), "passed", "failed", false),
-        // The package never ended.
+        // The package never finished.
         ("go.json", go.to_owned(), "passed", "missing", false),
         ("empty.txt", String::new(), "missing", "missing", false),
     ] {

@@ -1,4 +1,4 @@
-//! The one request to each model before the first trial.
+//! The single request to each model before the first trial.
 
 use std::{fs, path::PathBuf};
 
@@ -23,7 +23,7 @@ impl Bench {
         Self { stage: Stage::new(), fake, _runtime: runtime }
     }
 
-    /// Ten attempts of each arm: fewer are not worth a question.
+    /// Ten attempts of each arm: with fewer, the preflight sends no request.
     fn config(&self, url: &str, attempts: u32, arms: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = {attempts}\n{arms}\
@@ -66,7 +66,7 @@ fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
     let found = arm(&report, "t");
     assert_eq!((&found["steps"]["mean"], &found["trials"]), (&1.0.into(), &10.into()));
     let responders = serde_json::json!([{"model": "m", "responses": 10}]);
-    assert_eq!(found["responders"], responders, "the preflight is no trial's");
+    assert_eq!(found["responders"], responders, "the preflight belongs to no trial");
     let kept = fs::read_to_string(out.join("preflight.jsonl")).unwrap();
     let kinds: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(kinds.iter().any(|line| line["event"]["kind"] == "model_answered"), "{kept}");
@@ -78,7 +78,7 @@ fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
     assert!(!said.contains("preflight") && !out.join("preflight.jsonl").exists(), "{said}");
     let config = bench.config(&bench.fake.base_url(), 9, TOOLS);
     bench.run(&config, "few", &[], 0);
-    assert_eq!(bench.fake.requests().len() - asked, 10 + 9, "the first of nine finds out the same");
+    assert_eq!(bench.fake.requests().len() - asked, 10 + 9, "nine trials need no preflight");
 }
 
 #[test]
@@ -97,14 +97,15 @@ fn a_refused_key_costs_no_sandbox() {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
-    // The key is well now, and nothing was spoilt.
+    // The key works again, and the rejection had no lasting effect.
     let mut command = bench.stage.proctor(["resume", out.to_str().unwrap()]);
     let done = command.env("FIRST_KEY", "sk-first-key").output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(bench.fake.requests().len(), 1 + 10);
 }
 
-/// Tools are asked for where an arm offers some: the arm that needs none goes on with the same model.
+/// The preflight only tests tools for arms that offer some: an arm without tools continues with the same
+/// model.
 #[test]
 fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
     let words = "the model does not support tools";
@@ -122,7 +123,7 @@ fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
     assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
 }
 
-/// A server without a parser for calls returns them as text: no trial is scored for that.
+/// A server without a tool-call parser returns calls as text: no trial is scored for that.
 #[test]
 fn calls_as_text_stop_the_arm_and_name_the_parser() {
     let call = |tool: &str| {
@@ -141,7 +142,7 @@ fn calls_as_text_stop_the_arm_and_name_the_parser() {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(bench.fake.requests().len(), 1);
-    // Without a preflight the first response of a trial shows it.
+    // Without a preflight, a trial's first response reveals it.
     let (out, said) = bench.run(&config, "none", &["--no-preflight"], 3);
     assert!(said.contains("tool `submit` as text"), "{said}");
     assert_eq!(find(&out.join("trials"), "verdict.json"), Vec::<PathBuf>::new());
@@ -158,7 +159,7 @@ fn an_endpoint_that_is_not_there_costs_one_round_for_the_run() {
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
 
-/// Words that only this question was turned away with say nothing of the model.
+/// A rejection that only affects the preflight request says nothing about the model.
 #[test]
 fn a_rejection_of_the_question_itself_stops_nothing() {
     let script = format!(
@@ -169,11 +170,11 @@ fn a_rejection_of_the_question_itself_stops_nothing() {
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (_, said) = bench.run(&config, "run", &[], 0);
     assert!(!said.contains("preflight:"), "{said}");
-    // Three attempts of the question, and ten trials.
+    // Three attempts of the preflight request, and ten trials.
     assert_eq!(bench.fake.requests().len(), 13);
 }
 
-/// Gold and noop on a sample come before the first trial, and a task that gold does not resolve stops the run.
+/// Gold and noop run on a sample before the first trial. A task that gold does not resolve stops the run.
 #[test]
 fn tasks_are_checked_before_the_first_trial() {
     let stage = Stage::new();
@@ -205,7 +206,7 @@ fn tasks_are_checked_before_the_first_trial() {
     assert!(!out.join("run.json").exists(), "no trial was planned");
 }
 
-/// One trial of the demo's own task in this image, by `noop` on Docker; what is said.
+/// Runs the demo's own task in this image with `noop` on Docker. Returns the output.
 fn in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();

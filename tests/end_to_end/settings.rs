@@ -7,27 +7,27 @@ use serde_json::Value;
 
 use crate::stage::{Stage, root};
 
-/// What a key accepts, to choose values that it does not.
+/// The type of values that a key accepts, used to choose invalid ones.
 #[derive(Clone, Copy)]
 enum Takes {
     Count,
-    /// Any whole number.
+    /// An integer.
     Whole,
     Number,
     Choice,
     Flag,
     Text,
-    /// An address or a variable's name.
+    /// A value with a required format: an address or the name of a variable.
     Formed,
     Texts,
     Table,
 }
 use Takes::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
 
-/// A table of a configuration: its header in a file, its path, and every key.
+/// A table of a configuration: its header in a file, its path, and all of its keys.
 type Head = (String, String, Vec<(String, Takes)>);
 
-/// Every table in the schema that is committed for editors.
+/// Returns every table of the schema that is committed for editors.
 fn tables() -> Vec<Head> {
     let text = std::fs::read_to_string(root().join("configs/schema.json")).unwrap();
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ fn tables() -> Vec<Head> {
     found
 }
 
-/// `name` is the table's in a head, `path` with the arm's number in it.
+/// `name` is the table in a header; `path` also contains the arm's number.
 fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<Head>) {
     let head = match (name, path.ends_with(".0")) {
         ("", _) => String::new(),
@@ -52,7 +52,7 @@ fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<Head>) {
         if inner["items"]["type"] == "object" {
             table(&inner["items"], &name, &format!("{path}.0"), found);
         } else if inner["additionalProperties"]["properties"].is_object() {
-            // As `with` has them below.
+            // The names that `with` uses below.
             let own = if key == "models" { "\"m-1.5\"" } else { "mine" };
             let (name, path) = (format!("{name}.{own}"), format!("{path}.{own}"));
             table(&inner["additionalProperties"], &name, &path, found);
@@ -105,7 +105,8 @@ impl Takes {
     }
 }
 
-/// A whole configuration with one line in one of its tables. Keys that the line sets are removed
+/// Returns a complete configuration with one line added to one of its tables. Keys that the line sets are
+/// removed
 /// elsewhere.
 fn with(head: &str, line: &str) -> String {
     let key = line.split(" =").next().unwrap_or_default();
@@ -124,7 +125,7 @@ fn with(head: &str, line: &str) -> String {
         text.push(line.to_owned());
     }
     for (own, lines) in tables {
-        // `arms = 5` and `[[arms]]` cannot both be in one file.
+        // A file cannot contain both `arms = 5` and `[[arms]]`.
         if head.is_empty() && !key.is_empty() && own.contains(key) {
             continue;
         }
@@ -133,7 +134,7 @@ fn with(head: &str, line: &str) -> String {
         if *own == head {
             text.push(line.to_owned());
         }
-        // A table of the arm follows the arm.
+        // A table of an arm must come after the arm.
         if *own == "[[arms]]" && head.starts_with("[arms.") {
             text.extend([head.to_owned(), line.to_owned()]);
         }
@@ -150,14 +151,14 @@ fn run(stage: &Stage, text: &str, args: &[&str]) -> Output {
     stage.proctor(all).output().unwrap()
 }
 
-/// The message for a mistake, after checking what all such messages have in common.
+/// Returns the message for a mistake, after checking what all such messages have in common.
 fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
     let done = run(stage, text, args);
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{args:?}\n{text}\n{said}");
     assert!(done.stdout.is_empty());
     assert!(said.contains("\n hint: "), "no hint: {said}\n{text}");
-    // The directory's own name is random.
+    // The directory's name is random.
     let words = said.replace(stage.dir.path().to_str().unwrap(), "");
     for word in [
         "::",
@@ -173,7 +174,7 @@ fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
         "Some(",
         "os error 9",
     ] {
-        assert!(!words.contains(word), "{word:?} is no word for a user: {said}");
+        assert!(!words.contains(word), "{word:?} is an internal term: {said}");
     }
     said
 }
@@ -240,7 +241,7 @@ fn a_key_of_another_table_is_told_by_its_table() {
     assert!(said.contains("it belongs to [budget] or [budget.arm] or [budget.run]"), "{said}");
 }
 
-/// What an arm inherits is reported by where it was written, and so is a value from `--set`.
+/// An inherited or `--set` value is reported at the place where it was written.
 #[test]
 fn a_key_is_named_where_it_was_written() {
     let stage = Stage::new();
@@ -265,7 +266,7 @@ fn a_key_is_named_where_it_was_written() {
     assert!(said.contains("run.toml:") && said.contains("invalid TOML"), "{said}");
 }
 
-/// In two parts, so that no file of this repository contains it.
+/// In two parts, so that no file of this repository contains the secret.
 fn secret() -> String {
     ["hunter", "-2-4711"].concat()
 }
@@ -326,8 +327,8 @@ fn a_setting_without_effect_is_refused() {
         let said = told(&stage, &with(head, lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains("no effect"), "{said}");
     }
-    // A setting with an effect in one arm is not rejected because of another, nor is one that
-    // requests nothing.
+    // A setting with an effect in one arm is not rejected because of another arm. Settings that allow or deny
+    // nothing are accepted.
     let two = "\n[[arms]]\nname = 'b'\nscaffold = 'noop'\nnetwork = { mode = 'open_except' }\n";
     for lines in [
         "deny = ['https://a.test']",
@@ -340,7 +341,7 @@ fn a_setting_without_effect_is_refused() {
     }
 }
 
-/// Each is found by inspecting the plan, and reported with its line.
+/// Each of these is found when the plan is checked, and reported with its line.
 #[test]
 fn what_no_request_could_carry_is_refused() {
     let stage = Stage::new();
@@ -403,7 +404,7 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
             "endpoints.other.base_url",
             "https://HOST/v1",
         ),
-        // The name of the table in [models] is not the endpoint's name.
+        // The name of a table in [models] is not the model name at the endpoint.
         (
             format!("{base}\nmodel = 'm-1.5'\nmax_concurrent = 1"),
             "endpoints.other.model",
@@ -413,14 +414,14 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
         let said = told(&stage, &with("[endpoints.other]", &lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains(says), "{says}: {said}");
     }
-    // A model that no arm uses is harmless; `--model` creates such models.
+    // Limits for a model that no arm uses are allowed, because `--model` may select such a model.
     let spare = "\n[models.spare]\nbase_url = 'http://127.0.0.1:8/v1'\nname = 's'\n";
     let lines = "base_url = 'http://127.0.0.1:8/v1/'\nmax_concurrent = 1";
     let done = run(&stage, &(with("[endpoints.other]", lines) + spare), &[]);
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("[endpoints.other] applies to no model that an arm uses"), "{said}");
-    // A script's limits find it by the same relative path.
+    // A script's limits refer to it by the same relative path.
     let scripted = [
         "--set",
         "endpoints.s.base_url=script:configs/scripts/demo.toml",
@@ -433,7 +434,7 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// What an editor is given is what is committed, and the demo is good by it.
+/// The printed schema for editors equals the committed one, and the demo refers to it.
 #[test]
 fn the_schema_is_printed_as_it_is_committed() {
     let stage = Stage::new();

@@ -1,11 +1,11 @@
-//! An agent that brings a copy of the package under test is refused before any trial starts.
+//! An agent that ships a copy of the package under test is rejected before any trial starts.
 
 use std::fs;
 
 use crate::stage::{Stage, root};
 
-/// A configuration with the demo tasks, a built-in arm, and an agent whose bundle holds `files` below its packages.
-/// The paths of the agent's configuration and of the folder its run would make.
+/// Writes a configuration with the demo tasks, a built-in arm, and an agent whose bundle contains `files`
+/// among its packages. Returns the paths of the configuration and of the future run directory.
 fn config(stage: &Stage, files: &[(&str, &str)]) -> (String, String) {
     for (path, text) in files {
         let path = stage.path("packages").join(path);
@@ -35,7 +35,7 @@ fn refused(stage: &Stage, files: &[(&str, &str)]) -> String {
     let (config, out) = config(stage, files);
     let ended = stage.run(["run", &config, "--out", &out], 2);
     assert!(!stage.path("run").exists(), "the run began");
-    // What is built now is seen by a look at the plan too.
+    // The bundle now exists, so a dry run rejects it too.
     let looked = stage.run(["run", &config, "--dry-run"], 2);
     let said = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).into_owned();
@@ -58,7 +58,7 @@ fn an_agent_that_brings_the_package_under_test_is_refused_by_name() {
     assert!(!said.contains("plain"), "{said}");
 }
 
-/// Under another name, in a package that has nothing to do with it.
+/// The copy has another name and is in an unrelated package.
 #[test]
 fn a_renamed_copy_of_the_solution_in_a_bundle_is_found_by_its_content() {
     let stage = Stage::new();

@@ -1,5 +1,5 @@
-//! Real agents whose endpoint is in trouble, or whose tokens run out. Two agents by default. `PROCTOR_TIER=full` or
-//! `PROCTOR_AGENTS=all` runs all of them, with a silence of 60 s.
+//! Real agents whose endpoint has problems or whose token budget runs out. Two agents by default.
+//! `PROCTOR_TIER=full` or `PROCTOR_AGENTS=all` runs all of them, with a silence of 60 s.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +17,14 @@ use super::{
 };
 use crate::stage::{Stage, events};
 
-/// Longer than any client of the gateway waits for the head of a response (`configs/gateway-server.toml`).
+/// Longer than the gateway waits for the response headers for any client (`configs/gateway-server.toml`).
 const SILENCE: f64 = 25.0;
-/// What the issue asks for.
+/// The duration that the issue requires.
 const WHOLE_SILENCE: f64 = 60.0;
 const KEY: &str = "sk-planted-5d1c0a7be94f42d3";
 const STEP_TOKENS: u64 = 120;
 
-/// One trouble, in the place of the model's second answer.
+/// Endpoint problems that replace the model's second response.
 fn troubles() -> BTreeMap<&'static str, Value> {
     let silence = if all() { WHOLE_SILENCE } else { SILENCE };
     BTreeMap::from([
@@ -38,7 +38,7 @@ fn troubles() -> BTreeMap<&'static str, Value> {
     ])
 }
 
-/// The comparison's arms once for each trouble, with scripts that have it.
+/// Plans the comparison's arms once for each problem, with scripts that contain it.
 fn plan(stage: &Stage, runtime: &tokio::runtime::Runtime) -> (FakeLlm, String, Vec<String>) {
     let (mut config, mut script) = comparison("native");
     let arms = config["arms"].as_array().unwrap().clone();

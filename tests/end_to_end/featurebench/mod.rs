@@ -1,5 +1,5 @@
-//! FeatureBench rows of both levels, made from real libraries and graded on Docker in images as the
-//! benchmark's are.
+//! FeatureBench rows of both levels, made from real libraries and graded on Docker in images like the
+//! benchmark's.
 
 mod harness;
 mod image;
@@ -21,7 +21,7 @@ fn dataset(stage: &Stage, made: &[Made]) -> String {
     stage.file("rows.jsonl", &lines.join("\n")).display().to_string()
 }
 
-/// Everything that `proctor grade` prints and keeps of predictions, as its report.
+/// Runs `proctor grade` on predictions and returns its report.
 fn graded(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value {
     let name = Path::new(predictions).file_stem().unwrap().to_str().unwrap();
     let out = stage.path(&format!("graded-{name}"));
@@ -31,7 +31,7 @@ fn graded(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value
     stage.report(Path::new(out))
 }
 
-/// A line of FeatureBench's `output.jsonl`.
+/// Returns a line of FeatureBench's `output.jsonl`.
 fn line(made: &Made, agent: &str, attempt: usize, patch: &str) -> String {
     json!({
         "instance_id": made.id(), "n_attempt": attempt, "model_patch": patch, "agent": agent,
@@ -70,7 +70,7 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
         }
     }
 
-    // The same by the scaffolds, in closed sandboxes: what they leave behind is what is graded.
+    // The same with the scaffolds in closed sandboxes: the files that they leave are graded.
     let config = format!(
         "tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"docker\"\n\
          [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
@@ -85,7 +85,7 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
     assert_eq!(resolved(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
 }
 
-/// The same rows where there is no engine: the environment is made of set-up lines.
+/// The same rows without an engine: set-up lines build the environment.
 #[test]
 fn featurebench_rows_are_graded_in_native_sandboxes() {
     let stage = Stage::new();
@@ -143,7 +143,7 @@ fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
     let report = graded(&stage, output.to_str().unwrap(), &tasks, "docker");
     let of = made.len() as u64;
     for agent in ["honest/m", "sly/m"] {
-        // The benchmark's own number, which the trick does not lower.
+        // The benchmark's own number, which the trick does not reduce.
         assert_eq!(resolved(&report, agent), (of, of, json!(1.0)), "{report:#}");
     }
     let of_arm = |agent: &str, id: &str| {
@@ -170,7 +170,7 @@ fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
     }
 }
 
-/// The harness's own code, on the same patches in the same images: solved, solved in part, cheated.
+/// The harness's own code on the same patches in the same images: solved, partly solved, cheated.
 #[test]
 fn featurebench_harness_says_the_same_on_docker() {
     let name = "featurebench_harness_says_the_same_on_docker";
@@ -187,7 +187,7 @@ fn featurebench_harness_says_the_same_on_docker() {
         (&first[1], rows::conftest(false)),
         (lists, lists.trick.clone().unwrap()),
         (lists, lists.solution.clone()),
-        // The installation fails, or there is nothing to install; the harness goes on.
+        // The installation fails, or there is nothing to install; the harness continues.
         (lists, lists.solution.replace("+setup(\n", "+raise SystemExit(1)\n")),
         (numbers, rows::without(&numbers.solution, "setup.py")),
         (toc, toc.solution.replace("+def add_toc_hook(", "+def add_no_hook(")),
@@ -198,7 +198,7 @@ fn featurebench_harness_says_the_same_on_docker() {
 
     let rows: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
     let tasks = dataset(&stage, &rows);
-    // Answers to one task are attempts.
+    // Several responses to one task count as attempts.
     let attempt = |at: usize| {
         let before = cases[..at].iter().filter(|(made, _)| made.id() == cases[at].0.id());
         before.count() + 1

@@ -1,4 +1,5 @@
-//! The scaffold `acp` with an agent without libraries: what it is told at a limit, and its side requests.
+//! The scaffold `acp` with an agent that uses no libraries: the cancel message at a limit, and its side
+//! requests.
 
 use std::fs;
 
@@ -40,7 +41,7 @@ fn an_acp_agent_is_told_to_stop_and_its_titles_are_no_steps() {
     let of = |class: &str, status: u16| (format!("\"{class}\""), status.to_string());
     let expected = ("\"submitted\"".to_owned(), 1, vec![of("side", 200), of("main", 200)]);
     assert_eq!(classes("titles"), expected);
-    // Without rules the title is the one step, and the conversation itself is refused.
+    // Without rules, the title request is the only step, and the conversation itself is refused.
     let expected = ("\"budget_steps\"".to_owned(), 1, vec![of("main", 200), of("main", 402)]);
     assert_eq!(classes("all main"), expected);
 }

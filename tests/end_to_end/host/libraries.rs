@@ -1,5 +1,5 @@
-//! The examples of the documentation that need libraries: agents of the scaffolds `acp` and `mcp` on the official Python
-//! ones, and mini-swe-agent with its loop outside the task's sandbox.
+//! Documentation examples that need libraries: agents of the scaffolds `acp` and `mcp` with the official
+//! Python SDKs, and mini-swe-agent with its loop outside the task's sandbox.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ const PACKAGES: [&str; 12] = [
     "agent-client-protocol==0.12.1",
     "mcp==2.3.0",
     "openai>=2,<3",
-    // Of mini-swe-agent, without litellm.
+    // Dependencies of mini-swe-agent, except litellm.
     "jinja2",
     "pydantic",
     "pyyaml",
@@ -32,7 +32,7 @@ const PACKAGES: [&str; 12] = [
     "typer",
 ];
 
-/// The examples beside their libraries, 94 MB: one folder for all tests, filled once and kept beside other clients.
+/// The examples with their libraries, 94 MB: one folder for all tests, created once next to other clients.
 fn program() -> &'static Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -54,14 +54,14 @@ fn program() -> &'static Result<PathBuf, String> {
 }
 
 fn fill(clients: &Path, place: &Path) -> Result<(), String> {
-    // Filled under another name first: a run that was cut leaves nothing that looks whole.
+    // Created under a temporary name first, so that an interrupted run leaves no folder that looks complete.
     let making = tempfile::tempdir_in(clients).map_err(|error| error.to_string())?;
     let run = |command: &mut Command| match command.output() {
         Ok(done) if done.status.success() => Ok(()),
         Ok(done) => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
         Err(error) => Err(error.to_string()),
     };
-    // By the interpreter that the agent's sandbox has.
+    // With the interpreter that the agent's sandbox has.
     let (venv, made) = (making.path().join("venv"), making.path().join("program"));
     run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv))?;
     let install = |packages: &[&str]| {
@@ -70,14 +70,15 @@ fn fill(clients: &Path, place: &Path) -> Result<(), String> {
     };
     install(&PACKAGES)?;
     install(&["--no-deps", "mini-swe-agent==2.4.6"])?;
-    // Somebody else may have laid the same one.
+    // Another process may have created the same folder.
     match fs::rename(&made, place) {
         Err(error) if !place.is_dir() => Err(error.to_string()),
         _ => Ok(()),
     }
 }
 
-/// Arms of examples on one back end: a name, a scaffold, a model and a budget. `None`: not run.
+/// Runs example arms on one back end: name, scaffold, model and budget. Returns `None` if the test cannot
+/// run.
 fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Stage, PathBuf)> {
     let program = match program() {
         Ok(program) => program.display(),
@@ -115,13 +116,13 @@ fn solve(test: &str, kind: &str) {
         assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{arm}: {:#}", seen.row);
         assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
-        // What was done in the task's sandbox is in the record once, with what came of it.
+        // Commands in the task's sandbox are recorded once, each with its result.
         let (called, returned) = (seen.of_kind("tool_called"), seen.of_kind("tool_returned"));
         assert_eq!((called.len(), returned.len()), (calls, calls), "{arm}: {called:#?}");
         assert_eq!(returned[0]["exit_status"], 0, "{arm}: {returned:#?}");
-        // Every request of those that ask by themselves passed the gateway's server.
+        // Agents that call the model themselves send every request through the gateway's server.
         let served = if arm == "mini" { 0 } else { steps };
-        // One that was on its way when a submission ended its program was not delivered.
+        // A response in flight when a submission ended the program was not delivered.
         let requests = seen.of_kind("request_served").into_iter();
         let delivered = requests.filter(|one| one["delivered"] == true).count();
         assert_eq!(delivered as u64, served, "{arm}");
@@ -150,7 +151,8 @@ fn docker_an_acp_agent_and_an_mcp_client_solve_the_task() {
     }
 }
 
-/// A limit is as many answers, whoever asks; the agent is gone soon, and its work so far is graded.
+/// A limit allows the same number of responses with either scaffold. The agent ends soon, and its work so far
+/// is graded.
 #[test]
 fn a_limit_ends_an_acp_agent_and_an_mcp_client() {
     let arms = [

@@ -1,5 +1,4 @@
-//! The scaffold `process`: the example of the documentation, and an agent that misbehaves in every
-//! way.
+//! The scaffold `process`: the example from the documentation, and an agent that misbehaves in every way.
 
 use std::{
     fs,
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{DEMO_SOLUTION, Stage, docker, find, root};
 
-/// An arm: its name, its model, more lines of its settings, and its budget.
+/// An arm: name, model, extra settings lines, and budget.
 struct Way {
     name: &'static str,
     model: &'static str,
@@ -28,7 +27,7 @@ fn way(mode: &'static str, model: &'static str) -> Way {
     }
 }
 
-/// A line without a quote, which solves the demo task.
+/// Returns a command without quotes that solves the demo task.
 pub(super) fn solution() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
@@ -54,7 +53,7 @@ fn script() -> Value {
     ]})
 }
 
-/// The demo task's first row and the script, and the start of a configuration with the models of the arms.
+/// Writes the demo's first task and the script. Returns the start of a configuration with the arms' models.
 pub(super) fn configuration(stage: &Stage, kind: &str, models: &[&str]) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -73,7 +72,7 @@ pub(super) fn configuration(stage: &Stage, kind: &str, models: &[&str]) -> Strin
     text
 }
 
-/// A run of one arm for each way, with an agent's file beside the configuration.
+/// Runs one arm for each way, with an agent's file next to the configuration.
 fn run(stage: &Stage, kind: &str, agent: &str, ways: &[Way], status: i32) -> PathBuf {
     fs::copy(root().join(agent), stage.path("agent.py")).unwrap();
     let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
@@ -135,8 +134,8 @@ impl Seen {
 const EXAMPLE: &str = "scaffolds/host/examples/agent.py";
 const BAD: &str = "tests/end_to_end/host/agent.py";
 
-/// The example of the documentation solves the task, with both of its endings, and with the record
-/// of a built-in loop.
+/// The example from the documentation solves the task with both of its endings, and records the same events
+/// as a built-in loop.
 fn example(kind: &str) {
     let text = fs::read_to_string(root().join(EXAMPLE)).unwrap();
     assert!(text.lines().count() < 60, "the documentation says: under 60 lines");
@@ -152,8 +151,7 @@ fn example(kind: &str) {
         let returned = seen.of_kind("tool_returned");
         assert_eq!((seen.of_kind("tool_called").len(), returned.len()), (calls, calls), "{arm}");
         assert_eq!(seen.row["integrity"], "clean", "{arm}: {:#}", seen.row);
-        // The record is that of a built-in loop: the call of the response, and the snapshot of its
-        // step.
+        // The record equals that of a built-in loop: the response's tool call, and its step's snapshot.
         let answered = seen.of_kind("model_answered");
         let call = &answered[0]["answer"]["tool_calls"][0]["id"];
         assert_eq!(seen.of_kind("tool_called")[0]["call_id"], *call, "{arm}");
@@ -173,11 +171,11 @@ fn docker_the_example_solves_the_task() {
     }
 }
 
-/// Every line of the table in `docs/host.md`, and every way to be hostile.
+/// Every line of the table in `docs/host.md`, and every hostile mode.
 #[test]
 fn each_ending_has_its_outcome() {
     let stage = Stage::new();
-    // A file of the user that the agent looks for.
+    // A file of the user that the agent tries to find.
     let secret = "proctor-secret-of-the-user";
     stage.file(secret, "key");
     let probes = Way {
@@ -223,7 +221,7 @@ fn each_ending_has_its_outcome() {
         ("text", "submitted", None, true, ""),
         ("probes", "submitted", None, false, ""),
         ("gives_up", "scaffold_exited", Some("finished"), false, "too hard"),
-        // They ended before they received a response.
+        // These agents ended before they received a response.
         ("version", "infrastructure_fault_setup", None, false, ""),
         ("nothing", "infrastructure_fault_setup", None, false, ""),
         ("crash", "scaffold_exited", Some("crashed"), false, "exit status 1: boom"),
@@ -281,8 +279,8 @@ fn each_ending_has_its_outcome() {
     assert!(chatters.logs().iter().all(|text| text.len() == 4096));
 }
 
-/// The agent's own sandbox is searched like the task's: a program that contains the solution is
-/// rejected by name, in the file itself and in an archive.
+/// The agent's sandbox is scanned like the task's: a program that contains the solution, directly or in an
+/// archive, is rejected and named.
 #[test]
 fn host_program_with_the_solution_is_rejected() {
     for packed in [false, true] {
@@ -321,7 +319,7 @@ fn host_program_with_the_solution_is_rejected() {
     }
 }
 
-/// A fault of the endpoint stays a fault, whatever the agent does with it.
+/// An endpoint fault stays a fault, no matter how the agent handles it.
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let stage = Stage::new();
@@ -331,9 +329,8 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     assert!(seen.row["resolved"].is_null(), "{:#}", seen.row);
 }
 
-/// The content of the program is a factor, its path is not. A run continues with the program that
-/// it was planned with, even if the file was changed since; if the copy is gone too, it is
-/// rejected.
+/// The program's content is part of the arm, its path is not. A run continues with the program that it was
+/// planned with, even if the file has changed since. If the stored copy is missing too, the run is rejected.
 #[test]
 fn resume_uses_the_program_of_the_plan() {
     let plan = |name: &str, agent: &str| {
@@ -356,7 +353,7 @@ fn resume_uses_the_program_of_the_plan() {
     let cache = stage.path("cache");
     let missing = Way { name: "a", ..way("solve", "no-key") };
     let out = {
-        // Its model cannot be called: nothing of the run is done.
+        // Its model cannot be called, so no trial of the run is finished.
         let out = stage.path("run");
         fs::copy(root().join(BAD), stage.path("agent.py")).unwrap();
         let text = configuration(&stage, "native", &["no-key"]);
@@ -371,7 +368,7 @@ fn resume_uses_the_program_of_the_plan() {
         assert_eq!(status.code(), Some(3));
         out
     };
-    // The endpoint works again, and the user has changed the agent meanwhile.
+    // The endpoint works again, and the user has since changed the agent.
     let healed = script().to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
     stage.file("script.json", &healed);
     fs::write(stage.path("agent.py"), "raise SystemExit('another one')").unwrap();
@@ -394,7 +391,7 @@ fn resume_uses_the_program_of_the_plan() {
     assert!(seen.answers() > 0, "{:#}", seen.row);
 }
 
-/// Mistakes are reported with their keys, before anything runs.
+/// Mistakes are reported at their keys before anything runs.
 #[test]
 fn host_mistakes_are_reported_at_their_key() {
     let told = |settings: &str| {

@@ -1,4 +1,5 @@
-//! The scaffold `python:FILE.py:FUNCTION`: functions that solve, and each way to misbehave.
+//! The scaffold `python:FILE.py:FUNCTION`: functions that solve the task, and functions that misbehave in
+//! every way.
 
 use std::{
     fs,
@@ -16,7 +17,7 @@ use crate::stage::{Stage, docker, root};
 const AGENTS: &str = "tests/end_to_end/host/python_agents.py";
 const EXAMPLE: &str = "scaffolds/python/examples/plain_agent.py";
 
-/// A virtual environment in the stage's folder with one package, `marker`.
+/// Creates a virtual environment in the stage's folder with one package, `marker`.
 fn environment(stage: &Stage, version: &str) -> PathBuf {
     let venv = stage.path("venv");
     if !venv.is_dir() {
@@ -41,7 +42,7 @@ fn environment(stage: &Stage, version: &str) -> PathBuf {
     venv.join("bin/python")
 }
 
-/// An arm of one function.
+/// Returns an arm that uses one function.
 fn arm(name: &str, function: &str, model: &str, lines: &str) -> String {
     format!(
         "[[arms]]\nname = \"{name}\"\nscaffold = \"python:agents.py:{function}\"\nmodel = \"{model}\"\n\
@@ -50,7 +51,8 @@ fn arm(name: &str, function: &str, model: &str, lines: &str) -> String {
 }
 
 fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> PathBuf {
-    // Tests run at once, and two environments of the same packages are one interpreter in the cache.
+    // Tests run in parallel, and two environments with the same packages would share one interpreter in the
+    // cache.
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     environment(stage, &format!("1.{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
     fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
@@ -162,7 +164,7 @@ fn hostile_file_has_no_key_no_user_files_and_no_network() {
     assert_eq!(seen.row["resolved"], true, "{:#}", seen.row);
 }
 
-/// The arm's id as a plan prints it.
+/// Returns the arm's id from the printed plan.
 fn planned(stage: &Stage, config: &Path) -> String {
     let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 0);
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -183,7 +185,7 @@ fn python_arm_id_depends_on_file_and_packages() {
         planned(&stage, &config)
     };
     let first = plan("agent.py", "one", "1.0");
-    assert_eq!(first, plan("agent.py", "one", "1.0"), "another folder, the same arm");
+    assert_eq!(first, plan("agent.py", "one", "1.0"), "the folder is not part of the arm");
     assert_ne!(first, plan("agent.py", "two", "1.0"));
     assert_ne!(first, plan("agent.py", "one", "2.0"));
 }
@@ -226,7 +228,7 @@ fn mistakes_of_a_python_arm_are_reported_at_their_key() {
     assert!(!planned(&stage, &config).is_empty());
 }
 
-/// A trial runs what was planned, from any machine that has the same file and packages.
+/// A trial runs the planned function on any machine that has the same file and packages.
 #[test]
 fn resume_finds_file_and_interpreter_again() {
     let stage = Stage::new();
@@ -239,7 +241,7 @@ fn resume_finds_file_and_interpreter_again() {
     let proctor = |args: &[&str]| {
         let output = stage.proctor(args).env("PROCTOR_CACHE", &cache).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // Lines are wrapped for terminals.
+        // Undoes line wrapping for terminals.
         (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let (config, out_text) = (config.to_str().unwrap(), out.to_str().unwrap());
@@ -248,7 +250,7 @@ fn resume_finds_file_and_interpreter_again() {
         serde_json::from_slice(&fs::read(stage.path("script.json")).unwrap()).unwrap();
     let healed = script.to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
     stage.file("script.json", &healed);
-    // Another version of a package is another arm.
+    // A different version of a package makes a different arm.
     fs::remove_dir_all(cache.join("programs")).unwrap();
     environment(&stage, "2.0");
     let (status, said) = proctor(&["resume", out_text]);
