@@ -85,11 +85,7 @@ fn main() {
             assert!(same, "query {at}, place {place}: {hit:?} and {other}");
         }
     }
-    println!(
-        "{} queries: all rankings match bm25s {} (lucene)",
-        queries.len(),
-        theirs["version"]
-    );
+    println!("{} queries: all rankings match bm25s {} (lucene)", queries.len(), theirs["version"]);
     let ratio = |name: &str, ours: f64, theirs: &Value| {
         let theirs = theirs.as_f64().expect("seconds");
         println!(

@@ -4,6 +4,7 @@
 //! and the complete grading of gold, from opening the sandbox to closing it, with all defences and with one
 //! disabled. Then, on Docker, one SWE-bench row graded by Proctor and by `run_instance` of `swebench` 5.0.2,
 //! in turn.
+//!
 //! Nothing here asserts a time. The first run builds the recipes' environments, which takes minutes and needs
 //! PyPI. `PROCTOR_BENCH_RECIPES` narrows the glob (`none` skips the recipes), `PROCTOR_BENCH_WITHOUT` names
 //! the disabled defence (`canaries`), and `PROCTOR_BENCH_SWEBENCH` is a Python that has the package.

@@ -264,14 +264,14 @@ fn is_in(folder: &str, folders: &[&str]) -> bool {
 }
 
 #[test]
-fn no_crate_breaks_a_rule() {
+fn crates_follow_the_dependency_rules() {
     let workspace = Workspace::read();
     let broken: Vec<_> = RULES.iter().flat_map(|rule| workspace.broken(rule)).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]
-fn every_folder_of_a_rule_holds_a_crate() {
+fn every_rule_folder_contains_a_crate() {
     let workspace = Workspace::read();
     for rule in RULES {
         let (Reach::Only(to) | Reach::Never(to)) = rule.reach;
@@ -283,7 +283,7 @@ fn every_folder_of_a_rule_holds_a_crate() {
 }
 
 #[test]
-fn an_indirect_dependency_breaks_a_rule() {
+fn indirect_dependency_breaks_a_rule() {
     let member = |name: &str, folder: &str, uses: &[&str]| {
         let uses = uses.iter().map(|used| (*used).to_owned()).collect();
         (name.to_owned(), Member { folder: folder.to_owned(), uses, ..Member::default() })
@@ -357,7 +357,7 @@ fn every_crate_has_a_description() {
 
 /// Compares the table in ARCHITECTURE.md with the workspace. `PROCTOR_WRITE=1` writes it.
 #[test]
-fn the_map_of_crates_is_current() {
+fn crate_map_is_current() {
     const BEGIN: &str = "<!-- begin: crates -->\n";
     const END: &str = "<!-- end: crates -->\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
@@ -378,7 +378,7 @@ fn the_map_of_crates_is_current() {
 }
 
 #[test]
-fn the_glossary_is_sorted_and_covers_the_first_pages() {
+fn glossary_is_sorted_and_has_the_required_words() {
     const REQUIRED: &str = "agentd arm attempt certificate evidence gold integrity mask noop \
                             policy recipe scaffold shape task trial verdict";
     let map = include_str!("../../ARCHITECTURE.md");

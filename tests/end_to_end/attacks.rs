@@ -39,7 +39,7 @@ fn dataset(stage: &Stage) -> String {
 }
 
 #[test]
-fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
+fn validate_fails_and_names_tasks_that_attacks_resolve() {
     let stage = Stage::new();
     let (tasks, certificate) = (dataset(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
@@ -102,7 +102,7 @@ const BREAKS: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.
     @@ -1,2 +1,6 @@\n def heads():\n     return 1\n+\n+\n+def tails():\n+    return 0\n";
 
 #[test]
-fn wide_finds_a_break_that_the_task_does_not_look_at() {
+fn wide_finds_a_broken_test_outside_the_task() {
     let stage = Stage::new();
     let tasks = dataset(&stage);
     // A second module with a test that no task names, and a test file that cannot be collected.
@@ -147,7 +147,7 @@ fn wide_finds_a_break_that_the_task_does_not_look_at() {
 }
 
 #[test]
-fn an_attack_that_the_pack_does_not_have_is_a_mistake() {
+fn unknown_attack_is_reported() {
     let stage = Stage::new();
     let tasks = dataset(&stage);
     let said = stage.run(["tasks", "validate", "--tasks", &tasks, "--attack=nop"], 2);

@@ -8,7 +8,7 @@ fn docs() -> PathBuf {
 }
 
 #[test]
-fn every_page_is_in_the_book_once() {
+fn summary_lists_every_page_once() {
     let summary = fs::read_to_string(docs().join("SUMMARY.md")).unwrap();
     let mut named: BTreeMap<&str, usize> = BTreeMap::new();
     for link in summary.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)) {
@@ -101,7 +101,7 @@ fn snake(name: &str) -> String {
 }
 
 #[test]
-fn the_page_of_event_kinds_is_current() {
+fn events_page_is_current() {
     let (file, page) = (docs().join("events.md"), events_page());
     if std::env::var_os("PROCTOR_WRITE").is_some() {
         fs::write(&file, &page).unwrap();

@@ -218,10 +218,9 @@ fn modules() -> Result<PathBuf, String> {
 }
 
 #[test]
-fn runs_are_walked_through_in_a_browser() {
+fn browser_shows_runs_and_reports() {
     let modules = modules();
-    let Some(modules) = install::or_not_run("runs_are_walked_through_in_a_browser", &modules)
-    else {
+    let Some(modules) = install::or_not_run("browser_shows_runs_and_reports", &modules) else {
         return;
     };
     let script = root().join("runtime/viewer/templates/viewer.js");

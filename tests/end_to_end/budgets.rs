@@ -92,7 +92,7 @@ fn outcomes(out: &Path) -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
+fn every_limit_ends_every_scaffold_after_its_last_response() {
     let bench = Bench::new();
     // The number of responses that each limit allows: up to the first one that reaches it.
     let kinds = [
@@ -154,7 +154,7 @@ fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
 }
 
 #[test]
-fn grace_is_one_more_answer_and_no_step() {
+fn grace_is_an_extra_response_and_not_a_step() {
     let bench = Bench::new();
     let grace = "steps = 2, ending = 'grace', disclosure = 'countdown'";
     let arms = [
@@ -206,7 +206,7 @@ fn grace_is_one_more_answer_and_no_step() {
 }
 
 #[test]
-fn time_in_tools_is_cut_in_the_middle_of_a_command() {
+fn tool_time_limit_interrupts_a_command() {
     let bench = Bench::new();
     let arms = one("sleeps", "tools", "sleeps", "tool_seconds = 2.5");
     let begun = Instant::now();
@@ -219,7 +219,7 @@ fn time_in_tools_is_cut_in_the_middle_of_a_command() {
 }
 
 #[test]
-fn a_run_that_is_spent_stops_and_goes_on_with_more() {
+fn run_stops_at_its_budget_and_continues_with_a_larger_one() {
     let bench = Bench::new();
     let arms = one("tools", "tools", "calls", "steps = 4");
     let top = format!("attempts = 3\njobs = 1\n[budget.run]\ncost_usd = {}", ANSWER * 5.5);
@@ -231,7 +231,11 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
     assert_eq!(arm_now["outcomes"]["budget_steps"], 1);
     assert_eq!(arm_now["outcomes"]["budget_run_cost"], 1);
     assert_eq!((&arm_now["unfinished"], &arm_now["graded"]), (&1.into(), &1.into()));
-    assert_eq!(report["tasks"][1]["resolved"], Value::Null, "counts neither as resolved nor as failed");
+    assert_eq!(
+        report["tasks"][1]["resolved"],
+        Value::Null,
+        "counts neither as resolved nor as failed"
+    );
 
     // The budget is used up: no request is sent, and the message says how to raise the limit.
     let said = bench.stage.run(["resume", out.to_str().unwrap()], 3);
@@ -260,7 +264,7 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
 }
 
 #[test]
-fn a_cost_limit_on_a_model_without_a_price_is_told_before_anything_runs() {
+fn cost_limit_requires_a_price() {
     let bench = Bench::new();
     for limit in
         ["[budget]\ncost_usd = 1", "[budget.arm]\ncost_usd = 1", "[budget.run]\ncost_usd = 1"]

@@ -33,7 +33,7 @@ fn coin(stage: &Stage) -> String {
 }
 
 #[test]
-fn a_flaky_test_is_certified_and_decides_nothing() {
+fn flaky_test_is_certified_and_quarantined() {
     let stage = Stage::new();
     let (tasks, certificate) = (coin(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
@@ -70,7 +70,10 @@ fn a_flaky_test_is_certified_and_decides_nothing() {
     let kinds: Vec<&Value> =
         verdict["evidence"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
     assert!(kinds.iter().any(|kind| *kind == "quarantined"), "{kinds:?}");
-    assert!(verdict["tests"]["tests/test_coin.py::test_toss"].is_string(), "quarantined tests are still shown");
+    assert!(
+        verdict["tests"]["tests/test_coin.py::test_toss"].is_string(),
+        "quarantined tests are still shown"
+    );
     let text = stage.run(["report", out_text], 0);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(
@@ -82,7 +85,7 @@ fn a_flaky_test_is_certified_and_decides_nothing() {
 }
 
 #[test]
-fn a_file_that_is_no_certificate_is_told() {
+fn invalid_certificate_is_reported() {
     let stage = Stage::new();
     let bad = stage.file("bad.json", "{}");
     let out = stage.path("out");

@@ -47,7 +47,7 @@ fn validated(kind: &str) {
 }
 
 #[test]
-fn tests_have_the_date_of_their_task() {
+fn tests_see_the_date_of_their_task() {
     validated("native");
     let stage = Stage::new();
     // Without the clock the task is invalid, because its gold does not resolve it.
@@ -62,15 +62,15 @@ fn tests_have_the_date_of_their_task() {
 }
 
 #[test]
-fn tests_in_containers_have_the_date_of_their_task() {
-    if docker("tests_in_containers_have_the_date_of_their_task") {
+fn tests_in_containers_see_the_date_of_their_task() {
+    if docker("tests_in_containers_see_the_date_of_their_task") {
         validated("docker");
     }
 }
 
 /// The arm's clock applies to its agent and its grading. The agent sees no proxy variables either.
 #[test]
-fn an_agent_has_the_date_of_its_arm() {
+fn agent_sees_the_date_of_its_arm() {
     let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
     let line = "env | grep -ic '_proxy=' > seen.txt; date -u +%FT%H >> seen.txt\n\
         printf '\\n\\ndef today():\\n    return \"2024-05-01\"\\n' >> almanac.py";

@@ -77,7 +77,7 @@ fn project(stage: &Stage) -> String {
 }
 
 #[test]
-fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
+fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     let stage = Stage::new();
     let project = project(&stage);
     let collect = |out: &str| {
@@ -239,7 +239,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
 }
 
 #[test]
-fn what_cannot_be_collected_from_is_told_with_what_helps() {
+fn collect_reports_unusable_sources_with_hints() {
     let stage = Stage::new();
     fs::create_dir(stage.path("empty")).unwrap();
     let told = |origin: &str| {
@@ -275,7 +275,7 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
 }
 
 #[test]
-fn a_model_says_what_a_test_file_is_about_over_http_metered_and_is_asked_once() {
+fn collect_asks_the_model_once_for_each_description() {
     let stage = Stage::new();
     let project = project(&stage);
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -348,7 +348,7 @@ content = '{"tested_object_ids": []}'
 }
 
 #[test]
-fn a_pytest_that_is_too_old_for_the_interpreter_gives_way() {
+fn collect_replaces_a_pytest_too_old_for_the_interpreter() {
     let stage = Stage::new();
     let poetry = "[tool.poetry]\nname = \"old\"\nversion = \"1\"\n[tool.poetry.dev-dependencies]\npytest = \"~4.6\"\n";
     fs::create_dir_all(stage.path("old/tests")).unwrap();

@@ -91,7 +91,7 @@ fn history(folder: &Path) {
 }
 
 #[test]
-fn merged_pull_requests_become_tasks_or_have_their_reason() {
+fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
     let stage = Stage::new();
     let clone = stage.path("acme__coins");
     history(&clone);
@@ -195,7 +195,7 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
 }
 
 #[test]
-fn several_clones_become_one_dataset_and_one_that_fails_is_named() {
+fn several_clones_become_one_dataset_and_failures_are_listed() {
     let stage = Stage::new();
     let (first, second) = (stage.path("acme__coins"), stage.path("acme__money"));
     history(&first);
@@ -228,7 +228,7 @@ fn several_clones_become_one_dataset_and_one_that_fails_is_named() {
 }
 
 #[test]
-fn a_model_says_which_pull_requests_are_about_a_feature_and_is_asked_once() {
+fn collect_pulls_asks_the_model_once_about_each_pull_request() {
     let stage = Stage::new();
     let clone = stage.path("acme__coins");
     history(&clone);
@@ -268,7 +268,7 @@ content = '{"new_feature": true, "reasoning": "it is new"}'
 }
 
 #[test]
-fn what_holds_no_pull_request_is_told_with_what_helps() {
+fn collect_pulls_reports_clones_without_pull_requests() {
     let stage = Stage::new();
     let plain = stage.path("plain");
     fs::create_dir(&plain).unwrap();

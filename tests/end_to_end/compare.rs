@@ -33,7 +33,7 @@ fn config(stage: &Stage, control: bool) -> PathBuf {
 }
 
 #[test]
-fn controls_are_compared_apart_and_gates_have_exit_codes() {
+fn controls_are_compared_separately_and_gates_have_exit_codes() {
     let stage = Stage::new();
     let config = config(&stage, true);
     let out = stage.path("run");
@@ -90,7 +90,7 @@ fn controls_are_compared_apart_and_gates_have_exit_codes() {
 }
 
 #[test]
-fn globs_of_tasks_and_arms_repeat() {
+fn task_and_arm_globs_can_be_repeated() {
     let stage = Stage::new();
     let config = config(&stage, false);
     let dry_run = |args: &[&str], status: i32| {

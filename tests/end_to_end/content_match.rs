@@ -89,7 +89,7 @@ fn script(port: u16) -> Script {
 }
 
 #[test]
-fn a_pasted_solution_is_found_by_its_source_and_a_typed_one_is_not() {
+fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
     let stage = Stage::new();

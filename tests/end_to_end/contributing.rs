@@ -23,7 +23,7 @@ fn named(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_path_that_contributing_and_the_map_name_exists() {
+fn paths_in_contributing_and_architecture_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (page, at_least) in [("CONTRIBUTING.md", 30), ("ARCHITECTURE.md", 15)] {
         let text = fs::read_to_string(root.join(page)).unwrap();
@@ -48,7 +48,7 @@ fn links(page: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_link_between_pages_leads_somewhere() {
+fn links_between_pages_resolve() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut gone = Vec::new();
     for page in pages(&root) {
@@ -66,7 +66,7 @@ fn every_link_between_pages_leads_somewhere() {
 }
 
 #[test]
-fn a_path_that_is_not_there_would_be_seen() {
+fn missing_paths_are_detected() {
     let page = "Write `configs/benchmarks/NAME.toml` and `runtime/none.rs`, run `cargo test`.";
     assert_eq!(named(page), ["configs/benchmarks", "runtime/none.rs"]);
 }

@@ -119,7 +119,7 @@ fn values<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_curve_is_what_real_runs_with_smaller_limits_give() {
+fn curve_matches_real_runs_with_smaller_limits() {
     let scripted = Scripted::new();
     let run = scripted.run("run", &[]);
     // First, so that the curve cannot reuse a verdict of the real runs.
@@ -219,7 +219,7 @@ fn a_curve_is_what_real_runs_with_smaller_limits_give() {
 }
 
 #[test]
-fn a_budget_that_the_model_was_told_is_only_shown_as_truncated() {
+fn curve_shows_a_disclosed_budget_only_as_truncated() {
     let scripted = Scripted::new();
     let run = scripted.run("run", &["budget.steps=14", "budget.disclosure=\"countdown\""]);
     scripted.refused(&run, &["--at", "steps=10"], "knew its budget");
@@ -240,7 +240,7 @@ fn a_budget_that_the_model_was_told_is_only_shown_as_truncated() {
 }
 
 #[test]
-fn the_largest_arm_of_a_matrix_of_limits_has_the_curve() {
+fn curve_uses_the_largest_arm_of_a_limit_matrix() {
     let scripted = Scripted::new();
     let run = scripted.run("run", &[r#"matrix."budget.steps"=[8, 13, 20]"#]);
     // The arms with 8 and 13 steps cannot say what 20 would have given. They differ from the third arm in
@@ -285,7 +285,7 @@ fn check_rejects_trials_that_need_more_open_files_than_allowed() {
 
 /// The second ^C closes the sandboxes of a check, and the command ends like an interrupted run.
 #[test]
-fn an_interrupted_check_ends_with_status_130() {
+fn interrupted_check_ends_with_status_130() {
     let scripted = Scripted::new();
     let run = scripted.run("run", &[]);
     // The script is not part of the arm, so the check's model can be slower than this test.

@@ -135,7 +135,7 @@ fn lacks_gold(report: &Value) {
 }
 
 #[test]
-fn what_repeats_the_journal_is_not_believed_and_is_restored() {
+fn damaged_derived_files_are_restored_from_the_journal() {
     let mut runs = Runs::new();
     for name in ["patch.diff", "outcome.json", "verdict.json"] {
         for (what, harm) in HARMS {
@@ -171,7 +171,7 @@ fn what_repeats_the_journal_is_not_believed_and_is_restored() {
 }
 
 #[test]
-fn a_damaged_journal_is_named_and_nothing_finished_is_done_again() {
+fn damaged_journal_is_reported_and_finished_trials_are_kept() {
     let mut runs = Runs::new();
     for (what, harm) in HARMS {
         let run = runs.copy();
@@ -215,7 +215,7 @@ fn a_damaged_journal_is_named_and_nothing_finished_is_done_again() {
 }
 
 #[test]
-fn a_patch_that_is_nowhere_else_is_never_graded_as_an_empty_one() {
+fn lost_patch_is_not_graded_as_an_empty_one() {
     let mut runs = Runs::new();
     for (what, harm) in HARMS {
         let run = runs.copy();
@@ -235,7 +235,7 @@ fn a_patch_that_is_nowhere_else_is_never_graded_as_an_empty_one() {
 }
 
 #[test]
-fn a_verdict_written_by_hand_counts_for_nothing() {
+fn forged_verdict_is_ignored() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let path = file(&run, "noop", "verdict.json");
@@ -254,7 +254,7 @@ fn a_verdict_written_by_hand_counts_for_nothing() {
 }
 
 #[test]
-fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
+fn damaged_plan_is_read_from_its_copy() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let plan = run.join("run.json");
@@ -314,7 +314,7 @@ fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
 }
 
 #[test]
-fn a_lost_blob_is_found_where_it_is_read() {
+fn lost_blob_is_detected_when_it_is_read() {
     let mut runs = Runs::new();
     let verify = ["report", "RUN", "--verify"];
     let run = runs.copy();
@@ -376,7 +376,7 @@ arguments = {}
 "#;
 
 #[test]
-fn every_request_is_given_back_byte_for_byte_and_kept_once() {
+fn requests_are_reproduced_byte_for_byte_and_stored_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake =
         runtime.block_on(FakeLlm::start(toml::from_str::<Script>(TALKING).unwrap())).unwrap();
@@ -431,7 +431,7 @@ fn put(kind: &str, path: &Path) {
 /// A grading file that is no longer a regular file does not block its readers, and the next grading moves it
 /// aside.
 #[test]
-fn what_is_no_file_of_a_grading_is_put_aside_by_the_next_one() {
+fn next_grading_moves_special_files_aside() {
     let mut runs = Runs::new();
     for (name, kind) in [
         ("grade/journal.jsonl", "pipe"),
@@ -464,7 +464,7 @@ fn what_is_no_file_of_a_grading_is_put_aside_by_the_next_one() {
 
 /// The results of earlier checks, and the log that a page shows. Losing them costs only time or the log.
 #[test]
-fn what_is_no_file_beside_the_record_hangs_no_reader() {
+fn special_files_next_to_the_record_do_not_block_readers() {
     let mut runs = Runs::new();
     for kind in ["pipe", "device", "link to nothing"] {
         let run = runs.copy();
@@ -481,7 +481,7 @@ fn what_is_no_file_beside_the_record_hangs_no_reader() {
 
 /// A directory or pipe where a file belongs is reported, and the rest is still shown.
 #[test]
-fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
+fn special_files_in_the_record_are_reported_as_damage() {
     let mut runs = Runs::new();
     for (name, kind) in [
         ("outcome.json", "folder"),
@@ -520,7 +520,7 @@ fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
 /// Labels are not part of the record: no command fails because of them, and an unreadable labels file is
 /// reported.
 #[test]
-fn labels_that_cannot_be_read_are_named_and_stop_nothing() {
+fn unreadable_labels_are_reported_and_stop_no_command() {
     let mut runs = Runs::new();
     for kind in ["mkdir", "mkfifo"] {
         let run = runs.copy();
@@ -539,7 +539,7 @@ fn labels_that_cannot_be_read_are_named_and_stop_nothing() {
 
 /// A power failure leaves NUL bytes after the last event. No event is lost, and the bytes are reported.
 #[test]
-fn bytes_behind_the_end_of_a_trial_are_told() {
+fn data_after_the_last_event_is_reported() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let journal = file(&run, "gold", "trajectory.jsonl");
@@ -557,7 +557,7 @@ fn bytes_behind_the_end_of_a_trial_are_told() {
 
 /// A trial that cannot be graded keeps its verdict. The verdict counts again once the record is complete.
 #[test]
-fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
+fn ungradable_trial_keeps_its_verdict() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let packs = find(&run, "blobs.pack");
@@ -577,7 +577,7 @@ fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
 
 /// If a grading fails, the earlier verdict stays, and a message says so.
 #[test]
-fn grading_anew_gives_back_what_it_could_not_replace() {
+fn failed_grading_keeps_the_earlier_verdict() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let added = runs.stage.path("numerals/added.py");
@@ -595,7 +595,7 @@ fn grading_anew_gives_back_what_it_could_not_replace() {
 /// `grade` grades submitted work. Trials that did not submit or are missing are left to `resume`, which runs
 /// them and may send paid requests.
 #[test]
-fn grading_anew_drives_nothing_and_a_copy_leaves_the_run_alone() {
+fn grade_runs_no_trials_and_out_keeps_the_run_unchanged() {
     let mut runs = Runs::new();
     let run = runs.copy();
     fs::remove_dir_all(file(&run, "noop", "")).unwrap();
@@ -620,7 +620,7 @@ fn grading_anew_drives_nothing_and_a_copy_leaves_the_run_alone() {
 /// Renaming a directory removes its trial from the run. Nothing runs and costs money before the user
 /// confirms.
 #[test]
-fn a_moved_trial_is_named_and_runs_again_only_after_confirmation() {
+fn moved_trial_runs_again_only_after_confirmation() {
     let mut runs = Runs::new();
     let run = runs.copy();
     // The report is removed too, so only the directory shows that the trial existed.
@@ -654,7 +654,7 @@ fn a_moved_trial_is_named_and_runs_again_only_after_confirmation() {
 }
 
 #[test]
-fn a_copy_beside_its_original_does_not_count_twice() {
+fn report_counts_a_copied_run_once() {
     let mut runs = Runs::new();
     let (whole, copy) = (runs.whole.clone(), runs.copy());
     for command in ["report", "compare"] {

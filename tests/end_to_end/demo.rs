@@ -43,13 +43,13 @@ pub fn demo(stage: &Stage, out: &str, extra: &[&str]) -> Value {
 }
 
 #[test]
-fn the_demo_tells_gold_noop_and_a_script_apart() {
+fn demo_distinguishes_gold_noop_and_a_script() {
     demo(&Stage::new(), "run", &[]);
 }
 
 #[test]
-fn docker_gives_the_demo_the_same_verdicts() {
-    if !docker("docker_gives_the_demo_the_same_verdicts") {
+fn docker_demo_has_the_same_verdicts() {
+    if !docker("docker_demo_has_the_same_verdicts") {
         return;
     }
     let stage = Stage::new();

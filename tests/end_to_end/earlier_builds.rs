@@ -18,7 +18,7 @@ fn copied(stage: &Stage, build: &str) -> String {
 }
 
 #[test]
-fn a_run_of_6acfa78_is_reported_shown_exported_and_resumed() {
+fn run_of_6acfa78_is_reported_shown_exported_and_resumed() {
     let stage = Stage::new();
     let run = copied(&stage, "6acfa78");
     let run = run.as_str();
@@ -63,7 +63,7 @@ fn a_run_of_6acfa78_is_reported_shown_exported_and_resumed() {
 }
 
 #[test]
-fn a_run_of_a_later_build_names_it() {
+fn run_of_a_newer_build_is_reported() {
     let stage = Stage::new();
     let run = copied(&stage, "6acfa78");
     let run = run.as_str();

@@ -101,12 +101,12 @@ fn network(kind: &str) {
 }
 
 #[test]
-fn a_closed_sandbox_reaches_what_is_allowed_and_not_its_own_package() {
+fn closed_sandbox_reaches_only_allowed_hosts() {
     network("native");
 }
 
 #[test]
-fn docker_a_closed_sandbox_reaches_what_is_allowed_and_not_its_own_package() {
+fn docker_closed_sandbox_reaches_only_allowed_hosts() {
     if docker("docker_a_sealed_room_reaches_what_is_allowed_and_not_its_own_package") {
         network("docker");
     }
@@ -171,13 +171,13 @@ fn all_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_key_is_inside_nor_in_the_record() {
+fn keys_are_absent_from_sandbox_and_record() {
     keys("native");
 }
 
 #[test]
-fn docker_no_key_is_inside_nor_in_the_record() {
-    if docker("docker_no_key_is_inside_nor_in_the_record") {
+fn docker_keys_are_absent_from_sandbox_and_record() {
+    if docker("docker_keys_are_absent_from_sandbox_and_record") {
         keys("docker");
     }
 }

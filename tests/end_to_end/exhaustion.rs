@@ -70,19 +70,19 @@ fn strange_trees(kind: &str) {
 }
 
 #[test]
-fn strange_trees_have_a_patch_and_a_verdict() {
+fn unusual_trees_get_a_patch_and_a_verdict() {
     strange_trees("native");
 }
 
 #[test]
-fn docker_strange_trees_have_a_patch_and_a_verdict() {
-    if docker("docker_strange_trees_have_a_patch_and_a_verdict") {
+fn docker_unusual_trees_get_a_patch_and_a_verdict() {
+    if docker("docker_unusual_trees_get_a_patch_and_a_verdict") {
         strange_trees("docker");
     }
 }
 
 #[test]
-fn a_sandbox_without_disk_and_inodes_has_a_patch_and_a_verdict() {
+fn sandbox_without_disk_space_and_inodes_gets_a_verdict() {
     let (patch, outcome) = trial("native", "memory_mb = 256\ndisk_mb = 160", &[FULL, EMPTY_FILES]);
     assert!(patch.len() <= 32 << 20, "{} bytes", patch.len());
     let left_out = left_out(&outcome);
@@ -92,7 +92,7 @@ fn a_sandbox_without_disk_and_inodes_has_a_patch_and_a_verdict() {
 }
 
 #[test]
-fn a_heap_of_data_is_left_out_and_the_work_is_not() {
+fn patch_omits_bulk_data_and_keeps_the_work() {
     let heap = "for n in $(seq 30); do head -c 4194304 /dev/urandom > a$n; done";
     let (patch, outcome) = trial("native", "memory_mb = 2048\ndisk_mb = 1024", &[heap]);
     assert!(patch.len() <= 33 << 20, "{} bytes", patch.len());

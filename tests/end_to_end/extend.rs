@@ -97,7 +97,7 @@ const MATRIX: &str = "attempts = 2\njobs = 2\n\
     [matrix]\nbudget.steps = [1, 9]\n";
 
 #[test]
-fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
+fn extend_runs_only_missing_trials_of_a_matrix() {
     let crossed = Crossed::new();
     let one = ["--tasks", "*roman*", "--jobs", "3"];
     let config = crossed.config("matrix.toml", MATRIX);
@@ -153,7 +153,11 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
         "{plan}"
     );
     assert!(plan.contains("2 trials to run; 12 of 14 exist already"), "{plan}");
-    assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()), "a dry run changes nothing");
+    assert_eq!(
+        (crossed.asked(), trials(&out)),
+        (asked, before.clone()),
+        "a dry run changes nothing"
+    );
     let said = crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
     assert!(said.contains("added: 1 arm, 0 tasks, 0 attempts"), "{said}");
     assert_eq!(crossed.asked() - asked, 4, "two trials of two answers");
@@ -185,7 +189,7 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
 }
 
 #[test]
-fn a_changed_factor_is_a_new_arm_and_a_changed_task_is_refused() {
+fn extend_adds_an_arm_for_a_changed_factor_and_rejects_a_changed_task() {
     let crossed = Crossed::new();
     let lines =
         "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[budget]\nsteps = 1\n";
@@ -237,7 +241,7 @@ fn a_changed_factor_is_a_new_arm_and_a_changed_task_is_refused() {
 }
 
 #[test]
-fn a_repeated_trial_leaves_what_was_as_evidence() {
+fn rerun_keeps_the_earlier_try() {
     let crossed = Crossed::new();
     let lines = "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[[arms]]\nname = \"n\"\nscaffold = \"noop\"\n";
     let config = crossed.config("a.toml", lines);

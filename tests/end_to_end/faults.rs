@@ -26,7 +26,7 @@ fn config(base_url: &str, more: &str) -> String {
 }
 
 #[test]
-fn a_missing_key_variable_stops_the_run_before_it_starts() {
+fn missing_key_variable_stops_the_run_before_it_starts() {
     let stage = Stage::new();
     let text = config("http://127.0.0.1:9", "key_env = \"PROCTOR_TEST_NO_SUCH_KEY\"\n");
     let config = stage.file("run.toml", &text);
@@ -44,7 +44,7 @@ fn a_missing_key_variable_stops_the_run_before_it_starts() {
 }
 
 #[test]
-fn a_dead_endpoint_is_a_fault_and_not_a_zero() {
+fn dead_endpoint_is_a_fault_and_not_a_zero() {
     let stage = Stage::new();
     // A port that was just free.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -66,7 +66,7 @@ fn a_dead_endpoint_is_a_fault_and_not_a_zero() {
 }
 
 #[test]
-fn an_endpoint_that_refuses_the_first_request_is_a_fault() {
+fn rejected_first_request_is_a_fault() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script =
         toml::from_str("[default]\nfault = [{ kind = \"status\", status = 400, times = 0 }]\n")
@@ -137,8 +137,8 @@ fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
 }
 
 #[test]
-fn docker_a_trial_goes_on_after_its_container_was_killed() {
-    if !docker("docker_a_trial_goes_on_after_its_container_was_killed") {
+fn docker_trial_continues_after_its_container_is_killed() {
+    if !docker("docker_trial_continues_after_its_container_is_killed") {
         return;
     }
     killed_sandbox("docker", |out| {
@@ -177,13 +177,13 @@ impl Drop for SmallDisk<'_> {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_that_was_recorded() {
+fn full_disk_keeps_recorded_trials() {
     let stage = Stage::new();
     let place = stage.path("small");
     fs::create_dir(&place).unwrap();
     let disk = SmallDisk(&place);
     if !disk.mount("size=192k") {
-        let test = "a_full_disk_loses_nothing_that_was_recorded";
+        let test = "full_disk_keeps_recorded_trials";
         return not_run(test, "ROOT", "mounting needs root");
     }
     let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 8\njobs = 1\n{GOLD}");

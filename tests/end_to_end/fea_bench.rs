@@ -104,7 +104,7 @@ fn rows(bases: &[String; 2]) -> String {
 }
 
 #[test]
-fn rows_of_ids_are_completed_from_a_clone_and_their_gold_resolves() {
+fn rows_with_only_ids_are_completed_from_a_clone() {
     let stage = Stage::new();
     let bases = clone(&stage.path("clones/mahmoud__boltons"));
     let file = stage.file("rows.jsonl", &rows(&bases));

@@ -50,7 +50,7 @@ fn said(stage: &Stage, args: &[&str], status: i32) -> String {
 }
 
 #[test]
-fn the_demo_runs_from_any_folder() {
+fn demo_runs_from_any_folder() {
     let stage = Stage::new();
     let demo = root().join("configs/demo.toml");
     let plan = |config: &Path, here: &Path| {
@@ -89,7 +89,7 @@ fn lasting(plan: &[u8]) -> String {
 }
 
 #[test]
-fn every_path_of_a_configuration_starts_beside_it() {
+fn paths_are_relative_to_their_configuration() {
     let stage = Stage::new();
     fs::create_dir_all(stage.path("one/data")).unwrap();
     fs::create_dir(stage.path("two")).unwrap();
@@ -126,7 +126,7 @@ fn every_path_of_a_configuration_starts_beside_it() {
 }
 
 #[test]
-fn a_task_is_shown_whichever_way_it_is_named() {
+fn tasks_show_accepts_every_form_of_a_task_name() {
     let stage = Stage::new();
     let tasks = rows(&stage, "rows.jsonl", &[row()]);
     let one = said(&stage, &["tasks", "show", "demo__roman-1", "--tasks", &tasks], 0);
@@ -145,7 +145,7 @@ fn a_task_is_shown_whichever_way_it_is_named() {
 }
 
 #[test]
-fn limits_that_cannot_be_meant_are_refused() {
+fn implausible_limits_are_rejected() {
     let stage = Stage::new();
     let tasks = rows(&stage, "rows.jsonl", &[row()]);
     let config = config(&stage, &tasks, "noop", "");
@@ -202,7 +202,7 @@ fn limits_that_cannot_be_meant_are_refused() {
 
 /// A requirement that this machine cannot meet is reported before anything starts.
 #[test]
-fn a_plan_for_another_machine_is_refused_and_one_for_a_larger_is_told() {
+fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
     let stage = Stage::new();
     let with = |more: Value| {
         let mut row = row();
@@ -241,7 +241,7 @@ fn of_image(id: &str) -> Value {
 }
 
 #[test]
-fn rows_of_images_are_told_to_native_sandboxes_before_anything_starts() {
+fn native_sandboxes_reject_image_rows_before_anything_starts() {
     let stage = Stage::new();
     let tasks = rows(&stage, "rows.jsonl", &[of_image("a-1"), row(), of_image("a-2")]);
     let config = config(&stage, &tasks, "noop", "");
@@ -281,7 +281,7 @@ fn rows_of_images_are_told_to_native_sandboxes_before_anything_starts() {
 }
 
 #[test]
-fn a_task_without_a_solution_is_loaded_and_run_and_only_gold_is_refused() {
+fn task_without_a_solution_runs_and_only_gold_is_rejected() {
     let stage = Stage::new();
     let mut secret = row();
     secret["id"] = "secret-1".into();
@@ -331,7 +331,7 @@ fn trajectory(stage: &Stage, name: &str, task: &str) -> PathBuf {
 }
 
 #[test]
-fn a_trajectory_of_another_task_is_not_replayed() {
+fn trajectory_of_another_task_is_not_replayed() {
     let stage = Stage::new();
     let mut other = row();
     other["id"] = "other-1".into();
@@ -375,7 +375,7 @@ fn a_trajectory_of_another_task_is_not_replayed() {
 }
 
 #[test]
-fn a_validation_that_fails_keeps_its_log_and_names_it() {
+fn failed_validation_keeps_its_log() {
     let stage = Stage::new();
     let mut bad = row();
     // The patch applies but does not restore the removed code.
@@ -448,7 +448,7 @@ fn hang_up(before: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_hang_up_ends_a_run_as_a_termination_does() {
+fn sighup_ends_a_run_like_sigterm() {
     // The tests themselves may have been started with `nohup`.
     let (status, said) = hang_up("exec env --default-signal=HUP");
     assert_eq!(status, Some(130), "{said}");
@@ -457,13 +457,13 @@ fn a_hang_up_ends_a_run_as_a_termination_does() {
 
 /// A process started with `nohup` ignores SIGHUP and must keep ignoring it.
 #[test]
-fn a_run_that_is_to_outlive_its_terminal_does() {
+fn run_under_nohup_ignores_sighup() {
     let (status, said) = hang_up("trap '' HUP; exec");
     assert_eq!(status, Some(0), "{said}");
 }
 
 #[test]
-fn cleaning_removes_what_can_be_made_again_and_no_run() {
+fn clean_removes_caches_and_keeps_runs() {
     let stage = Stage::new();
     let cache = stage.path("cache");
     let mut bare = row();
@@ -515,7 +515,7 @@ fn cleaning_removes_what_can_be_made_again_and_no_run() {
 }
 
 #[test]
-fn a_run_of_another_version_is_refused_by_name() {
+fn run_of_another_version_is_rejected() {
     let stage = Stage::new();
     let tasks = rows(&stage, "rows.jsonl", &[row()]);
     for (name, record, parts) in [

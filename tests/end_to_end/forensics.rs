@@ -49,7 +49,7 @@ fn steps<'a>(verdict: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn conduct_is_in_the_verdict_under_its_step() {
+fn verdict_records_conduct_by_step() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script())).unwrap();
     let stage = Stage::new();

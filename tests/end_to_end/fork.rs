@@ -143,19 +143,19 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
 }
 
 #[test]
-fn a_fork_is_the_step_byte_for_byte() {
+fn fork_restores_the_step_byte_for_byte() {
     a_fork_begins_as_the_trial_was("native");
 }
 
 #[test]
-fn docker_a_fork_is_the_step_byte_for_byte() {
-    if docker("docker_a_fork_is_the_step_byte_for_byte") {
+fn docker_fork_restores_the_step_byte_for_byte() {
+    if docker("docker_fork_restores_the_step_byte_for_byte") {
         a_fork_begins_as_the_trial_was("docker");
     }
 }
 
 #[test]
-fn a_shell_opens_on_a_task_and_on_what_grading_saw() {
+fn shell_opens_a_task_and_a_graded_tree() {
     let bench = Bench::new(&script(), "0", "native");
     let task = ["demo__roman-1", "--tasks", "configs/tasks/demo.jsonl"];
     let seen = shell(&bench, &task, "pwd; cat >/dev/null; echo shown\necho not shown\n");
@@ -173,7 +173,7 @@ fn a_shell_opens_on_a_task_and_on_what_grading_saw() {
 }
 
 #[test]
-fn what_cannot_be_forked_is_named() {
+fn fork_reports_unknown_trials_and_steps() {
     let bench = Bench::new(&script(), "0", "native");
     let (child, out) = bench.start("tools");
     bench.done(child);
@@ -195,7 +195,7 @@ fn what_cannot_be_forked_is_named() {
 /// The runtime is killed during a fork. `resume` continues with the fork's own steps and requests no response
 /// again.
 #[test]
-fn a_fork_that_is_killed_goes_on() {
+fn killed_fork_is_resumed() {
     let shell = |command: &str| {
         format!(
             "[[conversation.turn]]\n[[conversation.turn.tool_calls]]\nname = \"shell\"\n\

@@ -58,7 +58,7 @@ fn asks(model: &str) -> String {
 }
 
 #[test]
-fn a_key_that_is_refused_is_tried_once_and_the_rest_is_resumed() {
+fn rejected_key_is_tried_once_and_resume_runs_the_rest() {
     let bench = Bench::new(&format!(
         "[default]\n{SUBMIT}\nfault = [{{ kind = \"status\", status = 401 }}]\n"
     ));
@@ -79,7 +79,7 @@ fn a_key_that_is_refused_is_tried_once_and_the_rest_is_resumed() {
 }
 
 #[test]
-fn a_model_that_is_not_there_takes_no_other_with_it() {
+fn missing_model_does_not_halt_other_models() {
     let script = format!(
         "[[rule]]\nmodel = \"gone\"\nanswer = {{ fault = [{{ kind = \"status\", status = 404, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
@@ -93,7 +93,7 @@ fn a_model_that_is_not_there_takes_no_other_with_it() {
 }
 
 #[test]
-fn a_refused_key_halts_all_its_models_and_no_other_key() {
+fn rejected_key_halts_all_its_models_and_no_other_key() {
     let script = format!(
         "[[rule]]\nmodel = \"a\"\nanswer = {{ fault = [{{ kind = \"status\", status = 403, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
@@ -109,7 +109,7 @@ fn a_refused_key_halts_all_its_models_and_no_other_key() {
 /// A model without tool support is reported once, with the setting that helps. An arm that needs no tools
 /// continues with the same model.
 #[test]
-fn a_model_without_tools_halts_the_arms_that_need_them() {
+fn model_without_tools_halts_only_arms_that_need_them() {
     let words = "the model does not support tools";
     let script = format!(
         "[[rule]]\nwhen = \"function\"\nanswer = {{ fault = [{{ kind = \"status\", status = 400, times = 0, \
@@ -130,7 +130,7 @@ fn a_model_without_tools_halts_the_arms_that_need_them() {
 
 /// The endpoint hangs until the trial's wall-clock limit: no trial is scored.
 #[test]
-fn a_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
+fn endpoint_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
     let script = "[[conversation]]\n[[conversation.turn]]\n\
         tool_calls = [{ name = \"shell\", arguments = { command = \"true\" } }]\n\
         [[conversation.turn]]\nfault = [{ kind = \"hang\", times = 0 }]\n";
@@ -154,7 +154,7 @@ fn a_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
 /// Every trial's second request is rejected in the same way: three trials are enough to halt, and none is
 /// scored.
 #[test]
-fn a_rejection_in_the_middle_that_every_trial_meets_halts_the_plan() {
+fn repeated_rejection_during_trials_halts_the_plan() {
     let script = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = \"status\", status = 400, times = 0, \
         body = '{\"error\":{\"message\":\"role tool is unknown\"}}' }] }\n\
         [default]\ntool_calls = [{ name = \"shell\", arguments = { command = \"true\" } }]\n";

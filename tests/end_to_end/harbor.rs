@@ -96,8 +96,8 @@ fn gold_resolves_a_folder_and_noop_does_not() {
 
 /// The verifier sees everything that the agent changed, and the agent can't access the verifier's files.
 #[test]
-fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
-    if !docker("the_verifier_sees_the_whole_result_and_runs_as_the_task_says") {
+fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
+    if !docker("verifier_sees_the_complete_result_and_follows_the_task_settings") {
         return;
     }
     let stage = Stage::new();
@@ -234,8 +234,8 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
 
 /// A verifier without a valid reward gives no verdict and does not count as zero.
 #[test]
-fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
-    if !docker("a_verifier_without_a_reward_is_an_infrastructure_failure") {
+fn verifier_without_a_reward_is_an_infrastructure_failure() {
+    if !docker("verifier_without_a_reward_is_an_infrastructure_failure") {
         return;
     }
     let stage = Stage::new();
@@ -272,8 +272,8 @@ fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
 }
 
 #[test]
-fn a_task_that_needs_a_server_is_named_and_graded_where_the_agent_worked() {
-    if !docker("a_task_that_needs_a_server_is_named_and_graded_where_the_agent_worked") {
+fn task_that_needs_a_server_is_graded_in_the_agents_sandbox() {
+    if !docker("task_that_needs_a_server_is_graded_in_the_agents_sandbox") {
         return;
     }
     let stage = Stage::new();
@@ -307,8 +307,8 @@ fn a_task_that_needs_a_server_is_named_and_graded_where_the_agent_worked() {
 
 /// A task in Proctor's format whose image is built from a folder and supplies the remaining settings.
 #[test]
-fn an_own_task_is_built_from_a_dockerfile_and_takes_its_workdir_from_the_image() {
-    if !docker("an_own_task_is_built_from_a_dockerfile_and_takes_its_workdir_from_the_image") {
+fn proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir() {
+    if !docker("proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir") {
         return;
     }
     let stage = Stage::new();

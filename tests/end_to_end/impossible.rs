@@ -42,7 +42,7 @@ fn patch(answer: &str) -> String {
 }
 
 #[test]
-fn who_resolves_an_impossible_variant_is_marked() {
+fn resolving_an_impossible_variant_is_marked() {
     let stage = Stage::new();
     let tasks = dataset(&stage);
     std::fs::create_dir(stage.path("variants")).unwrap();

@@ -37,7 +37,7 @@ fn init_writes_a_configuration_that_runs() {
 }
 
 #[test]
-fn init_crosses_models_and_scaffolds_and_knows_each_api() {
+fn init_combines_models_and_scaffolds() {
     let stage = Stage::new();
     let done = init(
         &stage,
@@ -96,7 +96,7 @@ fn init_never_overwrites() {
 }
 
 #[test]
-fn init_names_what_is_wrong_and_writes_nothing() {
+fn init_reports_mistakes_and_writes_nothing() {
     let stage = Stage::new();
     for (args, what) in [
         (&[][..], "no model given"),

@@ -54,7 +54,7 @@ fn failed_tries(out: &Path) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
+fn unpreparable_task_is_tried_once_and_other_tasks_run() {
     let archive =
         format!(r#"{{"source": {{"archive": "other.tar.gz", "sha256": "{}"}}}}"#, "0".repeat(64));
     let mask = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
@@ -105,7 +105,7 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
 }
 
 #[test]
-fn builds_that_all_fail_halt_the_plan_with_one_message() {
+fn repeated_build_failures_halt_the_plan_with_one_message() {
     let stage = Stage::new();
     // Each build seems to fail for its own reason, but the same registry causes all failures.
     let line = |number: usize| {
@@ -144,7 +144,7 @@ arguments = {}
 
 /// If a trial failed before it could start, its record is complete, and `resume` runs it.
 #[test]
-fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
+fn trial_that_failed_before_its_start_is_resumed() {
     let stage = Stage::new();
     let archive = stage.path("late.tar.gz");
     fs::create_dir(stage.path("late")).unwrap();
@@ -249,10 +249,10 @@ fn halted_by_the_record(
 }
 
 #[test]
-fn a_full_run_directory_halts_the_plan_after_the_first_few() {
+fn full_run_directory_halts_the_plan() {
     let stage = Stage::new();
     let Some(disk) = SmallDisk::mounted(stage.path("disk")) else {
-        let test = "a_full_run_directory_halts_the_plan_after_the_first_few";
+        let test = "full_run_directory_halts_the_plan";
         return not_run(test, "ROOT", "mounting needs root");
     };
     let filler = disk.0.join("filler");
@@ -263,7 +263,6 @@ fn a_full_run_directory_halts_the_plan_after_the_first_few() {
     let free = || fs::remove_file(&filler).unwrap();
     // The last unfinished trial may or may not leave room for the report. Without room, the command itself
     // fails.
-    // fails.
     halted_by_the_record(&disk.0.join("run"), &stage, fill, free, &[1, 3]);
 }
 
@@ -272,7 +271,7 @@ fn of(path: &Path) -> String {
 }
 
 #[test]
-fn a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few() {
+fn read_only_run_directory_halts_the_plan() {
     let stage = Stage::new();
     let out = stage.path("run");
     let task = || {
@@ -287,7 +286,7 @@ fn a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few() {
     let can = change("+i") && change("-i");
     fs::remove_dir_all(&out).unwrap();
     if !can {
-        let test = "a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few";
+        let test = "read_only_run_directory_halts_the_plan";
         return not_run(test, "ROOT", "no immutable folders here (chattr +i)");
     }
     let spoil = || assert!(change("+i"));
@@ -327,7 +326,7 @@ fn removed_in_the_middle(kind: &str, cache: &Path, remove: impl Fn()) {
 }
 
 #[test]
-fn a_layer_that_is_removed_in_the_middle_is_built_again() {
+fn removed_layer_is_rebuilt_during_a_run() {
     let cache = tempfile::tempdir().unwrap();
     removed_in_the_middle("native", cache.path(), || {
         fs::remove_dir_all(cache.path().join("native/layers")).unwrap();
@@ -335,8 +334,8 @@ fn a_layer_that_is_removed_in_the_middle_is_built_again() {
 }
 
 #[test]
-fn docker_an_image_that_is_removed_in_the_middle_is_built_again() {
-    if !docker("docker_an_image_that_is_removed_in_the_middle_is_built_again") {
+fn docker_removed_image_is_rebuilt_during_a_run() {
+    if !docker("docker_removed_image_is_rebuilt_during_a_run") {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -387,8 +386,8 @@ fn stubborn(mut client: UnixStream) -> Option<()> {
 }
 
 #[test]
-fn docker_what_was_delivered_counts_though_its_sandbox_cannot_be_closed() {
-    if !docker("docker_what_was_delivered_counts_though_its_sandbox_cannot_be_closed") {
+fn docker_trial_counts_even_if_its_sandbox_cannot_be_closed() {
+    if !docker("docker_trial_counts_even_if_its_sandbox_cannot_be_closed") {
         return;
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -58,17 +58,17 @@ fn steps(limit: u64) {
 }
 
 #[test]
-fn one_step_is_one_answer() {
+fn limit_of_one_step_allows_one_response() {
     steps(1);
 }
 
 #[test]
-fn two_steps_are_two_answers() {
+fn limit_of_two_steps_allows_two_responses() {
     steps(2);
 }
 
 #[test]
-fn seven_steps_are_seven_answers() {
+fn limit_of_seven_steps_allows_seven_responses() {
     steps(7);
 }
 
@@ -90,7 +90,7 @@ arguments = {}
 "#;
 
 #[test]
-fn what_is_too_much_to_look_at_does_not_keep_a_trial_from_its_verdict() {
+fn oversized_tree_still_gets_a_verdict() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(FLOOD).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -134,13 +134,13 @@ fn lost(kind: &str) {
 }
 
 #[test]
-fn a_lost_work_directory_is_a_verdict() {
+fn deleted_work_directory_gets_a_verdict() {
     lost("native");
 }
 
 #[test]
-fn docker_a_lost_work_directory_is_a_verdict() {
-    if docker("docker_a_lost_work_directory_is_a_verdict") {
+fn docker_deleted_work_directory_gets_a_verdict() {
+    if docker("docker_deleted_work_directory_gets_a_verdict") {
         lost("docker");
     }
 }

@@ -174,8 +174,8 @@ fn local_model_runs_the_shipped_configuration() {
 
 /// The server supports three wire formats, and a prompt has the same length in all of them.
 #[test]
-fn local_model_counts_a_prompt_alike_in_three_formats() {
-    let Some(served) = serve("local_model_counts_a_prompt_alike_in_three_formats", &[]) else {
+fn local_model_counts_a_prompt_equally_in_three_formats() {
+    let Some(served) = serve("local_model_counts_a_prompt_equally_in_three_formats", &[]) else {
         return;
     };
     let formats = ["chat", "responses", "messages"];
@@ -247,8 +247,8 @@ fn local_model_with_a_template_for_tools_is_scored() {
 /// The output limit truncates a tool call. llama.cpp responds with 500 to every request with such a call in
 /// its history, but that must count as the model's result and not as an outage.
 #[test]
-fn local_model_whose_call_is_cut_is_scored() {
-    let test = "local_model_whose_call_is_cut_is_scored";
+fn local_model_with_a_truncated_call_is_scored() {
+    let test = "local_model_with_a_truncated_call_is_scored";
     let Some(served) = serve(test, &["--template", "tools.jinja"]) else { return };
     let text = format!(
         "[budget]\nsteps = 2\nwall_seconds = 60\n{}{}",

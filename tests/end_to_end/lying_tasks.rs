@@ -40,7 +40,7 @@ fn validated(keys: &Value, flags: &[&str], status: i32) -> String {
 }
 
 #[test]
-fn a_hidden_path_that_matches_nothing_is_invalid() {
+fn hidden_path_without_a_match_is_invalid() {
     let said = validated(&json!({"hidden": ["tests/test_coins.py"]}), &[], 1);
     assert!(said.contains("`hidden` matches nothing: tests/test_coins.py"), "{said}");
     assert!(said.contains(&format!("can read fail-to-pass tests: {TAILS}")), "{said}");
@@ -53,7 +53,7 @@ fn a_hidden_path_that_matches_nothing_is_invalid() {
 }
 
 #[test]
-fn a_test_that_the_agent_can_read_is_invalid_unless_it_may() {
+fn readable_test_is_invalid_unless_allowed() {
     let said = validated(&json!({}), &[], 1);
     assert!(said.contains(TAILS), "{said}");
     let said = validated(&json!({}), &["--visible-tests"], 0);
@@ -63,7 +63,7 @@ fn a_test_that_the_agent_can_read_is_invalid_unless_it_may() {
 }
 
 #[test]
-fn ids_that_no_test_has_are_named() {
+fn unknown_test_ids_are_reported() {
     let ids = ["tests/test_coin.py::TestCoin::test_tail", "tests/test_none.py::test_tails", TAILS];
     let keys = json!({"hidden": ["tests/test_coin.py"], "fail_to_pass": ids});
     let said = validated(&keys, &[], 1);

@@ -61,7 +61,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 }
 
 #[test]
-fn exports_pages_and_reports_are_masked_on_request_and_say_so() {
+fn mask_applies_to_exports_pages_and_reports() {
     let stage = Stage::new();
     let run = run(&stage);
     let run = run.to_str().unwrap();

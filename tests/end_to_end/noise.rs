@@ -92,20 +92,20 @@ fn quiet(kind: &str) {
 }
 
 #[test]
-fn memory_at_its_ceiling_is_told() {
+fn memory_limit_hit_is_reported() {
     memory("native");
 }
 
 #[test]
-fn docker_memory_at_its_ceiling_is_told() {
-    if docker("docker_memory_at_its_ceiling_is_told") {
+fn docker_memory_limit_hit_is_reported() {
+    if docker("docker_memory_limit_hit_is_reported") {
         memory("docker");
     }
 }
 
 /// Tests that run out of memory may be unrelated to the patch, so their grading is reported.
 #[test]
-fn memory_of_a_grading_at_its_ceiling_is_told() {
+fn memory_limit_hit_during_grading_is_reported() {
     let hungry = "echo 'data = b\"x\" * (600 << 20)' >> numerals/__init__.py";
     let (noise, report, _, shown) = trial("native", "memory_mb = 256", hungry);
     if !is_told(&noise, "/sandbox/memory/peak_bytes", "native") {
@@ -120,31 +120,31 @@ fn memory_of_a_grading_at_its_ceiling_is_told() {
 }
 
 #[test]
-fn a_throttled_trial_is_told() {
+fn throttled_trial_is_reported() {
     throttled("native");
 }
 
 #[test]
-fn docker_a_throttled_trial_is_told() {
-    if docker("docker_a_throttled_trial_is_told") {
+fn docker_throttled_trial_is_reported() {
+    if docker("docker_throttled_trial_is_reported") {
         throttled("docker");
     }
 }
 
 #[test]
-fn a_quiet_trial_is_not_marked() {
+fn trial_without_noise_is_not_marked() {
     quiet("native");
 }
 
 #[test]
-fn docker_a_quiet_trial_is_not_marked() {
-    if docker("docker_a_quiet_trial_is_not_marked") {
+fn docker_trial_without_noise_is_not_marked() {
+    if docker("docker_trial_without_noise_is_not_marked") {
         quiet("docker");
     }
 }
 
 #[test]
-fn a_command_at_its_time_limit_is_told() {
+fn report_shows_commands_that_hit_their_time_limit() {
     let (noise, _, _, shown) = trial("native", "[budget]\ncommand_seconds = 1", "sleep 20");
     assert_eq!(noise["touched"], serde_json::json!(["command_seconds"]), "{noise:#}");
     assert!(shown.contains("1 at command_seconds"), "{shown}");

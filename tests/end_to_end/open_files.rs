@@ -73,7 +73,7 @@ fn many_trials_at_once_need_few_open_files() {
 
 /// `configs/open-files.toml` counts as many files per trial as the runtime keeps open for it.
 #[test]
-fn each_trial_opens_as_many_files_as_are_counted() {
+fn counted_open_files_match_those_of_a_trial() {
     let needs = std::fs::read_to_string(root().join("configs/open-files.toml")).unwrap();
     let needs: toml::Table = toml::from_str(&needs).unwrap();
     let counted = needs["trial"].as_integer().unwrap() as usize;
@@ -103,7 +103,7 @@ fn each_trial_opens_as_many_files_as_are_counted() {
 }
 
 #[test]
-fn a_plan_that_needs_more_open_files_than_there_are_does_not_start() {
+fn plan_that_exceeds_the_open_file_limit_does_not_start() {
     let stage = Stage::new();
     let output = run(&stage, "http://127.0.0.1:9/v1", 300, 512);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -119,7 +119,7 @@ const PATIENCE: u32 = 3600;
 /// Regression test: more trials than blocking threads (512) waited for one environment and never ended. The
 /// core tier runs only a few: `more_tasks_than_blocking_threads_can_wait_for_one_layer` covers the cause.
 #[test]
-fn two_thousand_trials_at_once_end_on_two_processors() {
+fn two_thousand_parallel_trials_finish_on_two_cpus() {
     let trials = if is_full() { 2000 } else { 24 };
     let stage = Stage::new();
     let config = stage.file(

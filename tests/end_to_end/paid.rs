@@ -77,7 +77,7 @@ fn adds_up(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
 }
 
 #[test]
-fn a_killed_try_goes_on_and_is_paid_once() {
+fn killed_try_is_continued_and_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(""))).unwrap();
     let stage = Stage::new();
@@ -99,7 +99,10 @@ fn a_killed_try_goes_on_and_is_paid_once() {
     let said = stage.run(["report", out.to_str().unwrap()], 0);
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(said.starts_with("incomplete: 0 of 1 trial has a verdict\n"), "{said}");
-    assert!(said.contains(&format!("${ANSWER:.4}")), "the cost of an unfinished trial is shown: {said}");
+    assert!(
+        said.contains(&format!("${ANSWER:.4}")),
+        "the cost of an unfinished trial is shown: {said}"
+    );
 
     // It continues with the second response: the first one is neither requested nor paid again.
     stage.run(["resume", out.to_str().unwrap()], 0);
@@ -108,7 +111,7 @@ fn a_killed_try_goes_on_and_is_paid_once() {
 }
 
 #[test]
-fn a_trial_goes_on_after_a_fault_and_is_paid_once() {
+fn faulted_trial_is_continued_and_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     // The key is rejected once during the trial. Earlier responses are paid.
     let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
@@ -129,7 +132,7 @@ fn a_trial_goes_on_after_a_fault_and_is_paid_once() {
 }
 
 #[test]
-fn a_try_that_does_not_count_is_paid_for() {
+fn discarded_try_is_included_in_the_cost() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     // The key is rejected once during the trial, and the record needed to continue the try is lost.
     let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
@@ -150,7 +153,7 @@ fn a_try_that_does_not_count_is_paid_for() {
 
 /// Runs from before the model had a price have no cost, so the current price is applied.
 #[test]
-fn a_plan_is_estimated_at_the_prices_of_today() {
+fn estimate_uses_current_prices() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(""))).unwrap();
     let stage = Stage::new();

@@ -53,7 +53,7 @@ impl Bench {
 const TOOLS: &str = "[[arms]]\nname = \"t\"\nscaffold = \"tools\"\nmodel = \"m\"\n";
 
 #[test]
-fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
+fn preflight_sends_one_request_outside_the_trials() {
     let bench = Bench::new(&format!("[default]\n{SUBMIT}\n"));
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (out, said) = bench.run(&config, "run", &[], 0);
@@ -82,7 +82,7 @@ fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
 }
 
 #[test]
-fn a_refused_key_costs_no_sandbox() {
+fn preflight_rejects_a_key_before_any_sandbox_opens() {
     let script = format!(
         "[[rule]]\nwhen = \"check of the connection\"\nanswer = {{ fault = [{{ kind = \"status\", status = 401, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
@@ -107,7 +107,7 @@ fn a_refused_key_costs_no_sandbox() {
 /// The preflight only tests tools for arms that offer some: an arm without tools continues with the same
 /// model.
 #[test]
-fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
+fn preflight_suggests_a_scaffold_for_a_model_without_tools() {
     let words = "the model does not support tools";
     let script = format!(
         "[[conversation]]\nmodel = \"m\"\nrepeat_last = true\n[[conversation.turn]]\ncontent = \"x\"\n\
@@ -125,7 +125,7 @@ fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
 
 /// A server without a tool-call parser returns calls as text: no trial is scored for that.
 #[test]
-fn calls_as_text_stop_the_arm_and_name_the_parser() {
+fn tool_calls_as_text_halt_the_arm_and_name_the_parser() {
     let call = |tool: &str| {
         format!("content = '<tool_call>{{\"name\": \"{tool}\", \"arguments\": {{}}}}</tool_call>'")
     };
@@ -149,7 +149,7 @@ fn calls_as_text_stop_the_arm_and_name_the_parser() {
 }
 
 #[test]
-fn an_endpoint_that_is_not_there_costs_one_round_for_the_run() {
+fn unreachable_endpoint_is_tried_once_per_run() {
     let bench = Bench::new(&format!("[default]\n{SUBMIT}\n"));
     let config = bench.config("http://127.0.0.1:9", 10, TOOLS);
     let begun = std::time::Instant::now();
@@ -161,7 +161,7 @@ fn an_endpoint_that_is_not_there_costs_one_round_for_the_run() {
 
 /// A rejection that only affects the preflight request says nothing about the model.
 #[test]
-fn a_rejection_of_the_question_itself_stops_nothing() {
+fn rejected_preflight_request_does_not_stop_the_run() {
     let script = format!(
         "[[rule]]\nwhen = \"check of the connection\"\nanswer = {{ fault = [{{ kind = \"status\", status = 422, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
@@ -227,8 +227,8 @@ fn in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
 }
 
 #[test]
-fn docker_an_image_that_cannot_be_had_is_told_before_the_first_trial() {
-    if !docker("docker_an_image_that_cannot_be_had_is_told_before_the_first_trial") {
+fn docker_unavailable_image_is_reported_before_the_first_trial() {
+    if !docker("docker_unavailable_image_is_reported_before_the_first_trial") {
         return;
     }
     let stage = Stage::new();

@@ -193,7 +193,7 @@ fn interrupted(kind: &str) {
 
 /// A model's address is not part of the arm: a run continues after its endpoint moved.
 #[test]
-fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
+fn resume_accepts_another_endpoint_without_changing_the_arm() {
     let stage = Stage::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script = "[default]\n[[default.tool_calls]]\nname = \"submit\"\narguments = {}\n";
@@ -235,25 +235,25 @@ fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
 }
 
 #[test]
-fn an_interrupted_run_is_resumed_whole() {
+fn interrupted_run_is_resumed_completely() {
     interrupted("native");
 }
 
 #[test]
-fn docker_an_interrupted_run_leaves_no_container() {
-    if docker("docker_an_interrupted_run_leaves_no_container") {
+fn docker_interrupted_run_leaves_no_container() {
+    if docker("docker_interrupted_run_leaves_no_container") {
         interrupted("docker");
     }
 }
 
 #[test]
-fn a_killed_run_is_resumed_whole() {
+fn killed_run_is_resumed_completely() {
     killed_and_resumed("native");
 }
 
 #[test]
-fn docker_a_killed_run_is_resumed_and_nothing_is_left() {
-    if !docker("docker_a_killed_run_is_resumed_and_nothing_is_left") {
+fn docker_killed_run_is_resumed_and_leaves_no_container() {
+    if !docker("docker_killed_run_is_resumed_and_leaves_no_container") {
         return;
     }
     killed_and_resumed("docker");

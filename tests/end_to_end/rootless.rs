@@ -38,8 +38,8 @@ fn not_enforced(stage: &Stage, run: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_demo_without_root_tells_the_arms_apart() {
-    let test = "the_demo_without_root_tells_the_arms_apart";
+fn demo_without_root_distinguishes_the_arms() {
+    let test = "demo_without_root_distinguishes_the_arms";
     let Some(()) = users::if_root(test) else { return };
     let one_id: User = users::one_id(11);
     for user in [Some(one_id), users::ranged(test)].into_iter().flatten() {
@@ -65,8 +65,8 @@ fn doctor_without_root_opens_a_trial() {
 }
 
 #[test]
-fn a_task_with_a_user_runs_with_a_range_of_ids() {
-    let test = "a_task_with_a_user_runs_with_a_range_of_ids";
+fn task_user_works_with_a_range_of_ids() {
+    let test = "task_user_works_with_a_range_of_ids";
     let Some(user) = users::if_root(test).and_then(|()| users::ranged(test)) else { return };
     let stage = Stage::of_user(user);
     let config = config_for_user(&stage, "1000");
@@ -87,8 +87,8 @@ fn a_task_with_a_user_runs_with_a_range_of_ids() {
 }
 
 #[test]
-fn a_task_with_a_user_is_a_fault_by_name_with_one_id() {
-    let test = "a_task_with_a_user_is_a_fault_by_name_with_one_id";
+fn task_user_is_a_fault_with_a_single_id() {
+    let test = "task_user_is_a_fault_with_a_single_id";
     let Some(()) = users::if_root(test) else { return };
     let stage = Stage::of_user(users::one_id(13));
     let config = config_for_user(&stage, "1000");
@@ -120,8 +120,8 @@ fn by(stage: &Stage, user: User, starter: &[&str]) {
 }
 
 #[test]
-fn a_low_limit_of_processes_does_not_stop_a_run() {
-    let test = "a_low_limit_of_processes_does_not_stop_a_run";
+fn low_process_limit_does_not_stop_a_run() {
+    let test = "low_process_limit_does_not_stop_a_run";
     let Some(()) = users::if_root(test) else { return };
     let user = users::one_id(14);
     let stage = Stage::of_user(user);
@@ -143,8 +143,8 @@ fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
 }
 
 #[test]
-fn a_run_that_its_owner_closed_is_no_damaged_or_missing_run() {
-    let test = "a_run_that_its_owner_closed_is_no_damaged_or_missing_run";
+fn run_without_read_permission_is_reported_as_such() {
+    let test = "run_without_read_permission_is_reported_as_such";
     let Some(()) = users::if_root(test) else { return };
     let stage = Stage::of_user(users::one_id(16));
     // Permissions as another user's umask leaves them, on the folder or on its files.

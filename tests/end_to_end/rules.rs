@@ -23,7 +23,7 @@ fn words(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_run_of_older_rules_is_not_continued() {
+fn run_with_older_rules_is_not_continued() {
     let stage = Stage::new();
     let config = stage.file(
         "run.toml",
@@ -57,7 +57,7 @@ fn a_run_of_older_rules_is_not_continued() {
 
 /// A trial that ended with an endpoint's unexplained rejection: the first rules scored some of them.
 #[test]
-fn recheck_lists_trials_that_present_rules_would_not_score() {
+fn recheck_lists_trials_that_current_rules_would_not_score() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = \"status\", status = 400, times = 0, \
          body = '{\"error\":{\"message\":\"filtered\",\"code\":\"content_filter\"}}' }] }\n\

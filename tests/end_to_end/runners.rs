@@ -448,7 +448,7 @@ const ATTACKS: &[Attack] = &[
 
 /// No attack is resolved and clean, and detectable attacks leave evidence.
 #[test]
-fn attacks_on_node_and_perl_are_seen_or_unverified() {
+fn attacks_on_node_and_perl_are_detected_or_unverified() {
     let stage = Stage::new();
     let environment = json!({"base": "host"});
     let (mut rows, mut patches) = (String::new(), String::new());
@@ -479,20 +479,20 @@ fn attacks_on_node_and_perl_are_seen_or_unverified() {
 }
 
 #[test]
-fn reports_of_node_and_perl_are_graded_in_native_sandboxes() {
+fn node_and_perl_reports_are_graded_in_native_sandboxes() {
     graded(&[NODE_TAP, NODE_JUNIT, PROVE], &json!({"base": "host"}), "native");
 }
 
 #[test]
-fn reports_of_npm_packages_are_graded_in_native_sandboxes() {
+fn npm_runner_reports_are_graded_in_native_sandboxes() {
     if is_full() {
         graded(&[JEST, MOCHA, CTRF], &json!({"base": "host"}), "native");
     }
 }
 
 #[test]
-fn reports_of_debians_runners_are_graded_on_docker() {
-    let test = "reports_of_debians_runners_are_graded_on_docker";
+fn debian_runner_reports_are_graded_on_docker() {
+    let test = "debian_runner_reports_are_graded_on_docker";
     if !is_full() || !docker(test) {
         return;
     }

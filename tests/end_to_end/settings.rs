@@ -106,8 +106,7 @@ impl Takes {
 }
 
 /// Returns a complete configuration with one line added to one of its tables. Keys that the line sets are
-/// removed
-/// elsewhere.
+/// removed elsewhere.
 fn with(head: &str, line: &str) -> String {
     let key = line.split(" =").next().unwrap_or_default();
     let top = ["tasks = ['configs/tasks/demo.jsonl']"];
@@ -180,7 +179,7 @@ fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
 }
 
 #[test]
-fn every_key_refuses_what_it_cannot_be_and_says_so_in_the_user_s_words() {
+fn every_key_rejects_invalid_values_with_a_clear_message() {
     let stage = Stage::new();
     let done = run(&stage, &with("", ""), &[]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
@@ -204,7 +203,7 @@ fn every_key_refuses_what_it_cannot_be_and_says_so_in_the_user_s_words() {
 
 /// The keys that the program lists as known are those of the schema.
 #[test]
-fn an_unknown_key_is_told_with_all_that_are_known() {
+fn unknown_key_is_reported_with_all_known_keys() {
     let stage = Stage::new();
     for (head, path, keys) in &tables() {
         let said = told(&stage, &with(head, "zzz = 1"), &[]);
@@ -217,7 +216,7 @@ fn an_unknown_key_is_told_with_all_that_are_known() {
 }
 
 #[test]
-fn a_missing_key_is_named_with_a_line_to_write() {
+fn missing_key_is_reported_with_an_example() {
     let stage = Stage::new();
     for (text, key, write) in [
         ("arms = []\n", "tasks", "`tasks = ["),
@@ -233,7 +232,7 @@ fn a_missing_key_is_named_with_a_line_to_write() {
 }
 
 #[test]
-fn a_key_of_another_table_is_told_by_its_table() {
+fn key_of_another_table_is_reported_with_its_table() {
     let stage = Stage::new();
     let said = told(&stage, &with("[budget.run]", "wall_seconds = 5"), &[]);
     assert!(said.contains("it belongs to [budget]") && !said.contains("did you mean"), "{said}");
@@ -243,7 +242,7 @@ fn a_key_of_another_table_is_told_by_its_table() {
 
 /// An inherited or `--set` value is reported at the place where it was written.
 #[test]
-fn a_key_is_named_where_it_was_written() {
+fn key_is_reported_where_it_was_written() {
     let stage = Stage::new();
     let said = told(&stage, &with("[network]", "ca_file = 'no.pem'\nmode = 'open_except'"), &[]);
     assert!(said.contains("run.toml:13: key `network.ca_file`: cannot read"), "{said}");
@@ -272,7 +271,7 @@ fn secret() -> String {
 }
 
 #[test]
-fn credentials_in_a_setting_are_refused_and_not_shown() {
+fn credentials_in_a_setting_are_rejected_and_not_shown() {
     let stage = Stage::new();
     let secret = secret();
     let url = format!("https://u:{secret}@host/v1");
@@ -296,7 +295,7 @@ fn credentials_in_a_setting_are_refused_and_not_shown() {
 }
 
 #[test]
-fn a_setting_without_effect_is_refused() {
+fn setting_without_effect_is_rejected() {
     let stage = Stage::new();
     for (lines, key) in [
         ("mode = 'closed'\nallow = ['https://a.test']", "network.allow"),
@@ -343,7 +342,7 @@ fn a_setting_without_effect_is_refused() {
 
 /// Each of these is found when the plan is checked, and reported with its line.
 #[test]
-fn what_no_request_could_carry_is_refused() {
+fn settings_that_no_request_supports_are_rejected() {
     let stage = Stage::new();
     let model = "[models.\"m-1.5\"]";
     for (head, lines, key, says) in [
@@ -389,7 +388,7 @@ fn what_no_request_could_carry_is_refused() {
 const MINE: &str = "base_url = 'http://127.0.0.1:9/v1'\nmax_concurrent = 2\n";
 
 #[test]
-fn rate_limits_that_no_request_would_meet_are_refused() {
+fn rate_limits_without_a_matching_model_are_rejected() {
     let stage = Stage::new();
     let base = "base_url = 'http://127.0.0.1:9/v1'";
     for (lines, key, says) in [
@@ -436,7 +435,7 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
 
 /// The printed schema for editors equals the committed one, and the demo refers to it.
 #[test]
-fn the_schema_is_printed_as_it_is_committed() {
+fn printed_schema_matches_the_committed_one() {
     let stage = Stage::new();
     for (of, file) in [
         ("config", "configs/schema.json"),

@@ -95,7 +95,7 @@ fn dry_run(stage: &Stage, config: &str, cache: &Path) -> (i32, String) {
 }
 
 #[test]
-fn every_shipped_configuration_has_a_plan_from_any_folder() {
+fn shipped_configurations_can_be_planned_from_any_folder() {
     let stage = Stage::new();
     let cache: PathBuf = stage.path("cache");
     rows(&cache);
@@ -155,7 +155,7 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
 /// Arms that only differ in their model would become identical, so `--arms` selects before `--model`
 /// replaces.
 #[test]
-fn one_row_of_a_table_runs_with_another_model() {
+fn one_arm_of_a_comparison_runs_with_another_model() {
     let stage = Stage::new();
     let cache = stage.path("cache");
     rows(&cache);
@@ -177,7 +177,7 @@ fn one_row_of_a_table_runs_with_another_model() {
 }
 
 #[test]
-fn rows_that_cannot_be_had_are_told_with_where_to_put_them() {
+fn missing_rows_are_reported_with_their_expected_location() {
     let stage = Stage::new();
     let cache = stage.path("cache");
     for (name, dataset, folder) in [

@@ -202,7 +202,7 @@ fn run_into(stage: &Stage, folder: &str, arms: &str, tasks: &str, script: &str) 
 }
 
 #[test]
-fn the_gold_resolves_in_every_cell_of_fea_bench() {
+fn gold_resolves_in_every_cell_of_fea_bench() {
     let stage = Stage::new();
     let (tasks, gold) = tasks(&stage);
     assert!(gold.contains(SECRET));

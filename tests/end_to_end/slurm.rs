@@ -186,8 +186,8 @@ pub fn logs(out: &Path) -> String {
 
 /// One node dies during the run: the other one finishes the run, and each trial counts once.
 #[test]
-fn a_run_survives_the_loss_of_a_node() {
-    let Some(slurm) = Slurm::up("a_run_survives_the_loss_of_a_node", 27_817) else { return };
+fn run_survives_the_loss_of_a_node() {
+    let Some(slurm) = Slurm::up("run_survives_the_loss_of_a_node", 27_817) else { return };
     let cluster = Cluster::new(STEADY);
     let config = cluster.config("attempts = 16\njobs = 2\n");
     let out = cluster.out.clone();
@@ -240,8 +240,8 @@ fn a_run_survives_the_loss_of_a_node() {
 /// Slurm warns a job before its time limit. Its worker finishes current steps, hands its trial back and requeues the job,
 /// whose next start continues the trial. No response is requested twice.
 #[test]
-fn a_job_near_its_time_limit_is_drained_and_requeued() {
-    let test = "a_job_near_its_time_limit_is_drained_and_requeued";
+fn job_near_its_time_limit_is_drained_and_requeued() {
+    let test = "job_near_its_time_limit_is_drained_and_requeued";
     let Some(slurm) = Slurm::up(test, 27_877) else { return };
     let cluster = Cluster::new(SLOW_TURNS);
     let trials = 8;
@@ -273,8 +273,8 @@ fn a_job_near_its_time_limit_is_drained_and_requeued() {
 
 /// `cancel` ends all workers, and another `submit` continues the run.
 #[test]
-fn a_cancelled_run_is_continued_by_another_submission() {
-    let test = "a_cancelled_run_is_continued_by_another_submission";
+fn cancelled_run_is_continued_by_another_submission() {
+    let test = "cancelled_run_is_continued_by_another_submission";
     let Some(slurm) = Slurm::up(test, 27_837) else { return };
     let cluster = Cluster::new(&STEADY.replace("1.0", "3.0"));
     let config = cluster.config("attempts = 6\njobs = 2\n");

@@ -92,8 +92,8 @@ fn control_groups(pids: &BTreeMap<String, u64>) -> Vec<PathBuf> {
 }
 
 #[test]
-fn each_trial_counts_once_whatever_happens_to_the_cluster() {
-    let test = "each_trial_counts_once_whatever_happens_to_the_cluster";
+fn each_trial_counts_once_despite_cluster_failures() {
+    let test = "each_trial_counts_once_despite_cluster_failures";
     let Some(slurm) = Slurm::up(test, 27_857) else { return };
     let cluster = Cluster::new(TWO_TURNS);
     let config = cluster.config(&format!("attempts = {TRIALS}\njobs = 2\n"));

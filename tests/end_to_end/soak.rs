@@ -304,7 +304,11 @@ fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8
         let first = |one: &&Value| one["step"] == 1;
         if let Some(said) = events(journal, "tool_returned").iter().rfind(first) {
             let taken = names.insert(name_in(&said["shown"]), answers);
-            assert!(taken.is_none(), "two journals contain the same attempt: {}", journal.display());
+            assert!(
+                taken.is_none(),
+                "two journals contain the same attempt: {}",
+                journal.display()
+            );
         }
         let steps: Vec<u64> = events(journal, "model_answered")
             .iter()
@@ -378,9 +382,9 @@ fn nothing_left(soak: &Soak, kind: &str) {
 }
 
 #[test]
-fn a_soak_of_kills_ends_whole() {
+fn soak_of_kills_leaves_a_complete_run() {
     let kind = std::env::var("PROCTOR_SOAK_KIND").unwrap_or_else(|_| "native".into());
-    if kind == "docker" && !docker("a_soak_of_kills_ends_whole") {
+    if kind == "docker" && !docker("soak_of_kills_leaves_a_complete_run") {
         return;
     }
     soak(Stage::new(), &kind, &Size::asked((20, 4)));
@@ -388,8 +392,8 @@ fn a_soak_of_kills_ends_whole() {
 
 /// 60 trials and 8 kills in the full tier.
 #[test]
-fn a_soak_of_kills_without_root_ends_whole() {
-    let test = "a_soak_of_kills_without_root_ends_whole";
+fn soak_of_kills_without_root_leaves_a_complete_run() {
+    let test = "soak_of_kills_without_root_leaves_a_complete_run";
     let Some(user) = users::if_root(test).and_then(|()| users::ranged(test)) else { return };
     let (trials, kills) = if is_full() { (60, 8) } else { (6, 2) };
     soak(Stage::of_user(user), "native", &Size { trials, kills });

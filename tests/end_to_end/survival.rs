@@ -219,19 +219,19 @@ fn killed_at_several_instants(kind: &'static str) {
 }
 
 #[test]
-fn a_killed_trial_goes_on_from_its_last_step() {
+fn killed_trial_continues_after_its_last_step() {
     killed_at_several_instants("native");
 }
 
 #[test]
-fn docker_a_killed_trial_goes_on_from_its_last_step() {
-    if docker("docker_a_killed_trial_goes_on_from_its_last_step") {
+fn docker_killed_trial_continues_after_its_last_step() {
+    if docker("docker_killed_trial_continues_after_its_last_step") {
         killed_at_several_instants("docker");
     }
 }
 
 #[test]
-fn a_killed_trial_of_bash_goes_on_too() {
+fn killed_bash_trial_continues_after_its_last_step() {
     let (_plain_bench, plain) = undisturbed(BASH, "bash", "native");
     let bench = Bench::new(BASH, "3", "native");
     let (child, out) = bench.start("bash");
@@ -244,7 +244,7 @@ fn a_killed_trial_of_bash_goes_on_too() {
 
 /// If the trial cannot continue from its record, it loses its steps but not its score.
 #[test]
-fn a_trial_whose_snapshots_are_lost_begins_anew() {
+fn trial_without_its_snapshots_starts_again() {
     let bench = Bench::new(TOOLS, "3", "native");
     let (child, out) = bench.start("tools");
     wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
@@ -258,9 +258,8 @@ fn a_trial_whose_snapshots_are_lost_begins_anew() {
     assert_eq!(bench.stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
-/// ^C once: the current step finishes, and no further request is sent. Another test covers ^C
-/// twice.
-# A single ^C: the current step finishes, and no further request is sent. Another test covers ^C twice.
+/// A single ^C: the current step finishes, and no further request is sent. Another test covers ^C twice.
+#[test]
 fn an_interrupt_lets_the_step_end() {
     let (_plain_bench, plain) = undisturbed(TOOLS, "tools", "native");
     let bench = Bench::new(TOOLS, "2", "native");
@@ -285,7 +284,7 @@ fn interrupt(child: &Child) {
 
 /// A single ^C: running gradings finish, and queued gradings do not start.
 #[test]
-fn an_interrupt_leaves_queued_gradings_to_resume() {
+fn interrupt_leaves_queued_gradings_to_resume() {
     let stage = Stage::new();
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -331,7 +330,6 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     let (first, _) = bench.begin("tools", "");
     bench.done(first);
     // Builds the layers in a separate cache, so that the test can lock and remove them.
-    // removed.
     let config = bench.stage.path("run.toml");
     let start = |name: &str| {
         let out = bench.stage.path(name);
@@ -414,7 +412,7 @@ arguments = {}
 /// The runtime of a trial is killed with -9: another runtime that joined the run takes the trial over,
 /// without paying again.
 #[test]
-fn a_dead_runtime_s_trial_is_taken_over_by_the_one_that_joined() {
+fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
     // Two attempts, one at a time: the first runtime is in the slow command of one, the second
     // waits for it.
     let bench = Bench::new(SLOW_ONCE, "6", "native");

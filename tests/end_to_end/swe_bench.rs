@@ -95,8 +95,8 @@ fn without_copies(gold: &str) -> String {
 }
 
 #[test]
-fn a_row_is_graded_officially_on_docker_by_its_own_script() {
-    if !docker("a_row_is_graded_officially_on_docker_by_its_own_script") {
+fn row_is_graded_officially_on_docker_by_its_own_script() {
+    if !docker("row_is_graded_officially_on_docker_by_its_own_script") {
         return;
     }
     let stage = Stage::new();
@@ -127,8 +127,8 @@ fn a_row_is_graded_officially_on_docker_by_its_own_script() {
 
 /// A row of SWE-smith: its patch adds a bug to the image's code, and the whole suite runs.
 #[test]
-fn a_row_of_swe_smith_is_graded_officially_on_docker() {
-    if !docker("a_row_of_swe_smith_is_graded_officially_on_docker") {
+fn swe_smith_row_is_graded_officially_on_docker() {
+    if !docker("swe_smith_row_is_graded_officially_on_docker") {
         return;
     }
     let stage = Stage::new();
@@ -167,8 +167,8 @@ fn a_row_of_swe_smith_is_graded_officially_on_docker() {
 /// The row with the fields of datasets that adopted SWE-bench's format: gold resolves it, without evidence
 /// against it.
 #[test]
-fn rows_of_the_other_datasets_are_graded_officially_on_docker() {
-    if !docker("rows_of_the_other_datasets_are_graded_officially_on_docker") {
+fn rows_of_other_datasets_are_graded_officially_on_docker() {
+    if !docker("rows_of_other_datasets_are_graded_officially_on_docker") {
         return;
     }
     let stage = Stage::new();
@@ -233,7 +233,7 @@ fn rows_of_the_other_datasets_are_graded_officially_on_docker() {
 }
 
 #[test]
-fn a_row_is_graded_officially_in_native_sandboxes() {
+fn row_is_graded_officially_in_native_sandboxes() {
     let stage = Stage::new();
     let mut row = row(&stage);
     // The classic format: the row has neither a script nor a parser.
@@ -308,7 +308,7 @@ const CASES: &str = "import unittest\n\nimport calc\n\n\nclass CalcTests(unittes
                      def test_kept(self):\n        self.assertEqual(calc.ONE, 1)\n";
 
 #[test]
-fn a_row_whose_tests_are_not_pytests_has_the_official_verdict_alone() {
+fn row_without_pytest_gets_only_the_official_verdict() {
     let stage = Stage::new();
     let source = stage.path("django");
     fs::create_dir_all(source.join("tests/calc_tests")).unwrap();

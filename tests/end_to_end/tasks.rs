@@ -14,7 +14,7 @@ fn folder(stage: &Stage) {
 }
 
 #[test]
-fn a_folder_is_found_from_where_the_user_stands() {
+fn tasks_folder_is_relative_to_the_current_directory() {
     let stage = Stage::new();
     folder(&stage);
     fs::write(
@@ -37,7 +37,7 @@ fn a_folder_is_found_from_where_the_user_stands() {
 
 /// Hub datasets are not files: their failures have other causes and need other hints.
 #[test]
-fn a_dataset_that_the_hub_does_not_give_is_told_with_what_helps() {
+fn unavailable_hub_dataset_is_reported_with_a_hint() {
     let stage = Stage::new();
     let told = |dataset: &str, cache: &str| {
         let mut command = stage.proctor(["tasks", "list", "--tasks", dataset]);
@@ -62,7 +62,7 @@ fn a_dataset_that_the_hub_does_not_give_is_told_with_what_helps() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_printing_quietly() {
+fn closed_output_pipe_ends_printing_silently() {
     let stage = Stage::new();
     folder(&stage);
     let rows = stage.path("rows");
@@ -100,7 +100,7 @@ fn fea_bench_row() -> serde_json::Value {
 }
 
 #[test]
-fn stats_puts_datasets_side_by_side_in_every_format() {
+fn stats_compares_datasets_in_every_format() {
     let stage = Stage::new();
     folder(&stage);
     let row = stage.file("fea.jsonl", &format!("{}\n", fea_bench_row()));

@@ -71,7 +71,7 @@ fn record_name(stage: &Stage) -> String {
 }
 
 #[test]
-fn a_run_can_be_looked_at() {
+fn finished_run_can_be_viewed() {
     let stage = Stage::new();
     let run = demo(&stage);
     let said = |args: &[&str]| String::from_utf8(stage.run(args, 0).stdout).unwrap();
@@ -84,7 +84,11 @@ fn a_run_can_be_looked_at() {
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href=\"http"));
     let file = stage.path("report.csv");
     stage.run(["report", &run, "--format", "csv", "--out", file.to_str().unwrap()], 0);
-    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 7, "a header and six trials");
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap().lines().count(),
+        7,
+        "a header and six trials"
+    );
     assert!(
         said(&["report", &run, "--format", "markdown"])
             .contains("| `tools/scripted` | 1/2 50.0 % |")

@@ -16,7 +16,7 @@ tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 
 #[test]
-fn a_wait_for_a_rate_limit_is_told_while_it_goes_on() {
+fn rate_limit_wait_is_shown_while_it_lasts() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SCRIPT).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();

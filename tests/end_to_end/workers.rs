@@ -172,7 +172,7 @@ fn signal(child: &Child, name: &str) {
 /// A worker that stops responding is considered dead after its lease. Another one continues its trial, and
 /// anything that the first one writes after waking up does not count.
 #[test]
-fn a_worker_that_falls_silent_loses_its_trial_and_spoils_nothing() {
+fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 1\njobs = 1\n");
     let mut silent = cluster.worker("2");
@@ -211,7 +211,7 @@ fn age(journal: &Path) {
 /// A worker is killed during a command. Another machine can't see the process, so it waits for the lease and
 /// then continues after the last complete step.
 #[test]
-fn another_node_continues_the_trial_of_a_killed_worker_after_its_last_step() {
+fn killed_workers_trial_is_continued_by_another_node() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.submit(&cluster.config("attempts = 1\njobs = 1\n"));
     let mut killed = cluster.worker("5");
@@ -268,7 +268,7 @@ fn watch_names_the_straggler_and_its_deadline() {
 
 /// After USR1, the worker finishes its step, returns the trial, and its exit status says that work remains.
 #[test]
-fn a_worker_that_is_drained_leaves_its_trial_to_the_next() {
+fn drained_worker_returns_its_trial() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 2\njobs = 1\n");
     let mut first = cluster.worker("60");
@@ -283,7 +283,7 @@ fn a_worker_that_is_drained_leaves_its_trial_to_the_next() {
 
 /// A worker without enough time for a trial starts none.
 #[test]
-fn a_worker_starts_no_trial_that_may_outlast_its_job() {
+fn worker_starts_no_trial_that_may_outlast_its_job() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 1\njobs = 1\n");
     let before = cluster.fake.requests().len();
@@ -298,7 +298,7 @@ fn a_worker_starts_no_trial_that_may_outlast_its_job() {
 
 /// A limit of the run applies to all workers together.
 #[test]
-fn workers_keep_a_shared_limit_together() {
+fn workers_share_one_limit() {
     let cluster = Cluster::new(RESTLESS);
     // Requests of the planning runtime count, too.
     cluster.plan("attempts = 8\njobs = 2\n[budget]\nsteps = 30\n[budget.run]\nsteps = 40\n");
@@ -315,7 +315,7 @@ fn workers_keep_a_shared_limit_together() {
 
 /// A cost limit and a request-rate limit hold across eight workers, according to the model server's log.
 #[test]
-fn eight_workers_keep_a_cost_limit_and_a_request_rate_together() {
+fn eight_workers_share_a_cost_limit_and_a_request_rate() {
     const WORKERS: usize = 8;
     const RATE: usize = 30;
     let cluster = Cluster::new(PRICED);
@@ -344,7 +344,10 @@ fn eight_workers_keep_a_cost_limit_and_a_request_rate_together() {
         cluster.journals().iter().map(|it| events(it, "model_answered").len()).sum();
     assert_eq!(answers, times.len(), "each response is in a journal");
     let report = cluster.stage.report(&cluster.out);
-    assert_eq!(report["arms"][0]["complete"], false, "the limit does not count as a failure of the model");
+    assert_eq!(
+        report["arms"][0]["complete"], false,
+        "the limit does not count as a failure of the model"
+    );
 }
 
 /// Returns standard error without line breaks, which depend on the lengths of paths.
@@ -354,7 +357,7 @@ fn said(output: &std::process::Output) -> String {
 }
 
 #[test]
-fn a_run_of_an_engine_is_continued_by_the_engine_or_here() {
+fn submitted_run_is_continued_by_its_engine_or_locally() {
     let cluster = Cluster::new("[default]\ntool_calls = [{ name = \"submit\", arguments = {} }]\n");
     cluster.plan("attempts = 1\njobs = 1\n");
     let out = cluster.out.to_str().unwrap();
@@ -369,7 +372,7 @@ fn a_run_of_an_engine_is_continued_by_the_engine_or_here() {
 }
 
 #[test]
-fn nothing_changes_a_run_under_its_workers() {
+fn commands_that_change_a_run_are_rejected_while_workers_run() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 1\njobs = 1\n");
     let mut worker = cluster.worker("60");
@@ -385,7 +388,7 @@ fn nothing_changes_a_run_under_its_workers() {
 }
 
 #[test]
-fn a_manifest_for_kubernetes_is_printed_and_nothing_is_planned() {
+fn kubernetes_manifest_is_printed_without_planning_a_run() {
     let cluster = Cluster::new(RESTLESS);
     let config = cluster.config("");
     let (config, out) = (config.to_str().unwrap(), cluster.out.to_str().unwrap());

@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_named_with_their_lines() {
+    fn invalid_values_are_reported_with_their_lines() {
         for (text, key, line) in [
             ("[agent]\ntimeout_sec = nan\n", "agent.timeout_sec", 2),
             ("[agent]\ntimeout_sec = -1\n", "agent.timeout_sec", 2),

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_values_stand_for_variables() {
+    fn only_entire_values_are_substituted() {
         let host = |name: &str| (name == "SET").then(|| "host".to_owned());
         for (value, found) in [
             ("${SET}", "host"),

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn links_outside_the_folder_are_rejected_even_if_dangling() {
+    fn links_out_of_the_folder_are_rejected_even_if_dangling() {
         let folder = made(&[("task.toml", ""), ("tests/test.sh", ""), ("environment/data", "")]);
         symlink("../environment/data", folder.path().join("tests/inner")).unwrap();
         let task = Folder::open(folder.path()).unwrap();

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_pattern_counts_and_a_folder_is_known_by_its_slash() {
+    fn last_pattern_wins_and_a_trailing_slash_matches_folders() {
         let basic = |lines: &[&str]| Ignore::read(Kind::Basic, lines.iter().copied()).unwrap();
         let rules = basic(&["__pycache__/", "*.pyc", "!keep.pyc", "/top", "a/**/b", "d?[a-c].t"]);
         for (path, expected) in [

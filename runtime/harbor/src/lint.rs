@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_selects_rules_and_unknown_ones_are_errors() {
+    fn task_selects_rules_and_unknown_rules_are_errors() {
         let of = |lines: &str| rules(&format!("[metadata.harbor.lint]\n{lines}"));
         assert_eq!(of("").unwrap(), [SHARED_VERIFIER, UNPINNED_PYTHON]);
         assert_eq!(of("ignore = ['shared-verifier']\n").unwrap(), [UNPINNED_PYTHON]);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_says_what_to_do() {
+    fn finding_has_a_hint() {
         let place =
             task("[agent]\nuser = \"root\"\n[metadata.harbor.lint]\nselect = [\"root-agent\"]\n");
         let found = lint(&Folder::open(place.path()).unwrap()).unwrap();

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_have_names_and_digests_and_mistakes_have_lines() {
+    fn tasks_have_names_and_digests_and_errors_have_lines() {
         let digest = format!("sha256:{}", "0".repeat(64));
         let text = format!(
             "[dataset]\nname = 'o/d'\n[[tasks]]\nname = 'o/a'\ndigest = '{digest}'\n[[tasks]]\nname = 'o/a'\n\

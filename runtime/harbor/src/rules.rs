@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_verifier_that_ran_nothing_failed_to_download() {
+    fn failed_download_requires_that_no_tests_ran() {
         let rules = Rules::get().unwrap();
         let failed = "Get:1 x\ncurl: (6) Could not resolve host: astral.sh\n/tests/test.sh: uvx: not found\n";
         assert_eq!(

@@ -48,7 +48,7 @@ fn refused(stage: &Stage, files: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn an_agent_that_brings_the_package_under_test_is_refused_by_name() {
+fn agent_with_the_package_under_test_is_rejected() {
     let stage = Stage::new();
     let said = refused(&stage, &[("numerals/__init__.py", "x = 1\n"), ("other.py", "y = 1\n")]);
     for part in ["run.toml", "arm `lends`", "`demo__roman-1`", "/dist-packages/numerals", "hint: "]
@@ -60,7 +60,7 @@ fn an_agent_that_brings_the_package_under_test_is_refused_by_name() {
 
 /// The copy has another name and is in an unrelated package.
 #[test]
-fn a_renamed_copy_of_the_solution_in_a_bundle_is_found_by_its_content() {
+fn renamed_copy_of_the_solution_in_a_bundle_is_detected() {
     let stage = Stage::new();
     let original = root().join("configs/tasks/numerals/numerals/roman.py");
     let text = fs::read_to_string(original).unwrap().replace("    ", "\t");
@@ -69,7 +69,7 @@ fn a_renamed_copy_of_the_solution_in_a_bundle_is_found_by_its_content() {
 }
 
 #[test]
-fn an_agent_that_brings_other_packages_is_not_refused() {
+fn agent_with_other_packages_is_accepted() {
     let stage = Stage::new();
     let (config, _) =
         config(&stage, &[("numerals_of_others/roman.py", "def roman():\n    pass\n")]);

@@ -249,7 +249,7 @@ fn patch(stage: &Stage, out: &std::path::Path, arm: &str) -> String {
 
 /// An agent that exits before its first response says nothing about the model.
 #[test]
-fn an_agent_that_never_asks_is_not_scored() {
+fn agent_without_a_request_is_not_scored() {
     let stage = Stage::new();
     let out = run(&stage, "native", &[way("nothing", "nothing", "solves")], 3);
     let (row, _) = row(&stage, &out, "nothing");
@@ -328,20 +328,20 @@ fn settings_are_ignored(kind: &str) {
 }
 
 #[test]
-fn settings_of_the_repository_are_ignored_and_stay_in_the_tree() {
+fn repository_settings_are_ignored_but_stay_in_the_tree() {
     settings_are_ignored("native");
 }
 
 #[test]
-fn docker_settings_of_the_repository_are_ignored_and_stay_in_the_tree() {
-    if docker("docker_settings_of_the_repository_are_ignored_and_stay_in_the_tree") {
+fn docker_repository_settings_are_ignored_but_stay_in_the_tree() {
+    if docker("docker_repository_settings_are_ignored_but_stay_in_the_tree") {
         settings_are_ignored("docker");
     }
 }
 
 /// Linux rejects a program argument of 128 KiB.
 #[test]
-fn a_statement_of_any_length_reaches_the_agent() {
+fn long_statement_reaches_the_agent() {
     let stage = Stage::new();
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -357,7 +357,7 @@ fn a_statement_of_any_length_reaches_the_agent() {
 
 /// Requests of a sub-agent are steps, recorded with its name. A limit on main steps does not count them.
 #[test]
-fn sub_agents_have_steps_of_their_own() {
+fn sub_agent_requests_are_separate_steps() {
     let stage = Stage::new();
     let way = Way { budget: "main_steps = 2", ..way("a", "helps", "goes-on") };
     let out = run(&stage, "native", &[way], 0);
@@ -389,7 +389,7 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
 
 /// An agent setting changes the arm, the manifest's folder does not, and a mistake is reported at its key.
 #[test]
-fn settings_are_factors_and_paths_are_not() {
+fn arm_id_depends_on_settings_and_not_on_paths() {
     let plan = |folder: &str, lines: &str, status: i32| {
         let stage = Stage::new();
         std::fs::create_dir(stage.path(folder)).unwrap();

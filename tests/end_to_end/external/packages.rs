@@ -1,8 +1,7 @@
 //! Real agents from their packages, with scripted models: the arms of `configs/scaffold-comparison.toml`.
 //!
 //! By default two of them run, whose bundles are one program each. `PROCTOR_TIER=full` or
-//! `PROCTOR_AGENTS=all` runs all
-//! eight.
+//! `PROCTOR_AGENTS=all` runs all eight.
 
 use std::path::{Path, PathBuf};
 
@@ -131,7 +130,7 @@ fn solve(name: &str, kind: &str) {
 
 /// A limit of three steps allows three responses. Then the agent is ended at once, and its work is graded.
 #[test]
-fn a_limit_ends_a_real_agent_at_once() {
+fn limit_ends_a_real_agent_at_once() {
     let stage = Stage::new();
     for (row, journal) in run(&stage, COMPARISON, "native", &["budget.steps=3"]) {
         let shown = journal.display();

@@ -93,7 +93,7 @@ fn plan(stage: &Stage, runtime: &tokio::runtime::Runtime) -> (FakeLlm, String, V
 }
 
 #[test]
-fn real_agents_survive_an_endpoint_in_trouble_and_never_hold_its_key() {
+fn real_agents_survive_endpoint_faults_without_access_to_the_key() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
     let (fake, config, names) = plan(&stage, &runtime);

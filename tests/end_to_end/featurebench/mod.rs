@@ -48,8 +48,8 @@ fn resolved(report: &Value, name: &str) -> (u64, u64, Value) {
 }
 
 #[test]
-fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
-    let name = "featurebench_gold_resolves_and_nothing_does_not_on_docker";
+fn featurebench_gold_resolves_and_noop_does_not_on_docker() {
+    let name = "featurebench_gold_resolves_and_noop_does_not_on_docker";
     if !docker(name) {
         return;
     }
@@ -125,8 +125,8 @@ fn featurebench_rows_are_graded_in_native_sandboxes() {
 }
 
 #[test]
-fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
-    let name = "featurebench_output_with_the_original_in_its_place_is_told_on_docker";
+fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
+    let name = "featurebench_output_that_imports_the_original_is_reported_on_docker";
     if !docker(name) {
         return;
     }
@@ -172,8 +172,8 @@ fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
 
 /// The harness's own code on the same patches in the same images: solved, partly solved, cheated.
 #[test]
-fn featurebench_harness_says_the_same_on_docker() {
-    let name = "featurebench_harness_says_the_same_on_docker";
+fn featurebench_harness_agrees_on_docker() {
+    let name = "featurebench_harness_agrees_on_docker";
     if !docker(name) {
         return;
     }

@@ -7,7 +7,7 @@ use super::process::{Seen, configuration};
 use crate::stage::{Stage, root};
 
 #[test]
-fn an_acp_agent_is_told_to_stop_and_its_titles_are_no_steps() {
+fn acp_agent_is_cancelled_and_title_requests_are_not_steps() {
     let stage = Stage::new();
     let agent = root().join("tests/end_to_end/host/acp_agent.py");
     fs::copy(agent, stage.path("agent.py")).unwrap();

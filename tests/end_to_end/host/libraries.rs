@@ -139,13 +139,13 @@ fn solve(test: &str, kind: &str) {
 }
 
 #[test]
-fn an_acp_agent_and_an_mcp_client_solve_the_task() {
-    solve("an_acp_agent_and_an_mcp_client_solve_the_task", "native");
+fn acp_agent_and_mcp_client_solve_the_task() {
+    solve("acp_agent_and_mcp_client_solve_the_task", "native");
 }
 
 #[test]
-fn docker_an_acp_agent_and_an_mcp_client_solve_the_task() {
-    let test = "docker_an_acp_agent_and_an_mcp_client_solve_the_task";
+fn docker_acp_agent_and_mcp_client_solve_the_task() {
+    let test = "docker_acp_agent_and_mcp_client_solve_the_task";
     if docker(test) {
         solve(test, "docker");
     }
@@ -154,13 +154,13 @@ fn docker_an_acp_agent_and_an_mcp_client_solve_the_task() {
 /// A limit allows the same number of responses with either scaffold. The agent ends soon, and its work so far
 /// is graded.
 #[test]
-fn a_limit_ends_an_acp_agent_and_an_mcp_client() {
+fn limit_ends_an_acp_agent_and_an_mcp_client() {
     let arms = [
         ("acp", "acp", "goes-on", "steps = 3"),
         ("mcp", "mcp", "goes-on", "steps = 3"),
         ("acp empty", "acp", "empty", "steps = 3"),
     ];
-    let test = "a_limit_ends_an_acp_agent_and_an_mcp_client";
+    let test = "limit_ends_an_acp_agent_and_an_mcp_client";
     let Some((stage, out)) = run(test, "native", &arms) else { return };
     for arm in ["acp", "mcp"] {
         let seen = Seen::of(&stage, &out, arm);

@@ -160,13 +160,13 @@ fn example(kind: &str) {
 }
 
 #[test]
-fn the_example_solves_the_task() {
+fn process_example_solves_the_task() {
     example("native");
 }
 
 #[test]
-fn docker_the_example_solves_the_task() {
-    if docker("docker_the_example_solves_the_task") {
+fn docker_process_example_solves_the_task() {
+    if docker("docker_process_example_solves_the_task") {
         example("docker");
     }
 }

@@ -91,13 +91,13 @@ fn solve(kind: &str) {
 }
 
 #[test]
-fn a_function_solves_the_task() {
+fn python_function_solves_the_task() {
     solve("native");
 }
 
 #[test]
-fn docker_a_function_solves_the_task() {
-    if docker("docker_a_function_solves_the_task") {
+fn docker_python_function_solves_the_task() {
+    if docker("docker_python_function_solves_the_task") {
         solve("docker");
     }
 }
@@ -191,7 +191,7 @@ fn python_arm_id_depends_on_file_and_packages() {
 }
 
 #[test]
-fn mistakes_of_a_python_arm_are_reported_at_their_key() {
+fn python_arm_mistakes_are_reported_at_their_key() {
     let told = |scaffold: &str, lines: &str| {
         let stage = Stage::new();
         stage.file("agent.py", "");

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn artifacts_overlap_where_one_claims_the_place_of_another() {
+    fn artifacts_that_share_a_destination_overlap() {
         for (text, pairs, logs) in [
             ("artifacts = ['/app/out']", 0, 0),
             ("artifacts = ['/app/out', '/app/out/a']", 0, 0),

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_download_is_kept_or_run_and_comes_from_elsewhere() {
+    fn download_must_be_saved_or_executed_and_not_be_local() {
         for (command, next, expected) in [
             ("curl -LsSf https://a.sh/x", Some("sh"), true),
             ("curl -LsSf https://a.sh/x", Some("grep"), false),

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_what_the_command_installs() {
+    fn packages_are_parsed_from_install_commands() {
         let options = ["-r".to_owned(), "--from".to_owned()];
         for (command, expected) in [
             ("pip install a b==1 -r req.txt -q", vec!["a", "b==1"]),

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_joined_and_comments_and_heredocs_left_out() {
+    fn lines_are_joined_without_comments_and_heredocs() {
         let source = "#!/bin/bash\n\na \\\n  # no\n  b\ncat > x <<'END' && y\npip install z\nEND\nc \"<<no\"\nd <<< e\ne\n";
         let found = lines(source);
         let found: Vec<(usize, &str)> =
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_split_at_separators_and_quotes_hold() {
+    fn commands_are_split_at_unquoted_separators() {
         let found = commands("a 'b c';d&&e \"f\\\"\\n\" | sh # g");
         let shown: Vec<String> =
             found.iter().map(|(words, end)| format!("{}{end}", words.join(","))).collect();

@@ -51,7 +51,7 @@ fn made(case: &Case) -> tempfile::TempDir {
 }
 
 #[test]
-fn digests_and_inputs_are_those_of_harbors_package() {
+fn digests_and_inputs_match_harbors_package() {
     let table = table();
     assert!(table.cases.len() > 100);
     let mut wrong = Vec::new();
@@ -78,7 +78,7 @@ fn digests_and_inputs_are_those_of_harbors_package() {
 }
 
 #[test]
-fn the_digest_of_a_data_set_is_that_of_harbors_package() {
+fn dataset_digest_matches_harbors_package() {
     for set in table().datasets {
         let tasks = set.tasks.iter().map(String::as_str);
         let files = set.files.iter().map(|(path, digest)| (path.as_str(), digest.as_str()));

@@ -17,7 +17,7 @@ struct Case {
 }
 
 #[test]
-fn findings_are_those_of_harbors_package() {
+fn findings_match_harbors_package() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/harbor/lint.json");
     let cases: Vec<Case> = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     assert!(cases.len() > 30);
