@@ -1,4 +1,4 @@
-//! `task.toml`.
+//! Reads and checks `task.toml`.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
 /// The part of `task.toml` that Proctor needs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
-    /// `[task] name`, as `org/name`. Absent: the folder's name is used.
+    /// `[task] name`, as `org/name`. If absent, the folder's name is used.
     pub name: Option<String>,
     /// `[agent]`.
     pub agent: Phase,
@@ -23,7 +23,7 @@ pub struct Config {
     pub verifier: Verifier,
     /// `[environment]`.
     pub environment: Environment,
-    /// The verifier runs in its own environment.
+    /// Whether the verifier runs in a separate environment.
     pub separate: bool,
     /// `[verifier.environment]`.
     pub verifier_environment: Option<Environment>,
@@ -31,31 +31,31 @@ pub struct Config {
     pub artifacts: Vec<String>,
     /// `[solution] env`.
     pub solution_env: BTreeMap<String, String>,
-    /// Category and difficulty of `[metadata]`.
+    /// Category and difficulty from `[metadata]`.
     pub labels: Vec<String>,
 }
 
 /// `[agent]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Phase {
-    /// Its time limit.
+    /// Time limit of the phase.
     pub seconds: Option<f64>,
-    /// Its user, by name or number.
+    /// User of the phase, by name or number.
     pub user: Option<String>,
-    /// Its network. Absent: that of the environment.
+    /// Network of the phase. If absent, the environment's network applies.
     pub network: Option<HarborNetwork>,
 }
 
 /// `[verifier]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verifier {
-    /// Its time limit; defaults to 600.
+    /// Time limit of the verifier in seconds; defaults to 600.
     pub seconds: f64,
-    /// Its variables.
+    /// Environment variables of the verifier.
     pub env: BTreeMap<String, String>,
-    /// Its user, by name or number.
+    /// User of the verifier, by name or number.
     pub user: Option<String>,
-    /// Its network. Absent: that of the environment.
+    /// Network of the verifier. If absent, the environment's network applies.
     pub network: Option<HarborNetwork>,
 }
 
@@ -70,34 +70,34 @@ impl Default for Verifier {
 pub struct Environment {
     /// `docker_image`.
     pub image: Option<String>,
-    /// CPUs. Absent: the task sets no limit.
+    /// CPUs. If absent, the task sets no limit.
     pub cpus: Option<f64>,
-    /// MiB of memory. Absent: the task sets no limit.
+    /// Memory in MiB. If absent, the task sets no limit.
     pub memory_mb: Option<u64>,
-    /// Variables of every command.
+    /// Environment variables for every command.
     pub env: BTreeMap<String, String>,
-    /// Working directory of commands. Absent: the image's `WORKDIR`.
+    /// Working directory of commands. If absent, the image's `WORKDIR` is used.
     pub workdir: Option<String>,
     /// The network of every phase that does not set one.
     pub network: HarborNetwork,
 }
 
-/// A configuration with its warnings.
+/// A parsed configuration with its warnings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Read {
-    /// What the file says.
+    /// The parsed configuration.
     pub config: Config,
     /// Unknown keys, and keys without effect.
     pub warnings: Vec<Mistake>,
 }
 
-/// Harbor's default.
+/// Harbor's default time limit for the verifier.
 const VERIFIER_SECONDS: f64 = 600.0;
 
 /// Reads the text of a `task.toml`.
 ///
 /// # Errors
-/// Lists all mistakes and every feature that Proctor does not support, by key.
+/// Lists all mistakes and every feature that Proctor does not support, with their keys.
 pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
     let rules = Rules::get().map_err(|why| vec![Mistake::whole(why)])?;
     let table = table(text).map_err(|mistake| vec![mistake])?;
@@ -174,7 +174,7 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
     if reader.wrong.is_empty() { Ok(Read { config, warnings }) } else { Err(reader.wrong) }
 }
 
-/// The type of a value, for messages.
+/// Formats a value and its type for messages.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "not a finite number".to_owned(),
@@ -202,7 +202,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number, or a number as text, as Harbor accepts it.
+    /// Returns a number, or a number written as text, which Harbor accepts, too.
     fn number(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
         let value = table.get(key)?;
         let number = match value {
@@ -304,7 +304,7 @@ impl Reader<'_> {
         network
     }
 
-    /// What a separate verifier receives. A shared one sees everything.
+    /// Returns the paths that a separate verifier receives. A shared one sees everything.
     fn artifacts(&mut self, table: &Table, separate: bool) -> Vec<String> {
         let Some(value) = table.get("artifacts") else { return Vec::new() };
         let Value::Array(list) = value else {
@@ -407,7 +407,7 @@ fn size_mb(text: &str) -> Option<f64> {
     mb.or_else(|| number('M')).or_else(|| number('K').map(|size| size / 1024.0)).map(f64::trunc)
 }
 
-/// A host name, or `*.` and a host name, in lower case.
+/// Returns a host name, with or without a leading `*.`, in lower case.
 fn host_name(host: &str) -> Result<String, &'static str> {
     let host = host.trim().to_lowercase();
     let host = host.trim_end_matches('.');
@@ -493,7 +493,7 @@ mod tests {
             assert!(wrong[0].line.is_some(), "{wrong:?}");
         }
         let nothing = "steps = []\n[environment]\ngpus = 0\nmcp_servers = []\n";
-        assert!(read_config(nothing).is_ok(), "what asks for nothing is no feature");
+        assert!(read_config(nothing).is_ok(), "empty lists and zeros require no feature");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `task.toml` texts that Harbor's own package has parsed: `tests/harbor/configs.py`.
+//! Compares with results of Harbor's own package for `task.toml` texts: `tests/harbor/configs.py`.
 
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ fn network(network: Option<&HarborNetwork>) -> Value {
     }
 }
 
-/// In the form that the script writes.
+/// Returns the configuration in the form that the script writes.
 fn written(config: &Config) -> Value {
     json!({
         "name": config.name,
@@ -45,7 +45,7 @@ fn written(config: &Config) -> Value {
     })
 }
 
-/// Numbers compare by value: 2 is 2.0.
+/// Compares numbers by value: 2 equals 2.0.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),

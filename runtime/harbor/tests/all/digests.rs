@@ -1,4 +1,4 @@
-//! Generated folders whose digests and inputs Harbor's own package has computed:
+//! Compares generated folders with the digests and inputs that Harbor's own package computed:
 //! `tests/harbor/digests.py`.
 
 #![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
