@@ -36,7 +36,7 @@ fn child(file: &Path) {
     println!("{} {seconds} {}", loaded.tasks.len(), peak.trim().trim_end_matches(" kB"));
 }
 
-fn measured(command: &mut Command) -> (usize, f64, f64) {
+fn measure(command: &mut Command) -> (usize, f64, f64) {
     // The best of three, because the machine may be busy.
     let runs = (0..3).map(|_| {
         let output = command.output().unwrap();
@@ -64,8 +64,8 @@ fn main() {
         fs::write(&file, rows.join("\n")).unwrap();
         let size = fs::metadata(&file).unwrap().len() as f64 / f64::from(1 << 20);
         let this = std::env::current_exe().unwrap();
-        let ours = measured(Command::new(this).arg("--child").arg(&file));
-        let python = measured(Command::new("python3").args(["-c", PYTHON]).arg(&file));
+        let ours = measure(Command::new(this).arg("--child").arg(&file));
+        let python = measure(Command::new("python3").args(["-c", PYTHON]).arg(&file));
         assert_eq!((ours.0, python.0), (rows.len(), rows.len()));
         println!(
             "{name}: {} rows, {size:.0} MiB: {:.2} s and {:.0} MiB; Python's json {:.2} s and {:.0} MiB; \

@@ -61,10 +61,10 @@ content = "An answer of a few hundred bytes, as most are that hold a call. An an
 tool_calls = [{ name = "shell", arguments = { command = "ls -la /testbed" } }]
 "#;
 
-struct Forgets;
+struct NullRecord;
 
 #[async_trait]
-impl ExchangeSink for Forgets {
+impl ExchangeSink for NullRecord {
     async fn body(&self, _: &[u8]) -> Result<String, Fault> {
         Ok(String::new())
     }
@@ -76,14 +76,14 @@ impl ExchangeSink for Forgets {
 
 /// A route to the model.
 #[derive(Clone)]
-struct Way {
+struct Route {
     name: &'static str,
     url: String,
     key: String,
     messages: bool,
 }
 
-impl Way {
+impl Route {
     async fn ask(&self, http: &reqwest::Client, text: &str, stream: bool) -> reqwest::Response {
         let filler = "x ".repeat(PROMPT_BYTES / 2);
         let talk = json!([{"role": "user", "content": format!("{text} {filler}")}]);
@@ -161,7 +161,7 @@ fn http() -> reqwest::Client {
 
 /// Opens all streams, reports it, and keeps them open until standard input ends.
 async fn hold(url: &str, key: &str) {
-    let way = Way { name: "", url: url.into(), key: key.into(), messages: false };
+    let way = Route { name: "", url: url.into(), key: key.into(), messages: false };
     let http = http();
     let mut open = JoinSet::new();
     for _ in 0..STREAMS {
@@ -182,7 +182,7 @@ async fn hold(url: &str, key: &str) {
 async fn server(gateway: &Gateway, base_url: &str) -> (GatewayServer, Listening) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": base_url, "name": "m"})).expect("a model");
-    let trial = gateway.open(&model, &Budget::default(), Arc::new(Forgets)).expect("a trial");
+    let trial = gateway.open(&model, &Budget::default(), Arc::new(NullRecord)).expect("a trial");
     let server = GatewayServer::new(Arc::new(trial), RequestRules::default()).expect("a server");
     let listening = server.listen().await.expect("a free port");
     (server, listening)
@@ -191,14 +191,14 @@ async fn server(gateway: &Gateway, base_url: &str) -> (GatewayServer, Listening)
 async fn measure(gateway: &Gateway, streams_alone: bool) {
     let (_model, base_url) = part(&["model"]).await;
     let (server, listening) = server(gateway, &base_url).await;
-    let to_server = |name, messages| Way {
+    let to_server = |name, messages| Route {
         name,
         url: listening.url(),
         key: server.token().to_owned(),
         messages,
     };
     let ways = [
-        Way {
+        Route {
             name: "direct",
             url: base_url.trim_end_matches("/v1").to_owned(),
             key: "k".into(),
@@ -238,7 +238,7 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
 }
 
 /// Runs streams to completion, `STREAMS` at a time, over each route in turn.
-async fn throughput(ways: &[Way], http: &reqwest::Client) {
+async fn throughput(ways: &[Route], http: &reqwest::Client) {
     let mut took = vec![Duration::ZERO; ways.len()];
     let mut worked = vec![Duration::ZERO; ways.len()];
     for _ in 0..ROUNDS {
@@ -282,7 +282,7 @@ async fn throughput(ways: &[Way], http: &reqwest::Client) {
 async fn steps(gateway: &Gateway) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": at_once().await, "name": "m"})).expect("a model");
-    let trial = gateway.open(&model, &Budget::default(), Arc::new(Forgets)).expect("a trial");
+    let trial = gateway.open(&model, &Budget::default(), Arc::new(NullRecord)).expect("a trial");
     let mut ask = Ask { messages: vec![user("begin")], tools: Vec::new() };
     let (http, url) = (http(), format!("{}/chat/completions", model.base_url));
     let (mut took, mut sent) = (Vec::new(), Vec::new());
@@ -369,7 +369,7 @@ fn resident() -> f64 {
     kilobytes.unwrap_or(f64::NAN) * 1024.0
 }
 
-async fn memory(way: &Way) {
+async fn memory(way: &Route) {
     let before = resident();
     let (mut holder, line) = part(&["hold", &way.url, &way.key]).await;
     assert_eq!(line, "open");

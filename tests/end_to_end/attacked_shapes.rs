@@ -67,7 +67,7 @@ fn tests() -> String {
 }
 
 /// The fields that all SWE-bench formats share, plus those of one format.
-fn swe(id: &str, more: Value) -> Value {
+fn swe_row(id: &str, more: Value) -> Value {
     let mut row = json!({
         "repo": "pallets/flask", "instance_id": id, "base_commit": "0123456789", "patch": solution(),
         "test_patch": test_patch(), "problem_statement": "Write tails().", "hints_text": "",
@@ -105,7 +105,7 @@ fn featurebench(level: u32) -> Value {
     if level == 2 {
         row["patch"] = "".into();
         row["PASS_TO_PASS"] = json!([]);
-        row["test_patch"] = rewritten().into();
+        row["test_patch"] = test_replacement().into();
         let package = "def tails():\n    return 0\n";
         let files = [("setup.py", SETUP), ("agent_code/__init__.py", package)];
         row["gold"] = files.map(|(path, text)| hunk(path, "", text, true)).concat().into();
@@ -114,7 +114,7 @@ fn featurebench(level: u32) -> Value {
 }
 
 /// Returns a patch that replaces one test file with another.
-fn rewritten() -> String {
+fn test_replacement() -> String {
     let body =
         |text: &str, sign| text.lines().map(|line| format!("{sign}{line}\n")).collect::<String>();
     format!(
@@ -180,7 +180,7 @@ fn fea_bench(clone: &Path) -> Value {
     })
 }
 
-fn own(source: &Path) -> Value {
+fn proctor_row(source: &Path) -> Value {
     fs::create_dir_all(source.join("tests")).unwrap();
     let (module, tests) = (format!("{HEADS}{TAILS}"), tests());
     for (path, text) in [
@@ -215,18 +215,18 @@ fn datasets(stage: &Stage) -> Vec<String> {
     let script = json!({"image": "x", "eval_script": script(), "log_parser": "parse_log_pytest", "eval_type": "pass_and_fail"});
     let live = json!({"pull_number": "1", "test_cmds": ["pytest -rA"], "log_parser": "pytest"});
     let rows = [
-        ("own", own(&stage.path("source")), String::new()),
+        ("own", proctor_row(&stage.path("source")), String::new()),
         (
             "swe-bench",
-            swe("pallets__flask-1", json!({"environment_setup_commit": "0123456789"})),
+            swe_row("pallets__flask-1", json!({"environment_setup_commit": "0123456789"})),
             host(&before),
         ),
-        ("swe-bench-5", swe("pallets__flask-2", script), host(&before)),
-        ("swe-bench-live", swe("pallets__flask-3", live), host(&before)),
-        ("swe-gym", swe("pallets__flask-4", json!({})), host(&before)),
+        ("swe-bench-5", swe_row("pallets__flask-2", script), host(&before)),
+        ("swe-bench-live", swe_row("pallets__flask-3", live), host(&before)),
+        ("swe-gym", swe_row("pallets__flask-4", json!({})), host(&before)),
         (
             "swe-rebench",
-            swe("pallets__flask-5", json!({"install_config": install, "image_name": "x"})),
+            swe_row("pallets__flask-5", json!({"install_config": install, "image_name": "x"})),
             host(&before),
         ),
         ("swe-smith", smith, host(&whole)),

@@ -72,7 +72,7 @@ impl Bench {
 }
 
 /// One arm with its own limits, for `tools` or `bash`.
-fn one(name: &str, scaffold: &str, model: &str, budget: &str) -> String {
+fn arm_config(name: &str, scaffold: &str, model: &str, budget: &str) -> String {
     format!(
         "[[arms]]\nname = \"{name}\"\nscaffold = \"{scaffold}\"\nmodel = \"{model}\"\n\
          budget = {{ {budget} }}\n"
@@ -108,7 +108,7 @@ fn every_limit_ends_every_scaffold_after_its_last_response() {
     for (kind, limit, _) in &kinds {
         for (scaffold, model) in [("tools", "calls"), ("bash", "writes")] {
             let (name, budget) = (format!("{scaffold}/{kind}"), format!("{kind} = {limit}"));
-            arms.push_str(&one(&name, scaffold, model, &budget));
+            arms.push_str(&arm_config(&name, scaffold, model, &budget));
         }
     }
     let out = bench.run(&bench.config("jobs = 4", &arms), 0);
@@ -158,10 +158,10 @@ fn grace_is_an_extra_response_and_not_a_step() {
     let bench = Bench::new();
     let grace = "steps = 2, ending = 'grace', disclosure = 'countdown'";
     let arms = [
-        one("tools", "tools", "calls", grace),
-        one("bash", "bash", "writes", grace),
+        arm_config("tools", "tools", "calls", grace),
+        arm_config("bash", "bash", "writes", grace),
         // A time limit allows no extra response.
-        one("time", "tools", "sleeps", "tool_seconds = 1.5, ending = 'grace'"),
+        arm_config("time", "tools", "sleeps", "tool_seconds = 1.5, ending = 'grace'"),
     ];
     let out = bench.run(&bench.config("", &arms.concat()), 0);
     let report = bench.stage.report(&out);
@@ -208,7 +208,7 @@ fn grace_is_an_extra_response_and_not_a_step() {
 #[test]
 fn tool_time_limit_interrupts_a_command() {
     let bench = Bench::new();
-    let arms = one("sleeps", "tools", "sleeps", "tool_seconds = 2.5");
+    let arms = arm_config("sleeps", "tools", "sleeps", "tool_seconds = 2.5");
     let begun = Instant::now();
     let out = bench.run(&bench.config("", &arms), 0);
     let outcome = &outcomes(&out)["sleeps"];
@@ -221,7 +221,7 @@ fn tool_time_limit_interrupts_a_command() {
 #[test]
 fn run_stops_at_its_budget_and_continues_with_a_larger_one() {
     let bench = Bench::new();
-    let arms = one("tools", "tools", "calls", "steps = 4");
+    let arms = arm_config("tools", "tools", "calls", "steps = 4");
     let top = format!("attempts = 3\njobs = 1\n[budget.run]\ncost_usd = {}", ANSWER * 5.5);
     let out = bench.run(&bench.config(&top, &arms), 3);
     // Four answers of the first trial, two of the second, none of the third.
@@ -269,7 +269,7 @@ fn cost_limit_requires_a_price() {
     for limit in
         ["[budget]\ncost_usd = 1", "[budget.arm]\ncost_usd = 1", "[budget.run]\ncost_usd = 1"]
     {
-        let config = bench.config(limit, &one("tools", "tools", "calls", ""));
+        let config = bench.config(limit, &arm_config("tools", "tools", "calls", ""));
         let text = fs::read_to_string(&config).unwrap();
         let unpriced: Vec<&str> = text.lines().filter(|line| !line.starts_with("price")).collect();
         fs::write(&config, unpriced.join("\n")).unwrap();

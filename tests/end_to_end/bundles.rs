@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::stage::{Stage, root};
 
 /// Writes a manifest of an agent that is a script, next to the files that it names.
-fn mine(stage: &Stage) -> String {
+fn write_manifest(stage: &Stage) -> String {
     stage.file("agent.sh", "#!/bin/sh\necho mine\n");
     let text = "name = \"mine\"\nversion = \"1.0\"\napi = \"chat\"\n\
                 command = { argv = [\"/agent/bin/agent\"] }\n[bundle]\nkind = \"files\"\n\
@@ -45,7 +45,7 @@ fn tree(out: &str) -> PathBuf {
 #[test]
 fn bundle_is_built_shown_verified_and_cleaned() {
     let stage = Stage::new();
-    let manifest = mine(&stage);
+    let manifest = write_manifest(&stage);
     let (out, said) = run(&stage, &["scaffold", "show", &manifest], 0);
     assert!(out.contains("kind = \"files\"") && out.contains("# bundle    not built"), "{out}");
     assert_eq!(said, "");
@@ -90,7 +90,7 @@ fn run_reports_a_bundle_that_cannot_be_built() {
     assert!(said.contains("pinned at") && said.contains("scaffold add codex@0.1.0"), "{said}");
     let (_, said) = run(&stage, &["scaffold", "add", "codecs"], 2);
     assert!(said.contains("codecs") && said.contains("agents: claude-code"), "{said}");
-    let manifest = mine(&stage);
+    let manifest = write_manifest(&stage);
     fs::remove_file(stage.path("agent.sh")).unwrap();
     let (_, said) = run(&stage, &["scaffold", "add", &manifest], 1);
     assert!(said.contains("mine 1.0") && said.contains("agent.sh"), "{said}");
@@ -104,7 +104,7 @@ fn run_reports_a_bundle_that_cannot_be_built() {
 #[test]
 fn dry_run_reports_agent_problems() {
     let stage = Stage::new();
-    let manifest = mine(&stage);
+    let manifest = write_manifest(&stage);
     let plan = |scaffold: &str, status: i32| {
         let tasks = root().join("configs/tasks/demo.jsonl");
         let text = format!(

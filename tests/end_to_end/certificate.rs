@@ -7,7 +7,7 @@ use crate::stage::{Stage, arm, find};
 /// A task with a reliable test and one that passes three times out of eight. If a failed test's canary passed
 /// by chance, the test is run again. So it passes in three to five of eight gradings, and repetition finds it
 /// either way.
-fn coin(stage: &Stage) -> String {
+fn coin_task(stage: &Stage) -> String {
     let source = stage.path("coin");
     std::fs::create_dir_all(source.join("tests")).unwrap();
     std::fs::write(source.join("coin.py"), "def sides():\n    return 2\n").unwrap();
@@ -35,7 +35,7 @@ fn coin(stage: &Stage) -> String {
 #[test]
 fn flaky_test_is_certified_and_quarantined() {
     let stage = Stage::new();
-    let (tasks, certificate) = (coin(&stage), stage.path("certificate.json"));
+    let (tasks, certificate) = (coin_task(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
     // The probability that all twelve runs of gold agree, and all twelve of noop, is below one in fifty
     // thousand.

@@ -40,7 +40,7 @@ fn dataset(stage: &Stage, clock: Option<&str>) -> String {
 
 const MAY: &str = "2024-05-01T12:00:00+02:00";
 
-fn validated(kind: &str) {
+fn check_validation(kind: &str) {
     let stage = Stage::new();
     let tasks = dataset(&stage, Some(MAY));
     stage.run(["tasks", "validate", "--tasks", &tasks, "--sandbox", kind], 0);
@@ -48,7 +48,7 @@ fn validated(kind: &str) {
 
 #[test]
 fn tests_see_the_date_of_their_task() {
-    validated("native");
+    check_validation("native");
     let stage = Stage::new();
     // Without the clock the task is invalid, because its gold does not resolve it.
     let tasks = dataset(&stage, None);
@@ -64,7 +64,7 @@ fn tests_see_the_date_of_their_task() {
 #[test]
 fn tests_in_containers_see_the_date_of_their_task() {
     if docker("tests_in_containers_see_the_date_of_their_task") {
-        validated("docker");
+        check_validation("docker");
     }
 }
 

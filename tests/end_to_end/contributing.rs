@@ -11,7 +11,7 @@ const TOPS: [&str; 7] =
 
 /// Returns the paths that the page names in backticks. Upper-case parts are placeholders; for them, the
 /// folder is returned.
-fn named(page: &str) -> Vec<String> {
+fn named_paths(page: &str) -> Vec<String> {
     let paths = page.split('`').skip(1).step_by(2);
     paths
         .filter(|path| TOPS.iter().any(|top| path.starts_with(top)) && !path.contains(' '))
@@ -27,7 +27,7 @@ fn paths_in_contributing_and_architecture_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (page, at_least) in [("CONTRIBUTING.md", 30), ("ARCHITECTURE.md", 15)] {
         let text = fs::read_to_string(root.join(page)).unwrap();
-        let paths = named(&text);
+        let paths = named_paths(&text);
         assert!(paths.len() > at_least, "{page}: found only {} paths", paths.len());
         let gone: Vec<_> = paths.iter().filter(|path| !root.join(path).exists()).collect();
         assert!(gone.is_empty(), "{page} names paths that do not exist: {gone:?}");
@@ -68,5 +68,5 @@ fn links_between_pages_resolve() {
 #[test]
 fn missing_paths_are_detected() {
     let page = "Write `configs/benchmarks/NAME.toml` and `runtime/none.rs`, run `cargo test`.";
-    assert_eq!(named(page), ["configs/benchmarks", "runtime/none.rs"]);
+    assert_eq!(named_paths(page), ["configs/benchmarks", "runtime/none.rs"]);
 }

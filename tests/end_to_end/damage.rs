@@ -86,9 +86,9 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-type Harm = fn(path: &Path, other: &Path);
+type Damage = fn(path: &Path, other: &Path);
 
-const HARMS: [(&str, Harm); 7] = [
+const DAMAGES: [(&str, Damage); 7] = [
     ("flipped byte", |path, _| flip(path)),
     ("truncated tail", |path, _| {
         let bytes = fs::read(path).unwrap();
@@ -115,7 +115,7 @@ const HARMS: [(&str, Harm); 7] = [
     }),
 ];
 
-fn is_whole(report: &Value) {
+fn assert_complete(report: &Value) {
     for (name, resolved) in [("gold", 1), ("noop", 0)] {
         let arm = arm(report, name);
         assert_eq!(
@@ -127,7 +127,7 @@ fn is_whole(report: &Value) {
 }
 
 /// The `gold` arm has no verdict, and the other one keeps its own.
-fn lacks_gold(report: &Value) {
+fn assert_gold_missing(report: &Value) {
     let gold = arm(report, "gold");
     assert_eq!((&gold["graded"], &gold["complete"]), (&0.into(), &false.into()), "{report:#}");
     assert_eq!(report["tasks"][0]["resolved"], Value::Null);
@@ -138,16 +138,16 @@ fn lacks_gold(report: &Value) {
 fn damaged_derived_files_are_restored_from_the_journal() {
     let mut runs = Runs::new();
     for name in ["patch.diff", "outcome.json", "verdict.json"] {
-        for (what, harm) in HARMS {
+        for (what, harm) in DAMAGES {
             let run = runs.copy();
-            is_whole(&runs.report(&run));
+            assert_complete(&runs.report(&run));
             // The patch of `noop` is empty: it cannot be damaged, and swapping keeps it empty.
             let (path, other) = (file(&run, "gold", name), file(&run, "noop", name));
             let before = fs::read(&path).unwrap();
             harm(&path, &other);
             let (output, said) = runs.ran(&["report", "RUN", "--format", "json"], &run);
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-            is_whole(&report);
+            assert_complete(&report);
             assert!(said.contains(&path.display().to_string()), "{name}, {what}: {said}");
             assert!(report["tasks"][0]["damage"][0].as_str().unwrap().contains(name), "{report:#}");
 
@@ -164,7 +164,7 @@ fn damaged_derived_files_are_restored_from_the_journal() {
                 (json(&before), true)
             );
             let report = runs.report(&run);
-            is_whole(&report);
+            assert_complete(&report);
             assert!(report["tasks"][0].get("damage").is_none(), "{report:#}");
         }
     }
@@ -173,9 +173,9 @@ fn damaged_derived_files_are_restored_from_the_journal() {
 #[test]
 fn damaged_journal_is_reported_and_finished_trials_are_kept() {
     let mut runs = Runs::new();
-    for (what, harm) in HARMS {
+    for (what, harm) in DAMAGES {
         let run = runs.copy();
-        is_whole(&runs.report(&run));
+        assert_complete(&runs.report(&run));
         let (path, other) =
             (file(&run, "gold", "trajectory.jsonl"), file(&run, "noop", "trajectory.jsonl"));
         harm(&path, &other);
@@ -186,7 +186,7 @@ fn damaged_journal_is_reported_and_finished_trials_are_kept() {
             assert_eq!(arm(&report, "gold")["complete"], false);
             assert_eq!(arm(&report, "noop")["complete"], false);
         } else {
-            lacks_gold(&report);
+            assert_gold_missing(&report);
         }
         for command in [["resume", "RUN"], ["grade", "RUN"], ["report", "RUN"]] {
             let (output, said) = runs.ran(&command, &run);
@@ -217,7 +217,7 @@ fn damaged_journal_is_reported_and_finished_trials_are_kept() {
 #[test]
 fn lost_patch_is_not_graded_as_an_empty_one() {
     let mut runs = Runs::new();
-    for (what, harm) in HARMS {
+    for (what, harm) in DAMAGES {
         let run = runs.copy();
         let path = file(&run, "gold", "patch.diff");
         fs::remove_file(file(&run, "gold", "blobs.pack")).unwrap();
@@ -245,12 +245,12 @@ fn forged_verdict_is_ignored() {
     let (output, said) = runs.ran(&["report", "RUN"], &run);
     let all = said + &String::from_utf8_lossy(&output.stdout);
     assert!(all.contains(&path.display().to_string()), "{all}");
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
     // If the grading that it is compared with is missing, the trial is graded again.
     fs::remove_dir_all(file(&run, "noop", "grade")).unwrap();
     assert_eq!(arm(&runs.report(&run), "noop")["complete"], false);
     assert_eq!(runs.ran(&["resume", "RUN"], &run).0.status.code(), Some(0));
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn damaged_plan_is_read_from_its_copy() {
         change(&plan);
         let (output, said) = runs.ran(&["report", "RUN", "--format", "json"], &run);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        is_whole(&report);
+        assert_complete(&report);
         let told = said + &report["remarks"].to_string();
         assert!(told.contains("run.json"), "{told}");
         let (output, said) = runs.ran(&["resume", "RUN"], &run);
@@ -329,7 +329,7 @@ fn lost_blob_is_detected_when_it_is_read() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains(&hash[2..]) && text.contains("incomplete"), "{text}");
     // A report of recorded results does not read it; grading does.
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
     let (output, said) = runs.ran(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(&hash[2..]), "{said}");
@@ -418,7 +418,7 @@ fn requests_are_reproduced_byte_for_byte_and_stored_once() {
 }
 
 /// Replaces a file with something that is not a file.
-fn put(kind: &str, path: &Path) {
+fn replace_with(kind: &str, path: &Path) {
     fs::remove_file(path).unwrap();
     match kind {
         "folder" => fs::create_dir(path).unwrap(),
@@ -443,7 +443,7 @@ fn next_grading_moves_special_files_aside() {
     ] {
         let run = runs.copy();
         let path = file(&run, "gold", name);
-        put(kind, &path);
+        replace_with(kind, &path);
         let (output, said) = runs.ran(&["report", "RUN", "--verify"], &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);
         let journal = name.ends_with("journal.jsonl");
@@ -457,7 +457,7 @@ fn next_grading_moves_special_files_aside() {
         assert!(path.is_file() && !path.is_symlink(), "{name}, {kind}: {said}");
         let aside = path.with_file_name(format!("{}.damaged", &name["grade/".len()..]));
         assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {kind}: the original is kept");
-        is_whole(&runs.report(&run));
+        assert_complete(&runs.report(&run));
         assert_eq!(runs.ran(&["report", "RUN", "--verify"], &run).0.status.code(), Some(0));
     }
 }
@@ -468,10 +468,10 @@ fn special_files_next_to_the_record_do_not_block_readers() {
     let mut runs = Runs::new();
     for kind in ["pipe", "device", "link to nothing"] {
         let run = runs.copy();
-        is_whole(&runs.report(&run));
-        put(kind, &run.join("checked.jsonl"));
-        put(kind, &file(&run, "gold", "grade/log.txt"));
-        is_whole(&runs.report(&run));
+        assert_complete(&runs.report(&run));
+        replace_with(kind, &run.join("checked.jsonl"));
+        replace_with(kind, &file(&run, "gold", "grade/log.txt"));
+        assert_complete(&runs.report(&run));
         let pages = runs.stage.path(&format!("pages-{}", runs.copies));
         let view = ["view", "RUN", "--static", pages.to_str().unwrap()];
         let (output, said) = runs.ran(&view, &run);
@@ -502,7 +502,7 @@ fn special_files_in_the_record_are_reported_as_damage() {
             "run.json" | "report.json" => run.join(name),
             _ => file(&run, "gold", name),
         };
-        put(kind, &path);
+        replace_with(kind, &path);
         let lost = name == "trajectory.jsonl";
         let (output, said) = runs.ran(&["report", "RUN", "--verify"], &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);
@@ -512,7 +512,7 @@ fn special_files_in_the_record_are_reported_as_damage() {
         assert_eq!(output.status.code(), Some(if lost { 3 } else { 0 }), "{name}: {said}");
         assert_eq!(path.is_file(), !lost, "{name}");
         if !lost {
-            is_whole(&runs.report(&run));
+            assert_complete(&runs.report(&run));
         }
     }
 }
@@ -526,7 +526,7 @@ fn unreadable_labels_are_reported_and_stop_no_command() {
         let run = runs.copy();
         let labels = run.join("labels.jsonl");
         assert!(Command::new(kind).arg(&labels).status().unwrap().success());
-        is_whole(&runs.report(&run));
+        assert_complete(&runs.report(&run));
         for command in [&["report", "RUN"][..], &["report", "RUN", "--verify"], &["resume", "RUN"]]
         {
             let (output, said) = runs.ran(command, &run);
@@ -552,7 +552,7 @@ fn data_after_the_last_event_is_reported() {
         assert!(said.contains("the last event is followed by other data"), "{said}");
         assert!(said.contains("no score depends on it"), "{said}");
     }
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
 }
 
 /// A trial that cannot be graded keeps its verdict. The verdict counts again once the record is complete.
@@ -572,7 +572,7 @@ fn ungradable_trial_keeps_its_verdict() {
     for pack in &packs {
         fs::rename(pack.with_extension("away"), pack).unwrap();
     }
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
 }
 
 /// If a grading fails, the earlier verdict stays, and a message says so.
@@ -587,7 +587,7 @@ fn failed_grading_keeps_the_earlier_verdict() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("its source has changed since the run was planned"), "{said}");
     assert!(said.contains("its earlier verdict is kept"), "{said}");
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
     let (output, said) = runs.ran(&["grade", "RUN"], &run);
     assert!(output.status.success() && !said.contains("not graded again"), "{said}");
 }
@@ -612,7 +612,7 @@ fn grade_runs_no_trials_and_out_keeps_the_run_unchanged() {
     let out = runs.stage.path("graded");
     let (output, said) = runs.ran(&["grade", "RUN", "--out", out.to_str().unwrap()], &run);
     assert!(output.status.success(), "{said}");
-    is_whole(&runs.report(&out));
+    assert_complete(&runs.report(&out));
     assert_eq!(fs::read(file(&run, "gold", "grade/journal.jsonl")).unwrap(), before);
     assert_ne!(fs::read(file(&out, "gold", "grade/journal.jsonl")).unwrap(), before);
 }
@@ -643,7 +643,7 @@ fn moved_trial_runs_again_only_after_confirmation() {
     }
     let (output, said) = runs.ran(&["resume", "RUN", "--confirm", "--jobs", "1"], &run);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
     assert!(moved.join("verdict.json").exists(), "the moved record is unchanged");
 
     // Directories without a trial do not prevent running.

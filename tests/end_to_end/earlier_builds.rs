@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::stage::{Stage, arm, find, root};
 
 /// Copies the run of gold and noop on the demo's own task.
-fn copied(stage: &Stage, build: &str) -> String {
+fn copy_run(stage: &Stage, build: &str) -> String {
     let run = stage.path("run");
     let from = root().join("tests/earlier-runs").join(build);
     let copied = Command::new("cp").arg("-r").arg(from).arg(&run).status().unwrap();
@@ -20,7 +20,7 @@ fn copied(stage: &Stage, build: &str) -> String {
 #[test]
 fn run_of_6acfa78_is_reported_shown_exported_and_resumed() {
     let stage = Stage::new();
-    let run = copied(&stage, "6acfa78");
+    let run = copy_run(&stage, "6acfa78");
     let run = run.as_str();
     let path = Path::new(run);
     let plan = fs::read(path.join("run.json")).unwrap();
@@ -65,7 +65,7 @@ fn run_of_6acfa78_is_reported_shown_exported_and_resumed() {
 #[test]
 fn run_of_a_newer_build_is_reported() {
     let stage = Stage::new();
-    let run = copied(&stage, "6acfa78");
+    let run = copy_run(&stage, "6acfa78");
     let run = run.as_str();
     {
         let held = RunDir::open(Path::new(run)).unwrap();

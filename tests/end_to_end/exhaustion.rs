@@ -62,7 +62,7 @@ const EMPTY_FILES: &str = "mkdir heap; python3 -c 'import itertools\n\
 const FULL: &str =
     "cat /dev/zero > full; cat /dev/zero > /dev/shm/full; cat /dev/zero > /tmp/full; true";
 
-fn strange_trees(kind: &str) {
+fn check_unusual_trees(kind: &str) {
     let (_, outcome) = trial(kind, "", &[DEEP, ODD, RESTLESS]);
     let left_out = left_out(&outcome);
     assert!(left_out.iter().any(|line| line.starts_with("d: path longer than")), "{left_out:?}");
@@ -71,13 +71,13 @@ fn strange_trees(kind: &str) {
 
 #[test]
 fn unusual_trees_get_a_patch_and_a_verdict() {
-    strange_trees("native");
+    check_unusual_trees("native");
 }
 
 #[test]
 fn docker_unusual_trees_get_a_patch_and_a_verdict() {
     if docker("docker_unusual_trees_get_a_patch_and_a_verdict") {
-        strange_trees("docker");
+        check_unusual_trees("docker");
     }
 }
 

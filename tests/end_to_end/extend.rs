@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use crate::stage::{DEMO_SOLUTION, Stage, arm, find, root};
 
 /// A scripted model behind real HTTP, and the configurations of a run that uses it.
-struct Crossed {
+struct MatrixRun {
     stage: Stage,
     runtime: tokio::runtime::Runtime,
     fake: FakeLlm,
 }
 
-impl Crossed {
+impl MatrixRun {
     fn new() -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let shell =
@@ -98,7 +98,7 @@ const MATRIX: &str = "attempts = 2\njobs = 2\n\
 
 #[test]
 fn extend_runs_only_missing_trials_of_a_matrix() {
-    let crossed = Crossed::new();
+    let crossed = MatrixRun::new();
     let one = ["--tasks", "*roman*", "--jobs", "3"];
     let config = crossed.config("matrix.toml", MATRIX);
     let out = crossed.stage.path("run");
@@ -190,7 +190,7 @@ fn extend_runs_only_missing_trials_of_a_matrix() {
 
 #[test]
 fn extend_adds_an_arm_for_a_changed_factor_and_rejects_a_changed_task() {
-    let crossed = Crossed::new();
+    let crossed = MatrixRun::new();
     let lines =
         "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[budget]\nsteps = 1\n";
     let config = crossed.config("a.toml", lines);
@@ -242,7 +242,7 @@ fn extend_adds_an_arm_for_a_changed_factor_and_rejects_a_changed_task() {
 
 #[test]
 fn rerun_keeps_the_earlier_try() {
-    let crossed = Crossed::new();
+    let crossed = MatrixRun::new();
     let lines = "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[[arms]]\nname = \"n\"\nscaffold = \"noop\"\n";
     let config = crossed.config("a.toml", lines);
     let out = crossed.stage.path("run");

@@ -30,7 +30,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
 }
 
 /// Replaces a folder's content with a version of the library.
-fn lay(folder: &Path, version: &str, sha256: &str) {
+fn check_out(folder: &Path, version: &str, sha256: &str) {
     let source =
         Source::Pypi { pypi: "boltons".into(), version: version.into(), sha256: sha256.into() };
     let sources = Sources::new(cache().join("sources"));
@@ -52,7 +52,7 @@ fn clone(folder: &Path) -> [String; 2] {
     git(folder, &["init", "-q", "-b", "main", "."]);
     let commit = |index: usize, message: &str| {
         let (version, sha256) = VERSIONS[index];
-        lay(folder, version, sha256);
+        check_out(folder, version, sha256);
         git(folder, &["add", "-A"]);
         git(folder, &["commit", "-q", "-m", message]);
         git(folder, &["rev-parse", "HEAD"])

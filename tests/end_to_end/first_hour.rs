@@ -38,7 +38,7 @@ fn config(stage: &Stage, tasks: &str, scaffold: &str, more: &str) -> String {
     stage.file(&format!("{scaffold}.toml"), &text).to_str().unwrap().to_owned()
 }
 
-fn said(stage: &Stage, args: &[&str], status: i32) -> String {
+fn output_of(stage: &Stage, args: &[&str], status: i32) -> String {
     let output = stage.run(args, status);
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     // A statement in JSON is a single long line and not a message.
@@ -58,7 +58,7 @@ fn demo_runs_from_any_folder() {
         let output = command.current_dir(here).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{error}");
-        lasting(&output.stdout)
+        stable_plan(&output.stdout)
     };
     let usual = plan(Path::new("configs/demo.toml"), &root());
     assert!(usual.contains("demo__roman-1") && usual.contains("6 trials: "), "{usual}");
@@ -76,11 +76,11 @@ fn demo_runs_from_any_folder() {
     let output = stage.proctor(["run", "demo", "--dry-run"]);
     let mut output = output;
     let output = output.current_dir(stage.dir.path()).output().unwrap();
-    assert_eq!(lasting(&output.stdout), usual);
+    assert_eq!(stable_plan(&output.stdout), usual);
 }
 
 /// Returns a plan without the parts that differ between directories: free disk space and earlier runs.
-fn lasting(plan: &[u8]) -> String {
+fn stable_plan(plan: &[u8]) -> String {
     let plan = std::str::from_utf8(plan).unwrap();
     plan.lines()
         .filter(|line| !line.starts_with("disk:") && !line.starts_with("by "))
@@ -129,18 +129,21 @@ fn paths_are_relative_to_their_configuration() {
 fn tasks_show_accepts_every_form_of_a_task_name() {
     let stage = Stage::new();
     let tasks = rows(&stage, "rows.jsonl", &[row()]);
-    let one = said(&stage, &["tasks", "show", "demo__roman-1", "--tasks", &tasks], 0);
-    assert_eq!(said(&stage, &["tasks", "show", "--tasks", &tasks, "demo__roman-1"], 0), one);
-    assert_eq!(said(&stage, &["tasks", "show", "--tasks", &tasks, "--", "demo__roman-1"], 0), one);
+    let one = output_of(&stage, &["tasks", "show", "demo__roman-1", "--tasks", &tasks], 0);
+    assert_eq!(output_of(&stage, &["tasks", "show", "--tasks", &tasks, "demo__roman-1"], 0), one);
+    assert_eq!(
+        output_of(&stage, &["tasks", "show", "--tasks", &tasks, "--", "demo__roman-1"], 0),
+        one
+    );
     for wrong in ["demo__roman-2", "roman", "DEMO__ROMAN-1"] {
-        let error = said(&stage, &["tasks", "show", wrong, "--tasks", &tasks], 2);
+        let error = output_of(&stage, &["tasks", "show", wrong, "--tasks", &tasks], 2);
         assert!(error.contains("did you mean `demo__roman-1`?"), "{error}");
     }
-    let error = said(&stage, &["tasks", "show", "--tasks", &tasks], 2);
+    let error = output_of(&stage, &["tasks", "show", "--tasks", &tasks], 2);
     assert!(error.contains("no task given"), "{error}");
-    let error = said(&stage, &["tasks", "show", "zzz", "--tasks", &tasks], 2);
+    let error = output_of(&stage, &["tasks", "show", "zzz", "--tasks", &tasks], 2);
     assert!(error.contains("proctor tasks list") && !error.contains("did you mean"), "{error}");
-    let list = said(&stage, &["tasks", "list", "--tasks", &tasks], 0);
+    let list = output_of(&stage, &["tasks", "list", "--tasks", &tasks], 0);
     assert!(list.ends_with("\n1 task\n"), "{list}");
 }
 
@@ -168,7 +171,7 @@ fn implausible_limits_are_rejected() {
         ("grading.memory_mb", "1"),
     ] {
         let set = format!("{key}={value}");
-        let error = said(&stage, &["run", &config, "--dry-run", "--set", &set], 2);
+        let error = output_of(&stage, &["run", &config, "--dry-run", "--set", &set], 2);
         assert!(error.contains(&format!("--set: key `{key}`")), "{set}: {error}");
     }
     for args in [
@@ -177,7 +180,7 @@ fn implausible_limits_are_rejected() {
         ["grade", "--predictions", "gold", "--tasks", &tasks, "--jobs=0"],
         ["grade", "--predictions", "gold", "--tasks", &tasks, "--cpus=nan"],
     ] {
-        let error = said(&stage, &args, 2);
+        let error = output_of(&stage, &args, 2);
         let key = args.iter().rev().find(|word| word.starts_with("--")).unwrap();
         assert!(error.contains(key.split('=').next().unwrap()), "{error}");
     }
@@ -195,7 +198,7 @@ fn implausible_limits_are_rejected() {
         let mut row = row();
         row.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());
         let tasks = rows(&stage, "limits.jsonl", &[row]);
-        let error = said(&stage, &["tasks", "list", "--tasks", &tasks], 2);
+        let error = output_of(&stage, &["tasks", "list", "--tasks", &tasks], 2);
         assert!(error.contains(&format!("field `{field}`")), "{error}");
     }
 }
@@ -211,11 +214,11 @@ fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
         config(&stage, &tasks, "noop", "")
     };
     let config_path = with(json!({"platform": "linux/riscv64"}));
-    let error = said(&stage, &["run", &config_path, "--dry-run"], 2);
+    let error = output_of(&stage, &["run", &config_path, "--dry-run"], 2);
     assert!(error.contains("linux/riscv64") && error.contains("hint"), "{error}");
     let here = if cfg!(target_arch = "x86_64") { "linux/amd64" } else { "linux/arm64" };
     let config_path = with(json!({"platform": here}));
-    assert!(!said(&stage, &["run", &config_path, "--dry-run"], 0).contains("warning"));
+    assert!(!output_of(&stage, &["run", &config_path, "--dry-run"], 0).contains("warning"));
     let many = 10 * std::thread::available_parallelism().unwrap().get();
     for (task, set, status) in [
         (json!({"resources": {"cpus": many}}), "sandbox.cpus=1".to_owned(), 0),
@@ -223,7 +226,7 @@ fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
         (json!({"resources": {"memory_mb": 1_u64 << 30}}), "sandbox.cpus=1".to_owned(), 2),
         (json!({}), "sandbox.memory_mb=1073741824".to_owned(), 2),
     ] {
-        let error = said(&stage, &["run", &with(task), "--dry-run", "--set", &set], status);
+        let error = output_of(&stage, &["run", &with(task), "--dry-run", "--set", &set], status);
         let told = match status {
             0 => format!("warning: up to {many} CPUs"),
             _ => "times what this machine has".to_owned(),
@@ -233,7 +236,7 @@ fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
 }
 
 /// A row that needs an image, like those of most benchmarks.
-fn of_image(id: &str) -> Value {
+fn image_row(id: &str) -> Value {
     let mut row = row();
     row["id"] = id.into();
     row["environment"] = json!({"image": "registry.test/some/image:1"});
@@ -243,7 +246,7 @@ fn of_image(id: &str) -> Value {
 #[test]
 fn native_sandboxes_reject_image_rows_before_anything_starts() {
     let stage = Stage::new();
-    let tasks = rows(&stage, "rows.jsonl", &[of_image("a-1"), row(), of_image("a-2")]);
+    let tasks = rows(&stage, "rows.jsonl", &[image_row("a-1"), row(), image_row("a-2")]);
     let config = config(&stage, &tasks, "noop", "");
     let out = stage.path("out");
     let out_text = out.to_str().unwrap();
@@ -253,7 +256,7 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
         &["tasks", "validate", "--tasks", &tasks, "--out", out_text],
         &["grade", "--predictions", "noop", "--tasks", &tasks, "--out", out_text],
     ] {
-        let error = said(&stage, args, 2);
+        let error = output_of(&stage, args, 2);
         for part in ["2 tasks need a Docker image", "`a-1`, `a-2`", "docker"] {
             assert!(error.contains(part), "{part}: {error}");
         }
@@ -263,20 +266,20 @@ fn native_sandboxes_reject_image_rows_before_anything_starts() {
         assert!(!out.exists());
     }
     let docker = ["run", &config, "--dry-run", "--set", "sandbox.kind=docker"];
-    assert!(said(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
+    assert!(output_of(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
     // One of two arms is enough, and the message names it.
     let text = fs::read_to_string(&config).unwrap();
     let two = format!(
         "{text}sandbox = {{ kind = \"docker\" }}\n[[arms]]\nname = \"b\"\nscaffold = \"noop\"\n"
     );
     let two = stage.file("two.toml", &two);
-    let error = said(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
+    let error = output_of(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
     assert!(error.contains("(arm `b`)"), "{error}");
     // An archive is not an image; a missing archive is reported.
-    let mut archive = of_image("a-3");
+    let mut archive = image_row("a-3");
     archive["environment"]["image"] = "./missing.tar".into();
     let tasks = rows(&stage, "archive.jsonl", &[archive]);
-    let error = said(&stage, &["grade", "--predictions", "noop", "--tasks", &tasks], 2);
+    let error = output_of(&stage, &["grade", "--predictions", "noop", "--tasks", &tasks], 2);
     assert!(error.contains("no such image archive") && error.contains("a-3"), "{error}");
 }
 
@@ -288,10 +291,10 @@ fn task_without_a_solution_runs_and_only_gold_is_rejected() {
     secret.as_object_mut().unwrap().remove("mask");
     secret.as_object_mut().unwrap().remove("gold");
     let tasks = rows(&stage, "rows.jsonl", &[secret]);
-    assert!(said(&stage, &["tasks", "list", "--tasks", &tasks], 0).contains("secret-1"));
-    let shown = said(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks], 0);
+    assert!(output_of(&stage, &["tasks", "list", "--tasks", &tasks], 0).contains("secret-1"));
+    let shown = output_of(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks], 0);
     assert!(shown.contains("no gold and no mask"), "{shown}");
-    said(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks, "--gold", "--json"], 0);
+    output_of(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks, "--gold", "--json"], 0);
 
     let gold = config(&stage, &tasks, "gold", "");
     let out = stage.path("refused");
@@ -302,13 +305,13 @@ fn task_without_a_solution_runs_and_only_gold_is_rejected() {
         &["tasks", "validate", "--tasks", &tasks, "--out", out_text],
         &["grade", "--predictions", "gold", "--tasks", &tasks, "--out", out_text],
     ] {
-        let error = said(&stage, args, 2);
+        let error = output_of(&stage, args, 2);
         assert!(error.contains("`secret-1`") && error.contains("neither a gold"), "{error}");
         assert!(!out.exists());
     }
     let noop = config(&stage, &tasks, "noop", "");
     let out = stage.path("run");
-    let table = said(&stage, &["run", &noop, "--out", out.to_str().unwrap()], 0);
+    let table = output_of(&stage, &["run", &noop, "--out", out.to_str().unwrap()], 0);
     for line in table.lines().filter(|line| line.starts_with(['│', '┌', '╞', '└'])) {
         assert!(line.chars().count() <= 80, "{line}");
     }
@@ -345,13 +348,13 @@ fn trajectory_of_another_task_is_not_replayed() {
         stage.file(name, &text).to_str().unwrap().to_owned()
     };
     let good = replay(&alone, "good.toml", &recorded);
-    let plan = said(&stage, &["run", &good, "--dry-run"], 0);
+    let plan = output_of(&stage, &["run", &good, "--dry-run"], 0);
     let wrong = replay(&both, "wrong.toml", &recorded);
     let out = stage.path("out");
     for args in
         [&["run", &wrong, "--dry-run"][..], &["run", &wrong, "--out", out.to_str().unwrap()]]
     {
-        let error = said(&stage, args, 2);
+        let error = output_of(&stage, args, 2);
         for part in ["key `arms.0.replay`", "`demo__roman-1`", "`other-1`"] {
             assert!(error.contains(part), "{part}: {error}");
         }
@@ -361,17 +364,19 @@ fn trajectory_of_another_task_is_not_replayed() {
     let moved = stage.path("moved.jsonl");
     fs::copy(&recorded, &moved).unwrap();
     let same = replay(&alone, "same.toml", &moved);
-    assert_eq!(said(&stage, &["run", &same, "--dry-run"], 0), plan);
+    assert_eq!(output_of(&stage, &["run", &same, "--dry-run"], 0), plan);
     let longer = trajectory(&stage, "longer.jsonl", "demo__roman-1");
     Journal::open(&longer)
         .unwrap()
         .append_durable(0, Event::Noted { note: Default::default() })
         .unwrap();
     let differs = replay(&alone, "differs.toml", &longer);
-    assert_ne!(said(&stage, &["run", &differs, "--dry-run"], 0), plan);
+    assert_ne!(output_of(&stage, &["run", &differs, "--dry-run"], 0), plan);
     let empty = stage.file("empty.jsonl", "");
     let nothing = replay(&alone, "nothing.toml", &empty);
-    assert!(said(&stage, &["run", &nothing, "--dry-run"], 2).contains("does not record a trial"));
+    assert!(
+        output_of(&stage, &["run", &nothing, "--dry-run"], 2).contains("does not record a trial")
+    );
 }
 
 #[test]
@@ -383,7 +388,7 @@ fn failed_validation_keeps_its_log() {
                    +++ b/notes.txt\n@@ -0,0 +1 @@\n+nothing\n"
         .into();
     let tasks = rows(&stage, "rows.jsonl", &[bad]);
-    let error = said(&stage, &["tasks", "validate", "--tasks", &tasks], 1);
+    let error = output_of(&stage, &["tasks", "validate", "--tasks", &tasks], 1);
     let line = error.lines().find(|line| line.contains("gold does not resolve it")).unwrap();
     let log = Path::new(line.rsplit_once("log: ").unwrap().1);
     assert!(fs::read_to_string(log).unwrap().contains("test_roman"), "{}", log.display());
@@ -396,14 +401,14 @@ fn failed_validation_keeps_its_log() {
     there["fail_to_pass"] = serde_json::json!([test]);
     there["pass_to_pass"] = serde_json::json!([]);
     let there = rows(&stage, "there.jsonl", &[there]);
-    let error = said(&stage, &["tasks", "validate", "--tasks", &there], 1);
+    let error = output_of(&stage, &["tasks", "validate", "--tasks", &there], 1);
     let line = error.lines().find(|line| line.contains("noop resolves it")).unwrap();
     let named = format!("fail-to-pass passed: {}", test.as_str().unwrap());
     assert!(line.contains(&named), "{line}");
     let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
     fs::remove_dir_all(kept).unwrap();
     let good = rows(&stage, "good.jsonl", &[row()]);
-    let error = said(&stage, &["tasks", "validate", "--tasks", &good], 0);
+    let error = output_of(&stage, &["tasks", "validate", "--tasks", &good], 0);
     assert!(error.contains("valid: gold resolves") && !error.contains("kept: "), "{error}");
 }
 
@@ -535,7 +540,7 @@ fn run_of_another_version_is_rejected() {
         fs::write(run.join("run.json"), record.to_string()).unwrap();
         let run = run.to_str().unwrap();
         for args in [&["resume", run][..], &["report", run], &["grade", run, "--tasks", &tasks]] {
-            let error = said(&stage, args, 2);
+            let error = output_of(&stage, args, 2);
             assert!(parts.iter().all(|part| error.contains(part)), "{args:?}: {error}");
         }
     }

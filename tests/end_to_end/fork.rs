@@ -43,13 +43,13 @@ fn script() -> String {
 }
 
 /// Returns what the first listing call of a step printed.
-fn listed(journal: &Path) -> String {
+fn first_listing(journal: &Path) -> String {
     let shown = events(journal, "tool_returned");
     let mut texts = shown.iter().map(|one| one["shown"].as_str().unwrap().to_owned());
     texts.rfind(|text| text.contains("run.log")).unwrap()
 }
 
-fn forked(bench: &Bench, parent: &Path, name: &str, sets: &[&str]) -> (PathBuf, String) {
+fn start_fork(bench: &Bench, parent: &Path, name: &str, sets: &[&str]) -> (PathBuf, String) {
     let out = bench.stage.path(name);
     let mut args = vec![
         "fork",
@@ -92,17 +92,17 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
         .find(|one| one["step"] == 2)
         .unwrap()["snapshot"]
         .clone();
-    let wanted = listed(&of_parent);
+    let wanted = first_listing(&of_parent);
     assert!(wanted.contains("empty d 750") && wanted.contains("made/link l 777 data"), "{wanted}");
 
     // The conversation is copied: no response of the parent is requested again, and the hint appears once.
     let asked = bench.fake.requests().len();
     let hint = "hint=Look again at all files.";
-    let (child, said) = forked(&bench, &parent, "child", &[hint, "budget.steps=4"]);
+    let (child, said) = start_fork(&bench, &parent, "child", &[hint, "budget.steps=4"]);
     let of_child = journal(&child).unwrap();
     assert!(said.contains("resumed after step 2"), "{said}");
     assert_eq!(bench.fake.requests().len() - asked, 2, "steps 3 and 4: K steps are counted");
-    assert_eq!(listed(&of_child), wanted, "the tree is not that of the step");
+    assert_eq!(first_listing(&of_child), wanted, "the tree is not that of the step");
     let origin = &events(&of_child, "trial_forked")[0];
     assert_eq!((&origin["from"]["step"], &origin["snapshot"]), (&2.into(), &tree));
     assert_eq!(origin["from"]["conversation"], true);
@@ -120,10 +120,10 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     // Another scaffold only gets the files, and the record says so.
     let url = format!("models.other.base_url={}", bench.fake.base_url());
     let sets = ["scaffold=bash", "model=other", &url, "models.other.name=other"];
-    let (alone, said) = forked(&bench, &parent, "alone", &sets);
+    let (alone, said) = start_fork(&bench, &parent, "alone", &sets);
     assert!(said.contains("only the files are copied"), "{said}");
     let of_alone = journal(&alone).unwrap();
-    assert_eq!(listed(&of_alone), wanted);
+    assert_eq!(first_listing(&of_alone), wanted);
     let origin = &events(&of_alone, "trial_forked")[0]["from"];
     assert_eq!(origin["conversation"], false);
     assert!(

@@ -5,16 +5,16 @@ use std::{fmt::Write as _, fs};
 use crate::stage::root;
 
 /// The text of a cell and the test behind it: its file, relative to the repository, and its function.
-type Shown = (&'static str, &'static str, &'static str);
+type Proof = (&'static str, &'static str, &'static str);
 
 struct Format {
     name: &'static str,
-    loads: Shown,
-    runs: &'static [Shown],
+    loads: Proof,
+    runs: &'static [Proof],
     /// Tests that resolve gold and do not resolve an empty patch.
-    graded: &'static [Shown],
+    graded: &'static [Proof],
     /// Tests that compare results with the format's official package.
-    compared: &'static [Shown],
+    compared: &'static [Proof],
     cannot: &'static str,
 }
 
@@ -27,21 +27,21 @@ const AGREEMENT: &str = "runtime/official/tests/agreement/main.rs";
 const GRADERS: &str = "the_official_graders_agree_on_every_log";
 const OTHERS: &str = "rows_of_other_datasets_are_graded_officially_on_docker";
 
-const ROW_OF_REPORTS: Shown = (
+const ROW_OF_REPORTS: Proof = (
     "yes",
     "runtime/datasets/tests/all/loading.rs",
     "test_results_allow_ids_of_other_runners_and_are_checked",
 );
-const NODE_AND_PERL: Shown =
+const NODE_AND_PERL: Proof =
     ("native", RUNNERS, "node_and_perl_reports_are_graded_in_native_sandboxes");
-const NPM: Shown = ("native", RUNNERS, "npm_runner_reports_are_graded_in_native_sandboxes");
-const DEBIAN: Shown = ("Docker", RUNNERS, "debian_runner_reports_are_graded_on_docker");
-const UNVERIFIED: &[Shown] = &[(
+const NPM: Proof = ("native", RUNNERS, "npm_runner_reports_are_graded_in_native_sandboxes");
+const DEBIAN: Proof = ("Docker", RUNNERS, "debian_runner_reports_are_graded_on_docker");
+const UNVERIFIED: &[Proof] = &[(
     "`unverified`",
     "runtime/grade/tests/all/reports.rs",
     "gold_resolves_and_noop_and_a_wrong_patch_do_not",
 )];
-const NODE_GRADED: &[Shown] = &[
+const NODE_GRADED: &[Proof] = &[
     (
         "strict (node)",
         "runtime/grade/tests/all/report_canaries.rs",
@@ -49,7 +49,7 @@ const NODE_GRADED: &[Shown] = &[
     ),
     UNVERIFIED[0],
 ];
-const CARGO_GRADED: &[Shown] = &[
+const CARGO_GRADED: &[Proof] = &[
     (
         "strict (cargo)",
         "runtime/grade/tests/all/report_canaries.rs",
@@ -57,9 +57,9 @@ const CARGO_GRADED: &[Shown] = &[
     ),
     UNVERIFIED[0],
 ];
-const NPM_GRADED: &[Shown] =
+const NPM_GRADED: &[Proof] =
     &[("strict", RUNNERS, "npm_runner_reports_are_graded_in_native_sandboxes")];
-const SWE_BENCH_GRADED: &[Shown] =
+const SWE_BENCH_GRADED: &[Proof] =
     &[("strict", SWE_BENCH, OTHERS), ("official", SWE_BENCH, OTHERS)];
 
 /// Datasets with their own loader that are graded like SWE-bench.
@@ -236,7 +236,7 @@ const BEGIN: &str = "<!-- formats: written by tests/end_to_end/formats.rs -->\n"
 const END: &str = "<!-- end of formats -->\n";
 
 /// Returns the text of a cell, after checking that every named test exists.
-fn cell(shown: &[Shown]) -> String {
+fn cell(shown: &[Proof]) -> String {
     for (_, file, test) in shown {
         let source = fs::read_to_string(root().join(file)).unwrap_or_default();
         let is_test = ["#[test]\n", "#[tokio::test]\n"].iter().any(|mark| {

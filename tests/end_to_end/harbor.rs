@@ -26,7 +26,7 @@ const PLAIN: Folder<'static> = Folder {
     solve: "echo hello > hello.txt\n",
 };
 
-fn made(stage: &Stage, set: &str, folder: &Folder<'_>) {
+fn write_folder(stage: &Stage, set: &str, folder: &Folder<'_>) {
     let root = stage.path(set).join(folder.name);
     let files = [
         ("task.toml", format!("[task]\nname = \"made/{}\"\n{}", folder.name, folder.config)),
@@ -69,12 +69,16 @@ fn gold_resolves_a_folder_and_noop_does_not() {
         return;
     }
     let stage = Stage::new();
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder { image: "WORKDIR /app\nENTRYPOINT [\"/start\"]\nCMD [\"serve\"]\n", ..PLAIN },
     );
-    made(&stage, "set", &Folder { name: "steps", config: "[[steps]]\nname = \"one\"\n", ..PLAIN });
+    write_folder(
+        &stage,
+        "set",
+        &Folder { name: "steps", config: "[[steps]]\nname = \"one\"\n", ..PLAIN },
+    );
     let tasks = text(&stage, "set");
     let out = text(&stage, "validated");
     let said = stage
@@ -109,7 +113,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         "[ \"$(cat /opt/made/a)\" = 1 ] && [ -L /usr/local/bin/tool ] && [ ! -e /etc/debian_version ] && \
          [ \"$(stat -c %a:%u /opt/made/a)\" = 640:1000 ] && [ ! -e /tests/planted ]",
     );
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -125,7 +129,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         "[ \"$A$B$C$D\" = taskimageverifier ] && [ \"$(pwd)\" = /srv/work ] && [ \"$(id -un)\" = app ] && \
          [ \"$(cat /srv/work/who)\" = agent ] && [ \"$HOME\" = /home/app ]",
     );
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -139,7 +143,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         },
     );
     // Without WORKDIR, commands start at the root, and its files are part of the result.
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -150,7 +154,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
             ..PLAIN
         },
     );
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -161,7 +165,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         },
     );
     // A Git history in the work directory belongs to the task.
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -173,7 +177,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         },
     );
     // Rewards that the agent wrote itself, and a process that would write one.
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -186,7 +190,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         },
     );
     // A verifier without a network downloads nothing, so an unresolved host name is the agent's result.
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -197,7 +201,7 @@ fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
         },
     );
     // A separate verifier only receives declared artifacts.
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -255,7 +259,7 @@ fn verifier_without_a_reward_is_an_infrastructure_failure() {
         ),
     ];
     for (name, config, test, _) in cases {
-        made(&stage, "set", &Folder { name, config, test, ..PLAIN });
+        write_folder(&stage, "set", &Folder { name, config, test, ..PLAIN });
     }
     let tasks = text(&stage, "set");
     let out = text(&stage, "out");
@@ -277,7 +281,7 @@ fn task_that_needs_a_server_is_graded_in_the_agents_sandbox() {
         return;
     }
     let stage = Stage::new();
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {

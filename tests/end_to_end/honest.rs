@@ -20,7 +20,7 @@ pub const WAYS: [(&str, &str); 10] = [
 pub fn conversations(task: &Value) -> Vec<Value> {
     let gold = match task["gold"].as_str() {
         Some(gold) => gold.to_owned(),
-        None => reversed(task["mask"].as_str().unwrap()),
+        None => reverse(task["mask"].as_str().unwrap()),
     };
     WAYS.iter()
         .map(|(way, scaffold)| {
@@ -147,7 +147,7 @@ fn files(gold: &str) -> Vec<(String, String)> {
 }
 
 /// Reverses a mask hunk by hunk.
-fn reversed(mask: &str) -> String {
+fn reverse(mask: &str) -> String {
     let patch = proctor_patch::Patch::read(mask.as_bytes()).reversed().unwrap();
     String::from_utf8(patch.to_bytes()).unwrap()
 }

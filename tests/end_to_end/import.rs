@@ -8,7 +8,7 @@ use crate::stage::{DEMO_SOLUTION, Stage};
 
 const DEMO: &str = "configs/tasks/demo.jsonl";
 
-fn imported(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value, String) {
+fn import(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value, String) {
     let run = stage.path(out);
     let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
     let args = [&["import"], &files[..], &["--out", run.to_str().unwrap()], more].concat();
@@ -17,7 +17,7 @@ fn imported(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value,
     (serde_json::from_slice(&fidelity).unwrap(), said)
 }
 
-fn refused(stage: &Stage, file: &Path, more: &[&str]) -> String {
+fn import_error(stage: &Stage, file: &Path, more: &[&str]) -> String {
     let (out, file) = (stage.path("refused"), file.to_str().unwrap());
     let args = [&["import", file, "--out", out.to_str().unwrap()], more].concat();
     let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();
@@ -33,7 +33,7 @@ fn read(path: &Path) -> Value {
 pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::PathBuf) {
     let first = folder("atif").join("tools-scripted/demo__roman-1.1.json");
     let noop = folder("atif").join("noop/demo__roman-1.1.json");
-    let (fidelity, _) = imported(stage, &[&first, &noop], &["--tasks", DEMO], "from-atif");
+    let (fidelity, _) = import(stage, &[&first, &noop], &["--tasks", DEMO], "from-atif");
     assert_eq!(fidelity["imported"][0]["trials"], 2);
     let lacks = fidelity["imported"][0]["not_in_source"].to_string();
     assert!(lacks.contains("the files after each step") && !lacks.contains("times of"), "{lacks}");
@@ -53,7 +53,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let arms = fs::read_dir(folder("mini")).unwrap().map(|entry| entry.unwrap().path());
     let arms: Vec<_> = arms.filter(|path| path.is_dir()).collect();
     let files = arms.iter().map(|arm| fs::read_dir(arm).unwrap().count()).sum::<usize>();
-    let (fidelity, said) = imported(stage, &[&folder("mini")], &[], "from-folder");
+    let (fidelity, said) = import(stage, &[&folder("mini")], &[], "from-folder");
     assert!(files > 1 && fidelity["imported"][0]["trials"] == files, "{fidelity}");
     assert!(said.contains("note: ignored 1 other file in"), "{said}");
     // Every arm is imported with its own trials.
@@ -77,7 +77,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let rows = [("a.1", "a"), ("a.2", "a"), ("b.1", "b")];
     let rows = rows.map(|(name, model)| stage.file(&format!("{name}.jsonl"), &row(model)));
     let rows: Vec<&Path> = rows.iter().map(std::path::PathBuf::as_path).collect();
-    imported(stage, &rows, &["--tasks", DEMO], "from-attempts");
+    import(stage, &rows, &["--tasks", DEMO], "from-attempts");
     assert_eq!(named("from-attempts"), [("a".to_owned(), 2), ("b".to_owned(), 1)]);
     let attempts = stage.path("from-attempts");
     stage.run(["grade", attempts.to_str().unwrap()], 0);
@@ -115,7 +115,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let mini = unnamed("mini", "demo__roman-1.1.traj.json");
     let agent = unnamed("swe-agent", "demo__roman-1.1.traj");
     let predictions = folder("swebench").join("tools-scripted.1.jsonl");
-    let (fidelity, said) = imported(stage, &[&mini, &agent, &predictions], &[], "from-three");
+    let (fidelity, said) = import(stage, &[&mini, &agent, &predictions], &[], "from-three");
     let formats: Vec<&str> = fidelity["imported"]
         .as_array()
         .unwrap()
@@ -140,36 +140,38 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     // Damaged files are rejected with the position of the error.
     let text = fs::read_to_string(&first).unwrap();
     let cut = stage.file("cut.json", &text[..text.len() / 2]);
-    let said = refused(stage, &cut, &[]);
+    let said = import_error(stage, &cut, &[]);
     assert!(said.contains("cut.json: line ") && said.contains("truncated"), "{said}");
     let mut value = read(&first);
     value["steps"][2]["step_id"] = json!(7);
     let gap = stage.file("gap.json", &value.to_string());
-    assert!(refused(stage, &gap, &[]).contains("gap.json: steps[2].step_id: expected 3, found 7"));
+    assert!(
+        import_error(stage, &gap, &[]).contains("gap.json: steps[2].step_id: expected 3, found 7")
+    );
     value["steps"][2]["step_id"] = json!(3);
     value["extra"]["proctor"]["attempt"] = json!(1_000_000);
     let far = stage.file("far.json", &value.to_string());
-    assert!(refused(stage, &far, &[]).contains("far.json: attempt 1000000 is not in 1 to"));
+    assert!(import_error(stage, &far, &[]).contains("far.json: attempt 1000000 is not in 1 to"));
     value["steps"][2]["source"] = json!("robot");
     let robot = stage.file("robot.json", &value.to_string());
-    let said = refused(stage, &robot, &[]);
+    let said = import_error(stage, &robot, &[]);
     assert!(said.contains("robot.json: steps[2].source") && said.contains("`robot`"), "{said}");
     value["steps"][2] = json!("a".repeat(100_000));
     let long = stage.file("long.json", &value.to_string());
-    let said = refused(stage, &long, &[]);
+    let said = import_error(stage, &long, &[]);
     assert!(said.contains("steps[2]: must be") && said.len() < 1_000, "{}", said.len());
     let stranger = stage.file(
         "other__task-1.traj.json",
         &fs::read_to_string(&mini).unwrap().replace("demo__roman-1", "other__task-1"),
     );
-    assert!(refused(stage, &stranger, &["--tasks", DEMO]).contains("no task `other__task-1`"));
-    assert!(refused(stage, &stage.file("empty.jsonl", "[1]\n"), &[]).contains("empty.jsonl"));
+    assert!(import_error(stage, &stranger, &["--tasks", DEMO]).contains("no task `other__task-1`"));
+    assert!(import_error(stage, &stage.file("empty.jsonl", "[1]\n"), &[]).contains("empty.jsonl"));
 
     // Extremely long names are accepted, and every reader of the run handles them.
     let row = json!({"instance_id": "t".repeat(90_000), "model_name_or_path": "m".repeat(90_000),
         "model_patch": ""});
     let endless = stage.file("endless.jsonl", &format!("{row}\n"));
-    imported(stage, &[&endless], &[], "endless");
+    import(stage, &[&endless], &[], "endless");
     let (run, out) = (stage.path("endless"), stage.path("endless-atif"));
     stage.run(["report", run.to_str().unwrap()], 0);
     let args = ["export", run.to_str().unwrap(), "--format", "atif", "--out"];

@@ -114,7 +114,7 @@ fn oversized_tree_still_gets_a_verdict() {
 }
 
 /// If a model deletes its work or the sandbox's own programs, that is its result.
-fn lost(kind: &str) {
+fn check_lost_work(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let commands = [
         "rm -rf /testbed; ln -s /etc /testbed",
@@ -135,12 +135,12 @@ fn lost(kind: &str) {
 
 #[test]
 fn deleted_work_directory_gets_a_verdict() {
-    lost("native");
+    check_lost_work("native");
 }
 
 #[test]
 fn docker_deleted_work_directory_gets_a_verdict() {
     if docker("docker_deleted_work_directory_gets_a_verdict") {
-        lost("docker");
+        check_lost_work("docker");
     }
 }

@@ -31,14 +31,14 @@ const PYTHON: &str = "PROCTOR_MODEL_PYTHON";
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A running server and the stage of the test that uses it.
-struct Served {
+struct RunningServer {
     stage: Stage,
     url: String,
     server: Child,
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Drop for Served {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
@@ -46,7 +46,7 @@ impl Drop for Served {
 }
 
 /// Starts the server with these options. Returns `None` if the test is not selected or can't run.
-fn serve(test: &str, options: &[&str]) -> Option<Served> {
+fn serve(test: &str, options: &[&str]) -> Option<RunningServer> {
     let full = env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full");
     if !full && env::var_os("PROCTOR_REQUIRE_MODEL").is_none() {
         return None;
@@ -72,7 +72,7 @@ fn serve(test: &str, options: &[&str]) -> Option<Served> {
     let url = url.trim().to_owned();
     let said = fs::read_to_string(&log).unwrap_or_default();
     assert!(url.starts_with("http://127.0.0.1:"), "the server did not start: {url}\n{said}");
-    Some(Served { stage, url, server, _turn: turn })
+    Some(RunningServer { stage, url, server, _turn: turn })
 }
 
 /// Returns arms on the model `m`, one for each scaffold, named after it.

@@ -15,7 +15,7 @@ const TEST_PATCH: &str = "diff --git a/tests/test_coin.py b/tests/test_coin.py\n
 const TAILS: &str = "tests/test_coin.py::TestCoin::test_tails";
 
 /// Validates one task with these keys and returns the output.
-fn validated(keys: &Value, flags: &[&str], status: i32) -> String {
+fn validate(keys: &Value, flags: &[&str], status: i32) -> String {
     let stage = Stage::new();
     let source = stage.path("coin");
     std::fs::create_dir_all(source.join("tests")).unwrap();
@@ -41,32 +41,32 @@ fn validated(keys: &Value, flags: &[&str], status: i32) -> String {
 
 #[test]
 fn hidden_path_without_a_match_is_invalid() {
-    let said = validated(&json!({"hidden": ["tests/test_coins.py"]}), &[], 1);
+    let said = validate(&json!({"hidden": ["tests/test_coins.py"]}), &[], 1);
     assert!(said.contains("`hidden` matches nothing: tests/test_coins.py"), "{said}");
     assert!(said.contains(&format!("can read fail-to-pass tests: {TAILS}")), "{said}");
     // The option does not excuse a typo.
-    let said = validated(&json!({"hidden": ["tests/test_coins.py"]}), &["--visible-tests"], 1);
+    let said = validate(&json!({"hidden": ["tests/test_coins.py"]}), &["--visible-tests"], 1);
     assert!(said.contains("matches nothing"), "{said}");
     for hidden in ["tests/test_coin.py", "tests"] {
-        validated(&json!({"hidden": [hidden]}), &[], 0);
+        validate(&json!({"hidden": [hidden]}), &[], 0);
     }
 }
 
 #[test]
 fn readable_test_is_invalid_unless_allowed() {
-    let said = validated(&json!({}), &[], 1);
+    let said = validate(&json!({}), &[], 1);
     assert!(said.contains(TAILS), "{said}");
-    let said = validated(&json!({}), &["--visible-tests"], 0);
+    let said = validate(&json!({}), &["--visible-tests"], 0);
     assert!(said.contains("note: coin-1: the agent can read"), "{said}");
     // The agent has the file, but with a different test.
-    validated(&json!({"test_patch": TEST_PATCH}), &[], 0);
+    validate(&json!({"test_patch": TEST_PATCH}), &[], 0);
 }
 
 #[test]
 fn unknown_test_ids_are_reported() {
     let ids = ["tests/test_coin.py::TestCoin::test_tail", "tests/test_none.py::test_tails", TAILS];
     let keys = json!({"hidden": ["tests/test_coin.py"], "fail_to_pass": ids});
-    let said = validated(&keys, &[], 1);
+    let said = validate(&keys, &[], 1);
     let named = format!("fail-to-pass ids that match no test: {}, {}", ids[0], ids[1]);
     assert!(said.contains(&named), "{said}");
 }

@@ -9,7 +9,7 @@ use crate::stage::{Stage, arm, docker, find};
 const PATCHES: usize = 5;
 
 /// A task whose test prints when it began and ended, by the clock that all sandboxes share.
-fn napping(stage: &Stage) -> String {
+fn nap_task(stage: &Stage) -> String {
     let source = stage.path("nap");
     fs::create_dir_all(source.join("tests")).unwrap();
     fs::write(source.join("nap.py"), "def seconds():\n    return 2\n").unwrap();
@@ -84,7 +84,7 @@ fn grade(stage: &Stage, start: &[&str], run: &str) -> usize {
 
 fn gradings_share_one_budget(kind: &str) {
     let stage = Stage::new();
-    let tasks = napping(&stage);
+    let tasks = nap_task(&stage);
     // By default, a sandbox gets one CPU and 2048 MiB, so either budget has room for two.
     for (name, budget) in [("cpus", ["--cpus", "2.5"]), ("memory", ["--memory-mb", "4100"])] {
         let start = ["grade", "--jobs", "5", "--tasks", &tasks, "--sandbox", kind];

@@ -49,15 +49,15 @@ fn trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, Strin
 }
 
 /// Whether the limit was observed. Without a control group on this machine, it cannot be.
-fn is_told(noise: &Value, value: &str, kind: &str) -> bool {
+fn is_observed(noise: &Value, value: &str, kind: &str) -> bool {
     let told = !noise.pointer(value).unwrap_or(&Value::Null).is_null();
     assert!(told || kind == "native", "an engine always reports it: {noise:#}");
     told
 }
 
-fn memory(kind: &str) {
+fn check_memory(kind: &str) {
     let (noise, report, _, shown) = trial(kind, "memory_mb = 256\ndisk_mb = 64", HUNGRY);
-    if !is_told(&noise, "/sandbox/memory/peak_bytes", kind) {
+    if !is_observed(&noise, "/sandbox/memory/peak_bytes", kind) {
         return crate::not_run::not_run("noise: memory", "ROOT", "no memory control group");
     }
     assert!(noise["touched"].as_array().unwrap().contains(&"memory".into()), "{noise:#}");
@@ -71,10 +71,10 @@ fn memory(kind: &str) {
     assert!(shown.contains("memory peak"), "{shown}");
 }
 
-fn throttled(kind: &str) {
+fn check_throttled(kind: &str) {
     // Little enough to be exceeded even on a machine where ten busy programs get a tenth each.
     let (noise, report, _, shown) = trial(kind, "cpus = 0.1", BUSY);
-    if !is_told(&noise, "/sandbox/cpu/periods", kind) {
+    if !is_observed(&noise, "/sandbox/cpu/periods", kind) {
         return crate::not_run::not_run("noise: cpus", "ROOT", "no CPU control group");
     }
     assert_eq!(noise["touched"], serde_json::json!(["cpus"]), "{noise:#}");
@@ -83,7 +83,7 @@ fn throttled(kind: &str) {
     assert!(shown.contains("1 at cpus"), "{shown}");
 }
 
-fn quiet(kind: &str) {
+fn check_quiet(kind: &str) {
     let (noise, report, _, shown) = trial(kind, "cpus = 2.0", "echo quiet");
     assert_eq!(noise["touched"], serde_json::json!([]), "{noise:#}");
     assert_eq!(noise["sandbox"]["commands_timed_out"], 0, "{noise:#}");
@@ -93,13 +93,13 @@ fn quiet(kind: &str) {
 
 #[test]
 fn memory_limit_hit_is_reported() {
-    memory("native");
+    check_memory("native");
 }
 
 #[test]
 fn docker_memory_limit_hit_is_reported() {
     if docker("docker_memory_limit_hit_is_reported") {
-        memory("docker");
+        check_memory("docker");
     }
 }
 
@@ -108,7 +108,7 @@ fn docker_memory_limit_hit_is_reported() {
 fn memory_limit_hit_during_grading_is_reported() {
     let hungry = "echo 'data = b\"x\" * (600 << 20)' >> numerals/__init__.py";
     let (noise, report, _, shown) = trial("native", "memory_mb = 256", hungry);
-    if !is_told(&noise, "/sandbox/memory/peak_bytes", "native") {
+    if !is_observed(&noise, "/sandbox/memory/peak_bytes", "native") {
         return crate::not_run::not_run("noise: a grading", "ROOT", "no memory control group");
     }
     let task = &report["tasks"][0];
@@ -121,25 +121,25 @@ fn memory_limit_hit_during_grading_is_reported() {
 
 #[test]
 fn throttled_trial_is_reported() {
-    throttled("native");
+    check_throttled("native");
 }
 
 #[test]
 fn docker_throttled_trial_is_reported() {
     if docker("docker_throttled_trial_is_reported") {
-        throttled("docker");
+        check_throttled("docker");
     }
 }
 
 #[test]
 fn trial_without_noise_is_not_marked() {
-    quiet("native");
+    check_quiet("native");
 }
 
 #[test]
 fn docker_trial_without_noise_is_not_marked() {
     if docker("docker_trial_without_noise_is_not_marked") {
-        quiet("docker");
+        check_quiet("docker");
     }
 }
 

@@ -45,12 +45,12 @@ fn config(fake: &FakeLlm, budget: &str) -> String {
 }
 
 /// Returns the responses that the server counted: requests minus rejected ones (`place: fault`).
-fn billed(fake: &FakeLlm) -> u64 {
+fn billed_responses(fake: &FakeLlm) -> u64 {
     fake.requests().iter().filter(|seen| !seen.answered.contains(": ")).count() as u64
 }
 
 /// Checks the report's numbers for `answers` responses, `earlier` of them in discarded tries.
-fn adds_up(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
+fn assert_costs(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
     let report = stage.report(out);
     let (arm, task) = (arm(&report, "asks"), &report["tasks"][0]);
     let near = |found: &Value, answers: u64| {
@@ -95,7 +95,7 @@ fn killed_try_is_continued_and_paid_once() {
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(billed(&fake), 1);
+    assert_eq!(billed_responses(&fake), 1);
     let said = stage.run(["report", out.to_str().unwrap()], 0);
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(said.starts_with("incomplete: 0 of 1 trial has a verdict\n"), "{said}");
@@ -106,8 +106,8 @@ fn killed_try_is_continued_and_paid_once() {
 
     // It continues with the second response: the first one is neither requested nor paid again.
     stage.run(["resume", out.to_str().unwrap()], 0);
-    assert_eq!(billed(&fake), 2);
-    adds_up(&stage, &out, 2, 0);
+    assert_eq!(billed_responses(&fake), 2);
+    assert_costs(&stage, &out, 2, 0);
 }
 
 #[test]
@@ -120,13 +120,13 @@ fn faulted_trial_is_continued_and_paid_once() {
     let config = stage.file("run.toml", &config(&fake, ""));
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
-    assert_eq!(billed(&fake), 1);
+    assert_eq!(billed_responses(&fake), 1);
     // The faulted try is the trial's only one: its outcome has the cost.
-    adds_up(&stage, &out, 1, 0);
+    assert_costs(&stage, &out, 1, 0);
 
     stage.run(["resume", out.to_str().unwrap()], 0);
-    assert_eq!(billed(&fake), 2);
-    adds_up(&stage, &out, 2, 0);
+    assert_eq!(billed_responses(&fake), 2);
+    assert_costs(&stage, &out, 2, 0);
     let said = stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
     assert!(!String::from_utf8_lossy(&said.stderr).contains("damage"));
 }
@@ -143,8 +143,8 @@ fn discarded_try_is_included_in_the_cost() {
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     std::fs::remove_file(find(&out.join("trials"), "blobs.pack").remove(0)).unwrap();
     stage.run(["resume", out.to_str().unwrap()], 0);
-    assert_eq!(billed(&fake), 3);
-    adds_up(&stage, &out, 3, 1);
+    assert_eq!(billed_responses(&fake), 3);
+    assert_costs(&stage, &out, 3, 1);
     let journals = find(&out.join("trials"), "trajectory.jsonl");
     let answers: usize =
         journals.iter().map(|journal| events(journal, "model_answered").len()).sum();

@@ -67,7 +67,7 @@ fn processes(marker: &str) -> Vec<String> {
     found
 }
 
-fn killed_and_resumed(kind: &str) {
+fn check_kill_and_resume(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (script, sleeper) = slow();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -153,7 +153,7 @@ fn groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
 }
 
 /// A terminating signal closes the sandboxes, says how to continue, and leaves no outcome.
-fn interrupted(kind: &str) {
+fn check_interrupt(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (script, _) = slow();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -236,19 +236,19 @@ fn resume_accepts_another_endpoint_without_changing_the_arm() {
 
 #[test]
 fn interrupted_run_is_resumed_completely() {
-    interrupted("native");
+    check_interrupt("native");
 }
 
 #[test]
 fn docker_interrupted_run_leaves_no_container() {
     if docker("docker_interrupted_run_leaves_no_container") {
-        interrupted("docker");
+        check_interrupt("docker");
     }
 }
 
 #[test]
 fn killed_run_is_resumed_completely() {
-    killed_and_resumed("native");
+    check_kill_and_resume("native");
 }
 
 #[test]
@@ -256,5 +256,5 @@ fn docker_killed_run_is_resumed_and_leaves_no_container() {
     if !docker("docker_killed_run_is_resumed_and_leaves_no_container") {
         return;
     }
-    killed_and_resumed("docker");
+    check_kill_and_resume("docker");
 }

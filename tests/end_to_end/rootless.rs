@@ -100,7 +100,7 @@ fn task_user_is_a_fault_with_a_single_id() {
 }
 
 /// Runs one task of the demo as a user, through a program that starts `proctor`.
-fn by(stage: &Stage, user: User, starter: &[&str]) {
+fn run_with_starter(stage: &Stage, user: User, starter: &[&str]) {
     let run =
         stage.proctor(["run", "configs/demo.toml", "--tasks", "demo__roman-1", "--out", "run"]);
     let mut command = Command::new("setpriv");
@@ -125,7 +125,7 @@ fn low_process_limit_does_not_stop_a_run() {
     let Some(()) = users::if_root(test) else { return };
     let user = users::one_id(14);
     let stage = Stage::of_user(user);
-    by(&stage, user, &["bash", "-c", "ulimit -u 300 && exec \"$@\"", "bash"]);
+    run_with_starter(&stage, user, &["bash", "-c", "ulimit -u 300 && exec \"$@\"", "bash"]);
     let entries = not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("processes: 300")), "{entries:?}");
 }
@@ -137,7 +137,7 @@ fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
     let Some(()) = users::if_root(test) else { return };
     let user = users::one_id(15);
     let stage = Stage::of_user(user);
-    by(&stage, user, &["unshare", "--user", "--map-root-user"]);
+    run_with_starter(&stage, user, &["unshare", "--user", "--map-root-user"]);
     let entries = not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("other users:")), "{entries:?}");
 }

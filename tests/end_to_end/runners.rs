@@ -268,7 +268,7 @@ impl Runner {
 
     /// Returns a patch of the file to solve.
     fn patch(&self, old: &str, new: &str) -> String {
-        replaced(self.code.0, &self.solved(old), &self.solved(new))
+        replacement_patch(self.code.0, &self.solved(old), &self.solved(new))
     }
 
     fn row(&self, stage: &Stage, environment: &Value) -> Value {
@@ -300,7 +300,7 @@ impl Runner {
 }
 
 /// Returns a patch that replaces a file's text.
-fn replaced(path: &str, old: &str, new: &str) -> String {
+fn replacement_patch(path: &str, old: &str, new: &str) -> String {
     let lines = |text: &str, sign: char| -> String {
         text.lines().map(|line| format!("{sign}{line}\n")).collect()
     };
@@ -313,7 +313,7 @@ fn replaced(path: &str, old: &str, new: &str) -> String {
 }
 
 /// Validates the tasks of some runners, then grades a correct and a wrong solution for each.
-fn graded(runners: &[Runner], environment: &Value, sandbox: &str) {
+fn grade_runners(runners: &[Runner], environment: &Value, sandbox: &str) {
     let stage = Stage::new();
     let (mut rows, mut solutions, mut wrong) = (String::new(), String::new(), String::new());
     for runner in runners {
@@ -456,7 +456,8 @@ fn attacks_on_node_and_perl_are_detected_or_unverified() {
         let mut row = attack.runner.row(&stage, &environment);
         row["id"] = json!(attack.name);
         rows += &format!("{row}\n");
-        let patch = replaced(attack.runner.code.0, &attack.runner.solved("0"), attack.code);
+        let patch =
+            replacement_patch(attack.runner.code.0, &attack.runner.solved("0"), attack.code);
         let line = json!({"instance_id": attack.name, "model_name_or_path": "attack", "model_patch": patch});
         patches += &format!("{line}\n");
     }
@@ -480,13 +481,13 @@ fn attacks_on_node_and_perl_are_detected_or_unverified() {
 
 #[test]
 fn node_and_perl_reports_are_graded_in_native_sandboxes() {
-    graded(&[NODE_TAP, NODE_JUNIT, PROVE], &json!({"base": "host"}), "native");
+    grade_runners(&[NODE_TAP, NODE_JUNIT, PROVE], &json!({"base": "host"}), "native");
 }
 
 #[test]
 fn npm_runner_reports_are_graded_in_native_sandboxes() {
     if is_full() {
-        graded(&[JEST, MOCHA, CTRF], &json!({"base": "host"}), "native");
+        grade_runners(&[JEST, MOCHA, CTRF], &json!({"base": "host"}), "native");
     }
 }
 
@@ -502,5 +503,5 @@ fn debian_runner_reports_are_graded_on_docker() {
     fs::write(context.join("Dockerfile"), DOCKERFILE).unwrap();
     let environment = json!({"dockerfile": context});
     let runners = [NODE_TAP, PROVE, GO, CARGO, PHPUNIT, RSPEC, CTEST, MAVEN];
-    graded(&runners, &environment, "docker");
+    grade_runners(&runners, &environment, "docker");
 }

@@ -9,7 +9,7 @@ use crate::stage::{Stage, root};
 
 /// The type of values that a key accepts, used to choose invalid ones.
 #[derive(Clone, Copy)]
-enum Takes {
+enum ValueKind {
     Count,
     /// An integer.
     Whole,
@@ -22,13 +22,13 @@ enum Takes {
     Texts,
     Table,
 }
-use Takes::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
+use ValueKind::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
 
 /// A table of a configuration: its header in a file, its path, and all of its keys.
-type Head = (String, String, Vec<(String, Takes)>);
+type ConfigTable = (String, String, Vec<(String, ValueKind)>);
 
 /// Returns every table of the schema that is committed for editors.
-fn tables() -> Vec<Head> {
+fn tables() -> Vec<ConfigTable> {
     let text = std::fs::read_to_string(root().join("configs/schema.json")).unwrap();
     let mut found = Vec::new();
     table(&serde_json::from_str(&text).unwrap(), "", "", &mut found);
@@ -36,14 +36,14 @@ fn tables() -> Vec<Head> {
 }
 
 /// `name` is the table in a header; `path` also contains the arm's number.
-fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<Head>) {
+fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<ConfigTable>) {
     let head = match (name, path.ends_with(".0")) {
         ("", _) => String::new(),
         (_, true) => format!("[[{name}]]"),
         (_, false) => format!("[{name}]"),
     };
     let properties = schema["properties"].as_object().unwrap();
-    let keys = properties.iter().map(|(key, value)| (key.clone(), Takes::of(value)));
+    let keys = properties.iter().map(|(key, value)| (key.clone(), ValueKind::of(value)));
     found.push((head, path.to_owned(), keys.collect()));
     for (key, inner) in properties {
         let below =
@@ -62,7 +62,7 @@ fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<Head>) {
     }
 }
 
-impl Takes {
+impl ValueKind {
     fn of(schema: &Value) -> Self {
         match schema["type"].as_str() {
             _ if schema["enum"].is_array() || schema["oneOf"].is_array() => Choice,
@@ -151,7 +151,7 @@ fn run(stage: &Stage, text: &str, args: &[&str]) -> Output {
 }
 
 /// Returns the message for a mistake, after checking what all such messages have in common.
-fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
+fn mistake_message(stage: &Stage, text: &str, args: &[&str]) -> String {
     let done = run(stage, text, args);
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{args:?}\n{text}\n{said}");
@@ -189,7 +189,7 @@ fn every_key_rejects_invalid_values_with_a_clear_message() {
             for value in takes.wrong() {
                 let line = format!("{key} = {value}");
                 let text = with(head, &line);
-                let said = told(&stage, &text, &[]);
+                let said = mistake_message(&stage, &text, &[]);
                 let number = text.lines().position(|one| one == line).unwrap() + 1;
                 let whole = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 let place = format!("run.toml:{number}: key `{whole}`");
@@ -206,7 +206,7 @@ fn every_key_rejects_invalid_values_with_a_clear_message() {
 fn unknown_key_is_reported_with_all_known_keys() {
     let stage = Stage::new();
     for (head, path, keys) in &tables() {
-        let said = told(&stage, &with(head, "zzz = 1"), &[]);
+        let said = mistake_message(&stage, &with(head, "zzz = 1"), &[]);
         let names: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
         let known = format!("known keys: {}\n", names.join(", "));
         assert!(said.contains(&known), "{known} is missing in {said}");
@@ -226,7 +226,7 @@ fn missing_key_is_reported_with_an_example() {
         ("tasks = []\narms = []\n[models.m]\nname = 'm'\n", "models.m.base_url", "https://HOST/v1"),
         ("tasks = []\narms = []\n[models.m]\nbase_url = 'http://h'\n", "models.m.name", "`name ="),
     ] {
-        let said = told(&stage, text, &[]);
+        let said = mistake_message(&stage, text, &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains(write), "{said}");
     }
 }
@@ -234,9 +234,9 @@ fn missing_key_is_reported_with_an_example() {
 #[test]
 fn key_of_another_table_is_reported_with_its_table() {
     let stage = Stage::new();
-    let said = told(&stage, &with("[budget.run]", "wall_seconds = 5"), &[]);
+    let said = mistake_message(&stage, &with("[budget.run]", "wall_seconds = 5"), &[]);
     assert!(said.contains("it belongs to [budget]") && !said.contains("did you mean"), "{said}");
-    let said = told(&stage, &with("", "steps = 5"), &[]);
+    let said = mistake_message(&stage, &with("", "steps = 5"), &[]);
     assert!(said.contains("it belongs to [budget] or [budget.arm] or [budget.run]"), "{said}");
 }
 
@@ -244,24 +244,31 @@ fn key_of_another_table_is_reported_with_its_table() {
 #[test]
 fn key_is_reported_where_it_was_written() {
     let stage = Stage::new();
-    let said = told(&stage, &with("[network]", "ca_file = 'no.pem'\nmode = 'open_except'"), &[]);
+    let said = mistake_message(
+        &stage,
+        &with("[network]", "ca_file = 'no.pem'\nmode = 'open_except'"),
+        &[],
+    );
     assert!(said.contains("run.toml:13: key `network.ca_file`: cannot read"), "{said}");
-    let said =
-        told(&stage, &with("[arms.network]", "ca_file = 'no.pem'\nmode = 'open_except'"), &[]);
+    let said = mistake_message(
+        &stage,
+        &with("[arms.network]", "ca_file = 'no.pem'\nmode = 'open_except'"),
+        &[],
+    );
     assert!(said.contains("key `arms.0.network.ca_file` (arm `a`)"), "{said}");
-    let said = told(&stage, &with("", ""), &["--set", "budget.steps=many"]);
+    let said = mistake_message(&stage, &with("", ""), &["--set", "budget.steps=many"]);
     assert!(
         said.contains("--set: key `budget.steps`: expected a whole number, found text"),
         "{said}"
     );
-    let said = told(&stage, &with("", ""), &["--set", "arms.0.budget.cost_usd=-1"]);
+    let said = mistake_message(&stage, &with("", ""), &["--set", "arms.0.budget.cost_usd=-1"]);
     assert!(said.contains("--set: key `arms.0.budget.cost_usd` (arm `a`): -1 is out"), "{said}");
-    let said = told(&stage, &with("[grading]", "certificate = 'no.json'"), &[]);
+    let said = mistake_message(&stage, &with("[grading]", "certificate = 'no.json'"), &[]);
     assert!(said.contains("key `grading.certificate`: cannot read no.json"), "{said}");
     let text = with("", "").replace("configs/tasks/demo.jsonl", "nowhere.jsonl");
-    let said = told(&stage, &text, &[]);
+    let said = mistake_message(&stage, &text, &[]);
     assert!(said.contains("run.toml:1: key `tasks`: no file matches `nowhere.jsonl`"), "{said}");
-    let said = told(&stage, "tasks = [\n", &[]);
+    let said = mistake_message(&stage, "tasks = [\n", &[]);
     assert!(said.contains("run.toml:") && said.contains("invalid TOML"), "{said}");
 }
 
@@ -286,11 +293,11 @@ fn credentials_in_a_setting_are_rejected_and_not_shown() {
         ("[network]", format!("deny = ['GET {url}']"), "deny ="),
         ("[network]", format!("allow = ['{url}'"), "fix this line"),
     ] {
-        let said = told(&stage, &with(head, &line), &[]);
+        let said = mistake_message(&stage, &with(head, &line), &[]);
         assert!(!said.contains(&secret) && said.contains(hint), "{hint}: {said}");
     }
     let set = format!("models.\"m-1.5\".base_url={url}");
-    let said = told(&stage, &with("", ""), &["--set", &set]);
+    let said = mistake_message(&stage, &with("", ""), &["--set", &set]);
     assert!(!said.contains(&secret) && said.contains("--set: key `models.\"m-1.5\""), "{said}");
 }
 
@@ -313,9 +320,9 @@ fn setting_without_effect_is_rejected() {
         ("mode = 'open_except'\nallow = ['https://a.test']", "network.allow"),
         ("mode = 'open_except'\naudit = true", "network.audit"),
     ] {
-        let said = told(&stage, &with("[network]", lines), &[]);
+        let said = mistake_message(&stage, &with("[network]", lines), &[]);
         assert!(said.contains(&format!("key `{key}`")), "{lines}\n{said}");
-        let said = told(&stage, &with("[arms.network]", lines), &[]);
+        let said = mistake_message(&stage, &with("[arms.network]", lines), &[]);
         assert!(said.contains(&format!("key `arms.0.{key}` (arm `a`)")), "{lines}\n{said}");
     }
     for (head, lines, key) in [
@@ -323,7 +330,7 @@ fn setting_without_effect_is_rejected() {
         ("[[arms]]", "replay = 'trajectory.jsonl'", "arms.0.replay"),
         ("[[arms]]", "scaffold = 'gold'", "arms.0.model"),
     ] {
-        let said = told(&stage, &with(head, lines), &[]);
+        let said = mistake_message(&stage, &with(head, lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains("no effect"), "{said}");
     }
     // A setting with an effect in one arm is not rejected because of another arm. Settings that allow or deny
@@ -379,7 +386,7 @@ fn settings_that_no_request_supports_are_rejected() {
         ("[arms.budget]", "cost_usd = 1", "arms.0.budget.cost_usd", "no price is configured"),
     ] {
         let text = with(head, lines).replace("[endpoints.mine]\n", "").replace(MINE, "");
-        let said = told(&stage, &text, &[]);
+        let said = mistake_message(&stage, &text, &[]);
         let (place, _) = said.split_once(&format!("key `{key}`")).expect(&said);
         assert!(place.contains("run.toml:") && said.contains(says), "{lines}\n{said}");
     }
@@ -410,7 +417,7 @@ fn rate_limits_without_a_matching_model_are_rejected() {
             "at the endpoint: m",
         ),
     ] {
-        let said = told(&stage, &with("[endpoints.other]", &lines), &[]);
+        let said = mistake_message(&stage, &with("[endpoints.other]", &lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains(says), "{says}: {said}");
     }
     // Limits for a model that no arm uses are allowed, because `--model` may select such a model.

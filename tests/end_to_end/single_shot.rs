@@ -13,11 +13,11 @@ use crate::stage::{Stage, arm, events, find};
 const SECRET: &str = "only_in_the_gold_7731";
 
 /// A file: its path, and its text before and after; `None` if it does not exist.
-type Changed = (&'static str, Option<&'static str>, Option<&'static str>);
+type FileChange = (&'static str, Option<&'static str>, Option<&'static str>);
 
 /// Path, text before, text after. Includes cases that the reference code drops or corrupts: an edit that only
 /// appends, an empty file, a last line without a line feed, carriage returns, a path that looks like a test.
-const FILES: [Changed; 8] = [
+const FILES: [FileChange; 8] = [
     ("pytest.ini", Some("[pytest]\npythonpath = .\n"), Some("[pytest]\npythonpath = .\n")),
     ("README.md", Some("# kit\n\nWays to count words.\n"), Some("# kit\n\nWays to count words.\n")),
     ("kit/__init__.py", Some(""), Some("from kit.count import count, most\n")),
@@ -69,7 +69,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
 fn repository(folder: &Path) -> String {
     fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main", "."]);
-    let commit = |message: &str, side: &dyn Fn(&Changed) -> Option<String>| {
+    let commit = |message: &str, side: &dyn Fn(&FileChange) -> Option<String>| {
         for file in &FILES {
             if let Some(text) = side(file) {
                 let path = folder.join(file.0);
@@ -104,7 +104,7 @@ fn natural_gold() -> String {
 }
 
 /// Returns a gold patch in the natural response format: each hunk's lines before and after.
-fn natural_of(gold: &str) -> String {
+fn to_natural(gold: &str) -> String {
     let mut out = String::new();
     for file in &Patch::read(gold.as_bytes()).files {
         let name = file.name().to_string();
@@ -131,7 +131,7 @@ pub fn one_answer_resolves(stage: &Stage, tasks: &str, gold: &str) {
     let arms = "[[arms]]\nname = \"shot\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 settings = { retrieval = \"bm25\" }\n[matrix]\n\"settings.format\" = [\"natural\", \"patch\"]\n";
     let patch = format!("<patch>\n{gold}</patch>");
-    let report = run_into(stage, "one-answer", arms, tasks, &script(&natural_of(gold), &patch));
+    let report = run_into(stage, "one-answer", arms, tasks, &script(&to_natural(gold), &patch));
     assert_eq!(report["arms"].as_array().unwrap().len(), 2);
     for arm in report["arms"].as_array().unwrap() {
         let rates =

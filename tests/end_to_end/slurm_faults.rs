@@ -54,7 +54,7 @@ fn signal(pid: u64, name: &str) {
 }
 
 /// Returns the jobs of a node.
-fn on(nodes: &str, node: &str) -> Vec<String> {
+fn jobs_on(nodes: &str, node: &str) -> Vec<String> {
     let jobs = nodes.lines().filter_map(|line| line.strip_suffix(node)?.strip_suffix(' '));
     jobs.map(str::to_owned).collect()
 }
@@ -104,7 +104,7 @@ fn each_trial_counts_once_despite_cluster_failures() {
     wait_for("four workers", || (workers(&out).len() == 4).then_some(()));
     let pids = workers(&out);
     let nodes = slurm.squeue(&job, "%F_%K %N");
-    let (first, second) = (on(&nodes, "n1"), on(&nodes, "n2"));
+    let (first, second) = (jobs_on(&nodes, "n1"), jobs_on(&nodes, "n2"));
     assert_eq!((first.len(), second.len()), (2, 2), "{nodes}");
     wait_for("a verdict", || (verdicts(&out) > 0).then_some(()));
 

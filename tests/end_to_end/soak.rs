@@ -269,12 +269,12 @@ fn soak(stage: Stage, kind: &str, size: &Size) {
         size.trials,
         begun.elapsed().as_secs_f64()
     );
-    whole(&soak, size, kills, &done);
-    nothing_left(&soak, kind);
+    assert_complete(&soak, size, kills, &done);
+    assert_nothing_left(&soak, kind);
 }
 
 /// Checks that each trial has one outcome and one verdict, and compares the model's log with the record.
-fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
+fn assert_complete(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
     let now = soak.ended();
     for (path, bytes) in done {
         assert_eq!(now.get(path), Some(bytes), "{} was changed", path.display());
@@ -346,7 +346,7 @@ fn is_discarded(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tries")
 }
 
-fn nothing_left(soak: &Soak, kind: &str) {
+fn assert_nothing_left(soak: &Soak, kind: &str) {
     // The kernel ends the processes of a killed sandbox by itself, within moments.
     let begun = Instant::now();
     while soak.sleepers() > 0 && begun.elapsed() < Duration::from_secs(3) {

@@ -17,18 +17,18 @@ use crate::{
 };
 
 /// The expected effect of a kill.
-enum Then {
+enum AfterKill {
     /// The same try continues.
     Resumed,
     /// The trial starts again, for a reason that contains this text.
     StartedAgain(&'static str),
 }
 
-use Then::{Resumed, StartedAgain};
+use AfterKill::{Resumed, StartedAgain};
 
 /// A name, whether the `core` tier runs it, the expected effect of a kill, and the commands of three steps.
 /// The last command writes what it finds to `out.txt`.
-type Case = (&'static str, bool, Then, [&'static str; 3]);
+type Case = (&'static str, bool, AfterKill, [&'static str; 3]);
 
 /// Number of trials that run at once.
 const AT_ONCE: usize = 6;
@@ -309,7 +309,7 @@ fn patch(journal: &Path) -> String {
     fs::read_to_string(journal.with_file_name("patch.diff")).unwrap()
 }
 
-fn resumed_as_undisturbed(kind: &str) {
+fn check_resumed_like_undisturbed(kind: &str) {
     let cases: Vec<&Case> = CASES.iter().filter(|case| is_full() || case.1).collect();
     for cases in cases.chunks(AT_ONCE) {
         let plain = Run::new(cases, kind, false);
@@ -361,13 +361,13 @@ fn resumed_as_undisturbed(kind: &str) {
 
 #[test]
 fn resumed_trials_keep_their_state_outside_the_work_directory() {
-    resumed_as_undisturbed("native");
+    check_resumed_like_undisturbed("native");
 }
 
 #[test]
 fn docker_resumed_trials_keep_their_state_outside_the_work_directory() {
     let test = "docker_resumed_trials_keep_their_state_outside_the_work_directory";
     if is_full() && docker(test) {
-        resumed_as_undisturbed("docker");
+        check_resumed_like_undisturbed("docker");
     }
 }

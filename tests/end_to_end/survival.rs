@@ -155,14 +155,14 @@ fn last(journal: &Path, kind: &str) -> Value {
 }
 
 /// Runs the trial without interruptions.
-fn undisturbed(script: &str, scaffold: &str, kind: &'static str) -> (Bench, PathBuf) {
+fn run_undisturbed(script: &str, scaffold: &str, kind: &'static str) -> (Bench, PathBuf) {
     let bench = Bench::new(script, "0", kind);
     let (child, out) = bench.start(scaffold);
     bench.done(child);
     (bench, out)
 }
 
-fn same_end(bench: &Bench, out: &Path, plain: &Path) {
+fn assert_same_end(bench: &Bench, out: &Path, plain: &Path) {
     let (journal, other) = (journal(out).unwrap(), journal(plain).unwrap());
     let patch = |journal: &Path| fs::read(journal.with_file_name("patch.diff")).unwrap();
     assert_eq!(
@@ -194,7 +194,7 @@ fn same_end(bench: &Bench, out: &Path, plain: &Path) {
 }
 
 fn killed_at_several_instants(kind: &'static str) {
-    let (_plain_bench, plain) = undisturbed(TOOLS, "tools", kind);
+    let (_plain_bench, plain) = run_undisturbed(TOOLS, "tools", kind);
     let bench = Bench::new(TOOLS, "4", kind);
     let (child, out) = bench.start("tools");
     // During a command that has done half of its work.
@@ -215,7 +215,7 @@ fn killed_at_several_instants(kind: &'static str) {
     let whole: Vec<Value> =
         events(&journal, "trial_resumed").iter().map(|one| one["whole_steps"].clone()).collect();
     assert_eq!(whole, [2, 3, 4], "{}", bench.log());
-    same_end(&bench, &out, &plain);
+    assert_same_end(&bench, &out, &plain);
 }
 
 #[test]
@@ -232,14 +232,14 @@ fn docker_killed_trial_continues_after_its_last_step() {
 
 #[test]
 fn killed_bash_trial_continues_after_its_last_step() {
-    let (_plain_bench, plain) = undisturbed(BASH, "bash", "native");
+    let (_plain_bench, plain) = run_undisturbed(BASH, "bash", "native");
     let bench = Bench::new(BASH, "3", "native");
     let (child, out) = bench.start("bash");
     wait_for("the slow command", || (count(&out, "tool_called") == 3).then_some(()));
     kill(child);
     bench.done(bench.resume(&out));
     assert_eq!(bench.asked(), [1, 1, 1, 1]);
-    same_end(&bench, &out, &plain);
+    assert_same_end(&bench, &out, &plain);
 }
 
 /// If the trial cannot continue from its record, it loses its steps but not its score.
@@ -261,7 +261,7 @@ fn trial_without_its_snapshots_starts_again() {
 /// A single ^C: the current step finishes, and no further request is sent. Another test covers ^C twice.
 #[test]
 fn an_interrupt_lets_the_step_end() {
-    let (_plain_bench, plain) = undisturbed(TOOLS, "tools", "native");
+    let (_plain_bench, plain) = run_undisturbed(TOOLS, "tools", "native");
     let bench = Bench::new(TOOLS, "2", "native");
     let (child, out) = bench.start("tools");
     wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
@@ -274,7 +274,7 @@ fn an_interrupt_lets_the_step_end() {
     assert_eq!(bench.asked(), [1; 6], "nothing was in flight");
     let resumed = events(&journal(&out).unwrap(), "trial_resumed");
     assert_eq!((resumed.len(), &resumed[0]["whole_steps"]), (1, &3.into()));
-    same_end(&bench, &out, &plain);
+    assert_same_end(&bench, &out, &plain);
 }
 
 fn interrupt(child: &Child) {

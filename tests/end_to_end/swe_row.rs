@@ -51,7 +51,7 @@ impl Row {
         fs::create_dir_all(folder).unwrap();
         git(folder, &["init", "-q", "-b", "main", "."]);
         let commit = |of: (&str, &str)| {
-            lay(folder, of.0, of.1, sources);
+            check_out(folder, of.0, of.1, sources);
             git(folder, &["add", "-A"]);
             git(folder, &["commit", "-q", "-m", of.0]);
             git(folder, &["rev-parse", "HEAD"])
@@ -147,7 +147,7 @@ fn wheels(scratch: &Path, into: &Path) {
 }
 
 /// Replaces a folder's content with a release of the library.
-fn lay(folder: &Path, version: &str, sha256: &str, sources: &Path) {
+fn check_out(folder: &Path, version: &str, sha256: &str, sources: &Path) {
     let source =
         Source::Pypi { pypi: "boltons".into(), version: version.into(), sha256: sha256.into() };
     let sources = Sources::new(sources);

@@ -175,7 +175,7 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
 }
 
 /// Formats a value and its type for messages.
-fn shown(value: &Value) -> String {
+fn describe(value: &Value) -> String {
     match value {
         Value::Null => "not a finite number".to_owned(),
         other => other.to_string().chars().take(60).collect(),
@@ -196,7 +196,7 @@ impl Reader<'_> {
         match table.get(key)? {
             Value::String(text) => Some(text.clone()),
             other => {
-                self.wrong(&format!("{name}.{key}"), format!("is {}, not text", shown(other)));
+                self.wrong(&format!("{name}.{key}"), format!("is {}, not text", describe(other)));
                 None
             }
         }
@@ -212,7 +212,7 @@ impl Reader<'_> {
         };
         let number = number.filter(|number: &f64| number.is_finite());
         if number.is_none() {
-            self.wrong(&format!("{name}.{key}"), format!("is {}, not a number", shown(value)));
+            self.wrong(&format!("{name}.{key}"), format!("is {}, not a number", describe(value)));
         }
         number
     }
@@ -232,7 +232,7 @@ impl Reader<'_> {
             Value::String(user) if !user.trim().is_empty() => Some(user.clone()),
             Value::Number(number) if number.is_u64() => Some(number.to_string()),
             other => {
-                let what = format!("is {}, not the name or number of a user", shown(other));
+                let what = format!("is {}, not the name or number of a user", describe(other));
                 self.wrong(&format!("{name}.user"), what);
                 None
             }
@@ -255,7 +255,7 @@ impl Reader<'_> {
                     self.wrong(&format!("{name}.env"), format!("{key:?} is not a variable name"));
                 }
                 other => {
-                    let what = format!("is {}, not text", shown(other));
+                    let what = format!("is {}, not text", describe(other));
                     self.wrong(&format!("{name}.env.{key}"), what);
                 }
             }
@@ -315,7 +315,7 @@ impl Reader<'_> {
         for entry in list {
             let source = entry.as_str().or_else(|| entry.get("source")?.as_str());
             let Some(source) = source.filter(|source| !source.trim().is_empty()) else {
-                self.wrong("artifacts", format!("contains {}, not a path", shown(entry)));
+                self.wrong("artifacts", format!("contains {}, not a path", describe(entry)));
                 continue;
             };
             if source.split('/').any(|part| part == "..") {
@@ -366,7 +366,7 @@ impl Reader<'_> {
             (None, None | Some(Value::Bool(true))) => HarborNetwork::Public,
             (None, Some(Value::Bool(false))) => HarborNetwork::NoNetwork,
             (None, Some(other)) => {
-                let what = format!("is {}, not true or false", shown(other));
+                let what = format!("is {}, not true or false", describe(other));
                 self.wrong(&format!("{name}.allow_internet"), what);
                 HarborNetwork::Public
             }

@@ -411,7 +411,7 @@ mod tests {
 
     use super::*;
 
-    fn made(files: &[(&str, &str)]) -> tempfile::TempDir {
+    fn create_folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = folder.path().join(path);
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn ignored_files_are_excluded_from_inputs_and_digest() {
         let files = [("task.toml", ""), ("tests/test.sh", "true"), ("tests/data/keep", "1")];
-        let (one, other) = (made(&files), made(&files));
+        let (one, other) = (create_folder(&files), create_folder(&files));
         fs::write(other.path().join("tests/.harborignore"), "*.log\ndata/*\n!data/keep\n").unwrap();
         fs::write(other.path().join("tests/x.log"), "noise").unwrap();
         fs::write(other.path().join("tests/data/drop"), "2").unwrap();
@@ -444,7 +444,8 @@ mod tests {
 
     #[test]
     fn links_out_of_the_folder_are_rejected_even_if_dangling() {
-        let folder = made(&[("task.toml", ""), ("tests/test.sh", ""), ("environment/data", "")]);
+        let folder =
+            create_folder(&[("task.toml", ""), ("tests/test.sh", ""), ("environment/data", "")]);
         symlink("../environment/data", folder.path().join("tests/inner")).unwrap();
         let task = Folder::open(folder.path()).unwrap();
         task.check_inside("tests").unwrap();

@@ -31,7 +31,7 @@ fn config(stage: &Stage, files: &[(&str, &str)]) -> (String, String) {
     (config, stage.path("run").display().to_string())
 }
 
-fn refused(stage: &Stage, files: &[(&str, &str)]) -> String {
+fn rejection(stage: &Stage, files: &[(&str, &str)]) -> String {
     let (config, out) = config(stage, files);
     let ended = stage.run(["run", &config, "--out", &out], 2);
     assert!(!stage.path("run").exists(), "the run began");
@@ -50,7 +50,7 @@ fn refused(stage: &Stage, files: &[(&str, &str)]) -> String {
 #[test]
 fn agent_with_the_package_under_test_is_rejected() {
     let stage = Stage::new();
-    let said = refused(&stage, &[("numerals/__init__.py", "x = 1\n"), ("other.py", "y = 1\n")]);
+    let said = rejection(&stage, &[("numerals/__init__.py", "x = 1\n"), ("other.py", "y = 1\n")]);
     for part in ["run.toml", "arm `lends`", "`demo__roman-1`", "/dist-packages/numerals", "hint: "]
     {
         assert!(said.contains(part), "{part}: {said}");
@@ -64,7 +64,7 @@ fn renamed_copy_of_the_solution_in_a_bundle_is_detected() {
     let stage = Stage::new();
     let original = root().join("configs/tasks/numerals/numerals/roman.py");
     let text = fs::read_to_string(original).unwrap().replace("    ", "\t");
-    let said = refused(&stage, &[("helper/deep/old.py", &text)]);
+    let said = rejection(&stage, &[("helper/deep/old.py", &text)]);
     assert!(said.contains("helper/deep/old.py") && said.contains("1 task"), "{said}");
 }
 

@@ -13,7 +13,7 @@ fn solve() -> String {
 }
 
 /// How an arm of the made-up agent behaves, and which model it uses.
-struct Way {
+struct ArmSpec {
     name: &'static str,
     mode: &'static str,
     model: &'static str,
@@ -22,19 +22,19 @@ struct Way {
     keys: &'static str,
 }
 
-fn way(name: &'static str, mode: &'static str, model: &'static str) -> Way {
-    Way { name, mode, model, budget: "steps = 20", keys: "" }
+fn arm_spec(name: &'static str, mode: &'static str, model: &'static str) -> ArmSpec {
+    ArmSpec { name, mode, model, budget: "steps = 20", keys: "" }
 }
 
 /// Runs one arm for each way, on the demo's first task.
-fn run(stage: &Stage, kind: &str, ways: &[Way], status: i32) -> PathBuf {
+fn run(stage: &Stage, kind: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     run_task(stage, kind, ways, &task, status)
 }
 
-fn run_task(stage: &Stage, kind: &str, ways: &[Way], task: &Value, status: i32) -> PathBuf {
+fn run_task(stage: &Stage, kind: &str, ways: &[ArmSpec], task: &Value, status: i32) -> PathBuf {
     let agent = std::fs::read_to_string(root().join("tests/end_to_end/external/agent.sh")).unwrap();
     stage.file(
         "my-cli.toml",
@@ -112,7 +112,7 @@ mode = "solve"
              price = {{ input = 0.0, output = 0.0 }}\n"
         );
     }
-    for Way { name, mode, model, budget, keys } in ways {
+    for ArmSpec { name, mode, model, budget, keys } in ways {
         text += &format!(
             "[[arms]]\nname = \"{name}\"\nscaffold = \"my-cli.toml\"\nmodel = \"{model}\"\n\
              settings = {{ mode = \"{mode}\" }}\nbudget = {{ {budget} }}\n{keys}\n"
@@ -147,21 +147,21 @@ fn of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
 fn endings(kind: &str) {
     let stage = Stage::new();
     let ways = [
-        way("solve", "solve", "solves"),
-        way("daemon", "daemon", "solves"),
-        way("works", "works", "solves"),
-        way("crash", "crash", "solves"),
-        way("idle", "idle", "solves"),
-        way("approval", "approval", "solves"),
-        way("loop", "loop", "solves"),
-        way("record", "record", "solves"),
-        way("says", "says", "says-so"),
-        way("told", "told", "solves"),
-        way("noisy", "noisy", "solves"),
-        way("empty", "empty", "empty"),
-        Way { budget: "steps = 3", ..way("stubborn", "stubborn", "goes-on") },
-        Way { budget: "steps = 3", ..way("shrugs", "shrugs", "goes-on") },
-        Way { budget: "total_tokens = 400", ..way("tokens", "solve", "goes-on") },
+        arm_spec("solve", "solve", "solves"),
+        arm_spec("daemon", "daemon", "solves"),
+        arm_spec("works", "works", "solves"),
+        arm_spec("crash", "crash", "solves"),
+        arm_spec("idle", "idle", "solves"),
+        arm_spec("approval", "approval", "solves"),
+        arm_spec("loop", "loop", "solves"),
+        arm_spec("record", "record", "solves"),
+        arm_spec("says", "says", "says-so"),
+        arm_spec("told", "told", "solves"),
+        arm_spec("noisy", "noisy", "solves"),
+        arm_spec("empty", "empty", "empty"),
+        ArmSpec { budget: "steps = 3", ..arm_spec("stubborn", "stubborn", "goes-on") },
+        ArmSpec { budget: "steps = 3", ..arm_spec("shrugs", "shrugs", "goes-on") },
+        ArmSpec { budget: "total_tokens = 400", ..arm_spec("tokens", "solve", "goes-on") },
     ];
     let out = run(&stage, kind, &ways, 0);
     for (arm, outcome, cause, resolved) in [
@@ -251,7 +251,7 @@ fn patch(stage: &Stage, out: &std::path::Path, arm: &str) -> String {
 #[test]
 fn agent_without_a_request_is_not_scored() {
     let stage = Stage::new();
-    let out = run(&stage, "native", &[way("nothing", "nothing", "solves")], 3);
+    let out = run(&stage, "native", &[arm_spec("nothing", "nothing", "solves")], 3);
     let (row, _) = row(&stage, &out, "nothing");
     assert_eq!(row["outcome"], "infrastructure_fault_setup", "{row:#}");
     assert!(row["resolved"].is_null(), "{row:#}");
@@ -290,14 +290,14 @@ fn settings_are_ignored(kind: &str) {
     let stage = Stage::new();
     let task = with_settings(&stage);
     let ways = [
-        way("default", "heeds", "solves"),
-        Way {
+        arm_spec("default", "heeds", "solves"),
+        ArmSpec {
             keys: "repository_settings = \"ignore\"",
             budget: "steps = 21",
-            ..way("ignore", "heeds", "solves")
+            ..arm_spec("ignore", "heeds", "solves")
         },
-        Way { keys: "repository_settings = \"use\"", ..way("use", "heeds", "solves") },
-        Way { budget: "steps = 2", ..way("limit", "heeds", "goes-on") },
+        ArmSpec { keys: "repository_settings = \"use\"", ..arm_spec("use", "heeds", "solves") },
+        ArmSpec { budget: "steps = 2", ..arm_spec("limit", "heeds", "goes-on") },
     ];
     let out = run_task(&stage, kind, &ways, &task, 0);
     for (arm, resolved, used) in [
@@ -348,7 +348,7 @@ fn long_statement_reaches_the_agent() {
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     let statement = task["statement"].as_str().unwrap();
     task["statement"] = format!("{statement}\n{}", "log line of a traceback\n".repeat(9000)).into();
-    let out = run_task(&stage, "native", &[way("a", "told", "solves")], &task, 0);
+    let out = run_task(&stage, "native", &[arm_spec("a", "told", "solves")], &task, 0);
     let (row, events) = row(&stage, &out, "a");
     assert_eq!((&row["outcome"], &row["resolved"]), (&json!("submitted"), &json!(true)), "{row:#}");
     let noted = of_kind(&events, "noted");
@@ -359,7 +359,7 @@ fn long_statement_reaches_the_agent() {
 #[test]
 fn sub_agent_requests_are_separate_steps() {
     let stage = Stage::new();
-    let way = Way { budget: "main_steps = 2", ..way("a", "helps", "goes-on") };
+    let way = ArmSpec { budget: "main_steps = 2", ..arm_spec("a", "helps", "goes-on") };
     let out = run(&stage, "native", &[way], 0);
     let (row, events) = row(&stage, &out, "a");
     assert_eq!(row["outcome"], "budget_main_steps", "{row:#}");
@@ -380,7 +380,7 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     ];
     for (mode, model) in met {
         let stage = Stage::new();
-        let out = run(&stage, "native", &[way("a", mode, model)], 3);
+        let out = run(&stage, "native", &[arm_spec("a", mode, model)], 3);
         let (row, _) = row(&stage, &out, "a");
         assert_eq!(row["outcome"], "infrastructure_fault_model", "{mode}: {row:#}");
         assert!(row["resolved"].is_null(), "{mode}: {row:#}");

@@ -17,7 +17,7 @@ const PAGE: u64 = 4096;
 
 /// Results of searching one agent's processes.
 #[derive(Debug, Default)]
-pub struct Looks {
+pub struct SearchResult {
     /// Number of processes whose memory contained their own `HOME`, which proves that the search works.
     pub controls: usize,
     /// Places where the key was found.
@@ -26,8 +26,8 @@ pub struct Looks {
 
 /// Searches all agents on the machine whose environment names a bundle's program, until `is_over`. Keyed by
 /// agent name.
-pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, Looks> {
-    let mut seen: BTreeMap<String, Looks> = BTreeMap::new();
+pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, SearchResult> {
+    let mut seen: BTreeMap<String, SearchResult> = BTreeMap::new();
     let mut looked: BTreeMap<(u32, u64), usize> = BTreeMap::new();
     while !is_over() {
         for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -46,7 +46,7 @@ pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, Looks> {
                 continue;
             }
             let looks = seen.entry(agent).or_default();
-            look(&folder, key.as_bytes(), looks);
+            search(&folder, key.as_bytes(), looks);
         }
         sleep(Duration::from_millis(300));
     }
@@ -78,7 +78,7 @@ fn resident(folder: &Path) -> u64 {
     text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
-fn look(folder: &Path, key: &[u8], looks: &mut Looks) {
+fn search(folder: &Path, key: &[u8], looks: &mut SearchResult) {
     let holds = |bytes: &[u8], what: &[u8]| memchr::memmem::find(bytes, what).is_some();
     let mut control = false;
     memory(folder, &mut |place, bytes| {

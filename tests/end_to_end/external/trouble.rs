@@ -116,7 +116,7 @@ fn real_agents_survive_endpoint_faults_without_access_to_the_key() {
     let mut wrong = Vec::new();
     for (name, (row, journal)) in names.iter().zip(rows(&stage, &out, &names)) {
         let (_, trouble) = name.rsplit_once('-').unwrap();
-        if let Err(why) = survived(trouble, &row, &journal) {
+        if let Err(why) = check_survived(trouble, &row, &journal) {
             wrong.push(format!("{name}: {why}"));
         }
     }
@@ -131,7 +131,7 @@ fn real_agents_survive_endpoint_faults_without_access_to_the_key() {
     }
 }
 
-fn survived(trouble: &str, row: &Value, journal: &Path) -> Result<(), String> {
+fn check_survived(trouble: &str, row: &Value, journal: &Path) -> Result<(), String> {
     let answered = events(journal, "model_answered").len();
     let served = events(journal, "request_served");
     let with = |status: u64| served.iter().filter(|one| one["status"] == status).count();

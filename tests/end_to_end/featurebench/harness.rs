@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 
-use super::rows::Made;
+use super::rows::SolvedRow;
 use crate::not_run::not_run;
 use crate::stage::{Stage, cache, root};
 
@@ -42,7 +42,11 @@ fn python(test: &str) -> Option<PathBuf> {
 }
 
 /// Returns the harness's verdict on each patch, resolved or not, and its seconds.
-pub fn judged(test: &str, stage: &Stage, cases: &[(&Made, String)]) -> Option<Vec<(bool, f64)>> {
+pub fn judge(
+    test: &str,
+    stage: &Stage,
+    cases: &[(&SolvedRow, String)],
+) -> Option<Vec<(bool, f64)>> {
     let python = python(test)?;
     let lines = cases.iter().map(|(made, patch)| json!({"row": made.row, "patch": patch}));
     let lines: Vec<String> = lines.map(|line| line.to_string()).collect();

@@ -15,14 +15,14 @@ setup(
 ";
 
 /// A row, and a patch that solves it.
-pub struct Made {
+pub struct SolvedRow {
     pub row: Value,
     pub solution: String,
     /// On level 2, a patch that uses the original library instead of its own code.
     pub trick: Option<String>,
 }
 
-impl Made {
+impl SolvedRow {
     pub fn id(&self) -> &str {
         self.row["instance_id"].as_str().unwrap()
     }
@@ -119,14 +119,20 @@ fn row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str)
 }
 
 /// Level 1: removes functions from a module, and a test file with them.
-fn incremental(library: &Library, module: &str, names: &[&str], test: &str, kept: &[&str]) -> Made {
+fn incremental(
+    library: &Library,
+    module: &str,
+    names: &[&str],
+    test: &str,
+    kept: &[&str],
+) -> SolvedRow {
     let (whole, tested) = (library.read(module), library.read(test));
     let (_, masked) = split(&whole, names);
     let patch = diff(&[(module, Some(&whole), Some(&masked))]);
     let test_patch = diff(&[(test, Some(&tested), None)]);
     let mut row = row(library, test, 1, &patch, &test_patch);
     row["PASS_TO_PASS"] = json!(kept);
-    Made { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), trick: None }
+    SolvedRow { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), trick: None }
 }
 
 /// Level 2: a test file imports from `agent_code` what the library had.
@@ -136,7 +142,7 @@ fn from_scratch(
     rewritten: &str,
     module: &str,
     (path, text, names): (&str, &str, &[&str]),
-) -> Made {
+) -> SolvedRow {
     let test_patch = diff(&[(test, Some(&library.read(test)), Some(rewritten))]);
     let submission = |init: &str, more: Option<Edit<'_>>| {
         let mut edits =
@@ -152,11 +158,11 @@ fn from_scratch(
     let mut row = row(library, test, 2, "", &test_patch);
     // The published rows have no gold.
     row["gold"] = json!(solution);
-    Made { row, solution, trick: Some(trick) }
+    SolvedRow { row, solution, trick: Some(trick) }
 }
 
 /// Replaces the names where they are used as identifiers.
-fn renamed(text: &str, names: &[&str]) -> String {
+fn rename(text: &str, names: &[&str]) -> String {
     let mut out = text.to_owned();
     for name in names {
         let parts: Vec<&str> = out.split(name).collect();
@@ -173,7 +179,7 @@ fn renamed(text: &str, names: &[&str]) -> String {
     out
 }
 
-pub fn level_1() -> Vec<Made> {
+pub fn level_1() -> Vec<SolvedRow> {
     vec![
         incremental(
             &BOLTONS,
@@ -192,7 +198,7 @@ pub fn level_1() -> Vec<Made> {
     ]
 }
 
-pub fn level_2() -> Vec<Made> {
+pub fn level_2() -> Vec<SolvedRow> {
     // The tests use more of the library than the requested functions.
     let names = ["parse_int_list", "format_int_list"];
     let (lists, _) = split(&BOLTONS.read("boltons/strutils.py"), &names);
@@ -214,7 +220,7 @@ pub fn level_2() -> Vec<Made> {
     let import = "from boltons.mathutils import clamp, ceil, floor, Bits\n";
     let test = BOLTONS.read("tests/test_mathutils.py");
     assert!(test.contains(import));
-    let test = format!("import agent_code\n{}", renamed(&test.replace(import, ""), &names));
+    let test = format!("import agent_code\n{}", rename(&test.replace(import, ""), &names));
     let text = BOLTONS.read("boltons/mathutils.py");
     let numbers = from_scratch(
         &BOLTONS,
@@ -228,7 +234,7 @@ pub fn level_2() -> Vec<Made> {
     let import = "from mistune.toc import add_toc_hook, render_toc_ul\n";
     let test = MISTUNE.read("tests/test_hooks.py");
     assert!(test.contains(import));
-    let test = format!("import agent_code\n{}", renamed(&test.replace(import, ""), &names));
+    let test = format!("import agent_code\n{}", rename(&test.replace(import, ""), &names));
     let text = MISTUNE
         .read("src/mistune/toc.py")
         .replace("from .core import BlockState\nfrom .util import escape, striptags\n", TOC)

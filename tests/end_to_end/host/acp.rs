@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::process::{Seen, configuration};
+use super::process::{ArmRecord, configuration};
 use crate::stage::{Stage, root};
 
 #[test]
@@ -28,12 +28,12 @@ fn acp_agent_is_cancelled_and_title_requests_are_not_steps() {
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
 
-    let waits = Seen::of(&stage, &out, "waits");
+    let waits = ArmRecord::of(&stage, &out, "waits");
     assert_eq!(waits.row["outcome"], "budget_wall", "{:#}", waits.row);
     assert_eq!(waits.file("scaffold/stderr.log").trim(), "told: session/cancel one");
 
     let classes = |arm: &str| {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         let served = seen.of_kind("request_served").into_iter();
         let served = served.map(|one| (one["class"].to_string(), one["status"].to_string()));
         (seen.row["outcome"].to_string(), seen.answers(), served.collect::<Vec<_>>())

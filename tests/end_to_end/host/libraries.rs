@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::process::{Seen, configuration};
+use super::process::{ArmRecord, configuration};
 use crate::{
     not_run::not_run,
     stage::{Stage, docker, root},
@@ -41,7 +41,7 @@ fn program() -> &'static Result<PathBuf, String> {
         let place = clients.join("host-2");
         fs::create_dir_all(&clients).map_err(|error| error.to_string())?;
         if !place.is_dir() {
-            fill(&clients, &place)?;
+            install_examples(&clients, &place)?;
         }
         for file in ["acp_agent.py", "mcp_agent.py", "mini_swe_agent.py"] {
             let text = fs::read(root().join("scaffolds/host/examples").join(file)).unwrap();
@@ -53,7 +53,7 @@ fn program() -> &'static Result<PathBuf, String> {
     })
 }
 
-fn fill(clients: &Path, place: &Path) -> Result<(), String> {
+fn install_examples(clients: &Path, place: &Path) -> Result<(), String> {
     // Created under a temporary name first, so that an interrupted run leaves no folder that looks complete.
     let making = tempfile::tempdir_in(clients).map_err(|error| error.to_string())?;
     let run = |command: &mut Command| match command.output() {
@@ -112,7 +112,7 @@ fn solve(test: &str, kind: &str) {
     ];
     let Some((stage, out)) = run(test, kind, &arms) else { return };
     for (arm, steps, calls) in [("acp", 3, 2), ("mcp", 3, 2), ("by submit", 2, 2), ("mini", 3, 3)] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{arm}: {:#}", seen.row);
         assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
@@ -127,7 +127,7 @@ fn solve(test: &str, kind: &str) {
         let delivered = requests.filter(|one| one["delivered"] == true).count();
         assert_eq!(delivered as u64, served, "{arm}");
     }
-    let acp = Seen::of(&stage, &out, "acp");
+    let acp = ArmRecord::of(&stage, &out, "acp");
     let shown = |key: &str| {
         let noted = acp.of_kind("noted").into_iter();
         let found = noted.map(|event| event["note"]["agent_showed"][key].clone());
@@ -163,7 +163,7 @@ fn limit_ends_an_acp_agent_and_an_mcp_client() {
     let test = "limit_ends_an_acp_agent_and_an_mcp_client";
     let Some((stage, out)) = run(test, "native", &arms) else { return };
     for arm in ["acp", "mcp"] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "budget_steps", "{arm}: {:#}", seen.row);
         assert_eq!(seen.answers(), 3, "{arm}");
         // The commands of step 3 ran, and none after the refusal.
@@ -174,7 +174,7 @@ fn limit_ends_an_acp_agent_and_an_mcp_client() {
         let took = at(seen.of_kind("patch_collected")[0]) - at(refused);
         assert!(took < 5.0, "{arm} took {took} s to end");
     }
-    let empty = Seen::of(&stage, &out, "acp empty");
+    let empty = ArmRecord::of(&stage, &out, "acp empty");
     assert_eq!(empty.row["outcome"], "scaffold_exited", "{:#}", empty.row);
     assert!(empty.file("outcome.json").contains("empty_turn"), "{}", empty.file("outcome.json"));
 }

@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use crate::stage::{DEMO_SOLUTION, Stage, docker, find, root};
 
 /// An arm: name, model, extra settings lines, and budget.
-struct Way {
+struct ArmSpec {
     name: &'static str,
     model: &'static str,
     settings: String,
     budget: &'static str,
 }
 
-fn way(mode: &'static str, model: &'static str) -> Way {
-    Way {
+fn arm_spec(mode: &'static str, model: &'static str) -> ArmSpec {
+    ArmSpec {
         name: mode,
         model,
         settings: format!("mode = \"{mode}\"\nidle_seconds = 3"),
@@ -73,13 +73,13 @@ pub(super) fn configuration(stage: &Stage, kind: &str, models: &[&str]) -> Strin
 }
 
 /// Runs one arm for each way, with an agent's file next to the configuration.
-fn run(stage: &Stage, kind: &str, agent: &str, ways: &[Way], status: i32) -> PathBuf {
+fn run(stage: &Stage, kind: &str, agent: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     fs::copy(root().join(agent), stage.path("agent.py")).unwrap();
     let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
     models.sort_unstable();
     models.dedup();
     let mut text = configuration(stage, kind, &models);
-    for Way { name, model, settings, budget } in ways {
+    for ArmSpec { name, model, settings, budget } in ways {
         text += &format!(
             "[[arms]]\nname = \"{name}\"\nscaffold = \"process\"\nmodel = \"{model}\"\n\
              budget = {{ {budget} }}\n[arms.settings]\nprogram = \"agent.py\"\n\
@@ -92,13 +92,13 @@ fn run(stage: &Stage, kind: &str, agent: &str, ways: &[Way], status: i32) -> Pat
     out
 }
 
-pub(super) struct Seen {
+pub(super) struct ArmRecord {
     pub(super) row: Value,
     events: Vec<Value>,
     folder: PathBuf,
 }
 
-impl Seen {
+impl ArmRecord {
     pub(super) fn of(stage: &Stage, out: &Path, arm: &str) -> Self {
         let report = stage.report(out);
         let arms = report["arms"].as_array().unwrap();
@@ -140,11 +140,11 @@ fn example(kind: &str) {
     let text = fs::read_to_string(root().join(EXAMPLE)).unwrap();
     assert!(text.lines().count() < 60, "the documentation says: under 60 lines");
     let stage = Stage::new();
-    let named = |name, model| Way { name, settings: String::new(), ..way("x", model) };
+    let named = |name, model| ArmSpec { name, settings: String::new(), ..arm_spec("x", model) };
     let ways = [named("by finish", "solves"), named("by submit", "submits")];
     let out = run(&stage, kind, EXAMPLE, &ways, 0);
     for (arm, steps, calls) in [("by finish", 3, 2), ("by submit", 2, 2)] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{arm}: {:#}", seen.row);
         assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
@@ -178,40 +178,43 @@ fn each_ending_has_its_outcome() {
     // A file of the user that the agent tries to find.
     let secret = "proctor-secret-of-the-user";
     stage.file(secret, "key");
-    let probes = Way {
+    let probes = ArmSpec {
         settings: format!("mode = \"probes\"\nidle_seconds = 60\nsecret = \"{secret}\""),
-        ..way("probes", "solves")
+        ..arm_spec("probes", "solves")
     };
-    let steps = |mode| Way { budget: "steps = 3", ..way(mode, "goes-on") };
+    let steps = |mode| ArmSpec { budget: "steps = 3", ..arm_spec(mode, "goes-on") };
     let ways = [
-        way("solve", "solves"),
-        way("early", "solves"),
-        way("text", "solves"),
+        arm_spec("solve", "solves"),
+        arm_spec("early", "solves"),
+        arm_spec("text", "solves"),
         probes,
-        way("gives_up", "solves"),
-        way("version", "solves"),
-        way("nothing", "solves"),
-        way("crash", "solves"),
-        way("killed", "solves"),
-        Way { settings: "mode = \"memory\"\nidle_seconds = 60".into(), ..way("memory", "solves") },
-        way("idle", "solves"),
-        way("chatters", "solves"),
-        way("empty", "empty"),
-        way("garbage", "solves"),
-        way("bytes", "solves"),
-        way("giant", "solves"),
-        way("ids", "solves"),
-        way("unknown", "solves"),
-        way("deaf", "solves"),
-        way("loops", "solves"),
+        arm_spec("gives_up", "solves"),
+        arm_spec("version", "solves"),
+        arm_spec("nothing", "solves"),
+        arm_spec("crash", "solves"),
+        arm_spec("killed", "solves"),
+        ArmSpec {
+            settings: "mode = \"memory\"\nidle_seconds = 60".into(),
+            ..arm_spec("memory", "solves")
+        },
+        arm_spec("idle", "solves"),
+        arm_spec("chatters", "solves"),
+        arm_spec("empty", "empty"),
+        arm_spec("garbage", "solves"),
+        arm_spec("bytes", "solves"),
+        arm_spec("giant", "solves"),
+        arm_spec("ids", "solves"),
+        arm_spec("unknown", "solves"),
+        arm_spec("deaf", "solves"),
+        arm_spec("loops", "solves"),
         steps("steps"),
         steps("stubborn"),
-        Way { name: "tokens", budget: "total_tokens = 400", ..way("solve", "goes-on") },
-        Way {
+        ArmSpec { name: "tokens", budget: "total_tokens = 400", ..arm_spec("solve", "goes-on") },
+        ArmSpec {
             name: "time",
             budget: "wall_seconds = 2",
             settings: "mode = \"idle\"".into(),
-            ..way("idle", "solves")
+            ..arm_spec("idle", "solves")
         },
     ];
     let out = run(&stage, "native", BAD, &ways, 3);
@@ -248,7 +251,7 @@ fn each_ending_has_its_outcome() {
         ("tokens", "budget_total_tokens", None, false, ""),
         ("time", "budget_wall", None, false, ""),
     ] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         let row = &seen.row;
         assert_eq!(row["outcome"], outcome, "{arm}: {row:#}");
         assert_eq!(row["cause"].as_str(), cause, "{arm}: {row:#}");
@@ -258,14 +261,14 @@ fn each_ending_has_its_outcome() {
         assert_eq!(row["steps"], seen.answers(), "{arm}");
         assert_ne!(row["integrity"], "contaminated", "{arm}: {row:#}");
     }
-    let probes = Seen::of(&stage, &out, "probes");
+    let probes = ArmRecord::of(&stage, &out, "probes");
     assert!(probes.logs().contains(&"failed: "), "{:?}", probes.logs());
     assert!(!probes.file("patch.diff").contains("late"), "{}", probes.file("patch.diff"));
     assert_eq!(probes.file("scaffold/stderr.log").trim(), "-32000");
-    let steps = Seen::of(&stage, &out, "steps");
+    let steps = ArmRecord::of(&stage, &out, "steps");
     assert_eq!(steps.file("scaffold/stderr.log").trim(), "told: -32000");
     for arm in ["steps", "stubborn"] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.answers(), 3, "{arm}");
         // The commands of step 3 ran, and none after the refusal.
         assert_eq!(seen.file("patch.diff").matches("+one").count(), 3, "{arm}");
@@ -274,7 +277,7 @@ fn each_ending_has_its_outcome() {
         let took = at(seen.of_kind("patch_collected")[0]) - at(last[last.len() - 1]);
         assert!(took < 5.0, "{arm} took {took} s to end");
     }
-    let chatters = Seen::of(&stage, &out, "chatters");
+    let chatters = ArmRecord::of(&stage, &out, "chatters");
     assert_eq!(chatters.logs().len(), 1000);
     assert!(chatters.logs().iter().all(|text| text.len() == 4096));
 }
@@ -307,7 +310,7 @@ fn host_program_with_the_solution_is_rejected() {
         let config = stage.file("run.toml", &text);
         let out = stage.path("run");
         stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
-        let seen = Seen::of(&stage, &out, "a");
+        let seen = ArmRecord::of(&stage, &out, "a");
         assert_eq!(seen.row["outcome"], "infrastructure_fault_setup", "{:#}", seen.row);
         assert_eq!(seen.answers(), 0);
         let outcome = seen.file("outcome.json");
@@ -323,8 +326,8 @@ fn host_program_with_the_solution_is_rejected() {
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let stage = Stage::new();
-    let out = run(&stage, "native", BAD, &[way("solve", "no-key")], 3);
-    let seen = Seen::of(&stage, &out, "solve");
+    let out = run(&stage, "native", BAD, &[arm_spec("solve", "no-key")], 3);
+    let seen = ArmRecord::of(&stage, &out, "solve");
     assert_eq!(seen.row["outcome"], "infrastructure_fault_model", "{:#}", seen.row);
     assert!(seen.row["resolved"].is_null(), "{:#}", seen.row);
 }
@@ -351,7 +354,7 @@ fn resume_uses_the_program_of_the_plan() {
 
     let stage = Stage::new();
     let cache = stage.path("cache");
-    let missing = Way { name: "a", ..way("solve", "no-key") };
+    let missing = ArmSpec { name: "a", ..arm_spec("solve", "no-key") };
     let out = {
         // Its model cannot be called, so no trial of the run is finished.
         let out = stage.path("run");
@@ -386,7 +389,7 @@ fn resume_uses_the_program_of_the_plan() {
     let output = resume();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    let seen = Seen::of(&stage, &out, "a");
+    let seen = ArmRecord::of(&stage, &out, "a");
     assert_ne!(seen.row["outcome"], "infrastructure_fault_model", "{:#}", seen.row);
     assert!(seen.answers() > 0, "{:#}", seen.row);
 }

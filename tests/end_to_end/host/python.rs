@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::process::{Seen, configuration};
+use super::process::{ArmRecord, configuration};
 use crate::stage::{Stage, docker, root};
 
 const AGENTS: &str = "tests/end_to_end/host/python_agents.py";
@@ -80,13 +80,13 @@ fn solve(kind: &str) {
     for (name, steps) in
         [("example", 2), ("ask", 3), ("client", 3), ("prints", 2), ("coroutine", 2), ("alone", 3)]
     {
-        let seen = Seen::of(&stage, &out, name);
+        let seen = ArmRecord::of(&stage, &out, name);
         assert_eq!(seen.row["outcome"], "submitted", "{name}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{name}: {:#}", seen.row);
         assert_eq!(seen.row["integrity"], "clean", "{name}: {:#}", seen.row);
         assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
     }
-    let printed = Seen::of(&stage, &out, "prints").file("scaffold/stderr.log");
+    let printed = ArmRecord::of(&stage, &out, "prints").file("scaffold/stderr.log");
     assert!(printed.contains("not a message") && printed.contains("neither is this"), "{printed}");
 }
 
@@ -128,7 +128,7 @@ fn each_ending_of_a_function_has_its_outcome() {
         ("forever", "scaffold_exited", Some("idle"), "made no request for 3 s"),
         ("missing", "infrastructure_fault_setup", None, "has no function no_such_function"),
     ] {
-        let seen = Seen::of(&stage, &out, name);
+        let seen = ArmRecord::of(&stage, &out, name);
         let row = &seen.row;
         assert_eq!(row["outcome"], outcome, "{name}: {row:#}");
         assert_eq!(row["cause"].as_str(), cause, "{name}: {row:#}");
@@ -137,10 +137,10 @@ fn each_ending_of_a_function_has_its_outcome() {
         assert_eq!(row["steps"].as_u64().unwrap_or(0), seen.answers() as u64, "{name}");
     }
     for name in ["steps", "stubborn", "both"] {
-        assert_eq!(Seen::of(&stage, &out, name).answers(), 3, "{name}");
+        assert_eq!(ArmRecord::of(&stage, &out, name).answers(), 3, "{name}");
     }
     // The commands of the last step ran, and none after the refusal.
-    let stubborn = Seen::of(&stage, &out, "stubborn");
+    let stubborn = ArmRecord::of(&stage, &out, "stubborn");
     assert_eq!(stubborn.file("patch.diff").matches("+one").count(), 3);
 }
 
@@ -154,7 +154,7 @@ fn hostile_file_has_no_key_no_user_files_and_no_network() {
     let settings = format!("settings = {{ secret = \"{secret}\", port = {port} }}");
     let arms = arm("hostile", "hostile", "submits", &settings);
     let out = run(&stage, "native", &arms, &["submits"], 0);
-    let seen = Seen::of(&stage, &out, "hostile");
+    let seen = ArmRecord::of(&stage, &out, "hostile");
     let logs = seen.logs();
     assert!(logs.contains(&"marker: of the environment"), "{logs:?} {:#}", seen.row);
     let prefix = format!("prefix: {}", stage.path("venv").display());
@@ -165,7 +165,7 @@ fn hostile_file_has_no_key_no_user_files_and_no_network() {
 }
 
 /// Returns the arm's id from the printed plan.
-fn planned(stage: &Stage, config: &Path) -> String {
+fn planned_arm_id(stage: &Stage, config: &Path) -> String {
     let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 0);
     let printed = String::from_utf8_lossy(&output.stdout);
     printed.split_whitespace().nth(1).unwrap_or_default().to_owned()
@@ -182,7 +182,7 @@ fn python_arm_id_depends_on_file_and_packages() {
              interpreter = \"venv/bin/python\"\n"
         );
         let config = stage.file("run.toml", &(configuration(&stage, "native", &["solves"]) + &arm));
-        planned(&stage, &config)
+        planned_arm_id(&stage, &config)
     };
     let first = plan("agent.py", "one", "1.0");
     assert_eq!(first, plan("agent.py", "one", "1.0"), "the folder is not part of the arm");
@@ -225,7 +225,7 @@ fn python_arm_mistakes_are_reported_at_their_key() {
          settings = {{ endpoint = false }}\nbudget = {{ tool_seconds = 5 }}\n"
     );
     let config = stage.file("run.toml", &(text + &arm));
-    assert!(!planned(&stage, &config).is_empty());
+    assert!(!planned_arm_id(&stage, &config).is_empty());
 }
 
 /// A trial runs the planned function on any machine that has the same file and packages.
@@ -259,5 +259,5 @@ fn resume_finds_file_and_interpreter_again() {
     environment(&stage, "1.0");
     let (status, said) = proctor(&["resume", out_text]);
     assert_eq!(status, Some(0), "{said}");
-    assert!(Seen::of(&stage, &out, "a").answers() > 0);
+    assert!(ArmRecord::of(&stage, &out, "a").answers() > 0);
 }

@@ -23,7 +23,7 @@ fn network(network: Option<&HarborNetwork>) -> Value {
 }
 
 /// Returns the configuration in the form that the script writes.
-fn written(config: &Config) -> Value {
+fn to_json(config: &Config) -> Value {
     json!({
         "name": config.name,
         "agent_seconds": config.agent.seconds,
@@ -46,14 +46,14 @@ fn written(config: &Config) -> Value {
 }
 
 /// Compares numbers by value: 2 equals 2.0.
-fn same(one: &Value, other: &Value) -> bool {
+fn equal_values(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len()
-                && one
-                    .iter()
-                    .all(|(key, value)| other.get(key).is_some_and(|found| same(value, found)))
+                && one.iter().all(|(key, value)| {
+                    other.get(key).is_some_and(|found| equal_values(value, found))
+                })
         }
         (one, other) => one == other,
     }
@@ -66,9 +66,9 @@ fn configurations_match_harbors_package() {
     assert!(cases.len() > 50);
     let mut wrong = Vec::new();
     for Case { text, config } in &cases {
-        let found = read_config(text).map(|read| written(&read.config));
+        let found = read_config(text).map(|read| to_json(&read.config));
         let agrees = match (&found, config) {
-            (Ok(found), Some(config)) => same(found, config),
+            (Ok(found), Some(config)) => equal_values(found, config),
             (Err(mistakes), None) => !mistakes.is_empty(),
             _ => false,
         };

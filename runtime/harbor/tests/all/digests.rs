@@ -37,7 +37,7 @@ fn table() -> Table {
     serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
 }
 
-fn made(case: &Case) -> tempfile::TempDir {
+fn create_folder(case: &Case) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (path, text) in &case.files {
         let path = folder.path().join(path);
@@ -56,7 +56,7 @@ fn digests_and_inputs_match_harbors_package() {
     assert!(table.cases.len() > 100);
     let mut wrong = Vec::new();
     for case in &table.cases {
-        let folder = made(case);
+        let folder = create_folder(case);
         let task = Folder::open(folder.path()).unwrap();
         let found = task.digest().and_then(|digest| {
             let mut inputs: Vec<String> =
