@@ -6,7 +6,7 @@
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a bench prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 use std::{

@@ -6,7 +6,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a benchmark prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 #[path = "../../runtime/datasets/tests/all/common/generate.rs"]

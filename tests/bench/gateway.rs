@@ -6,12 +6,12 @@
 //! hold when the machine's speed drifts. The scripted model and the load's client are separate
 //! processes. With `-- streams` it only measures many simultaneous streams. With `-- steps` it
 //! instead measures what a step of a built-in loop costs early and late. Nothing is written to
-//! disk, since the cost of the record is not the HTTP server's. Nothing here asserts a time.
+//! disk, because recording is not part of the HTTP server's cost. Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a bench prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 mod figures;

@@ -12,13 +12,13 @@
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a bench prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 mod harness;
 mod official;
 #[path = "../end_to_end/swe_row.rs"]
-#[expect(clippy::unwrap_used, reason = "it is a test's")]
+#[expect(clippy::unwrap_used, reason = "shared with tests")]
 mod swe_row;
 
 use std::{

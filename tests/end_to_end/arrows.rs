@@ -11,7 +11,7 @@ use std::{
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// What crates in some folders may use, directly or through other crates. A folder stands for all
+/// Limits which crates the crates in some folders may use, directly or indirectly. A folder covers all
 /// crates below it. Build dependencies count, dev-dependencies do not.
 struct Rule {
     why: &'static str,

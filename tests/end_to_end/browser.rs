@@ -1,7 +1,7 @@
 //! Opens the viewer and the report in a real Chromium. `tests/browser/walk.mjs` visits the pages; this file
 //! creates the runs.
 
-#[expect(dead_code, reason = "the gateway's tests install more")]
+#[expect(dead_code, reason = "the gateway's tests use the other helpers")]
 #[path = "../../runtime/gateway/tests/all/clients/install.rs"]
 mod install;
 

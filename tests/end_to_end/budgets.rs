@@ -224,7 +224,7 @@ fn run_stops_at_its_budget_and_continues_with_a_larger_one() {
     let arms = arm_config("tools", "tools", "calls", "steps = 4");
     let top = format!("attempts = 3\njobs = 1\n[budget.run]\ncost_usd = {}", ANSWER * 5.5);
     let out = bench.run(&bench.config(&top, &arms), 3);
-    // Four answers of the first trial, two of the second, none of the third.
+    // Four responses for the first trial, two for the second, none for the third.
     assert_eq!(bench.fake.requests().len(), 6);
     let report = bench.stage.report(&out);
     let arm_now = arm(&report, "tools");

@@ -1,4 +1,4 @@
-//! A random test is found by repetition, listed in a certificate, and excluded from verdicts.
+//! A test with random results is found by repetition, listed in a certificate, and excluded from verdicts.
 
 use serde_json::{Value, json};
 

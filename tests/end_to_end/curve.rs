@@ -248,7 +248,7 @@ fn curve_uses_the_largest_arm_of_a_limit_matrix() {
     let curve = scripted.curve(&run, &["--at", "steps=8,13,20"]);
     assert_eq!(values(&curve["points"], "name"), ["t/steps=20"; 3]);
     assert_eq!(values(&curve["points"], "resolved"), [0, 1, 1]);
-    // Limits that all arms can answer are shown for all of them.
+    // Every arm has results for limits that all of them cover.
     let curve = scripted.curve(&run, &["--at", "steps=5,8"]);
     assert_eq!(curve["points"].as_array().unwrap().len(), 6);
     let curve = scripted.curve(&run, &["--at", "steps=10", "--arms", "*=13", "--arms", "*=20"]);

@@ -155,7 +155,7 @@ fn keys(kind: &str) {
     for file in files {
         let content = fs::read(&file).unwrap();
         let held = content.windows(marker.len()).any(|window| window == marker.as_bytes());
-        assert!(!held, "{} holds the key", file.display());
+        assert!(!held, "{} contains the key", file.display());
     }
 }
 

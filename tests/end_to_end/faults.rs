@@ -129,7 +129,7 @@ fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
         returned.iter().any(|one| one["shown"].as_str().unwrap().contains("one")),
         "{returned:#?}"
     );
-    assert_eq!(fake.requests().len(), 3, "each answer is asked for once");
+    assert_eq!(fake.requests().len(), 3, "each response is requested once");
     let report = stage.report(&out);
     assert_eq!(report["tasks"][0]["outcome"], "submitted");
     assert_eq!(report["arms"][0]["infrastructure_faults"], 0, "the trial has its verdict");

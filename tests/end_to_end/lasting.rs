@@ -20,7 +20,7 @@ use crate::{
 
 const GOLD: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
 
-/// A task without set-up, whose directory holds one file; `over` overrides its keys.
+/// Returns a task without set-up whose directory contains one file. `over` overrides its keys.
 fn task(id: &str, over: &str) -> String {
     let base = serde_json::json!({
         "schema_version": 1, "id": id, "statement": "s", "environment": {"base": "host"},
@@ -322,7 +322,7 @@ fn removed_in_the_middle(kind: &str, cache: &Path, remove: impl Fn()) {
     assert_eq!(said.matches("environment built").count(), 2, "{said}");
     let faults = failed_tries(&out);
     assert!(faults.iter().all(|event| event["fault"]["cause"] == "gone"), "{faults:?}\n{said}");
-    assert_eq!(fake.requests().len(), 8, "no answer was asked for twice");
+    assert_eq!(fake.requests().len(), 8, "no response was requested twice");
 }
 
 #[test]

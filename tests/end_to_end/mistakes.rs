@@ -145,7 +145,7 @@ fn dry_run_builds_nothing() {
     {
         assert!(said.contains(part), "{part:?} is missing in {said}");
     }
-    assert!(!cache.exists(), "nothing was built or fetched");
+    assert!(!cache.exists(), "a dry run must not build or download anything");
 }
 
 /// Otherwise every trial would fail, after the first environment was built.

@@ -314,7 +314,7 @@ fn assert_complete(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathB
             .iter()
             .map(|one| one["step"].as_u64().unwrap())
             .collect();
-        assert_eq!(steps, (1..=answers as u64).collect::<Vec<_>>(), "each answer is paid once");
+        assert_eq!(steps, (1..=answers as u64).collect::<Vec<_>>(), "each response is paid once");
     }
     let (first, asked) = soak.asked();
     for (name, turns) in &asked {
@@ -323,7 +323,7 @@ fn assert_complete(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathB
         let once: BTreeSet<_> = turns.iter().collect();
         let recorded = names.get(name).copied().unwrap_or_default();
         // The first request contains no name yet.
-        assert!(once.len() < recorded + 1, "{name}: {turns:?} asked for, {recorded} recorded");
+        assert!(once.len() < recorded + 1, "{name}: {turns:?} requested, {recorded} recorded");
         assert!(turns.len() - once.len() <= kills, "{name}: {turns:?}");
     }
     let sent = first + asked.values().map(Vec::len).sum::<usize>();

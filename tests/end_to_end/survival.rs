@@ -271,7 +271,7 @@ fn an_interrupt_lets_the_step_end() {
     assert_eq!(bench.asked(), [1, 1, 1]);
     assert_eq!((count(&out, "tool_returned"), count(&out, "trial_ended")), (5, 0));
     bench.done(bench.resume(&out));
-    assert_eq!(bench.asked(), [1; 6], "nothing was in flight");
+    assert_eq!(bench.asked(), [1; 6], "no request was in flight");
     let resumed = events(&journal(&out).unwrap(), "trial_resumed");
     assert_eq!((resumed.len(), &resumed[0]["whole_steps"]), (1, &3.into()));
     assert_same_end(&bench, &out, &plain);
@@ -429,7 +429,7 @@ fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
     for journal in &journals {
         assert_eq!(events(journal, "trial_ended").len(), 1, "one outcome: {}", bench.log());
         assert!(journal.with_file_name("outcome.json").exists());
-        assert!(!journal.with_file_name("tries").exists(), "the same try goes on");
+        assert!(!journal.with_file_name("tries").exists(), "the same try must continue");
     }
     let resumed = journals.iter().filter(|journal| !events(journal, "trial_resumed").is_empty());
     assert_eq!(resumed.count(), 1, "{}", bench.log());

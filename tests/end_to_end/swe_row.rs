@@ -117,7 +117,7 @@ impl Row {
         docker(&["image", "inspect", "-f", "{{.Id}}", self.value["image"].as_str().unwrap()])
     }
 
-    /// Writes the row to a file of its own.
+    /// Writes a tasks file that contains only this row.
     pub fn write(&self, file: &Path) -> String {
         fs::write(file, format!("{}\n", self.value)).unwrap();
         file.to_str().unwrap().to_owned()

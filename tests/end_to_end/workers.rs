@@ -189,7 +189,7 @@ fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
     assert_eq!(superseded.len(), 1);
     assert_eq!(events(&journal, "trial_ended").len(), 1);
     assert_eq!(cluster.stage.report(&cluster.out)["arms"][0]["graded"], 1);
-    // The first two answers were recorded before the takeover.
+    // The first two responses were recorded before the takeover.
     let answers: Vec<u64> = events(&journal, "model_answered")
         .iter()
         .map(|one| one["step"].as_u64().unwrap())
@@ -278,7 +278,7 @@ fn drained_worker_returns_its_trial() {
     assert_eq!(first.wait().unwrap().code(), Some(75), "{}", cluster.log());
     assert_eq!(cluster.worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
     cluster.expect_complete(2);
-    assert_eq!(cluster.fake.requests().len(), 6, "no answer was asked for twice");
+    assert_eq!(cluster.fake.requests().len(), 6, "no response was requested twice");
 }
 
 /// A worker without enough time for a trial starts none.

@@ -200,7 +200,7 @@ fn endings(kind: &str) {
     // The process in another session was found and killed before the tree was taken.
     let (_, left) = row(&stage, &out, "daemon");
     let left = of_kind(&left, "noted").iter().any(|noted| noted["note"]["left_running"].is_u64());
-    assert!(left, "nothing says what was left running");
+    assert!(left, "the left-over process is not recorded");
     for arm in ["stubborn", "shrugs"] {
         let (row, events) = row(&stage, &out, arm);
         assert_eq!(row["steps"], 3, "{arm}");
@@ -227,7 +227,7 @@ fn tools_are_recorded(events: &[Value]) {
     assert_eq!(called[0]["call_id"], returned[0]["call_id"]);
 }
 
-/// Checks that at most 5 s pass between the first refusal and the patch.
+/// Checks that at most 5 s pass between the first rejected request and the patch.
 fn ended_at_once(arm: &str, events: &[Value]) {
     let at = |event: &Value| event["t_mono"].as_f64().unwrap();
     let served = of_kind(events, "request_served");

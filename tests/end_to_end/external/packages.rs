@@ -124,7 +124,7 @@ fn solve(name: &str, kind: &str) {
         assert!(looked.contains("to_roman"), "{shown}: {looked}");
         let kept = journal.parent().unwrap().join("scaffold");
         assert!(kept.join("stdout.log").is_file(), "{shown}: what it printed is not kept");
-        assert!(kept.join("home").is_dir(), "{shown}: nothing of its own log is kept");
+        assert!(kept.join("home").is_dir(), "{shown}: its own log is not kept");
     }
 }
 

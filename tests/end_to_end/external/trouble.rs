@@ -148,7 +148,7 @@ fn check_survived(trouble: &str, row: &Value, journal: &Path) -> Result<(), Stri
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let took = at(&events(journal, "patch_collected")[0]) - at(refused);
         if with(200) != 3 || took >= 5.0 {
-            return Err(format!("{} answered, took {took} s to end", with(200)));
+            return Err(format!("{} responses, took {took} s to end", with(200)));
         }
         let tokens: u64 = row["tokens"]["input"].as_u64().unwrap_or(0);
         if tokens > 3 * STEP_TOKENS {

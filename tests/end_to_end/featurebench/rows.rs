@@ -80,7 +80,7 @@ fn split(text: &str, names: &[&str]) -> (String, String) {
         let part = if inside { &mut taken } else { &mut rest };
         part.push_str(line);
     }
-    assert!(!taken.is_empty(), "{names:?} are not there");
+    assert!(!taken.is_empty(), "{names:?} are missing");
     (taken, rest)
 }
 

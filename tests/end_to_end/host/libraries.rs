@@ -133,7 +133,7 @@ fn solve(test: &str, kind: &str) {
         let found = noted.map(|event| event["note"]["agent_showed"][key].clone());
         found.filter(|one| !one.is_null()).collect::<Vec<Value>>()
     };
-    assert_eq!(shown("permission").len(), 2, "each command was asked for");
+    assert_eq!(shown("permission").len(), 2, "each command needed a permission");
     assert_eq!(shown("toolCallId").len(), 2);
     assert_eq!(shown("message").last().unwrap(), "Done.");
 }
@@ -166,7 +166,7 @@ fn limit_ends_an_acp_agent_and_an_mcp_client() {
         let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "budget_steps", "{arm}: {:#}", seen.row);
         assert_eq!(seen.answers(), 3, "{arm}");
-        // The commands of step 3 ran, and none after the refusal.
+        // The commands of step 3 ran, and none after the rejection.
         assert_eq!(seen.file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let refused = seen.of_kind("request_served");

@@ -270,7 +270,7 @@ fn each_ending_has_its_outcome() {
     for arm in ["steps", "stubborn"] {
         let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.answers(), 3, "{arm}");
-        // The commands of step 3 ran, and none after the refusal.
+        // The commands of step 3 ran, and none after the rejection.
         assert_eq!(seen.file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let last = seen.of_kind("tool_returned");

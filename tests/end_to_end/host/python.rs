@@ -139,7 +139,7 @@ fn each_ending_of_a_function_has_its_outcome() {
     for name in ["steps", "stubborn", "both"] {
         assert_eq!(ArmRecord::of(&stage, &out, name).answers(), 3, "{name}");
     }
-    // The commands of the last step ran, and none after the refusal.
+    // The commands of the last step ran, and none after the rejection.
     let stubborn = ArmRecord::of(&stage, &out, "stubborn");
     assert_eq!(stubborn.file("patch.diff").matches("+one").count(), 3);
 }

@@ -1,7 +1,7 @@
 //! Compares generated folders with the digests and inputs that Harbor's own package computed:
 //! `tests/harbor/digests.py`.
 
-#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic on errors")]
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
 
