@@ -237,8 +237,8 @@ fn run_survives_the_loss_of_a_node() {
     assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", logs(&out));
 }
 
-/// Slurm warns a job before its time limit. Its worker finishes current steps, hands its trial back and requeues the job,
-/// whose next start continues the trial. No response is requested twice.
+/// Slurm warns a job before its time limit. Its worker finishes current steps, returns its trial and requeues
+/// the job, whose next start continues the trial. No response is requested twice.
 #[test]
 fn job_near_its_time_limit_is_drained_and_requeued() {
     let test = "job_near_its_time_limit_is_drained_and_requeued";

@@ -187,11 +187,7 @@ mod tests {
             assert!(EvidenceClass::knows(kind), "configs/evidence.toml does not name {kind}");
             let is_unverified = policy.evidence[kind].integrity == Integrity::Unverified;
             let reason = EvidenceClass::unverified_reason(kind);
-            assert_eq!(
-                reason.is_some(),
-                is_unverified,
-                "configs/evidence.toml [unverified]: {kind}"
-            );
+            assert_eq!(reason.is_some(), is_unverified, "configs/evidence.toml [unverified]: {kind}");
         }
         for kind in &policy.expected_of_gold {
             assert!(named.contains(&kind.as_str()), "{kind}");

@@ -286,11 +286,7 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
     match &counts[..] {
         [] => "verdict.json has the reason".to_owned(),
         [(reason, _)] => (*reason).to_owned(),
-        _ => counts
-            .iter()
-            .map(|(reason, count)| format!("{reason} ({count})"))
-            .collect::<Vec<_>>()
-            .join(", "),
+        _ => counts.iter().map(|(reason, count)| format!("{reason} ({count})")).collect::<Vec<_>>().join(", "),
     }
 }
 

@@ -164,11 +164,7 @@ impl TaskReport {
             integrity: verdict.map(|verdict| verdict.integrity),
             marks: BTreeSet::new(),
             evidence_classes: verdict.map(Verdict::classes).unwrap_or_default(),
-            unverified: verdict
-                .into_iter()
-                .flat_map(Verdict::unverified_reasons)
-                .map(str::to_owned)
-                .collect(),
+            unverified: verdict.into_iter().flat_map(Verdict::unverified_reasons).map(str::to_owned).collect(),
             labels: BTreeSet::new(),
             score_valid: verdict.is_some(),
             reason: Reason::of(outcome, verdict, trial.patch_bytes, trial.unasked),
