@@ -1,4 +1,4 @@
-//! The message of a test that cannot run on this machine. Test crates include this file by its path.
+//! Reports tests that cannot run on this machine. Test crates include this file by its path.
 
 use std::{env, fmt::Display, io::Write as _};
 

@@ -39,13 +39,13 @@ use tokio::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Simultaneous streams.
+/// Number of simultaneous streams.
 const STREAMS: usize = 200;
 
 /// Number of times all streams are run.
 const ROUNDS: usize = 10;
 
-/// Approximate size of a coding agent's request, all of which has to be read and checked.
+/// Approximate size of a coding agent's request, which the server must read and validate completely.
 const PROMPT_BYTES: usize = 50_000;
 
 const SCRIPT: &str = r#"
@@ -112,7 +112,7 @@ impl Route {
     }
 }
 
-/// Starts this program again in another role.
+/// Starts this program in a second process with another role.
 async fn part(arguments: &[&str]) -> (Child, String) {
     let program = std::env::current_exe().expect("this program");
     let mut child = Command::new(program)
@@ -317,7 +317,7 @@ fn user(text: &str) -> Message {
     Message::User { content: text.to_owned() }
 }
 
-/// An endpoint that gives the same response to every request.
+/// Starts an endpoint that sends the same response to every request.
 async fn at_once() -> String {
     const ANSWER: &str = "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"x\"},\
         \"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}";
@@ -352,7 +352,7 @@ async fn at_once() -> String {
     url
 }
 
-/// CPU time of all threads of this process so far.
+/// Returns the CPU time of all threads of this process so far.
 fn processor_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let of = |path: std::path::PathBuf| std::fs::read_to_string(path.join("schedstat")).ok();
@@ -361,7 +361,7 @@ fn processor_time() -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// Resident memory of this process, which is the gateway's, in bytes.
+/// Returns the resident memory of this process, which runs the gateway, in bytes.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -168,10 +168,10 @@ const RULES: &[Rule] = &[
 /// A member of the workspace.
 #[derive(Default)]
 struct Member {
-    /// Relative to the root of the workspace.
+    /// The crate's folder, relative to the root of the workspace.
     folder: String,
     description: String,
-    /// The members that it depends on directly.
+    /// The members that the crate depends on directly.
     uses: BTreeSet<String>,
 }
 
@@ -201,7 +201,7 @@ impl Workspace {
         &self.0[name].uses
     }
 
-    /// Everything that a crate depends on, directly or through other crates.
+    /// Returns all direct and indirect dependencies of a crate.
     fn reach(&self, name: &str) -> BTreeSet<&str> {
         let mut seen = BTreeSet::new();
         let mut next: Vec<&str> = self.uses(name).iter().map(String::as_str).collect();
@@ -213,12 +213,12 @@ impl Workspace {
         seen
     }
 
-    /// The length of the longest path down to a crate that uses no other.
+    /// Returns the length of the longest dependency path of a crate.
     fn level(&self, name: &str) -> usize {
         self.uses(name).iter().map(|used| self.level(used) + 1).max().unwrap_or(0)
     }
 
-    /// The direct dependencies that no other dependency implies.
+    /// Returns the direct dependencies that no other dependency implies.
     fn reduced(&self, name: &str) -> Vec<&str> {
         let uses = self.uses(name);
         let implied: BTreeSet<&str> = uses.iter().flat_map(|used| self.reach(used)).collect();
@@ -316,7 +316,7 @@ fn only_crates_that_start_an_agent_build_one() {
     assert_eq!(found, ["proctor", "proctor-docker", "proctor-embedded-agent", "proctor-native"]);
 }
 
-/// Pull requests use the environments and the checks of `collect`, which knows nothing of them.
+/// Pull requests use the environments and checks of `collect`, but `collect` must not depend on them.
 #[test]
 fn collect_does_not_use_pulls() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../collection/src");

@@ -39,7 +39,7 @@ const ANSWER: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 struct Bench {
     stage: Stage,
     fake: FakeLlm,
-    /// Keeps the server's tasks running.
+    /// Keeps the server's tasks alive.
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -51,7 +51,7 @@ impl Bench {
         Self { stage: Stage::new(), fake, _runtime: runtime }
     }
 
-    /// A configuration with the three models, all priced.
+    /// Writes a configuration with the three models, all priced.
     fn config(&self, top: &str, arms: &str) -> std::path::PathBuf {
         let mut text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\n{top}\n{arms}");
         for model in ["calls", "writes", "sleeps"] {
@@ -71,7 +71,7 @@ impl Bench {
     }
 }
 
-/// One arm with its own limits, for `tools` or `bash`.
+/// Returns the configuration of an arm with its own limits, for `tools` or `bash`.
 fn arm_config(name: &str, scaffold: &str, model: &str, budget: &str) -> String {
     format!(
         "[[arms]]\nname = \"{name}\"\nscaffold = \"{scaffold}\"\nmodel = \"{model}\"\n\

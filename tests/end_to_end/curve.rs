@@ -319,7 +319,7 @@ fn interrupted_check_ends_with_status_130() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{}", said());
 }
 
-/// Where `--check` keeps its trials.
+/// Returns the folder in which `--check` keeps its trials.
 fn checked(run: &Path) -> PathBuf {
     run.with_file_name("run-check-seconds-100000")
 }

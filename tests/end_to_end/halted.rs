@@ -10,7 +10,7 @@ const SUBMIT: &str = "tool_calls = [{ name = \"submit\", arguments = {} }]";
 struct Bench {
     stage: Stage,
     fake: FakeLlm,
-    /// Keeps the server's tasks running.
+    /// Keeps the server's tasks alive.
     _runtime: tokio::runtime::Runtime,
 }
 

@@ -172,7 +172,7 @@ fn trial_that_failed_before_its_start_is_resumed() {
     let text = String::from_utf8_lossy(&[verified.stdout, verified.stderr].concat()).into_owned();
     assert!(!text.contains("damaged"), "{text}");
 
-    // As earlier versions wrote it: the journal begins with the failure.
+    // The format of earlier versions: the journal begins with the failure.
     for journal in find(&out.join("trials"), "trajectory.jsonl") {
         let kept = fs::read_to_string(&journal).unwrap();
         assert!(kept.lines().next().unwrap().contains("trial_started"), "{kept}");
@@ -196,7 +196,7 @@ fn asks(base_url: &str, kind: &str) -> String {
     )
 }
 
-/// A separate disk, which is unmounted at the end.
+/// A small separate disk, which is unmounted at the end.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {

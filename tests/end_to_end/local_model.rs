@@ -24,7 +24,7 @@ use crate::{
     stage::{Stage, arm, events, find, root},
 };
 
-/// The variable that names the Python interpreter.
+/// The environment variable that names the Python interpreter.
 const PYTHON: &str = "PROCTOR_MODEL_PYTHON";
 
 /// One server at a time: on two cores, two servers would slow each other and the sandboxes down too much.
@@ -83,7 +83,7 @@ fn arms(scaffolds: &[&str]) -> String {
     scaffolds.iter().map(arm).collect()
 }
 
-/// `[models.NAME]` for the server at this address.
+/// Returns `[models.NAME]` for the server at this address.
 fn model(name: &str, url: &str, more: &str) -> String {
     format!(
         "[models.{name}]\nbase_url = \"{url}\"\nname = \"smollm2-135m\"\ntemperature = 0.0\n\

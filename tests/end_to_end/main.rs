@@ -1,4 +1,4 @@
-//! The `proctor` binary, end to end, as its users call it.
+//! Runs the `proctor` binary end to end, as users do.
 
 #![expect(clippy::unwrap_used, reason = "tests panic on errors")]
 

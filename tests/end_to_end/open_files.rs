@@ -42,7 +42,7 @@ fn config(stage: &Stage, base_url: &str, jobs: usize) -> PathBuf {
     )
 }
 
-/// Runs `jobs` trials at once under a limit of `files` open files, soft and hard.
+/// Runs `jobs` trials at once with soft and hard limits of `files` open files.
 fn run(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
     let config = config(stage, base_url, jobs);
     Command::new("sh")

@@ -200,7 +200,7 @@ fn run_survives_the_loss_of_a_node() {
         2,
     );
     assert!(told(&refused).contains("invalid partition") && told(&refused).contains("sinfo"));
-    // Four workers of two CPUs fill both nodes.
+    // Four workers with two CPUs each fill both nodes.
     let queued = submit(&cluster, &slurm, path, &["--workers", "4", "--engine-set", "cpus=2"], 0);
     assert!(told(&queued).contains("4 workers"), "{}", told(&queued));
     let job = job(&out);

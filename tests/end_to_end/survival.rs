@@ -260,7 +260,7 @@ fn trial_without_its_snapshots_starts_again() {
 
 /// A single ^C: the current step finishes, and no further request is sent. Another test covers ^C twice.
 #[test]
-fn an_interrupt_lets_the_step_end() {
+fn interrupt_finishes_the_current_step() {
     let (_plain_bench, plain) = run_undisturbed(TOOLS, "tools", "native");
     let bench = Bench::new(TOOLS, "2", "native");
     let (child, out) = bench.start("tools");
@@ -296,7 +296,7 @@ fn interrupt_leaves_queued_gradings_to_resume() {
     };
     let tasks: String = (0..12).map(named).collect();
     stage.file("tasks.jsonl", &tasks);
-    // Each grading takes the whole machine.
+    // Each grading reserves the whole machine.
     let cpus = std::thread::available_parallelism().unwrap();
     let config = stage.file(
         "run.toml",

@@ -39,7 +39,7 @@ const PASS_TO_PASS: [&str; 6] = [
 const ACTIVATE: &str = "conda() { . /opt/miniconda3/envs/\"$2\"/bin/activate; }\n";
 const PYTEST: &str = "pytest==8.4.2";
 
-/// The repository at the row's commit, and the row without an image.
+/// The repository at the row's commit, and the row, initially without an image.
 pub struct Row {
     pub repository: PathBuf,
     pub value: Value,

@@ -12,30 +12,30 @@ use crate::{
     rules::Rules,
 };
 
-/// The part of `task.toml` that Proctor needs.
+/// The settings in `task.toml` that Proctor uses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     /// `[task] name`, as `org/name`. If absent, the folder's name is used.
     pub name: Option<String>,
-    /// `[agent]`.
+    /// Settings of the agent phase, from `[agent]`.
     pub agent: Phase,
-    /// `[verifier]`.
+    /// Settings of the verifier, from `[verifier]`.
     pub verifier: Verifier,
-    /// `[environment]`.
+    /// Settings of the task's environment, from `[environment]`.
     pub environment: Environment,
     /// Whether the verifier runs in a separate environment.
     pub separate: bool,
-    /// `[verifier.environment]`.
+    /// Settings of a separate verifier's environment, from `[verifier.environment]`.
     pub verifier_environment: Option<Environment>,
-    /// `artifacts`: paths in the agent's container.
+    /// Paths in the agent's container that the task declares as `artifacts`.
     pub artifacts: Vec<String>,
-    /// `[solution] env`.
+    /// Environment variables of the solution, from `[solution] env`.
     pub solution_env: BTreeMap<String, String>,
     /// Category and difficulty from `[metadata]`.
     pub labels: Vec<String>,
 }
 
-/// `[agent]`.
+/// Settings of the agent phase.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Phase {
     /// Time limit of the phase.
@@ -46,7 +46,7 @@ pub struct Phase {
     pub network: Option<HarborNetwork>,
 }
 
-/// `[verifier]`.
+/// Settings of the verifier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verifier {
     /// Time limit of the verifier in seconds; defaults to 600.
@@ -65,10 +65,10 @@ impl Default for Verifier {
     }
 }
 
-/// `[environment]`.
+/// Settings of an environment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Environment {
-    /// `docker_image`.
+    /// Image name, from `docker_image`.
     pub image: Option<String>,
     /// CPUs. If absent, the task sets no limit.
     pub cpus: Option<f64>,
@@ -78,7 +78,7 @@ pub struct Environment {
     pub env: BTreeMap<String, String>,
     /// Working directory of commands. If absent, the image's `WORKDIR` is used.
     pub workdir: Option<String>,
-    /// The network of every phase that does not set one.
+    /// Network of every phase that does not set one.
     pub network: HarborNetwork,
 }
 
@@ -87,7 +87,7 @@ pub struct Environment {
 pub struct Read {
     /// The parsed configuration.
     pub config: Config,
-    /// Unknown keys, and keys without effect.
+    /// Warnings about unknown keys and about keys without effect.
     pub warnings: Vec<Mistake>,
 }
 

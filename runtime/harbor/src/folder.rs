@@ -27,7 +27,7 @@ pub const SOLVE: &str = "solve.sh";
 const HARBORIGNORE: &str = ".harborignore";
 const GITIGNORE: &str = ".gitignore";
 
-/// Top-level files that belong to a task.
+/// Top-level files that belong to a task and its digest.
 const SINGLE: [&str; 4] = [TASK, "instruction.md", "README.md", "trajectory.json"];
 
 /// Folders that belong to a task.

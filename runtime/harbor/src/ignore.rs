@@ -111,7 +111,7 @@ fn pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
     Ok(Some(Pattern { excludes, regex }))
 }
 
-/// `Ok(None)`: the pattern is discarded.
+/// Returns `Ok(None)` if the pattern is discarded.
 fn joined(
     kind: Kind,
     segments: &[&str],

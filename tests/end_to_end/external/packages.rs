@@ -82,7 +82,7 @@ fn run_written(
     rows(stage, &out, names)
 }
 
-/// The demo task in an image that has neither Node nor pip.
+/// Writes the demo task with an image that has neither Node nor pip.
 fn bare_image(stage: &Stage) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -175,7 +175,7 @@ const HOSTILE_FILES: [(&str, &str); 8] = [
     ),
 ];
 
-/// The demo task with those files and a statement of 200 KB.
+/// Writes the demo task with those files and a statement of 200 KB.
 fn hostile_task(stage: &Stage) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();

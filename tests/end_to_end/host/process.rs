@@ -32,7 +32,7 @@ pub(super) fn solution() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
-/// The models' responses, by model name.
+/// Returns the models' responses by model name.
 fn script() -> Value {
     let call =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
