@@ -1,4 +1,4 @@
-//! The message of a test that cannot run on this machine. Test crates include this file by its path.
+//! Reports tests that cannot run on this machine. Test crates include this file by its path.
 
 use std::{env, fmt::Display, io::Write as _};
 
@@ -12,8 +12,7 @@ use std::{env, fmt::Display, io::Write as _};
 pub fn not_run(test: &str, need: &str, why: impl Display) {
     let required = format!("PROCTOR_REQUIRE_{need}");
     assert!(env::var_os(&required).is_none(), "{test} cannot run and {required} is set: {why}");
-    // In one write and not by `eprintln!`, because the test harness swallows the output of passing
-    // tests.
+    // Written directly, because the test harness hides what passing tests print with `eprintln!`.
     let line = format!("\nNOT RUN: {test}: {why}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -2,8 +2,8 @@
 
 use std::env;
 
-/// Whether to run tests at their full size: `.ci/full` sets `PROCTOR_TIER=full`. The default is `core`, the
-/// size at which `.ci/run` runs them.
+/// Whether to run tests at full size: `.ci/full` sets `PROCTOR_TIER=full`. The default is `core`, the size
+/// that `.ci/run` uses.
 ///
 /// # Panics
 /// If the variable has any other value.

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::MetadataExt};
 
 use crate::not_run::not_run;
 
-/// The user that `.ci/machine` makes, with a range of ids in `/etc/subuid` and `/etc/subgid`.
+/// The user that `.ci/machine` creates, with a range of ids in `/etc/subuid` and `/etc/subgid`.
 const RANGED: &str = "proctor-rootless";
 
 /// A user of this machine.
@@ -14,8 +14,8 @@ pub struct User {
     pub gid: u32,
 }
 
-/// `Some` if this process may become other users. Otherwise the test reports by name that it does
-/// not run, or fails in CI.
+/// Returns `Some` if this process may become another user. Otherwise the test reports that it does not run,
+/// or fails in CI.
 pub fn if_root(test: &str) -> Option<()> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|found| found.uid() == 0);
     if !is_root {
@@ -24,14 +24,14 @@ pub fn if_root(test: &str) -> Option<()> {
     is_root.then_some(())
 }
 
-/// A user without a range of ids and without an entry in `/etc/passwd`. Give each test its own
-/// number, because the kernel counts processes by user.
+/// A user with a single id and no entry in `/etc/passwd`. Use a different number in each test, because the
+/// kernel counts processes by user.
 pub fn one_id(number: u32) -> User {
     let id = 54_300 + number;
     User { uid: id, gid: id }
 }
 
-/// A user with a range of ids. If there is none, the test reports that by name, or fails in CI.
+/// A user with a range of ids. If there is none, the test reports that it does not run, or fails in CI.
 pub fn ranged(test: &str) -> Option<User> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let user = passwd.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! The alternative: containers and `docker exec` as every other harness uses them.
+//! The baseline: plain containers and `docker exec`, as other harnesses use them.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ impl Bare {
     pub async fn open(&self) -> String {
         let body = ContainerCreateBody {
             image: Some(self.image.clone()),
-            // The image may be a sandbox's layer, whose own entry point is the sandbox agent.
+            // The image may be a sandbox's layer, whose entry point is the sandbox agent.
             entrypoint: Some(vec!["sleep".into()]),
             cmd: Some(vec!["600".into()]),
             host_config: Some(HostConfig {
@@ -47,7 +47,7 @@ impl Bare {
         created.id
     }
 
-    /// `docker exec` through the engine's API, to the exit status.
+    /// Runs `docker exec` through the engine's API and waits for the exit status.
     pub async fn exec(&self, id: &str) -> Duration {
         let begun = Instant::now();
         let config = ExecConfig {
@@ -67,7 +67,7 @@ impl Bare {
         begun.elapsed()
     }
 
-    /// `docker exec` through the command line.
+    /// Runs `docker exec` through the command line.
     pub async fn exec_cli(&self, id: &str) -> Duration {
         let begun = Instant::now();
         let status = tokio::process::Command::new("docker")

@@ -1,7 +1,7 @@
-"""Ranks with bm25s what Proctor ranks, and says how long it takes: `bm25.py TREE TERMS`.
+"""Ranks the same queries as Proctor with bm25s and measures the time: `bm25.py TREE TERMS`.
 
-TERMS has one JSON list of terms a line: documents, an empty line, queries. For the times of its own way from text to index it
-reads the files of TREE itself. Prints one JSON object.
+TERMS has one JSON list of terms per line: documents, an empty line, queries. To time indexing from the text on, the
+script reads the files of TREE itself. Prints one JSON object.
 """
 import json
 import pathlib
@@ -16,7 +16,7 @@ documents, queries = (part.splitlines() for part in terms.read_text().split("\n\
 names, documents = zip(*[(one["name"], one["terms"]) for one in map(json.loads, documents)])
 queries = [json.loads(query) for query in queries]
 
-# The ranking, over the same terms.
+# Ranks the same terms as Proctor.
 ranker = bm25s.BM25(method="lucene", k1=0.9, b=0.4)
 ranker.index(list(documents), show_progress=False)
 ranked = []
@@ -24,7 +24,7 @@ for query in queries:
     found, scores = ranker.retrieve([query["terms"]], k=min(20, len(names)), show_progress=False, n_threads=1)
     ranked.append([[names[at], float(score)] for at, score in zip(found[0], scores[0])])
 
-# The times, from text on, with its own words and PyStemmer's Porter.
+# Times indexing from the text on, with this file's tokenizer and PyStemmer's Porter stemmer.
 texts = [f"{name}\n{(tree / name).read_bytes().decode()}" for name in names]
 stemmer = Stemmer.Stemmer("porter")
 

@@ -1,17 +1,17 @@
-//! What it costs to know whether a score can be believed: `cargo bench -p proctor --bench costs`.
+//! Measures what the checks on a score cost: `cargo bench -p proctor --bench costs`.
 //!
-//! - Content match: a scripted trial of many steps, and the look over its record alone. The model answers at once, so a step
-//!   is as short as it gets, and the ratio as high.
-//! - The pack of attacks: a validation of each task with and without it.
+//! - Content match: a scripted trial with many steps, and the scan of its record alone. The model responds
+//!   immediately, so steps are as short as possible and the ratio is as high as possible.
+//! - The attack pack: a validation of each task with and without it.
 //! - The quality file.
 //!
-//! `PROCTOR_BENCH_TASKS` names another dataset than the demo's for the last two; `PROCTOR_BENCH_PROGRAM` a program that is
-//! built already (`--profile dev`). Nothing here asserts a time.
+//! `PROCTOR_BENCH_TASKS` replaces the demo dataset for the last two. `PROCTOR_BENCH_PROGRAM` names a program
+//! that is already built (`--profile dev`). Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a bench prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 use std::{
@@ -27,9 +27,9 @@ use proctor_record::{RunDir, read_journal};
 use proctor_types::{Envelope, Event, Task, TrialId};
 use serde_json::{Value, json};
 
-/// Of the trial.
+/// Steps of the trial.
 const STEPS: usize = 60;
-/// Looks over its record, of which the median counts.
+/// Scans of the trial's record; the median counts.
 const LOOKS: usize = 21;
 const DEMO: &str = "configs/tasks/demo.jsonl";
 
@@ -39,22 +39,22 @@ fn main() {
     let tasks = std::env::var("PROCTOR_BENCH_TASKS").unwrap_or_else(|_| DEMO.to_owned());
     let listed = call(&["tasks", "list", "--tasks", &tasks], place.path());
     let count = listed.1.lines().count().saturating_sub(1).max(1) as f64;
-    // Once for the environments, then for the figure.
+    // The first run builds the environments; the second one is timed.
     let validate = ["tasks", "validate", "--tasks", &tasks];
     call(&validate, place.path());
     let (plain, _) = call(&validate, place.path());
     let (attacked, _) = call(&[validate.as_slice(), &["--attack"]].concat(), place.path());
     println!("{:<44} {:>9.2} s", "validation, a task", plain / count);
-    println!("{:<44} {:>9.2} s", "validation with the pack, a task", attacked / count);
+    println!("{:<44} {:>9.2} s", "validation with the attack pack, per task", attacked / count);
     println!("{:<44} {:>9.2}", "ratio", attacked / plain);
     let file = place.path().join("quality.json");
     let file = file.to_str().expect("a path");
     let (quality, _) = call(&["tasks", "quality", "--tasks", &tasks, "--out", file], place.path());
     println!("{:<44} {:>9.2} ms", "listing, a task", listed.0 / count * 1e3);
-    println!("{:<44} {:>9.2} ms", "the quality file, a task", quality / count * 1e3);
+    println!("{:<44} {:>9.2} ms", "quality file, per task", quality / count * 1e3);
 }
 
-/// Content match, in ratio to a step.
+/// Measures content match relative to the duration of a step.
 fn steps(place: &Path) {
     let call_of =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
@@ -100,13 +100,13 @@ fn steps(place: &Path) {
     let solution = Solution::of(task).expect("a solution").expect("lines of it");
     let body: Vec<u8> = record.tasks[0].task.statement.bytes().cycle().take(1 << 20).collect();
     let megabyte = median(|| assert!(!solution.is_in(&body)));
-    println!("{:<44} {:>9.3} ms", "a step, without content match", of_step * 1e3);
-    println!("{:<44} {:>9.3} ms", "content match, a step", look * 1e3);
+    println!("{:<44} {:>9.3} ms", "step without content match", of_step * 1e3);
+    println!("{:<44} {:>9.3} ms", "content match, per step", look * 1e3);
     println!("{:<44} {:>9.4}", "ratio", (of_step + look) / of_step);
     println!("{:<44} {:>9.3} ms", "content match, 1 MiB through the proxy", megabyte * 1e3);
 }
 
-/// Seconds.
+/// Returns the median duration in seconds.
 fn median(mut work: impl FnMut()) -> f64 {
     let mut took: Vec<f64> = (0..LOOKS)
         .map(|_| {
@@ -119,7 +119,7 @@ fn median(mut work: impl FnMut()) -> f64 {
     took[LOOKS / 2]
 }
 
-/// Seconds, and what was printed.
+/// Returns the duration in seconds and the output.
 fn call(args: &[&str], place: &Path) -> (f64, String) {
     let program = std::env::var("PROCTOR_BENCH_PROGRAM");
     let begun = Instant::now();

@@ -1,12 +1,12 @@
-//! Loading 2,294 rows of SWE-bench's form and 200 of FeatureBench's, at full size, against Python
-//! that only reads the same JSON. Prints seconds, peak memory, and the ratio of the two.
+//! Loads 2,294 rows in SWE-bench format and 200 in FeatureBench format at full size, and compares this with
+//! Python that only reads the same JSON. Prints seconds, peak memory and the ratios.
 //!
-//! Each measurement is a process of its own, so that its peak is its own.
+//! Each measurement runs in a separate process because peak memory is counted per process.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a benchmark prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 #[path = "../../runtime/datasets/tests/all/common/generate.rs"]
@@ -21,11 +21,11 @@ const PYTHON: &str = "import json,sys,time\n\
     \x20   for key in ('FAIL_TO_PASS', 'PASS_TO_PASS', 'repo_settings'):\n\
     \x20       if isinstance(row.get(key), str): row[key] = json.loads(row[key])\n\
     seconds = time.monotonic() - begun\n\
-    # Not ru_maxrss: it would count what this benchmark held when it forked.\n\
+    # Not ru_maxrss: it includes this benchmark's memory at the time of the fork.\n\
     peak = [line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1]\n\
     print(len(rows), seconds, peak)";
 
-/// Tasks, seconds, peak memory in KiB.
+/// Prints the number of tasks, the seconds and the peak memory in KiB.
 fn child(file: &Path) {
     let begun = Instant::now();
     let name = file.file_name().unwrap().to_str().unwrap().to_owned();
@@ -36,8 +36,8 @@ fn child(file: &Path) {
     println!("{} {seconds} {}", loaded.tasks.len(), peak.trim().trim_end_matches(" kB"));
 }
 
-fn measured(command: &mut Command) -> (usize, f64, f64) {
-    // The best of three: the machine may be busy.
+fn measure(command: &mut Command) -> (usize, f64, f64) {
+    // The best of three, because the machine may be busy.
     let runs = (0..3).map(|_| {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -64,8 +64,8 @@ fn main() {
         fs::write(&file, rows.join("\n")).unwrap();
         let size = fs::metadata(&file).unwrap().len() as f64 / f64::from(1 << 20);
         let this = std::env::current_exe().unwrap();
-        let ours = measured(Command::new(this).arg("--child").arg(&file));
-        let python = measured(Command::new("python3").args(["-c", PYTHON]).arg(&file));
+        let ours = measure(Command::new(this).arg("--child").arg(&file));
+        let python = measure(Command::new("python3").args(["-c", PYTHON]).arg(&file));
         assert_eq!((ours.0, python.0), (rows.len(), rows.len()));
         println!(
             "{name}: {} rows, {size:.0} MiB: {:.2} s and {:.0} MiB; Python's json {:.2} s and {:.0} MiB; \

@@ -14,12 +14,12 @@ impl Figures {
         self.samples.entry(name.to_owned()).or_default().push(took);
     }
 
-    /// A line of the table: how many times `over` is longer than `under`, by their medians.
+    /// Adds a table row: the median of `over` divided by the median of `under`.
     pub fn ratio(&mut self, label: &str, over: &str, under: &str) {
         self.ratio_at(0.5, label, over, under);
     }
 
-    /// The same by the sample that has `share` of all below it.
+    /// Like `ratio`, but at the quantile `share` instead of the median.
     pub fn ratio_at(&mut self, share: f64, label: &str, over: &str, under: &str) {
         self.ratios.push((label.to_owned(), over.to_owned(), under.to_owned(), share));
     }
@@ -47,7 +47,7 @@ impl Figures {
         }
     }
 
-    /// The sample below which a share of all others lies, in seconds.
+    /// Returns the quantile `share` of the samples, in seconds.
     fn at(&self, name: &str, share: f64) -> f64 {
         self.samples.get(name).map_or(f64::NAN, |samples| {
             let index = (samples.len() as f64 * share) as usize;

@@ -6,12 +6,12 @@
 //! hold when the machine's speed drifts. The scripted model and the load's client are separate
 //! processes. With `-- streams` it only measures many simultaneous streams. With `-- steps` it
 //! instead measures what a step of a built-in loop costs early and late. Nothing is written to
-//! disk, since the cost of the record is not the HTTP server's. Nothing here asserts a time.
+//! disk, because recording is not part of the HTTP server's cost. Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a bench prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 mod figures;
@@ -35,17 +35,17 @@ use tokio::{
     task::JoinSet,
 };
 
-/// As in `proctor`.
+/// The same allocator as in `proctor`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Simultaneous streams.
+/// Number of simultaneous streams.
 const STREAMS: usize = 200;
 
-/// How many times that number.
+/// Number of times all streams are run.
 const ROUNDS: usize = 10;
 
-/// Approximate size of a coding agent's request, all of which has to be read and checked.
+/// Approximate size of a coding agent's request, which the server must read and validate completely.
 const PROMPT_BYTES: usize = 50_000;
 
 const SCRIPT: &str = r#"
@@ -61,10 +61,10 @@ content = "An answer of a few hundred bytes, as most are that hold a call. An an
 tool_calls = [{ name = "shell", arguments = { command = "ls -la /testbed" } }]
 "#;
 
-struct Forgets;
+struct NullRecord;
 
 #[async_trait]
-impl ExchangeSink for Forgets {
+impl ExchangeSink for NullRecord {
     async fn body(&self, _: &[u8]) -> Result<String, Fault> {
         Ok(String::new())
     }
@@ -74,16 +74,16 @@ impl ExchangeSink for Forgets {
     }
 }
 
-/// One way to the model.
+/// A route to the model.
 #[derive(Clone)]
-struct Way {
+struct Route {
     name: &'static str,
     url: String,
     key: String,
     messages: bool,
 }
 
-impl Way {
+impl Route {
     async fn ask(&self, http: &reqwest::Client, text: &str, stream: bool) -> reqwest::Response {
         let filler = "x ".repeat(PROMPT_BYTES / 2);
         let talk = json!([{"role": "user", "content": format!("{text} {filler}")}]);
@@ -112,7 +112,7 @@ impl Way {
     }
 }
 
-/// Starts this program again in another role.
+/// Starts this program in a second process with another role.
 async fn part(arguments: &[&str]) -> (Child, String) {
     let program = std::env::current_exe().expect("this program");
     let mut child = Command::new(program)
@@ -159,9 +159,9 @@ fn http() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// Opens all streams, reports that, and keeps them open until its input ends.
+/// Opens all streams, reports it, and keeps them open until standard input ends.
 async fn hold(url: &str, key: &str) {
-    let way = Way { name: "", url: url.into(), key: key.into(), messages: false };
+    let way = Route { name: "", url: url.into(), key: key.into(), messages: false };
     let http = http();
     let mut open = JoinSet::new();
     for _ in 0..STREAMS {
@@ -182,7 +182,7 @@ async fn hold(url: &str, key: &str) {
 async fn server(gateway: &Gateway, base_url: &str) -> (GatewayServer, Listening) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": base_url, "name": "m"})).expect("a model");
-    let trial = gateway.open(&model, &Budget::default(), Arc::new(Forgets)).expect("a trial");
+    let trial = gateway.open(&model, &Budget::default(), Arc::new(NullRecord)).expect("a trial");
     let server = GatewayServer::new(Arc::new(trial), RequestRules::default()).expect("a server");
     let listening = server.listen().await.expect("a free port");
     (server, listening)
@@ -191,14 +191,14 @@ async fn server(gateway: &Gateway, base_url: &str) -> (GatewayServer, Listening)
 async fn measure(gateway: &Gateway, streams_alone: bool) {
     let (_model, base_url) = part(&["model"]).await;
     let (server, listening) = server(gateway, &base_url).await;
-    let to_server = |name, messages| Way {
+    let to_server = |name, messages| Route {
         name,
         url: listening.url(),
         key: server.token().to_owned(),
         messages,
     };
     let ways = [
-        Way {
+        Route {
             name: "direct",
             url: base_url.trim_end_matches("/v1").to_owned(),
             key: "k".into(),
@@ -211,7 +211,7 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
     if streams_alone {
         return throughput(&ways, &http).await;
     }
-    // First, because memory that was used once is reused and would not show.
+    // Measured first, because reused memory would not show.
     ways[1].whole(&http).await;
     memory(&ways[1]).await;
     let mut figures = Figures::default();
@@ -219,7 +219,7 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
         for way in &ways {
             let whole = way.whole(&http).await;
             let first = way.first_byte(&http).await;
-            // The first ones open connections.
+            // The first requests open connections.
             if round >= 20 {
                 figures.add(&format!("{}, whole answer", way.name), whole);
                 figures.add(&format!("{}, first byte of stream", way.name), first);
@@ -237,8 +237,8 @@ async fn measure(gateway: &Gateway, streams_alone: bool) {
     throughput(&ways, &http).await;
 }
 
-/// Runs streams to their end, this many at once, in turn.
-async fn throughput(ways: &[Way], http: &reqwest::Client) {
+/// Runs streams to completion, `STREAMS` at a time, over each route in turn.
+async fn throughput(ways: &[Route], http: &reqwest::Client) {
     let mut took = vec![Duration::ZERO; ways.len()];
     let mut worked = vec![Duration::ZERO; ways.len()];
     for _ in 0..ROUNDS {
@@ -268,7 +268,7 @@ async fn throughput(ways: &[Way], http: &reqwest::Client) {
         let label = format!("{STREAMS} streams at once, {} / direct", way.name);
         println!("{label:<50} {:>8.2}x", per_second(took_by) / per_second(&took[0]));
     }
-    // Includes the client, which is also in this process. Independent of other load on the machine.
+    // Includes the client, which also runs in this process. Independent of other load on the machine.
     let direct = worked[0].as_secs_f64();
     for (way, worked) in ways.iter().zip(&worked).skip(1) {
         let label = format!("a stream's work, {} beyond direct", way.name);
@@ -282,7 +282,7 @@ async fn throughput(ways: &[Way], http: &reqwest::Client) {
 async fn steps(gateway: &Gateway) {
     let model: ModelSpec =
         serde_json::from_value(json!({"base_url": at_once().await, "name": "m"})).expect("a model");
-    let trial = gateway.open(&model, &Budget::default(), Arc::new(Forgets)).expect("a trial");
+    let trial = gateway.open(&model, &Budget::default(), Arc::new(NullRecord)).expect("a trial");
     let mut ask = Ask { messages: vec![user("begin")], tools: Vec::new() };
     let (http, url) = (http(), format!("{}/chat/completions", model.base_url));
     let (mut took, mut sent) = (Vec::new(), Vec::new());
@@ -290,7 +290,7 @@ async fn steps(gateway: &Gateway) {
         let begun = Instant::now();
         let answer = trial.ask(&ask).await.expect("an answer");
         took.push(begun.elapsed().as_secs_f64() * 1e3);
-        // Sends the same number of bytes, and nothing else.
+        // Sends the same number of bytes and does nothing else.
         let bytes = "x".repeat(100 + step * 2120);
         let begun = Instant::now();
         http.post(&url).body(bytes).send().await.expect("a head").bytes().await.expect("a body");
@@ -317,7 +317,7 @@ fn user(text: &str) -> Message {
     Message::User { content: text.to_owned() }
 }
 
-/// An endpoint that gives the same response to every request.
+/// Starts an endpoint that sends the same response to every request.
 async fn at_once() -> String {
     const ANSWER: &str = "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"x\"},\
         \"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}";
@@ -352,7 +352,7 @@ async fn at_once() -> String {
     url
 }
 
-/// CPU time of all threads of this process so far.
+/// Returns the CPU time of all threads of this process so far.
 fn processor_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let of = |path: std::path::PathBuf| std::fs::read_to_string(path.join("schedstat")).ok();
@@ -361,7 +361,7 @@ fn processor_time() -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// Resident memory of this process, which is the gateway's, in bytes.
+/// Returns the resident memory of this process, which runs the gateway, in bytes.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -369,7 +369,7 @@ fn resident() -> f64 {
     kilobytes.unwrap_or(f64::NAN) * 1024.0
 }
 
-async fn memory(way: &Way) {
+async fn memory(way: &Route) {
     let before = resident();
     let (mut holder, line) = part(&["hold", &way.url, &way.key]).await;
     assert_eq!(line, "open");
@@ -382,6 +382,6 @@ async fn memory(way: &Way) {
     if let Some(mut input) = holder.stdin.take() {
         let _ = input.write_all(b"\n").await;
     }
-    // The gateway reads streams that end in the middle to their end, which takes a while.
+    // The gateway reads abandoned streams to their end, which takes a while.
     let _ = holder.wait().await;
 }

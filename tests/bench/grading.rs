@@ -1,22 +1,24 @@
-//! What grading costs over the tests alone: `cargo bench -p proctor --bench grading`.
+//! Measures the overhead of grading over the tests alone: `cargo bench -p proctor --bench grading`.
 //!
-//! For each recipe, in turn (A B A B): plain pytest on the task's tests in a sandbox of its environment,
-//! and the whole grading of gold, from opening the sandbox to closing it, with all defences and without one.
-//! Then, on Docker, one row of SWE-bench by Proctor and by `run_instance` of `swebench` 5.0.2, in turn.
+//! For each recipe, in turn (A B A B): plain pytest on the task's tests in a sandbox with its environment,
+//! and the complete grading of gold, from opening the sandbox to closing it, with all defences and with one
+//! disabled. Then, on Docker, one SWE-bench row graded by Proctor and by `run_instance` of `swebench` 5.0.2,
+//! in turn.
+//!
 //! Nothing here asserts a time. The first run builds the recipes' environments, which takes minutes and needs
-//! PyPI; `PROCTOR_BENCH_RECIPES` narrows the glob (`none` leaves them out), `PROCTOR_BENCH_WITHOUT` names the
-//! defence that is left out (`canaries`), `PROCTOR_BENCH_SWEBENCH` a Python that has the package.
+//! PyPI. `PROCTOR_BENCH_RECIPES` narrows the glob (`none` skips the recipes), `PROCTOR_BENCH_WITHOUT` names
+//! the disabled defence (`canaries`), and `PROCTOR_BENCH_SWEBENCH` is a Python that has the package.
 
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a bench prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 mod harness;
 mod official;
 #[path = "../end_to_end/swe_row.rs"]
-#[expect(clippy::unwrap_used, reason = "it is a test's")]
+#[expect(clippy::unwrap_used, reason = "shared with tests")]
 mod swe_row;
 
 use std::{
@@ -76,11 +78,11 @@ async fn against_pytest() {
             .reversed()
             .expect("a mask")
             .to_bytes();
-        // What the task's own tests leave for every solution, as a run asks gold for it, once a task.
+        // A run computes this from gold once per task.
         let mut options = GradeOptions::default();
         let (_, first) = grading(&native, &environment, &task, &gold, &options).await;
         options.expected = expected_of_gold(&first).expect("a policy");
-        // For what that defence takes.
+        // Without one defence, to measure its cost.
         let mut without = options.clone();
         without.defences = without.defences.without(&defence);
         let (mut plain, mut graded, mut bare) = (Vec::new(), Vec::new(), Vec::new());
@@ -113,7 +115,7 @@ async fn against_pytest() {
     );
 }
 
-/// The command alone, in a sandbox that is open already.
+/// Runs only the test command, in a sandbox that is already open.
 async fn pytest(backend: &dyn Backend, environment: &Prepared, task: &Task) -> Duration {
     let mut sandbox = backend.open(&spec(environment)).await.expect("a sandbox");
     let mut files: Vec<&str> = task
@@ -137,7 +139,7 @@ async fn pytest(backend: &dyn Backend, environment: &Prepared, task: &Task) -> D
     took
 }
 
-/// All of it: the sandbox, the mask, the patch, the restored tests, the run, the verdict.
+/// Runs a complete grading: sandbox, mask, patch, restored tests, test run and verdict.
 async fn grading(
     backend: &dyn Backend,
     environment: &Prepared,
@@ -172,7 +174,7 @@ fn spec(environment: &Prepared) -> SandboxRequest {
     }
 }
 
-/// The cache of the command line, so that environments are built once for both.
+/// The CLI's cache, so that both share the built environments.
 fn cache() -> PathBuf {
     if let Some(given) = std::env::var_os("PROCTOR_CACHE") {
         return given.into();
@@ -180,7 +182,7 @@ fn cache() -> PathBuf {
     PathBuf::from(std::env::var_os("HOME").expect("HOME")).join(".cache/proctor")
 }
 
-/// Milliseconds.
+/// Returns the median in milliseconds.
 fn median(mut samples: Vec<Duration>) -> f64 {
     samples.sort();
     samples[samples.len() / 2].as_secs_f64() * 1e3

@@ -1,4 +1,4 @@
-//! The official harness itself, in a Python process that lives through the bench.
+//! The official harness, in a Python process that runs for the whole bench.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -14,7 +14,7 @@ use serde_json::json;
 const PACKAGE: &str = "swebench==5.0.2";
 const SCRIPT: &str = include_str!("swebench_harness.py");
 
-/// One call: its imports are done, its engine is connected.
+/// A running harness process, with its imports done and its engine connected.
 pub struct Harness {
     child: Child,
     asked: ChildStdin,
@@ -27,15 +27,15 @@ struct Answer {
     instances: Vec<(f64, f64, bool)>,
 }
 
-/// What one instance took.
+/// How long one instance took.
 pub struct Instance {
     pub whole: Duration,
-    /// Of it, stopping and removing the container.
+    /// The part spent on stopping and removing the container.
     pub cleanup: Duration,
 }
 
 impl Harness {
-    /// Installs the package below `scratch`, or takes the Python that `PROCTOR_BENCH_SWEBENCH` names.
+    /// Installs the package below `scratch`, or uses the Python that `PROCTOR_BENCH_SWEBENCH` names.
     pub fn start(scratch: &Path, row: &str) -> Self {
         let python = match std::env::var_os("PROCTOR_BENCH_SWEBENCH") {
             Some(python) => PathBuf::from(python),
@@ -53,7 +53,7 @@ impl Harness {
         Self { child, asked, told }
     }
 
-    /// Grades patches by `run_instance`, so many at once; all must resolve.
+    /// Grades patches with `run_instance`, `workers` at a time. All of them must resolve.
     pub fn grade(&mut self, patches: &[String], workers: usize) -> (Duration, Vec<Instance>) {
         writeln!(self.asked, "{}", json!({"patches": patches, "workers": workers}))
             .expect("the harness takes orders");
@@ -62,7 +62,7 @@ impl Harness {
         let answer: Answer = serde_json::from_str(&line).expect("an answer in JSON");
         assert_eq!(answer.instances.len(), patches.len());
         let instances = answer.instances.into_iter().map(|(whole, cleanup, resolved)| {
-            assert!(resolved, "the harness does not resolve gold");
+            assert!(resolved, "the harness rejects gold");
             let of = Duration::from_secs_f64;
             Instance { whole: of(whole), cleanup: of(cleanup) }
         });

@@ -1,12 +1,12 @@
-//! What a sandbox costs: `cargo bench -p proctor --bench sandboxes`.
+//! Measures what a sandbox costs: `cargo bench -p proctor --bench sandboxes`.
 //!
-//! Every figure stands beside its alternative, measured in the same run and in turn (A B A B), so
-//! that the ratio holds when the machine's speed drifts. Nothing here asserts a time.
+//! Every measurement is taken in turn with its baseline (A B A B), so that the ratio stays valid if the
+//! machine's speed drifts. Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a bench prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 mod bare;
@@ -18,7 +18,7 @@ use figures::Figures;
 #[tokio::main]
 async fn main() {
     let mut figures = Figures::default();
-    println!("agentd: {:.2} MB carried in the runtime", sandboxes::agent_bytes() as f64 / 1e6);
+    println!("agentd: {:.2} MB embedded in the runtime", sandboxes::agent_bytes() as f64 / 1e6);
     let cache = tempfile::tempdir().expect("a folder for layers");
     let native = sandboxes::native(cache.path()).await;
     let docker = sandboxes::docker().await;
@@ -58,7 +58,7 @@ async fn main() {
             "start, native sandbox",
         );
     } else {
-        println!("docker: NOT MEASURED: no engine answers");
+        println!("docker: NOT MEASURED: no engine responds");
         sandboxes::steps_native(&native, &mut figures).await;
     }
     figures.print();

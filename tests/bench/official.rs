@@ -1,4 +1,4 @@
-//! One row of SWE-bench on Docker: Proctor's grading against the harness's own `run_instance`.
+//! Compares Proctor's grading of one SWE-bench row on Docker with the harness's `run_instance`.
 
 use std::{
     path::Path,
@@ -16,17 +16,17 @@ use proctor_types::{SandboxSpec, Task};
 use crate::{harness::Harness, median, swe_row::Row};
 
 const ROUNDS: usize = 5;
-/// Graded at once, by both.
+/// Number of patches that both grade at once.
 const MANY: usize = 6;
 
-/// What all gradings of the bench stand on.
+/// The inputs that all gradings share.
 struct Gradings {
     docker: Docker,
     environment: Prepared,
     task: Task,
 }
 
-/// Prints medians and ratios. Says so where no engine answers.
+/// Prints medians and ratios, or a notice if no engine responds.
 pub async fn against_the_harness(cache: &Path) {
     let docker = match Docker::connect().await {
         Ok(docker) => docker,
@@ -49,12 +49,12 @@ pub async fn against_the_harness(cache: &Path) {
     let (environment, _, _) =
         environments.get(&docker, &task, Path::new("."), &faults).await.expect("an environment");
     let id = row.image_id();
-    assert_eq!(environment.base, id, "both must stand on the same image");
+    assert_eq!(environment.base, id, "both must use the same image");
     let mut harness = Harness::start(scratch.path(), &file);
     let place = Gradings { docker, environment, task };
     let gold = row.gold();
 
-    // The harness's first instance pays for its engine's caches, and ours.
+    // Warm-up: the first instance fills the engine's caches for the harness and for Proctor.
     harness.grade(std::slice::from_ref(&gold), 1);
     place.both(&gold, &place.machine()).await;
     let [mut strict, mut official, mut both, mut after, mut whole, mut waiting] =
@@ -66,7 +66,7 @@ pub async fn against_the_harness(cache: &Path) {
         official.push(place.official(&gold).await);
         strict.push(place.strict(&gold).await);
         both.push(place.both(&gold, &place.machine()).await);
-        // A share for one sandbox only.
+        // Room for one sandbox only.
         let one = Capacity::of(&Machine { cpus: 1.0, memory_mb: 1 << 20 });
         after.push(place.both(&gold, &one).await);
     }
@@ -81,12 +81,12 @@ pub async fn against_the_harness(cache: &Path) {
         println!("{name:<58} {took:>9.0} {:>9.2}x {:>9.2}x", whole / took, waiting / took);
     };
     line("swebench 5.0.2, run_instance", whole);
-    line("  of it without stopping and removing its container", waiting);
+    line("  excluding stopping and removing its container", waiting);
     line("Proctor, official only", official);
     line("Proctor, strict only", strict);
-    line("Proctor, official and strict, one after the other", after);
-    line("Proctor, official and strict at once, as it grades", both);
-    println!("at once / one after the other: {:.2}", both / after);
+    line("Proctor, official and strict, sequential", after);
+    line("Proctor, official and strict in parallel (default)", both);
+    println!("parallel / sequential: {:.2}", both / after);
 
     let many: Vec<String> = (0..MANY).map(|number| variant(&gold, number)).collect();
     let (theirs, _) = harness.grade(&many, MANY);
@@ -100,7 +100,7 @@ pub async fn against_the_harness(cache: &Path) {
     );
 }
 
-/// The same solution under another name, so that nothing can be remembered.
+/// Returns an equivalent patch with different text, so that no verdict can be cached.
 fn variant(gold: &str, number: usize) -> String {
     let added = format!(
         "diff --git a/note{number}.txt b/note{number}.txt\nnew file mode 100644\n--- /dev/null\n\
@@ -114,12 +114,12 @@ impl Gradings {
         Capacity::of(&self.docker.machine())
     }
 
-    /// As the runtime grades.
+    /// Grades under both policies, as the runtime does.
     async fn both(&self, patch: &str, capacity: &Capacity) -> Duration {
         self.grade(&self.task, patch, capacity).await
     }
 
-    /// The same task, known to no benchmark.
+    /// Grades the same task without its benchmark, so only under strict.
     async fn strict(&self, patch: &str) -> Duration {
         let task = Task { benchmark: None, ..self.task.clone() };
         self.grade(&task, patch, &self.machine()).await
@@ -147,7 +147,7 @@ impl Gradings {
         took
     }
 
-    /// The official procedure alone, from opening its sandbox to closing it.
+    /// Runs only the official procedure, from opening its sandbox to closing it.
     async fn official(&self, patch: &str) -> Duration {
         let spec = SandboxRequest {
             environment: self.environment.clone(),

@@ -1,15 +1,15 @@
-//! What a large run costs whoever reads it: `cargo bench -p proctor --bench records`.
+//! Measures the cost of reading a large run: `cargo bench -p proctor --bench records`.
 //!
-//! Writes a run of many trials (`PROCTOR_BENCH_TRIALS`, 10,000) as a runtime records them, then calls the
-//! program on it as a user does. Printed are seconds and the program's peak memory, and the seconds in ratio to
-//! reading the same journals' bytes. `report` comes twice: the first reads every journal, the second believes
-//! what the first found. `PROCTOR_BENCH_PROGRAM` names a program that is built already, so that this bench needs no
-//! release build of its own (`--profile dev`). Nothing here asserts a time.
+//! Writes a run with many trials (`PROCTOR_BENCH_TRIALS`, default 10,000) as the runtime records them, then
+//! runs the program's commands on it. Prints the seconds, the program's peak memory, and the time relative to
+//! reading the bytes of the same journals. `report` runs twice: the first call reads every journal, the
+//! second uses what the first one cached. `PROCTOR_BENCH_PROGRAM` names a program that is already built, so
+//! that this bench needs no release build (`--profile dev`). Nothing here asserts a time.
 
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a bench prints, and stops at the first thing that is not there"
+    reason = "benchmarks print results and panic on errors"
 )]
 
 use std::{
@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 
 const ARMS: u32 = 4;
 const TASKS: u32 = 100;
-/// Of each trial.
+/// Steps per trial.
 const STEPS: u64 = 20;
 const TESTS: u32 = 20;
 
@@ -43,7 +43,7 @@ fn main() {
     write(&run, attempts);
     let count = ARMS * TASKS * attempts;
     println!("{count} trials of {STEPS} steps, written in {:.1} s", begun.elapsed().as_secs_f64());
-    // Once for the page cache, then for the figure.
+    // The first read fills the page cache; the second one is timed.
     read(&run);
     let bare = read(&run);
     println!("{:<28} {:>8.2} s", "reading the journals' bytes", bare);
@@ -54,14 +54,14 @@ fn main() {
         ("report again", &["report", run]),
         ("report --verify", &["report", "--verify", run]),
         ("compare", &["compare", run]),
-        ("resume, all is done", &["resume", run]),
+        ("resume, nothing left to do", &["resume", run]),
     ] {
         let (seconds, peak) = call(args, folder.path());
         println!("{name:<28} {seconds:>10.2} {peak:>10.0} {:>8.1}", seconds / bare);
     }
 }
 
-/// Seconds and the peak of resident memory in megabytes.
+/// Returns the duration in seconds and the peak resident memory in megabytes.
 fn call(args: &[&str], cache: &Path) -> (f64, f64) {
     let begun = Instant::now();
     let program = std::env::var("PROCTOR_BENCH_PROGRAM");

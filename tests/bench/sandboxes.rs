@@ -1,4 +1,4 @@
-//! Sandboxes of both back ends.
+//! Measurements of sandboxes on both back ends.
 
 use std::{
     path::Path,
@@ -15,7 +15,7 @@ use proctor_types::SandboxSpec;
 
 use crate::{bare::Bare, figures::Figures};
 
-/// Repetitions of a command that costs about a millisecond, and of one that costs fifty.
+/// Repetitions of a command that takes about a millisecond, and of one that takes about fifty.
 const QUICK: usize = 300;
 const SLOW: usize = 30;
 
@@ -48,7 +48,7 @@ impl Opener {
         self.backend.open(&spec).await.expect("a sandbox")
     }
 
-    /// The image that the sandboxes start from.
+    /// Returns the image that the sandboxes start from.
     pub fn image(&self) -> String {
         self.prepared.handle.clone()
     }
@@ -63,7 +63,7 @@ pub async fn native(cache: &Path) -> Opener {
     Opener::new(Arc::new(backend), Base::Host).await
 }
 
-/// The image to measure with is named by `PROCTOR_BENCH_IMAGE`; it needs `/bin/true` and `sleep`.
+/// `PROCTOR_BENCH_IMAGE` names the image to measure with. It needs `/bin/true` and `sleep`.
 pub async fn docker() -> Option<Opener> {
     let backend = proctor_docker::Docker::connect().await.ok()?;
     let image = std::env::var("PROCTOR_BENCH_IMAGE").unwrap_or("proctor-test:bookworm".into());
@@ -135,7 +135,7 @@ fn resident_kb() -> u64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("kilobytes")
 }
 
-/// Memory of the runtime for each sandbox that is open and idle, and of the agent in it.
+/// Prints the memory per open, idle sandbox: in the runtime and in its agent.
 pub async fn memory(opener: &Opener, sandboxes: usize) {
     let before = resident_kb();
     let mut open = Vec::new();

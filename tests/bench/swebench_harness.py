@@ -1,7 +1,7 @@
-"""Runs swebench's own run_instance for tests/bench/grading.rs: a line of JSON in, one out.
+"""Runs swebench's run_instance for tests/bench/grading.rs: reads and writes one line of JSON per request.
 
 Argument: a file with one row. Each line of standard input is {"patches": [...], "workers": N}; the
-answer has the seconds of each instance, those of its stop and removal among them, and of the whole.
+response has the total seconds, the seconds of each instance, and the part spent on stopping and removing its container.
 """
 
 import io

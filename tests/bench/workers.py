@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures what workers of one run cost: throughput in ratio, tiny trials, and calls to the shared file system.
+"""Measures the cost of several workers on one run: relative throughput, tiny trials, and file system calls.
 
 usage: workers.py ratio [WORKERS...]     trials that wait for their model, over 1, 2, 4 and 8 workers
        workers.py tiny [TRIALS] [WORKERS]    trials without a model, 10,000 over 8 workers
-       workers.py calls [TRIALS]             calls of one worker below the run directory, by strace
+       workers.py calls [TRIALS]             system calls of one worker below the run directory, counted by strace
 
-PROCTOR names the program (target/release/proctor), and FOLDER where runs are written (a temporary folder).
-Prints figures and asserts only that each trial has its verdict.
+PROCTOR names the program (default: target/release/proctor), and FOLDER the folder for runs (default: a temporary folder).
+Prints measurements and only asserts that each trial has a verdict.
 """
 
 import collections
@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCTOR = os.environ.get("PROCTOR", str(ROOT / "target/release/proctor"))
-# Seconds for which a scripted model lets a trial wait.
+# Seconds that a scripted model makes a trial wait.
 WAIT = 20.0
 
 ARM = '[[arms]]\nname = "{name}"\nscaffold = "{name}"\n'
@@ -32,7 +32,7 @@ SCRIPT = '[default]\ndelay_seconds = {wait}\ntool_calls = [{{ name = "submit", a
 
 
 def plan(folder, trials, model):
-    """Plans a run for workers: a scheduler that only prints a job id starts none."""
+    """Plans a run for workers. Its fake scheduler only prints a job id and starts no workers."""
     folder.mkdir(parents=True)
     lines = f'tasks = ["{ROOT}/configs/tasks/demo.jsonl"]\nattempts = {trials}\njobs = 1\n'
     if model:
@@ -54,7 +54,7 @@ def plan(folder, trials, model):
 
 
 def work(out, workers, prefix=()):
-    """Seconds until the last worker ends, CPU seconds of all of them, and the highest load meanwhile."""
+    """Returns the seconds until the last worker ends, the CPU seconds of all workers, and the maximum load."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began, load = time.monotonic(), 0.0
     command = [*prefix, PROCTOR, "worker", out, "--jobs", "1", "--progress", "none"]
@@ -82,7 +82,7 @@ def ratio(folder, counts):
     print(f"{'workers':>8} {'trials/min':>11} {'ratio':>6} {'CPU s/trial':>12}")
     first = None
     for workers in counts:
-        # As many for each worker, so that none of them runs out of work early.
+        # The same number for each worker, so that no worker runs out of work early.
         trials = 4 * workers
         out = plan(folder / f"ratio-{workers}", trials, model=True)
         took, cpu, _ = work(out, workers)
@@ -98,15 +98,15 @@ def tiny(folder, trials, workers):
     took, cpu, load = work(out, workers)
     expect_verdicts(out, trials)
     print(f"{trials} trials, {workers} workers: {took:.0f} s, {trials / took:.1f} claims a second")
-    print(f"{cpu / trials * 1000:.0f} ms of CPU for each trial, load {load:.1f} on {os.cpu_count()} CPUs")
+    print(f"{cpu / trials * 1000:.0f} ms of CPU per trial, load {load:.1f} on {os.cpu_count()} CPUs")
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    print(f"{size / trials / 1024:.1f} KiB for each trial in the run directory")
+    print(f"{size / trials / 1024:.1f} KiB per trial in the run directory")
 
 
 def calls(folder, trials):
     work(plan(folder / "first", 1, model=False), 1)
     counts = []
-    # The difference of two runs leaves out what a worker does once.
+    # The difference between two runs excludes what a worker does only once.
     for number in (trials, 2 * trials):
         out = plan(folder / f"calls-{number}", number, model=False)
         log = folder / f"strace-{number}"
@@ -125,7 +125,7 @@ def calls(folder, trials):
 
 
 def counted(log, out):
-    """Calls by name whose paths or descriptors are below the run directory."""
+    """Returns the number of system calls by name whose paths or descriptors are below the run directory."""
     found = collections.Counter()
     for line in log.open(errors="replace"):
         call = re.match(r"\d+ +(\w+)\(", line)

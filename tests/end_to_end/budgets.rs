@@ -1,5 +1,5 @@
-//! Every kind of limit, for each built-in scaffold, as a user sets it: what was spent is never more
-//! than the limit and the last answer, and what is counted apart is shown apart.
+//! Tests every kind of limit with each built-in scaffold, as a user sets it: a trial never spends more than
+//! the limit plus the last response, and separately counted amounts are shown separately.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, arm, events, find};
 
-/// Never submits. 100 tokens in, 40 of them cached, 50 out; by the price below 0.0155 dollars.
+/// Never submits. 100 tokens in, 40 of them cached, 50 out: 0.0155 dollars at the price below.
 const RESTLESS: &str = r#"
 [[rule]]
 model = "calls"
@@ -33,13 +33,13 @@ name = "shell"
 arguments = { command = "sleep 1" }
 "#;
 
-/// Dollars of one answer: 60 fresh, 40 cached, 50 out.
+/// Dollars per response: 60 uncached tokens, 40 cached, 50 out.
 const ANSWER: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 
 struct Bench {
     stage: Stage,
     fake: FakeLlm,
-    /// Keeps the server's tasks running.
+    /// Keeps the server's tasks alive.
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -51,7 +51,7 @@ impl Bench {
         Self { stage: Stage::new(), fake, _runtime: runtime }
     }
 
-    /// A configuration with the three models, all priced.
+    /// Writes a configuration with the three models, all priced.
     fn config(&self, top: &str, arms: &str) -> std::path::PathBuf {
         let mut text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\n{top}\n{arms}");
         for model in ["calls", "writes", "sleeps"] {
@@ -71,8 +71,8 @@ impl Bench {
     }
 }
 
-/// One arm with its own limits, for `tools` or `bash`.
-fn one(name: &str, scaffold: &str, model: &str, budget: &str) -> String {
+/// Returns the configuration of an arm with its own limits, for `tools` or `bash`.
+fn arm_config(name: &str, scaffold: &str, model: &str, budget: &str) -> String {
     format!(
         "[[arms]]\nname = \"{name}\"\nscaffold = \"{scaffold}\"\nmodel = \"{model}\"\n\
          budget = {{ {budget} }}\n"
@@ -92,9 +92,9 @@ fn outcomes(out: &Path) -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
+fn every_limit_ends_every_scaffold_after_its_last_response() {
     let bench = Bench::new();
-    // What each limit lets through: the answers up to the first that reaches it.
+    // The number of responses that each limit allows: up to the first one that reaches it.
     let kinds = [
         ("steps", "3".to_owned(), 3),
         ("main_steps", "3".to_owned(), 3),
@@ -108,7 +108,7 @@ fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
     for (kind, limit, _) in &kinds {
         for (scaffold, model) in [("tools", "calls"), ("bash", "writes")] {
             let (name, budget) = (format!("{scaffold}/{kind}"), format!("{kind} = {limit}"));
-            arms.push_str(&one(&name, scaffold, model, &budget));
+            arms.push_str(&arm_config(&name, scaffold, model, &budget));
         }
     }
     let out = bench.run(&bench.config("jobs = 4", &arms), 0);
@@ -127,7 +127,7 @@ fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
             assert!((cost - ANSWER * *answers as f64).abs() < 1e-9, "{scaffold} {kind}: {cost}");
         }
     }
-    // Every step's tools ran and their work is in the patch, whatever ended the trial.
+    // Every step's tools ran and their work is in the patch, no matter which limit ended the trial.
     for patch in find(&out, "patch.diff") {
         let text = fs::read_to_string(&patch).unwrap();
         let lines = text.lines().filter(|line| *line == "+step").count();
@@ -136,7 +136,7 @@ fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
     let report = bench.stage.report(&out);
     assert_eq!(arm(&report, "tools/steps")["tokens"]["uncached_input"]["total"], 180);
 
-    // The recorded trajectory again, with a limit: a replay's steps are as exact.
+    // Replays the recorded trajectory with a limit, which counts steps just as exactly.
     let run = out.join("trials").join(&arm(&report, "tools/steps")["arm"].as_str().unwrap()[..12]);
     let recorded = find(&run, "trajectory.jsonl").remove(0);
     let arms: String = [1, 2].map(|steps| format!(
@@ -154,14 +154,14 @@ fn each_kind_of_limit_ends_each_scaffold_at_its_last_answer() {
 }
 
 #[test]
-fn grace_is_one_more_answer_and_no_step() {
+fn grace_is_an_extra_response_and_not_a_step() {
     let bench = Bench::new();
     let grace = "steps = 2, ending = 'grace', disclosure = 'countdown'";
     let arms = [
-        one("tools", "tools", "calls", grace),
-        one("bash", "bash", "writes", grace),
-        // Time that is up is up.
-        one("time", "tools", "sleeps", "tool_seconds = 1.5, ending = 'grace'"),
+        arm_config("tools", "tools", "calls", grace),
+        arm_config("bash", "bash", "writes", grace),
+        // A time limit allows no extra response.
+        arm_config("time", "tools", "sleeps", "tool_seconds = 1.5, ending = 'grace'"),
     ];
     let out = bench.run(&bench.config("", &arms.concat()), 0);
     let report = bench.stage.report(&out);
@@ -184,7 +184,7 @@ fn grace_is_one_more_answer_and_no_step() {
         assert_eq!(patch.matches("+step").count(), 2, "no tool ran after the limit:\n{patch}");
     }
     assert_eq!(arm(&report, "time")["grace"]["answers"], 0);
-    // Each request said what was left, in its last message alone; the last said that it is the last.
+    // Only the last message of each request says what is left. The last request says that it is the last one.
     let requests = bench.fake.requests();
     for model in ["calls", "writes"] {
         let asked: Vec<Vec<String>> = requests
@@ -206,9 +206,9 @@ fn grace_is_one_more_answer_and_no_step() {
 }
 
 #[test]
-fn time_in_tools_is_cut_in_the_middle_of_a_command() {
+fn tool_time_limit_interrupts_a_command() {
     let bench = Bench::new();
-    let arms = one("sleeps", "tools", "sleeps", "tool_seconds = 2.5");
+    let arms = arm_config("sleeps", "tools", "sleeps", "tool_seconds = 2.5");
     let begun = Instant::now();
     let out = bench.run(&bench.config("", &arms), 0);
     let outcome = &outcomes(&out)["sleeps"];
@@ -219,27 +219,31 @@ fn time_in_tools_is_cut_in_the_middle_of_a_command() {
 }
 
 #[test]
-fn a_run_that_is_spent_stops_and_goes_on_with_more() {
+fn run_stops_at_its_budget_and_continues_with_a_larger_one() {
     let bench = Bench::new();
-    let arms = one("tools", "tools", "calls", "steps = 4");
+    let arms = arm_config("tools", "tools", "calls", "steps = 4");
     let top = format!("attempts = 3\njobs = 1\n[budget.run]\ncost_usd = {}", ANSWER * 5.5);
     let out = bench.run(&bench.config(&top, &arms), 3);
-    // Four answers of the first trial, two of the second, none of the third.
+    // Four responses for the first trial, two for the second, none for the third.
     assert_eq!(bench.fake.requests().len(), 6);
     let report = bench.stage.report(&out);
     let arm_now = arm(&report, "tools");
     assert_eq!(arm_now["outcomes"]["budget_steps"], 1);
     assert_eq!(arm_now["outcomes"]["budget_run_cost"], 1);
     assert_eq!((&arm_now["unfinished"], &arm_now["graded"]), (&1.into(), &1.into()));
-    assert_eq!(report["tasks"][1]["resolved"], Value::Null, "no merit and no failure");
+    assert_eq!(
+        report["tasks"][1]["resolved"],
+        Value::Null,
+        "counts neither as resolved nor as failed"
+    );
 
-    // Nothing is left: nothing is asked, and the run says what raises the limit.
+    // The budget is used up: no request is sent, and the message says how to raise the limit.
     let said = bench.stage.run(["resume", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("--set budget.run"), "{said}");
     assert_eq!(bench.fake.requests().len(), 6);
 
-    // What was spent counts; with the limit raised, the second trial goes on after its second answer.
+    // What was spent counts. After the limit is raised, the second trial continues after its second response.
     let set = format!("budget.run.cost_usd={}", ANSWER * 100.0);
     let other = "budget.steps=9";
     for (wrong, says) in [
@@ -260,12 +264,12 @@ fn a_run_that_is_spent_stops_and_goes_on_with_more() {
 }
 
 #[test]
-fn a_cost_limit_on_a_model_without_a_price_is_told_before_anything_runs() {
+fn cost_limit_requires_a_price() {
     let bench = Bench::new();
     for limit in
         ["[budget]\ncost_usd = 1", "[budget.arm]\ncost_usd = 1", "[budget.run]\ncost_usd = 1"]
     {
-        let config = bench.config(limit, &one("tools", "tools", "calls", ""));
+        let config = bench.config(limit, &arm_config("tools", "tools", "calls", ""));
         let text = fs::read_to_string(&config).unwrap();
         let unpriced: Vec<&str> = text.lines().filter(|line| !line.starts_with("price")).collect();
         fs::write(&config, unpriced.join("\n")).unwrap();
@@ -275,6 +279,6 @@ fn a_cost_limit_on_a_model_without_a_price_is_told_before_anything_runs() {
         for part in ["cost_usd`", "no price is configured", "add `price = {"] {
             assert!(said.contains(part), "{limit}: {part:?} is missing in {said}");
         }
-        assert!(!out.exists(), "{limit}: nothing was begun");
+        assert!(!out.exists(), "{limit}: the run was created");
     }
 }

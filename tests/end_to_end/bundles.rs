@@ -1,4 +1,4 @@
-//! `proctor scaffold`: what there is, what is built, and what was damaged.
+//! `proctor scaffold`: lists scaffolds, builds bundles and reports damaged ones.
 
 use std::{
     fs,
@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::stage::{Stage, root};
 
-/// An agent that is a script: its manifest, in a folder of its own beside what it names.
-fn mine(stage: &Stage) -> String {
+/// Writes a manifest of an agent that is a script, next to the files that it names.
+fn write_manifest(stage: &Stage) -> String {
     stage.file("agent.sh", "#!/bin/sh\necho mine\n");
     let text = "name = \"mine\"\nversion = \"1.0\"\napi = \"chat\"\n\
                 command = { argv = [\"/agent/bin/agent\"] }\n[bundle]\nkind = \"files\"\n\
@@ -23,7 +23,8 @@ fn mine(stage: &Stage) -> String {
     stage.file("mine.toml", text).display().to_string()
 }
 
-/// Runs with a cache of the test's own, and without the machine's engine: cleaning would take the images of others.
+/// Runs with a separate cache and without the machine's engine, because cleaning would remove other tests'
+/// images.
 fn run(stage: &Stage, args: &[&str], status: i32) -> (String, String) {
     let Output { stdout, stderr, status: ended } = stage
         .proctor(args)
@@ -44,7 +45,7 @@ fn tree(out: &str) -> PathBuf {
 #[test]
 fn bundle_is_built_shown_verified_and_cleaned() {
     let stage = Stage::new();
-    let manifest = mine(&stage);
+    let manifest = write_manifest(&stage);
     let (out, said) = run(&stage, &["scaffold", "show", &manifest], 0);
     assert!(out.contains("kind = \"files\"") && out.contains("# bundle    not built"), "{out}");
     assert_eq!(said, "");
@@ -56,7 +57,7 @@ fn bundle_is_built_shown_verified_and_cleaned() {
     let (again, said) = run(&stage, &["scaffold", "add", &manifest], 0);
     assert_eq!((again.as_str(), said.as_str()), (out.as_str(), ""), "it was built once");
 
-    // What is shown is still a manifest.
+    // The output of `show` is still a manifest.
     let (shown, said) = run(&stage, &["scaffold", "show", &manifest, "--verify"], 0);
     assert!(shown.parse::<toml::Table>().unwrap().contains_key("bundle"));
     assert_eq!(tree(&shown), folder);
@@ -89,7 +90,7 @@ fn run_reports_a_bundle_that_cannot_be_built() {
     assert!(said.contains("pinned at") && said.contains("scaffold add codex@0.1.0"), "{said}");
     let (_, said) = run(&stage, &["scaffold", "add", "codecs"], 2);
     assert!(said.contains("codecs") && said.contains("agents: claude-code"), "{said}");
-    let manifest = mine(&stage);
+    let manifest = write_manifest(&stage);
     fs::remove_file(stage.path("agent.sh")).unwrap();
     let (_, said) = run(&stage, &["scaffold", "add", &manifest], 1);
     assert!(said.contains("mine 1.0") && said.contains("agent.sh"), "{said}");
@@ -99,11 +100,11 @@ fn run_reports_a_bundle_that_cannot_be_built() {
     assert!(said.contains("wrong.toml") && said.contains("bins"), "{said}");
 }
 
-/// What a look at the plan can know of an agent, it tells, with the line of the arm and a hint.
+/// A dry run reports every agent problem that it can find, with the line of the arm and a hint.
 #[test]
 fn dry_run_reports_agent_problems() {
     let stage = Stage::new();
-    let manifest = mine(&stage);
+    let manifest = write_manifest(&stage);
     let plan = |scaffold: &str, status: i32| {
         let tasks = root().join("configs/tasks/demo.jsonl");
         let text = format!(
@@ -115,7 +116,7 @@ fn dry_run_reports_agent_problems() {
         format!("{out}{said}").split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(plan(&manifest, 0).contains("a: mine, m"));
-    // A manifest's version can be written behind its name, and is no other arm.
+    // A version after the manifest's name is accepted and does not make a different arm.
     let arm = |text: &str| text.split(" codex").next().unwrap().to_owned();
     assert_eq!(arm(&plan("codex@0.169.0", 0)), arm(&plan("codex", 0)));
     let text = fs::read_to_string(&manifest).unwrap();
@@ -133,8 +134,9 @@ fn dry_run_reports_agent_problems() {
     }
 }
 
-/// A registry of npm that has `opencode-linux-x64` in these versions, the last one as the latest. The program is a script
-/// that says its version. Returns its address, and the checksum of each version's archive.
+/// Serves an npm registry that has `opencode-linux-x64` in these versions, the last one as the latest. The
+/// program is a script that prints its version. Returns the registry's address and the checksum of each
+/// version's archive.
 fn registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
     const NAME: &str = "opencode-linux-x64";
     let mut releases = Vec::new();
@@ -161,7 +163,7 @@ fn registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let tarballs = address.clone();
-    // It ends with the process of the test.
+    // The thread ends with the test's process.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -195,7 +197,7 @@ fn registry(stage: &Stage, versions: &[&'static str]) -> (String, Vec<String>) {
                  connection: close\r\n\r\n",
                 body.len()
             );
-            // A client that went away is no failure of the test.
+            // A client that disconnects does not fail the test.
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         }
     });
@@ -237,7 +239,7 @@ fn scaffold_add_builds_any_published_version() {
     let (shown, _) = run(&["scaffold", "show", "opencode@9.9.9"], 0);
     assert!(shown.contains("untested = true") && shown.contains(&checksums[0]), "{shown}");
 
-    // Two versions in one run are two arms, and the record says that they are untested.
+    // Two versions in one run are two arms, and the record marks them as untested.
     let tasks = root().join("configs/tasks/demo.jsonl");
     let arm = |name: &str, scaffold: &str| {
         format!("[[arms]]\nname = {name:?}\nscaffold = {scaffold:?}\nmodel = \"m\"\n")
@@ -254,7 +256,7 @@ fn scaffold_add_builds_any_published_version() {
     assert!(said.contains("new: opencode-9.10.0, m"), "{said}");
 }
 
-/// A new version with the checksum of the old one would run the old program under the new name.
+/// With the old checksum, a new version would run the old program under the new name.
 #[test]
 fn bundle_rejects_a_stale_checksum() {
     let stage = Stage::new();
@@ -281,7 +283,7 @@ fn bundle_rejects_a_stale_checksum() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(add(&manifest("9.9.9", &checksums[0])).0, Some(0));
-    // The archive of that checksum is in the cache now, and is not what the manifest says.
+    // The archive with that checksum is now in the cache, and it does not match the manifest.
     let (status, said) = add(&manifest("9.10.0", &checksums[0]));
     assert_eq!(status, Some(1), "{said}");
     assert!(

@@ -1,12 +1,13 @@
-//! A test that tosses a coin: found by repetition, certified, and kept from deciding anything.
+//! A test with random results is found by repetition, listed in a certificate, and excluded from verdicts.
 
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, arm, find};
 
-/// A task with a steady test and one that passes three times in eight. Where its canary passed by chance, a toss
-/// that failed is run again: so it passes in three to five of eight gradings, and repetition finds it either way.
-fn coin(stage: &Stage) -> String {
+/// A task with a reliable test and one that passes three times out of eight. If a failed test's canary passed
+/// by chance, the test is run again. So it passes in three to five of eight gradings, and repetition finds it
+/// either way.
+fn coin_task(stage: &Stage) -> String {
     let source = stage.path("coin");
     std::fs::create_dir_all(source.join("tests")).unwrap();
     std::fs::write(source.join("coin.py"), "def sides():\n    return 2\n").unwrap();
@@ -32,11 +33,12 @@ fn coin(stage: &Stage) -> String {
 }
 
 #[test]
-fn a_flaky_test_is_certified_and_decides_nothing() {
+fn flaky_test_is_certified_and_quarantined() {
     let stage = Stage::new();
-    let (tasks, certificate) = (coin(&stage), stage.path("certificate.json"));
+    let (tasks, certificate) = (coin_task(&stage), stage.path("certificate.json"));
     let file = certificate.to_str().unwrap();
-    // That twelve of gold's fall alike, and twelve of noop's, comes less than once in fifty thousand.
+    // The probability that all twelve runs of gold agree, and all twelve of noop, is below one in fifty
+    // thousand.
     let flags = ["--repeat", "12", "--certificate", file];
     let args = [["tasks", "validate", "--tasks", tasks.as_str()].as_slice(), &flags].concat();
     let said = stage.proctor(args).output().unwrap();
@@ -48,7 +50,8 @@ fn a_flaky_test_is_certified_and_decides_nothing() {
     let flaky: Vec<&String> = task["flaky"].as_object().unwrap().keys().collect();
     assert_eq!(flaky, ["tests/test_coin.py::test_toss"]);
     assert_eq!(task["noop_resolved"], 0);
-    // A flaky test cannot be run twice: where its canary passed, nothing was shown, and nothing is suspected.
+    // A flaky test cannot be confirmed by a second run. If its canary passed, nothing is proven and nothing
+    // is suspected.
     let integrity = task["gold_integrity"].as_object().unwrap();
     let sum: u64 = integrity.values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(sum, 12, "{integrity:?}");
@@ -63,11 +66,14 @@ fn a_flaky_test_is_certified_and_decides_nothing() {
     assert_eq!(arm(&stage.report(&out), "gold")["resolved"], 1);
     let verdict = std::fs::read(&find(&out, "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
-    // Beside it may stand that the toss was run again, or that its canary told nothing.
+    // There may be further evidence: the random test was run again, or its canary was inconclusive.
     let kinds: Vec<&Value> =
         verdict["evidence"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
     assert!(kinds.iter().any(|kind| *kind == "quarantined"), "{kinds:?}");
-    assert!(verdict["tests"]["tests/test_coin.py::test_toss"].is_string(), "shown all the same");
+    assert!(
+        verdict["tests"]["tests/test_coin.py::test_toss"].is_string(),
+        "quarantined tests are still shown"
+    );
     let text = stage.run(["report", out_text], 0);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(
@@ -79,7 +85,7 @@ fn a_flaky_test_is_certified_and_decides_nothing() {
 }
 
 #[test]
-fn a_file_that_is_no_certificate_is_told() {
+fn invalid_certificate_is_reported() {
     let stage = Stage::new();
     let bad = stage.file("bad.json", "{}");
     let out = stage.path("out");
@@ -89,7 +95,7 @@ fn a_file_that_is_no_certificate_is_told() {
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("bad.json is not a certificate"), "{said}");
     assert!(!out.exists());
-    // A look at a plan tells it, too.
+    // A dry run reports it, too.
     let set = format!("grading.certificate={}", bad.display());
     let said = stage.run(["run", "demo", "--dry-run", "--set", &set].to_vec(), 2);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();

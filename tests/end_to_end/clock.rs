@@ -1,4 +1,4 @@
-//! A task's clock: the agent and the tests have its date, on every back end. Proxies are absent for both.
+//! A task's clock sets the date for the agent and the tests, on every back end. Neither sees proxy variables.
 
 use fake_llm::{FakeLlm, Script};
 use serde_json::{Value, json};
@@ -40,17 +40,17 @@ fn dataset(stage: &Stage, clock: Option<&str>) -> String {
 
 const MAY: &str = "2024-05-01T12:00:00+02:00";
 
-fn validated(kind: &str) {
+fn check_validation(kind: &str) {
     let stage = Stage::new();
     let tasks = dataset(&stage, Some(MAY));
     stage.run(["tasks", "validate", "--tasks", &tasks, "--sandbox", kind], 0);
 }
 
 #[test]
-fn tests_have_the_date_of_their_task() {
-    validated("native");
+fn tests_see_the_date_of_their_task() {
+    check_validation("native");
     let stage = Stage::new();
-    // Without it the same task is no task: its gold does not resolve it.
+    // Without the clock the task is invalid, because its gold does not resolve it.
     let tasks = dataset(&stage, None);
     let said = stage.run(["tasks", "validate", "--tasks", &tasks], 1);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -62,15 +62,15 @@ fn tests_have_the_date_of_their_task() {
 }
 
 #[test]
-fn tests_in_containers_have_the_date_of_their_task() {
-    if docker("tests_in_containers_have_the_date_of_their_task") {
-        validated("docker");
+fn tests_in_containers_see_the_date_of_their_task() {
+    if docker("tests_in_containers_see_the_date_of_their_task") {
+        check_validation("docker");
     }
 }
 
-/// The arm's clock, for its agent and for its grading. The agent has no proxy either.
+/// The arm's clock applies to its agent and its grading. The agent sees no proxy variables either.
 #[test]
-fn an_agent_has_the_date_of_its_arm() {
+fn agent_sees_the_date_of_its_arm() {
     let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
     let line = "env | grep -ic '_proxy=' > seen.txt; date -u +%FT%H >> seen.txt\n\
         printf '\\n\\ndef today():\\n    return \"2024-05-01\"\\n' >> almanac.py";

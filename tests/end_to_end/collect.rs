@@ -1,4 +1,4 @@
-//! `proctor collect`: turns a small project into a dataset, and rejects what is not a project.
+//! `proctor collect`: turns a small project into a dataset, and rejects sources that are not a project.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::stage::Stage;
 
-/// A project whose first test file tests a separate module; the others do not need it.
+/// A project whose first test file tests a separate module that the other test files do not need.
 fn project(stage: &Stage) -> String {
     let write = |path: &str, text: &str| {
         let path = stage.path("project").join(path);
@@ -36,7 +36,7 @@ fn project(stage: &Stage) -> String {
              area_of_{side}(-1)\n\n"
         ));
     }
-    // One that only a fixture uses, and ids that look like paths.
+    // One that only a fixture uses, and test ids that look like paths.
     tests.push_str(
         "@pytest.fixture\ndef made():\n    return area_of_13(2)\n\ndef test_made(made):\n    assert made\n\n\
          @pytest.mark.parametrize(\"text\", [\"a::b\", \"c[d\"])\ndef test_text(text):\n    \
@@ -68,7 +68,7 @@ fn project(stage: &Stage) -> String {
     write("tests/conftest.py", "import anyio, six\n");
     // Every warning is an error, including pytest's own about anyio, which includes a plug-in.
     write("pytest.ini", "[pytest]\naddopts = --timeout=60\nfilterwarnings = error\n");
-    // Like a release: with its own metadata beside what is installed.
+    // Like a release: its own metadata is in the tree, next to the installed metadata.
     let metadata =
         "name = \"shapes\"\nversion = \"1\"\n\n[tool.setuptools]\npackages = [\"shapes\"]\n";
     write("pyproject.toml", &format!("[project]\n{metadata}"));
@@ -77,7 +77,7 @@ fn project(stage: &Stage) -> String {
 }
 
 #[test]
-fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
+fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     let stage = Stage::new();
     let project = project(&stage);
     let collect = |out: &str| {
@@ -105,7 +105,8 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
             && mask.contains("-from .area import"),
         "{mask}"
     );
-    // What only the feature needs is removed with it, and named without its body.
+    // Helpers that only the feature needs are removed with it, and the statement names them without their
+    // bodies.
     assert!(mask.contains("-def checked(length):"), "{mask}");
     let statement = task["statement"].as_str().unwrap();
     assert!(
@@ -113,13 +114,13 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
         "{statement}"
     );
     assert!(!statement.contains("math.tan"), "{statement}");
-    // What runs showed, and what the helper raises, which is not shown to anyone.
+    // Types seen in test runs, and the exception that the hidden helper raises.
     assert!(
         statement
             .contains("# Seen in tests: length: int; returns float.\n    # Raises ValueError.\n"),
         "{statement}"
     );
-    // A text that the tests require, and that went with the helper.
+    // A message that the tests require and that was removed with the helper.
     let required = "(`area_of_10`, `area_of_11`, `area_of_12`, `area_of_3` and 6 more) matches the regular expression \
                     `must not be negative`.\n";
     let reports: Vec<Value> =
@@ -149,10 +150,11 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     assert_eq!(row["FAIL_TO_PASS"], serde_json::json!(["tests/test_area.py"]));
     assert_eq!(row["PASS_TO_PASS"].as_array().unwrap().len(), 5);
     let settings = row["repo_settings"].as_str().unwrap();
-    assert!(settings.contains("pytest-timeout"), "the harness asks pytest for it: {settings}");
+    assert!(settings.contains("pytest-timeout"), "the harness passes it to pytest: {settings}");
     assert_eq!(read("rejects.jsonl").lines().count(), 10, "five files, both levels: {summary}");
 
-    // Level 2: the tests ask another package, which a copy of the library is and the library itself is not.
+    // Level 2: the tests import `agent_code`. A copy of the library under that name passes them, the library
+    // itself does not.
     assert_eq!(scratch["fail_to_pass"].as_array().unwrap().len(), 13, "{summary}");
     let test_patch = scratch["test_patch"].as_str().unwrap();
     assert!(test_patch.contains("+from agent_code import area_of_3, "), "{test_patch}");
@@ -165,12 +167,12 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     assert!(rows.len() == 2 && listed.contains(".lv1") && listed.contains(".lv2"), "{listed}");
     let report: Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(report["stages"]["verified"], 1);
-    // Both are the smaller set of so few.
+    // With so few tasks, each lite set contains the whole level.
     assert_eq!((&report["stages"]["lite"], &report["level_2"]["lite"]), (&1.into(), &1.into()));
     assert_eq!(read("lite.jsonl"), read("tasks.jsonl"));
     assert_eq!(task["categories"], serde_json::json!(["lite"]));
     assert_eq!(report["tasks"][0]["leak_score"], 0.0);
-    // A task of each level withstood the pack of attacks, and its own.
+    // One task of each level was attacked, with the pack and with its own attacks.
     let attacked = &report["attacked"];
     assert_eq!(attacked["tasks"], serde_json::json!([task["id"], scratch["id"]]));
     assert!(attacked["attacks"].as_u64().unwrap() > 30, "{attacked}");
@@ -187,7 +189,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
     let setup = task["environment"]["setup"].to_string();
     assert!(setup.contains("'six==") && setup.contains("'pytest-timeout=="), "{setup}");
     assert!(setup.contains("--editable ."), "{setup}");
-    // Its build dependencies are pinned in the rows of both forms.
+    // The rows of both formats pin the build dependencies.
     for lines in [&setup, settings] {
         assert!(
             lines.contains("'setuptools==") && lines.contains("PIP_BUILD_CONSTRAINT="),
@@ -195,11 +197,11 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
         );
     }
 
-    // The rows are a dataset; results from before are reused, and new ones are the same.
+    // The rows are a dataset. Earlier results are reused, and new ones are identical.
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
-    // Killed while the tests run, and while tasks are made; then it continues with what exists.
+    // Killed while the tests run and while tasks are made, the command continues with the existing results.
     let out = stage.path("anew").display().to_string();
     let anew = || {
         let mut anew = stage.proctor(["collect", &project, "--out", &out]);
@@ -237,7 +239,7 @@ fn a_project_becomes_verified_tasks_and_every_other_file_has_its_reason() {
 }
 
 #[test]
-fn what_cannot_be_collected_from_is_told_with_what_helps() {
+fn collect_reports_unusable_sources_with_hints() {
     let stage = Stage::new();
     fs::create_dir(stage.path("empty")).unwrap();
     let told = |origin: &str| {
@@ -254,7 +256,7 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
     assert!(!told("git+https://h.test/o/n@main").contains("boltons"));
     assert!(told("git+https://h.test/o/n@main").contains("may move"));
     assert!(told("no-such-thing").contains("proctor collect boltons=="));
-    // What a reachable index does not have.
+    // A release that the index does not have.
     let newer = told("boltons==99");
     assert!(newer.contains("no release 99") && newer.contains("boltons=="), "{newer}");
     assert!(told("boltons==24.0").contains("did you mean boltons==24.0.0?"));
@@ -273,7 +275,7 @@ fn what_cannot_be_collected_from_is_told_with_what_helps() {
 }
 
 #[test]
-fn a_model_says_what_a_test_file_is_about_over_http_metered_and_is_asked_once() {
+fn collect_asks_the_model_once_for_each_description() {
     let stage = Stage::new();
     let project = project(&stage);
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -323,7 +325,7 @@ content = '{"tested_object_ids": []}'
     assert_eq!(fake.requests().len(), asked, "{said}");
     assert!(said.contains(&format!("{name}: no requests")), "{said}");
     assert_eq!((again, report_again), (tops, report));
-    // It says what the feature is, too, where a task is made.
+    // The model's description of the feature is also used where tasks are made.
     let out = stage.path("whole");
     let args = ["collect", &project, "--attack", "0", "--llm", "a fake", "--config"];
     let paths = [config.to_str().unwrap(), "--out", out.to_str().unwrap()];
@@ -335,7 +337,7 @@ content = '{"tested_object_ids": []}'
         let statement = task["statement"].as_str().unwrap();
         assert!(statement.contains("\n\nAreas of regular polygons with any"), "{statement}");
         assert!(statement.contains("\n# ") || statement.starts_with("# "), "{statement}");
-        // The tests import the others, so level 2 names them as the library's.
+        // The tests import the other functions, so level 2 lists them as part of the library.
         let asked = statement.split("## What the library has").next().unwrap();
         assert!(!asked.contains("def area_of_4"), "only one function: {statement}");
     }
@@ -346,12 +348,13 @@ content = '{"tested_object_ids": []}'
 }
 
 #[test]
-fn a_pytest_that_is_too_old_for_the_interpreter_gives_way() {
+fn collect_replaces_a_pytest_too_old_for_the_interpreter() {
     let stage = Stage::new();
     let poetry = "[tool.poetry]\nname = \"old\"\nversion = \"1\"\n[tool.poetry.dev-dependencies]\npytest = \"~4.6\"\n";
     fs::create_dir_all(stage.path("old/tests")).unwrap();
     stage.file("old/pyproject.toml", poetry);
-    // Of this run's own: what is found is kept by the tree, in a cache that outlives it.
+    // The text is unique to this test, because results are cached by tree content and the cache outlives the
+    // run.
     let own = format!("# {}\ndef one():\n    return 1\n", stage.dir.path().display());
     stage.file("old/old.py", &own);
     stage.file(

@@ -1,4 +1,4 @@
-//! `proctor collect-pulls`: a small history into a dataset, and what is no history.
+//! `proctor collect-pulls`: turns a small history into a dataset, and rejects clones without usable history.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// A commit a second, from a moment on: the same ids, and so the same layers, in every run.
+/// Commits one second apart from a fixed time, so that ids and layers are the same in every run.
 struct History<'a> {
     folder: &'a Path,
     second: u32,
@@ -60,7 +60,7 @@ fn history(folder: &Path) {
             ("README.md", "Coins\n".into()),
         ],
     );
-    // A merged branch; a commit of it ends with the number of an issue.
+    // A merged branch. The message of one of its commits ends with an issue number.
     history.git(&["checkout", "-q", "-b", "total"]);
     history.commit("Sum up (#2)", &[("coins/__init__.py", [COINS, TOTAL].concat())]);
     history.commit("And test", &[(test, [TEST, TEST_TOTAL].concat())]);
@@ -91,7 +91,7 @@ fn history(folder: &Path) {
 }
 
 #[test]
-fn merged_pull_requests_become_tasks_or_have_their_reason() {
+fn merged_pull_requests_become_tasks_or_are_rejected_with_a_reason() {
     let stage = Stage::new();
     let clone = stage.path("acme__coins");
     history(&clone);
@@ -121,7 +121,7 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
     assert_eq!(task["id"], "acme__coins-3");
     assert_eq!(task["fail_to_pass"], json!(["tests/test_coins.py::test_total"]));
     assert_eq!(task["pass_to_pass"], json!(["tests/test_coins.py::test_count"]));
-    // Hints of both kinds need what the rows of the benchmark's form say.
+    // Both kinds of hints need the fields of the benchmark's row format.
     let component = &task["details"]["new_components"][0];
     assert_eq!(component["signature"], "def total(coins):");
     assert_eq!(component["doc"], "The worth of all coins.");
@@ -149,7 +149,7 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
         assert!(ended.iter().any(|(other, said)| *other == number && said == why), "{ended:?}");
     }
 
-    // Each form is a dataset, and says the same.
+    // Each format is a dataset with the same content.
     for form in ["feabench", "feabench-standard", "feabench-oracle"] {
         let tasks = format!("{}#base=host", stage.path("out").join(form).display());
         let tasks = tasks.replace('#', ".jsonl#");
@@ -165,8 +165,8 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
     assert_eq!(medium["files"]["coins/__init__.py"], COINS);
     assert_eq!(medium["new_components"]["coins/__init__.py"][0]["lines"], json!([5, 10]));
 
-    // FEA-Bench's own script counts the same: 2 lines before, and `total` from line 5 to line 10 of 8 added lines. Tasks read
-    // the clone, rows of the Oracle form their own files.
+    // FEA-Bench's script counts the same: 2 lines before, and `total` from line 5 to line 10 of 8 added
+    // lines. Tasks read from the clone, Oracle rows from their own files.
     let own = stage.path("out/tasks.jsonl").display().to_string();
     let oracle = stage.path("out/feabench-oracle.jsonl").display().to_string();
     let stats = stage.run(["tasks", "stats", "--format", "json", "--tasks", &own, &oracle], 0);
@@ -180,12 +180,12 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
         assert_eq!(of["first_date"], "2024-05-01", "{of}");
     }
 
-    // What was tried once is known.
+    // Pull requests that were already tried are not tried again.
     assert_eq!(collect("again", &[]), summary);
 
     let fast = collect("fast", &["--fast-validation"]);
     assert!(fast.contains("Fast validation: the first 2 candidates gave 1 task."), "{fast}");
-    // The newest candidate alone is no task: the repository is left alone.
+    // The newest candidate alone gives no task, so the repository is skipped.
     let out = stage.path("left");
     let args = ["collect-pulls", clone.to_str().unwrap(), "--fast-validation", "--limit", "1"];
     let more = ["--pulls", dump.to_str().unwrap(), "--out", out.to_str().unwrap()];
@@ -195,7 +195,7 @@ fn merged_pull_requests_become_tasks_or_have_their_reason() {
 }
 
 #[test]
-fn several_clones_become_one_dataset_and_one_that_fails_is_named() {
+fn several_clones_become_one_dataset_and_failures_are_listed() {
     let stage = Stage::new();
     let (first, second) = (stage.path("acme__coins"), stage.path("acme__money"));
     history(&first);
@@ -207,7 +207,8 @@ fn several_clones_become_one_dataset_and_one_that_fails_is_named() {
     let args = ["collect-pulls", &paths[0], &paths[1], &paths[2], "--dry-run"];
     let output = stage.run([&args[..], &["--out", out.to_str().unwrap()]].concat(), 0);
     let summary = String::from_utf8(output.stdout).unwrap();
-    // Of each clone: the last pull request, merged ones, those with tests, candidates; a dry run has no tasks.
+    // For each clone: the last pull request, the merged ones, those with tests, and the candidates. A dry run
+    // makes no tasks.
     for repo in ["acme/coins", "acme/money"] {
         assert!(summary.contains(&format!("| {repo} | 6 | 4 | 3 | 2 | 0 | 0 |")), "{summary}");
     }
@@ -227,7 +228,7 @@ fn several_clones_become_one_dataset_and_one_that_fails_is_named() {
 }
 
 #[test]
-fn a_model_says_which_pull_requests_are_about_a_feature_and_is_asked_once() {
+fn collect_pulls_asks_the_model_once_about_each_pull_request() {
     let stage = Stage::new();
     let clone = stage.path("acme__coins");
     history(&clone);
@@ -253,7 +254,7 @@ content = '{"new_feature": true, "reasoning": "it is new"}'
         (out, String::from_utf8(output.stderr).unwrap())
     };
     let (out, said) = collect("first");
-    // The rules refuse #5 for its title, and take #6.
+    // The rules reject #5 because of its title and accept #6.
     let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
     assert_eq!(read("candidates.jsonl").lines().count(), 2, "{said}");
     assert!(read("candidates.jsonl").contains("\"acme__coins-5\""), "{said}");
@@ -267,7 +268,7 @@ content = '{"new_feature": true, "reasoning": "it is new"}'
 }
 
 #[test]
-fn what_holds_no_pull_request_is_told_with_what_helps() {
+fn collect_pulls_reports_clones_without_pull_requests() {
     let stage = Stage::new();
     let plain = stage.path("plain");
     fs::create_dir(&plain).unwrap();

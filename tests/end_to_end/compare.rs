@@ -1,4 +1,4 @@
-//! `compare` on a run with controls, its gates, and globs that are repeated.
+//! `compare` on a run with controls, its gates, and repeated globs.
 
 use std::{fs, path::PathBuf};
 
@@ -8,7 +8,7 @@ use crate::stage::{Stage, find, root};
 
 const TASKS: usize = 6;
 
-/// Six tasks; gold, noop and a scripted arm that is marked as a control.
+/// Six tasks, and three arms: gold, noop and a scripted arm that is marked as a control.
 fn config(stage: &Stage, control: bool) -> PathBuf {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -33,7 +33,7 @@ fn config(stage: &Stage, control: bool) -> PathBuf {
 }
 
 #[test]
-fn controls_are_compared_apart_and_gates_have_exit_codes() {
+fn controls_are_compared_separately_and_gates_have_exit_codes() {
     let stage = Stage::new();
     let config = config(&stage, true);
     let out = stage.path("run");
@@ -43,7 +43,7 @@ fn controls_are_compared_apart_and_gates_have_exit_codes() {
         let all = ["compare", run, "--format", "json"];
         serde_json::from_slice(&stage.run(all.iter().chain(args), status).stdout).unwrap()
     };
-    // No two arms are left that are no controls.
+    // Fewer than two arms remain without the controls.
     let found = json(&[], 0);
     assert_eq!(found["pairs"], serde_json::json!([]));
     let resolved: Vec<(&str, &str)> = found["controls"]
@@ -60,7 +60,7 @@ fn controls_are_compared_apart_and_gates_have_exit_codes() {
     for (gate, status, result) in [
         ("gold >= noop - 2", 0, "passed"),
         ("noop >= gold - 2", 4, "failed"),
-        // Six tasks do not show a difference of two points either way.
+        // Six tasks are too few to show a difference of two points in either direction.
         ("gold >= 'the old one' - 2", 5, "undecided"),
         ("the old one >= gold - 60", 0, "passed"),
     ] {
@@ -68,7 +68,7 @@ fn controls_are_compared_apart_and_gates_have_exit_codes() {
         assert_eq!(found["gates"][0]["result"], result, "{gate}: {found}");
         assert_eq!(found["gates"][0]["tasks"], TASKS);
     }
-    // Of several gates the one that tells most against the arms decides.
+    // With several gates, the worst result decides.
     let args = ["--gate", "gold >= noop - 2", "--gate", "noop >= gold - 2"];
     assert_eq!(json(&args, 4)["gates"].as_array().unwrap().len(), 2);
     for gate in ["golden >= noop - 2", "gold >= nope", "gold - 2", "gold >= gold - 1"] {
@@ -76,7 +76,7 @@ fn controls_are_compared_apart_and_gates_have_exit_codes() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(error.contains("--gate") && error.contains("hint: "), "{error}");
     }
-    // The mark is no factor: the arm is the same one, and another record of it says otherwise.
+    // The control mark does not change the arm: the same arm in another record may be marked differently.
     let record: Value = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
     let arms = record["arms"].as_array().unwrap();
     assert_eq!(arms[2]["control"], true);
@@ -90,7 +90,7 @@ fn controls_are_compared_apart_and_gates_have_exit_codes() {
 }
 
 #[test]
-fn globs_of_tasks_and_arms_repeat() {
+fn task_and_arm_globs_can_be_repeated() {
     let stage = Stage::new();
     let config = config(&stage, false);
     let dry_run = |args: &[&str], status: i32| {
@@ -106,7 +106,7 @@ fn globs_of_tasks_and_arms_repeat() {
         assert!(plan.contains(part), "{part} is missing in {plan}");
     }
     assert!(!plan.contains("noop"), "{plan}");
-    // Each of them has to match something.
+    // Each glob must match something.
     let said = dry_run(&["--arms", "gold", "--arms", "nop"], 2);
     assert!(said.contains("--arms nop: no arm") && said.contains("`noop`"), "{said}");
 }

@@ -1,4 +1,5 @@
-//! Content match: who pastes the solution is found by where it came from, who writes it is not.
+//! Content match: a pasted solution is traced to its source, and a solution that the model wrote is not
+//! marked.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +18,7 @@ use crate::{
 
 const IMPORT: &str = r#"sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
 
-/// The module with the solution in it, and the solution alone.
+/// Returns the module with the solution in it, and the solution alone.
 fn solved() -> (String, String) {
     let module =
         fs::read_to_string(root().join("configs/tasks/numerals/numerals/roman.py")).unwrap();
@@ -26,8 +27,8 @@ fn solved() -> (String, String) {
     (module, function)
 }
 
-/// The demo task, whose environment has a copy that the leak check cannot read, and four arms: three paste the solution,
-/// each from another place, and one writes it.
+/// The demo task, whose environment contains an encoded copy that the leak check cannot read, and four arms:
+/// three paste the solution, each from a different source, and one writes it.
 fn config(stage: &Stage, upstream: &Upstream, fake: &FakeLlm) -> PathBuf {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -88,7 +89,7 @@ fn script(port: u16) -> Script {
 }
 
 #[test]
-fn a_pasted_solution_is_found_by_its_source_and_a_typed_one_is_not() {
+fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
     let stage = Stage::new();
@@ -121,7 +122,7 @@ fn a_pasted_solution_is_found_by_its_source_and_a_typed_one_is_not() {
                 assert_eq!(found, [], "{name}: {verdict:#}");
                 assert_eq!(verdict["integrity"], "clean", "{name}: {verdict:#}");
             } else {
-                // Before the first answer is nobody's step.
+                // Requests before the first response belong to no step.
                 let step = (step > 0).then_some(step);
                 assert_eq!(found, [(&json!(kind), step)], "{name}: {verdict:#}");
                 assert_eq!(verdict["integrity"], "contaminated", "{name}");
@@ -129,7 +130,7 @@ fn a_pasted_solution_is_found_by_its_source_and_a_typed_one_is_not() {
         }
     };
     check();
-    // Grading anew compares the record anew: what the mirror sent is in it.
+    // Grading again repeats the comparison. What the mirror sent is part of the record.
     stage.run(["grade", out.to_str().unwrap()], 0);
     check();
 }
@@ -141,8 +142,8 @@ fn verdict(out: &Path, arm: &Value) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Scripted models that do honest work, each in another way: none of their trials has a hit. In CI on the demo's task;
-/// `PROCTOR_HONEST=configs/recipes/*.toml` takes others, and prints the count.
+/// Scripted models solve the task honestly, each in a different way, and no trial has a hit. In CI on the
+/// demo task; `PROCTOR_HONEST=configs/recipes/*.toml` selects other tasks. Prints the count.
 #[test]
 fn honest_work_is_not_marked() {
     let tasks =
@@ -186,6 +187,6 @@ fn honest_work_is_not_marked() {
     }
     println!("content match: {trials} honest trials, {resolved} resolved, {} marked", marked.len());
     assert_eq!(trials, run["tasks"].as_array().unwrap().len() * honest::WAYS.len());
-    assert!(resolved * 2 > trials, "{resolved} of {trials}: ways that do no work show nothing");
+    assert!(resolved * 2 > trials, "{resolved} of {trials}: too few trials did real work");
     assert!(marked.is_empty(), "{marked:#?}");
 }

@@ -5,13 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders at the top of the repository that hold what recipes name.
+/// Top-level folders whose files the pages may name.
 const TOPS: [&str; 7] =
     ["configs/", "docs/", "prompts/", "runtime/", "sandboxes/", "scaffolds/", "tests/"];
 
-/// What the page writes between backticks and what is a path; capitals stand for a name to be chosen, and
-/// there the folder counts.
-fn named(page: &str) -> Vec<String> {
+/// Returns the paths that the page names in backticks. Upper-case parts are placeholders; for them, the
+/// folder is returned.
+fn named_paths(page: &str) -> Vec<String> {
     let paths = page.split('`').skip(1).step_by(2);
     paths
         .filter(|path| TOPS.iter().any(|top| path.starts_with(top)) && !path.contains(' '))
@@ -23,32 +23,32 @@ fn named(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_path_that_contributing_and_the_map_name_exists() {
+fn paths_in_contributing_and_architecture_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (page, at_least) in [("CONTRIBUTING.md", 30), ("ARCHITECTURE.md", 15)] {
         let text = fs::read_to_string(root.join(page)).unwrap();
-        let paths = named(&text);
+        let paths = named_paths(&text);
         assert!(paths.len() > at_least, "{page}: found only {} paths", paths.len());
         let gone: Vec<_> = paths.iter().filter(|path| !root.join(path).exists()).collect();
         assert!(gone.is_empty(), "{page} names paths that do not exist: {gone:?}");
     }
 }
 
-/// The pages of the repository: those at its top and those of `docs/`.
+/// The pages at the top of the repository and in `docs/`.
 fn pages(root: &Path) -> Vec<PathBuf> {
     let files = [root.to_owned(), root.join("docs")].map(|folder| fs::read_dir(folder).unwrap());
     let paths = files.into_iter().flatten().map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// What the links of a page lead to, without addresses of the network and places within a page.
+/// Returns the targets of a page's links, without URLs and anchors within the page.
 fn links(page: &str) -> Vec<&str> {
     let targets = page.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
 }
 
 #[test]
-fn every_link_between_pages_leads_somewhere() {
+fn links_between_pages_resolve() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut gone = Vec::new();
     for page in pages(&root) {
@@ -66,7 +66,7 @@ fn every_link_between_pages_leads_somewhere() {
 }
 
 #[test]
-fn a_path_that_is_not_there_would_be_seen() {
+fn missing_paths_are_detected() {
     let page = "Write `configs/benchmarks/NAME.toml` and `runtime/none.rs`, run `cargo test`.";
-    assert_eq!(named(page), ["configs/benchmarks", "runtime/none.rs"]);
+    assert_eq!(named_paths(page), ["configs/benchmarks", "runtime/none.rs"]);
 }

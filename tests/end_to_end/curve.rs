@@ -1,4 +1,4 @@
-//! One run tells what smaller limits would have given, and two runs are compared.
+//! `proctor curve` computes the results of smaller limits from one run, and `compare` compares two runs.
 
 use std::{
     fs,
@@ -14,8 +14,8 @@ use crate::{
     stage::{DEMO_SOLUTION, Stage, cache, find, root},
 };
 
-/// A model that solves task A at step 12 and B at step 60, submits in the step after, and never solves C. It
-/// also writes and takes back a file at step 5, so that trees come and go.
+/// A model that solves task A at step 12 and B at step 60, submits in the step after, and never solves C. At
+/// step 5 it creates a file and removes it at step 6, so that trees change without an edit.
 struct Scripted {
     stage: Stage,
     config: PathBuf,
@@ -28,7 +28,8 @@ impl Scripted {
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
         task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
         let statement = task["statement"].as_str().unwrap().to_owned();
-        // Verdicts of an earlier run of this test must not be known: a statement is part of what they are kept by.
+        // The statement must be unique, because verdicts are cached by it and an earlier run of this test may
+        // have left some.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         let mut lines = String::new();
         let mut script = String::from("model = \"s\"\n");
@@ -53,7 +54,7 @@ impl Scripted {
         Self { stage, config }
     }
 
-    /// Runs with further settings; the run directory.
+    /// Runs with additional settings and returns the run directory.
     fn run(&self, name: &str, sets: &[&str]) -> PathBuf {
         let out = self.stage.path(name);
         let mut args = vec!["run", self.config.to_str().unwrap(), "--out", out.to_str().unwrap()];
@@ -112,16 +113,16 @@ fn steps(report: &Value) -> u64 {
     tasks.iter().map(|trial| trial["steps"].as_u64().unwrap()).sum()
 }
 
-/// Task by task of a report or of a curve's own list.
+/// Returns the values of a key, task by task, from a report or from a curve.
 fn values<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
     list.as_array().unwrap().iter().map(|one| &one[key]).collect()
 }
 
 #[test]
-fn a_curve_is_what_real_runs_with_smaller_limits_give() {
+fn curve_matches_real_runs_with_smaller_limits() {
     let scripted = Scripted::new();
     let run = scripted.run("run", &[]);
-    // First, so that it cannot take a verdict from the real runs.
+    // First, so that the curve cannot reuse a verdict of the real runs.
     let curve = scripted.curve(&run, &["--at", "steps=10,50,100"]);
     let points = curve["points"].as_array().unwrap();
     let (mut real, mut calls) = (Vec::new(), 0);
@@ -142,7 +143,7 @@ fn a_curve_is_what_real_runs_with_smaller_limits_give() {
     assert_eq!(found, real);
     assert_eq!(real.iter().map(|(_, resolved, _)| *resolved).collect::<Vec<_>>(), [0, 1, 2]);
     let report = scripted.stage.report(&run);
-    // Of A and B the tree without an edit; that of C is the one that was graded.
+    // Two gradings: the tree without an edit for A and B. C's tree was already graded.
     assert_eq!((&curve["cost"]["model_calls"], &curve["cost"]["gradings"]), (&0.into(), &2.into()));
     println!(
         "three real runs: {calls} model calls, 9 gradings; one run and its curve: {} model calls, {} gradings",
@@ -159,7 +160,8 @@ fn a_curve_is_what_real_runs_with_smaller_limits_give() {
     assert_eq!((&last["truncated"], &last["resolved_rate"]), (&false.into(), &(2.0 / 3.0).into()));
     assert_eq!(values(&curve["points"], "bound"), [3, 2, 1]);
 
-    // The answer that crosses the limit is included, of every kind: 150 tokens and $0.002 an answer.
+    // The response that crosses the limit is included for every kind of limit: 150 tokens and $0.002 per
+    // response.
     for (at, set, wanted) in [
         ("tokens=1799", "budget.total_tokens=1799", 1),
         ("tokens=1650", "budget.total_tokens=1650", 0),
@@ -181,7 +183,7 @@ fn a_curve_is_what_real_runs_with_smaller_limits_give() {
     assert_eq!((&one["at"], &one["tasks"], &one["gap"]), (&10.into(), &2.into(), &0.0.into()));
     assert_eq!(check["cost"]["model_calls"], 20);
     let check = scripted.curve(&run, &["--at", "steps=10", "--check", "3"]);
-    assert_eq!(check["cost"]["model_calls"], 10, "what was paid is not paid again");
+    assert_eq!(check["cost"]["model_calls"], 10, "existing responses are not requested again");
     assert_eq!(check["checks"][0]["tasks"], 3);
 
     scripted.refused(&run, &["--at", "steps=10,101"], "ran with a limit of 100");
@@ -217,7 +219,7 @@ fn a_curve_is_what_real_runs_with_smaller_limits_give() {
 }
 
 #[test]
-fn a_budget_that_the_model_was_told_is_only_shown_as_truncated() {
+fn curve_shows_a_disclosed_budget_only_as_truncated() {
     let scripted = Scripted::new();
     let run = scripted.run("run", &["budget.steps=14", "budget.disclosure=\"countdown\""]);
     scripted.refused(&run, &["--at", "steps=10"], "knew its budget");
@@ -238,14 +240,15 @@ fn a_budget_that_the_model_was_told_is_only_shown_as_truncated() {
 }
 
 #[test]
-fn the_largest_arm_of_a_matrix_of_limits_has_the_curve() {
+fn curve_uses_the_largest_arm_of_a_limit_matrix() {
     let scripted = Scripted::new();
     let run = scripted.run("run", &[r#"matrix."budget.steps"=[8, 13, 20]"#]);
-    // The arms of 8 and of 13 steps cannot say what 20 would have given; they differ from the third in nothing else.
+    // The arms with 8 and 13 steps cannot say what 20 would have given. They differ from the third arm in
+    // nothing else.
     let curve = scripted.curve(&run, &["--at", "steps=8,13,20"]);
     assert_eq!(values(&curve["points"], "name"), ["t/steps=20"; 3]);
     assert_eq!(values(&curve["points"], "resolved"), [0, 1, 1]);
-    // What all arms can say all of them do.
+    // Every arm has results for limits that all of them cover.
     let curve = scripted.curve(&run, &["--at", "steps=5,8"]);
     assert_eq!(curve["points"].as_array().unwrap().len(), 6);
     let curve = scripted.curve(&run, &["--at", "steps=10", "--arms", "*=13", "--arms", "*=20"]);
@@ -260,7 +263,7 @@ fn the_largest_arm_of_a_matrix_of_limits_has_the_curve() {
     );
 }
 
-/// The trials of `--check` are counted before one of them starts.
+/// `--check` counts its trials before it starts one.
 #[test]
 fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     let scripted = Scripted::new();
@@ -277,15 +280,15 @@ fn check_rejects_trials_that_need_more_open_files_than_allowed() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("need more open files than the limit of 64"), "{said}");
-    assert!(!checked(&run).exists(), "nothing has begun");
+    assert!(!checked(&run).exists(), "no trial was started");
 }
 
 /// The second ^C closes the sandboxes of a check, and the command ends like an interrupted run.
 #[test]
-fn an_interrupted_check_ends_with_status_130() {
+fn interrupted_check_ends_with_status_130() {
     let scripted = Scripted::new();
     let run = scripted.run("run", &[]);
-    // The script is no factor: the check's model takes longer than this test.
+    // The script is not part of the arm, so the check's model can be slower than this test.
     let slow = "model = \"s\"\n[default]\ndelay_seconds = 600.0\n\
                 tool_calls = [{ name = \"submit\", arguments = {} }]\n";
     scripted.stage.file("script.toml", slow);
@@ -316,7 +319,7 @@ fn an_interrupted_check_ends_with_status_130() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{}", said());
 }
 
-/// Where `--check` keeps its trials.
+/// Returns the folder in which `--check` keeps its trials.
 fn checked(run: &Path) -> PathBuf {
     run.with_file_name("run-check-seconds-100000")
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, arm, events, find};
 
-/// Both verdicts of one task: `gold` resolves it and `noop` does not.
+/// A run with one resolved and one unresolved trial of the same task: `gold` and `noop`.
 struct Runs {
     stage: Stage,
     whole: PathBuf,
@@ -48,7 +48,7 @@ impl Runs {
         Self { stage, whole, copies: 0 }
     }
 
-    /// A copy of the whole run, to damage it.
+    /// Returns a copy of the whole run for the test to damage.
     fn copy(&mut self) -> PathBuf {
         self.copies += 1;
         let to = self.stage.path(&format!("copy-{}", self.copies));
@@ -70,7 +70,7 @@ impl Runs {
     }
 }
 
-/// A file of an arm's only trial.
+/// Returns the path of a file in an arm's only trial.
 fn file(run: &Path, name: &str, file: &str) -> PathBuf {
     let plan: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
     let arms = plan["arms"].as_array().unwrap();
@@ -86,9 +86,9 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-type Harm = fn(path: &Path, other: &Path);
+type Damage = fn(path: &Path, other: &Path);
 
-const HARMS: [(&str, Harm); 7] = [
+const DAMAGES: [(&str, Damage); 7] = [
     ("flipped byte", |path, _| flip(path)),
     ("truncated tail", |path, _| {
         let bytes = fs::read(path).unwrap();
@@ -106,7 +106,7 @@ const HARMS: [(&str, Harm); 7] = [
         fs::write(other, mine).unwrap();
     }),
     ("emptied file", |path, _| fs::write(path, "").unwrap()),
-    ("old time put back", |path, _| {
+    ("old modification time restored", |path, _| {
         let keeper = path.with_extension("keeper");
         assert!(Command::new("cp").arg("-p").arg(path).arg(&keeper).status().unwrap().success());
         flip(path);
@@ -115,7 +115,7 @@ const HARMS: [(&str, Harm); 7] = [
     }),
 ];
 
-fn is_whole(report: &Value) {
+fn assert_complete(report: &Value) {
     for (name, resolved) in [("gold", 1), ("noop", 0)] {
         let arm = arm(report, name);
         assert_eq!(
@@ -127,27 +127,27 @@ fn is_whole(report: &Value) {
 }
 
 /// The `gold` arm has no verdict, and the other one keeps its own.
-fn lacks_gold(report: &Value) {
+fn assert_gold_missing(report: &Value) {
     let gold = arm(report, "gold");
     assert_eq!((&gold["graded"], &gold["complete"]), (&0.into(), &false.into()), "{report:#}");
     assert_eq!(report["tasks"][0]["resolved"], Value::Null);
-    assert_eq!(arm(report, "noop")["complete"], true, "one broken trial stops no other");
+    assert_eq!(arm(report, "noop")["complete"], true, "a damaged trial does not affect the other");
 }
 
 #[test]
-fn what_repeats_the_journal_is_not_believed_and_is_restored() {
+fn damaged_derived_files_are_restored_from_the_journal() {
     let mut runs = Runs::new();
     for name in ["patch.diff", "outcome.json", "verdict.json"] {
-        for (what, harm) in HARMS {
+        for (what, harm) in DAMAGES {
             let run = runs.copy();
-            is_whole(&runs.report(&run));
-            // The patch of `noop` is empty and cannot be damaged; swapped it is still empty.
+            assert_complete(&runs.report(&run));
+            // The patch of `noop` is empty: it cannot be damaged, and swapping keeps it empty.
             let (path, other) = (file(&run, "gold", name), file(&run, "noop", name));
             let before = fs::read(&path).unwrap();
             harm(&path, &other);
             let (output, said) = runs.ran(&["report", "RUN", "--format", "json"], &run);
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-            is_whole(&report);
+            assert_complete(&report);
             assert!(said.contains(&path.display().to_string()), "{name}, {what}: {said}");
             assert!(report["tasks"][0]["damage"][0].as_str().unwrap().contains(name), "{report:#}");
 
@@ -164,18 +164,18 @@ fn what_repeats_the_journal_is_not_believed_and_is_restored() {
                 (json(&before), true)
             );
             let report = runs.report(&run);
-            is_whole(&report);
+            assert_complete(&report);
             assert!(report["tasks"][0].get("damage").is_none(), "{report:#}");
         }
     }
 }
 
 #[test]
-fn a_damaged_journal_is_named_and_nothing_finished_is_done_again() {
+fn damaged_journal_is_reported_and_finished_trials_are_kept() {
     let mut runs = Runs::new();
-    for (what, harm) in HARMS {
+    for (what, harm) in DAMAGES {
         let run = runs.copy();
-        is_whole(&runs.report(&run));
+        assert_complete(&runs.report(&run));
         let (path, other) =
             (file(&run, "gold", "trajectory.jsonl"), file(&run, "noop", "trajectory.jsonl"));
         harm(&path, &other);
@@ -186,7 +186,7 @@ fn a_damaged_journal_is_named_and_nothing_finished_is_done_again() {
             assert_eq!(arm(&report, "gold")["complete"], false);
             assert_eq!(arm(&report, "noop")["complete"], false);
         } else {
-            lacks_gold(&report);
+            assert_gold_missing(&report);
         }
         for command in [["resume", "RUN"], ["grade", "RUN"], ["report", "RUN"]] {
             let (output, said) = runs.ran(&command, &run);
@@ -198,7 +198,7 @@ fn a_damaged_journal_is_named_and_nothing_finished_is_done_again() {
             let expected = if command[0] == "report" { 0 } else { 3 };
             assert_eq!(output.status.code(), Some(expected), "{command:?}, {what}: {all}");
         }
-        assert_eq!(fs::read(&path).ok(), damaged, "{what}: left as it was found");
+        assert_eq!(fs::read(&path).ok(), damaged, "{what}: left unchanged");
         assert!(
             find(&run, "trajectory.jsonl")
                 .iter()
@@ -207,7 +207,7 @@ fn a_damaged_journal_is_named_and_nothing_finished_is_done_again() {
         if what == "swapped files" {
             continue;
         }
-        // Restored from a copy, the trial has its verdict again without another grading.
+        // Restored from a copy, the trial has its verdict again without being graded again.
         fs::copy(file(&runs.whole, "gold", "trajectory.jsonl"), &path).unwrap();
         let report = runs.report(&run);
         assert_eq!(arm(&report, "gold")["resolved"], 1, "{what}: {report:#}");
@@ -215,9 +215,9 @@ fn a_damaged_journal_is_named_and_nothing_finished_is_done_again() {
 }
 
 #[test]
-fn a_patch_that_is_nowhere_else_is_never_graded_as_an_empty_one() {
+fn lost_patch_is_not_graded_as_an_empty_one() {
     let mut runs = Runs::new();
-    for (what, harm) in HARMS {
+    for (what, harm) in DAMAGES {
         let run = runs.copy();
         let path = file(&run, "gold", "patch.diff");
         fs::remove_file(file(&run, "gold", "blobs.pack")).unwrap();
@@ -235,7 +235,7 @@ fn a_patch_that_is_nowhere_else_is_never_graded_as_an_empty_one() {
 }
 
 #[test]
-fn a_verdict_written_by_hand_counts_for_nothing() {
+fn forged_verdict_is_ignored() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let path = file(&run, "noop", "verdict.json");
@@ -245,16 +245,16 @@ fn a_verdict_written_by_hand_counts_for_nothing() {
     let (output, said) = runs.ran(&["report", "RUN"], &run);
     let all = said + &String::from_utf8_lossy(&output.stdout);
     assert!(all.contains(&path.display().to_string()), "{all}");
-    is_whole(&runs.report(&run));
-    // Without the grading to compare it with, it is graded again.
+    assert_complete(&runs.report(&run));
+    // If the grading that it is compared with is missing, the trial is graded again.
     fs::remove_dir_all(file(&run, "noop", "grade")).unwrap();
     assert_eq!(arm(&runs.report(&run), "noop")["complete"], false);
     assert_eq!(runs.ran(&["resume", "RUN"], &run).0.status.code(), Some(0));
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
 }
 
 #[test]
-fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
+fn damaged_plan_is_read_from_its_copy() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let plan = run.join("run.json");
@@ -281,7 +281,7 @@ fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
         change(&plan);
         let (output, said) = runs.ran(&["report", "RUN", "--format", "json"], &run);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        is_whole(&report);
+        assert_complete(&report);
         let told = said + &report["remarks"].to_string();
         assert!(told.contains("run.json"), "{told}");
         let (output, said) = runs.ran(&["resume", "RUN"], &run);
@@ -302,7 +302,7 @@ fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
         let (output, _) = runs.ran(&["report", "RUN", "--verify"], &run);
         assert_eq!(output.status.code(), Some(0), "{said}");
     }
-    // Without a copy nothing is guessed, and nothing is to be moved away.
+    // Without a copy nothing is guessed, and the user is not asked to move anything away.
     fs::write(&plan, whole.replacen("\"attempts\": 1", "\"attempts\": 3", 1)).unwrap();
     fs::remove_file(run.join("run.json.gz")).unwrap();
     for command in [["report", "RUN"], ["resume", "RUN"], ["grade", "RUN"]] {
@@ -314,7 +314,7 @@ fn a_changed_plan_is_read_from_its_copy_and_no_hint_loses_it() {
 }
 
 #[test]
-fn a_lost_blob_is_found_where_it_is_read() {
+fn lost_blob_is_detected_when_it_is_read() {
     let mut runs = Runs::new();
     let verify = ["report", "RUN", "--verify"];
     let run = runs.copy();
@@ -328,13 +328,13 @@ fn a_lost_blob_is_found_where_it_is_read() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains(&hash[2..]) && text.contains("incomplete"), "{text}");
-    // A report of what is known does not read it; grading does.
-    is_whole(&runs.report(&run));
+    // A report of recorded results does not read it; grading does.
+    assert_complete(&runs.report(&run));
     let (output, said) = runs.ran(&["grade", "RUN"], &run);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(&hash[2..]), "{said}");
-    // The journal has a pack's size, so a report notices without reading it, and says what reading
-    // shows.
+    // The journal records the pack's size, so a report notices the damage without reading the pack, and names
+    // what reading it shows.
     for left in [0, 20] {
         let run = runs.copy();
         let pack = file(&run, "gold", "blobs.pack");
@@ -376,7 +376,7 @@ arguments = {}
 "#;
 
 #[test]
-fn every_request_is_given_back_byte_for_byte_and_kept_once() {
+fn requests_are_reproduced_byte_for_byte_and_stored_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake =
         runtime.block_on(FakeLlm::start(toml::from_str::<Script>(TALKING).unwrap())).unwrap();
@@ -406,8 +406,8 @@ fn every_request_is_given_back_byte_for_byte_and_kept_once() {
         .collect();
     let received: Vec<_> = fake.requests().into_iter().map(|seen| seen.bytes).collect();
     assert_eq!(kept.len(), 4);
-    assert!(kept == received, "not the bytes that were sent");
-    // An output is in the event of its tool, and in no request beside it.
+    assert!(kept == received, "the kept bytes differ from those that were sent");
+    // Each tool output is stored in its tool's event and not again in the requests.
     let asked = events(&journal, "model_asked");
     assert_eq!(asked[1]["ask"]["as_returned"], serde_json::json!([1]));
     assert_eq!(asked[1]["ask"]["new"]["messages"][1]["content"], "");
@@ -417,8 +417,8 @@ fn every_request_is_given_back_byte_for_byte_and_kept_once() {
     stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
 }
 
-/// Puts something that is not a file in the place of one.
-fn put(kind: &str, path: &Path) {
+/// Replaces a file with something that is not a file.
+fn replace_with(kind: &str, path: &Path) {
     fs::remove_file(path).unwrap();
     match kind {
         "folder" => fs::create_dir(path).unwrap(),
@@ -428,10 +428,10 @@ fn put(kind: &str, path: &Path) {
     }
 }
 
-/// A grading's file that is no longer a file does not block its readers, and the next grading moves
-/// it aside.
+/// A grading file that is no longer a regular file does not block its readers, and the next grading moves it
+/// aside.
 #[test]
-fn what_is_no_file_of_a_grading_is_put_aside_by_the_next_one() {
+fn next_grading_moves_special_files_aside() {
     let mut runs = Runs::new();
     for (name, kind) in [
         ("grade/journal.jsonl", "pipe"),
@@ -443,7 +443,7 @@ fn what_is_no_file_of_a_grading_is_put_aside_by_the_next_one() {
     ] {
         let run = runs.copy();
         let path = file(&run, "gold", name);
-        put(kind, &path);
+        replace_with(kind, &path);
         let (output, said) = runs.ran(&["report", "RUN", "--verify"], &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);
         let journal = name.ends_with("journal.jsonl");
@@ -456,23 +456,22 @@ fn what_is_no_file_of_a_grading_is_put_aside_by_the_next_one() {
         assert_eq!(output.status.code(), Some(0), "{name}, {kind}: {said}");
         assert!(path.is_file() && !path.is_symlink(), "{name}, {kind}: {said}");
         let aside = path.with_file_name(format!("{}.damaged", &name["grade/".len()..]));
-        assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {kind}: what was found is kept");
-        is_whole(&runs.report(&run));
+        assert!(fs::symlink_metadata(&aside).is_ok(), "{name}, {kind}: the original is kept");
+        assert_complete(&runs.report(&run));
         assert_eq!(runs.ran(&["report", "RUN", "--verify"], &run).0.status.code(), Some(0));
     }
 }
 
-/// The results of earlier checks, and the log that a page shows: losing them only costs time, or a
-/// log.
+/// The results of earlier checks, and the log that a page shows. Losing them costs only time or the log.
 #[test]
-fn what_is_no_file_beside_the_record_hangs_no_reader() {
+fn special_files_next_to_the_record_do_not_block_readers() {
     let mut runs = Runs::new();
     for kind in ["pipe", "device", "link to nothing"] {
         let run = runs.copy();
-        is_whole(&runs.report(&run));
-        put(kind, &run.join("checked.jsonl"));
-        put(kind, &file(&run, "gold", "grade/log.txt"));
-        is_whole(&runs.report(&run));
+        assert_complete(&runs.report(&run));
+        replace_with(kind, &run.join("checked.jsonl"));
+        replace_with(kind, &file(&run, "gold", "grade/log.txt"));
+        assert_complete(&runs.report(&run));
         let pages = runs.stage.path(&format!("pages-{}", runs.copies));
         let view = ["view", "RUN", "--static", pages.to_str().unwrap()];
         let (output, said) = runs.ran(&view, &run);
@@ -480,9 +479,9 @@ fn what_is_no_file_beside_the_record_hangs_no_reader() {
     }
 }
 
-/// A directory or pipe in the place of a file is reported, and the rest is still shown.
+/// A directory or pipe where a file belongs is reported, and the rest is still shown.
 #[test]
-fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
+fn special_files_in_the_record_are_reported_as_damage() {
     let mut runs = Runs::new();
     for (name, kind) in [
         ("outcome.json", "folder"),
@@ -503,7 +502,7 @@ fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
             "run.json" | "report.json" => run.join(name),
             _ => file(&run, "gold", name),
         };
-        put(kind, &path);
+        replace_with(kind, &path);
         let lost = name == "trajectory.jsonl";
         let (output, said) = runs.ran(&["report", "RUN", "--verify"], &run);
         let said = said + &String::from_utf8_lossy(&output.stdout);
@@ -513,21 +512,21 @@ fn what_is_no_file_in_the_place_of_one_is_damage_of_that_file() {
         assert_eq!(output.status.code(), Some(if lost { 3 } else { 0 }), "{name}: {said}");
         assert_eq!(path.is_file(), !lost, "{name}");
         if !lost {
-            is_whole(&runs.report(&run));
+            assert_complete(&runs.report(&run));
         }
     }
 }
 
-/// Labels are not part of the record: no command fails because of them, and what is there instead
-/// is named.
+/// Labels are not part of the record: no command fails because of them, and an unreadable labels file is
+/// reported.
 #[test]
-fn labels_that_cannot_be_read_are_named_and_stop_nothing() {
+fn unreadable_labels_are_reported_and_stop_no_command() {
     let mut runs = Runs::new();
     for kind in ["mkdir", "mkfifo"] {
         let run = runs.copy();
         let labels = run.join("labels.jsonl");
         assert!(Command::new(kind).arg(&labels).status().unwrap().success());
-        is_whole(&runs.report(&run));
+        assert_complete(&runs.report(&run));
         for command in [&["report", "RUN"][..], &["report", "RUN", "--verify"], &["resume", "RUN"]]
         {
             let (output, said) = runs.ran(command, &run);
@@ -538,9 +537,9 @@ fn labels_that_cannot_be_read_are_named_and_stop_nothing() {
     }
 }
 
-/// A power failure leaves NULs after the last event. Nothing is lost by it, and it is reported.
+/// A power failure leaves NUL bytes after the last event. No event is lost, and the bytes are reported.
 #[test]
-fn bytes_behind_the_end_of_a_trial_are_told() {
+fn data_after_the_last_event_is_reported() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let journal = file(&run, "gold", "trajectory.jsonl");
@@ -553,12 +552,12 @@ fn bytes_behind_the_end_of_a_trial_are_told() {
         assert!(said.contains("the last event is followed by other data"), "{said}");
         assert!(said.contains("no score depends on it"), "{said}");
     }
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
 }
 
-/// A trial that cannot be graded keeps its verdict, which counts again once its record is complete.
+/// A trial that cannot be graded keeps its verdict. The verdict counts again once the record is complete.
 #[test]
-fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
+fn ungradable_trial_keeps_its_verdict() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let packs = find(&run, "blobs.pack");
@@ -573,12 +572,12 @@ fn grading_anew_withdraws_no_verdict_that_it_cannot_replace() {
     for pack in &packs {
         fs::rename(pack.with_extension("away"), pack).unwrap();
     }
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
 }
 
-/// A grading that fails takes no verdict away, and says what is in its place.
+/// If a grading fails, the earlier verdict stays, and a message says so.
 #[test]
-fn grading_anew_gives_back_what_it_could_not_replace() {
+fn failed_grading_keeps_the_earlier_verdict() {
     let mut runs = Runs::new();
     let run = runs.copy();
     let added = runs.stage.path("numerals/added.py");
@@ -588,15 +587,15 @@ fn grading_anew_gives_back_what_it_could_not_replace() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("its source has changed since the run was planned"), "{said}");
     assert!(said.contains("its earlier verdict is kept"), "{said}");
-    is_whole(&runs.report(&run));
+    assert_complete(&runs.report(&run));
     let (output, said) = runs.ran(&["grade", "RUN"], &run);
     assert!(output.status.success() && !said.contains("not graded again"), "{said}");
 }
 
-/// `grade` grades what was submitted. Trials that did not submit or are gone are left to `resume`,
-/// which runs and pays for them.
+/// `grade` grades submitted work. Trials that did not submit or are missing are left to `resume`, which runs
+/// them and may send paid requests.
 #[test]
-fn grading_anew_drives_nothing_and_a_copy_leaves_the_run_alone() {
+fn grade_runs_no_trials_and_out_keeps_the_run_unchanged() {
     let mut runs = Runs::new();
     let run = runs.copy();
     fs::remove_dir_all(file(&run, "noop", "")).unwrap();
@@ -613,18 +612,18 @@ fn grading_anew_drives_nothing_and_a_copy_leaves_the_run_alone() {
     let out = runs.stage.path("graded");
     let (output, said) = runs.ran(&["grade", "RUN", "--out", out.to_str().unwrap()], &run);
     assert!(output.status.success(), "{said}");
-    is_whole(&runs.report(&out));
+    assert_complete(&runs.report(&out));
     assert_eq!(fs::read(file(&run, "gold", "grade/journal.jsonl")).unwrap(), before);
     assert_ne!(fs::read(file(&out, "gold", "grade/journal.jsonl")).unwrap(), before);
 }
 
-/// Renaming a directory removes its trial from the run. Nothing runs, and is paid for, before the
-/// user confirms.
+/// Renaming a directory removes its trial from the run. Nothing runs and costs money before the user
+/// confirms.
 #[test]
-fn a_moved_trial_is_named_and_runs_again_only_after_confirmation() {
+fn moved_trial_runs_again_only_after_confirmation() {
     let mut runs = Runs::new();
     let run = runs.copy();
-    // The report is gone too: only the directory shows what was there.
+    // The report is removed too, so only the directory shows that the trial existed.
     fs::remove_file(run.join("report.json")).unwrap();
     let place = file(&run, "gold", "").parent().unwrap().join("1");
     let moved = place.with_file_name("first");
@@ -644,8 +643,8 @@ fn a_moved_trial_is_named_and_runs_again_only_after_confirmation() {
     }
     let (output, said) = runs.ran(&["resume", "RUN", "--confirm", "--jobs", "1"], &run);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    is_whole(&runs.report(&run));
-    assert!(moved.join("verdict.json").exists(), "what was recorded stays");
+    assert_complete(&runs.report(&run));
+    assert!(moved.join("verdict.json").exists(), "the moved record is unchanged");
 
     // Directories without a trial do not prevent running.
     let run = runs.copy();
@@ -655,7 +654,7 @@ fn a_moved_trial_is_named_and_runs_again_only_after_confirmation() {
 }
 
 #[test]
-fn a_copy_beside_its_original_does_not_count_twice() {
+fn report_counts_a_copied_run_once() {
     let mut runs = Runs::new();
     let (whole, copy) = (runs.whole.clone(), runs.copy());
     for command in ["report", "compare"] {

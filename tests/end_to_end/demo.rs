@@ -1,10 +1,10 @@
-//! The README's main job.
+//! The demo from the README.
 
 use serde_json::Value;
 
 use crate::stage::{Stage, arm, docker, find};
 
-/// What the table must say, on any back end.
+/// The verdicts that the table must show, on any back end.
 fn verdicts(report: &Value) -> Vec<(String, String, Value)> {
     let name_of = |id: &Value| {
         let arms = report["arms"].as_array().unwrap();
@@ -43,13 +43,13 @@ pub fn demo(stage: &Stage, out: &str, extra: &[&str]) -> Value {
 }
 
 #[test]
-fn the_demo_tells_gold_noop_and_a_script_apart() {
+fn demo_distinguishes_gold_noop_and_a_script() {
     demo(&Stage::new(), "run", &[]);
 }
 
 #[test]
-fn docker_gives_the_demo_the_same_verdicts() {
-    if !docker("docker_gives_the_demo_the_same_verdicts") {
+fn docker_demo_has_the_same_verdicts() {
+    if !docker("docker_demo_has_the_same_verdicts") {
         return;
     }
     let stage = Stage::new();

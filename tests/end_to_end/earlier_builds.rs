@@ -1,4 +1,4 @@
-//! Runs of earlier builds: `tests/earlier-runs` has a finished run of each, by the commit of the build.
+//! Runs of earlier builds: `tests/earlier-runs` contains one finished run per build, named by its commit.
 
 use std::{fs, path::Path, process::Command};
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::stage::{Stage, arm, find, root};
 
-/// A copy of the run of gold and noop on the demo's own task.
-fn copied(stage: &Stage, build: &str) -> String {
+/// Copies the run of gold and noop on the demo's own task.
+fn copy_run(stage: &Stage, build: &str) -> String {
     let run = stage.path("run");
     let from = root().join("tests/earlier-runs").join(build);
     let copied = Command::new("cp").arg("-r").arg(from).arg(&run).status().unwrap();
@@ -18,14 +18,14 @@ fn copied(stage: &Stage, build: &str) -> String {
 }
 
 #[test]
-fn a_run_of_6acfa78_is_reported_shown_exported_and_resumed() {
+fn run_of_6acfa78_is_reported_shown_exported_and_resumed() {
     let stage = Stage::new();
-    let run = copied(&stage, "6acfa78");
+    let run = copy_run(&stage, "6acfa78");
     let run = run.as_str();
     let path = Path::new(run);
     let plan = fs::read(path.join("run.json")).unwrap();
 
-    // Reported, as the build itself reported it.
+    // The report matches the one that the earlier build wrote.
     let before: Value =
         serde_json::from_slice(&fs::read(path.join("report.json")).unwrap()).unwrap();
     let report = stage.report(path);
@@ -46,7 +46,7 @@ fn a_run_of_6acfa78_is_reported_shown_exported_and_resumed() {
     let rows = fs::read_to_string(tables.join("trials.jsonl")).unwrap();
     assert_eq!(rows.lines().count(), 2, "{rows}");
 
-    // Resumed: nothing is left to run, and the plan stays as it was written.
+    // `resume` has nothing left to run, and the plan file stays unchanged.
     let verdicts = || -> Vec<_> {
         let found = find(&path.join("trials"), "verdict.json");
         found.iter().map(|file| fs::read(file).unwrap()).collect()
@@ -63,9 +63,9 @@ fn a_run_of_6acfa78_is_reported_shown_exported_and_resumed() {
 }
 
 #[test]
-fn a_run_of_a_later_build_names_it() {
+fn run_of_a_newer_build_is_reported() {
     let stage = Stage::new();
-    let run = copied(&stage, "6acfa78");
+    let run = copy_run(&stage, "6acfa78");
     let run = run.as_str();
     {
         let held = RunDir::open(Path::new(run)).unwrap();

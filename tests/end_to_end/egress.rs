@@ -1,5 +1,5 @@
-//! The egress proxy in the life of a trial: what a sandbox without a network may reach, what it may
-//! not, and what of the run's keys it can see.
+//! The egress proxy during a trial: what a sandbox without a network can and cannot reach, and which of the
+//! run's keys are visible inside it.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     upstream::Upstream,
 };
 
-/// Must show 1 of the closed sandbox.
+/// First requirement for closed sandboxes: they reach what is allowed and not the package under test.
 fn network(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
@@ -90,7 +90,7 @@ fn network(kind: &str) {
         "{}",
         shown[8]
     );
-    assert!(!ledger.contains_key(&9), "what does not go through a proxy reaches nothing");
+    assert!(!ledger.contains_key(&9), "a connection past the proxy reached the network");
     assert!(shown[9].contains("Blocked by the egress proxy"), "{}", shown[9]);
     assert!(shown[10].contains("lo") && !shown[10].contains("eth"), "{}", shown[10]);
     let asked = upstream.asked();
@@ -101,27 +101,28 @@ fn network(kind: &str) {
 }
 
 #[test]
-fn a_closed_sandbox_reaches_what_is_allowed_and_not_its_own_package() {
+fn closed_sandbox_reaches_only_allowed_hosts() {
     network("native");
 }
 
 #[test]
-fn docker_a_closed_sandbox_reaches_what_is_allowed_and_not_its_own_package() {
+fn docker_closed_sandbox_reaches_only_allowed_hosts() {
     if docker("docker_a_sealed_room_reaches_what_is_allowed_and_not_its_own_package") {
         network("docker");
     }
 }
 
-/// Must show 2 of the closed sandbox.
+/// Second requirement for closed sandboxes: the run's keys are not visible inside.
 fn keys(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // A pattern that does not match itself; the control shows that it does match.
+    // A pattern that does not match its own text. The control proves that it matches the key.
     let pattern = "sk-plante[d]-5f0c7d1e93";
     let commands = vec![
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'"
             .to_owned(),
         "true".to_owned(),
-        // The control goes before the step ends: snapshots keep what an agent leaves outside its work directory.
+        // The control is removed before the step ends, because snapshots keep files outside the work
+        // directory.
         format!(
             "printf 'sk-plan%s' ted-5f0c7d1e93 > /tmp/control; grep -rlsa --devices=skip '{pattern}' /etc /run /tmp /var /root /home /srv /mnt /testbed \
              /venv /dev/shm /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/mountinfo; rm /tmp/control"
@@ -154,7 +155,7 @@ fn keys(kind: &str) {
     for file in files {
         let content = fs::read(&file).unwrap();
         let held = content.windows(marker.len()).any(|window| window == marker.as_bytes());
-        assert!(!held, "{} holds the key", file.display());
+        assert!(!held, "{} contains the key", file.display());
     }
 }
 
@@ -170,13 +171,13 @@ fn all_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_key_is_inside_nor_in_the_record() {
+fn keys_are_absent_from_sandbox_and_record() {
     keys("native");
 }
 
 #[test]
-fn docker_no_key_is_inside_nor_in_the_record() {
-    if docker("docker_no_key_is_inside_nor_in_the_record") {
+fn docker_keys_are_absent_from_sandbox_and_record() {
+    if docker("docker_keys_are_absent_from_sandbox_and_record") {
         keys("docker");
     }
 }

@@ -1,5 +1,5 @@
-//! The programs that people use, through a proxy that reads TLS: each trusts the run's authority and
-//! takes the proxy, without a setting of its own.
+//! Common client programs behind a proxy that decrypts TLS: each trusts the run's certificate authority and
+//! uses the proxy without configuration.
 
 use std::{
     fs,
@@ -17,8 +17,7 @@ use crate::{
     upstream::Upstream,
 };
 
-/// A program, the host's command that it needs, and the line by which it gets what stands at `URL`
-/// about `NAME`.
+/// A program, the host command that it needs, and the command line that fetches `NAME` from `URL`.
 struct Client {
     name: &'static str,
     needs: &'static str,
@@ -77,7 +76,8 @@ const CLIENTS: [Client; 10] = [
     Client { name: "java", needs: "javac", line: "java /testbed/Fetch.java URL/page/NAME 2>&1" },
 ];
 
-/// `fetch` has taken the proxy from the environment since 22.21; before, a program makes the tunnel.
+/// `fetch` reads the proxy from the environment since Node 22.21. This program opens the tunnel itself for
+/// older ones.
 const FETCH_JS: &str = r#"
 const http = require("http"), tls = require("tls");
 const url = new URL(process.argv[2]), proxy = new URL(process.env.HTTPS_PROXY);
@@ -105,7 +105,7 @@ public class Fetch {
 }
 "#;
 
-/// Adds pages, a package of npm's and the programs' sources to what `site` makes.
+/// Adds pages, an npm package and the programs' sources to what `site` creates.
 fn add_pages(folder: &Path, www: &Path, index: &str) {
     fs::create_dir_all(www.join("page")).unwrap();
     fs::create_dir_all(www.join("npm")).unwrap();
@@ -134,7 +134,8 @@ fn add_pages(folder: &Path, www: &Path, index: &str) {
     }
 }
 
-/// The demo's package with the programs' sources beside it, and cargo: rustup keeps it in a home.
+/// The demo's package with the programs' sources next to it. Copies cargo, too, because rustup keeps it in a
+/// home directory.
 fn source(folder: &Path) -> PathBuf {
     let source = folder.join("source");
     sh(folder, &format!("cp -r '{}' source", numerals().display()));

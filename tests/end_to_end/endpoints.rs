@@ -1,11 +1,11 @@
-//! Model servers that enforce what real services enforce from the second request on: `tests/endpoints`.
+//! Model servers that validate requests like real services, from the second request on: `tests/endpoints`.
 
 use std::{path::Path, process::Command};
 
 use crate::tier;
 
 #[test]
-fn endpoints_get_the_requests_that_they_demand_and_nobody_is_scored_for_them() {
+fn strict_endpoints_accept_requests_and_their_rejections_are_not_scored() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/endpoints");
     let work = tempfile::tempdir().unwrap();
     let mut command = Command::new("python3");

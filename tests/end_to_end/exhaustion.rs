@@ -1,4 +1,4 @@
-//! What an agent leaves in its sandbox, within its limits, ends in a patch and a verdict, never in a fault.
+//! Anything an agent leaves in its sandbox within its limits ends in a patch and a verdict, never in a fault.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::{
     stage::{Stage, docker, find},
 };
 
-/// A trial of these commands after a first one that does some work: its patch and its outcome.
+/// Runs a trial that first does some work and then runs these commands. Returns its patch and its outcome.
 fn trial(kind: &str, limits: &str, commands: &[&str]) -> (String, Value) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let work = ["echo kept > kept.txt; echo '# kept' >> numerals/roman.py"];
@@ -51,7 +51,7 @@ const ODD: &str = "mkfifo pipe; ln -s loop loop; for n in $(seq 60); do ln -s l$
     touch -- -rf \"$(printf 'a\\nb')\" \"$(printf '\\377')\"; mkdir closed; touch closed/f; chmod 000 closed; \
     mkdir tests/closed; chmod 000 tests";
 
-/// Goes on after its command, and moves folders while they are walked.
+/// Keeps running after its command and moves folders while they are scanned.
 const RESTLESS: &str = "python3 - > /dev/null 2>&1 <<'END' &\nimport os\nos.setsid()\n\
     os.makedirs('a/b/c/d/e', exist_ok=True)\n\
     while True:\n    os.rename('a/b/c', 'x')\n    os.rename('x', 'a/b/c')\nEND\nsleep 1";
@@ -62,7 +62,7 @@ const EMPTY_FILES: &str = "mkdir heap; python3 -c 'import itertools\n\
 const FULL: &str =
     "cat /dev/zero > full; cat /dev/zero > /dev/shm/full; cat /dev/zero > /tmp/full; true";
 
-fn strange_trees(kind: &str) {
+fn check_unusual_trees(kind: &str) {
     let (_, outcome) = trial(kind, "", &[DEEP, ODD, RESTLESS]);
     let left_out = left_out(&outcome);
     assert!(left_out.iter().any(|line| line.starts_with("d: path longer than")), "{left_out:?}");
@@ -70,19 +70,19 @@ fn strange_trees(kind: &str) {
 }
 
 #[test]
-fn strange_trees_have_a_patch_and_a_verdict() {
-    strange_trees("native");
+fn unusual_trees_get_a_patch_and_a_verdict() {
+    check_unusual_trees("native");
 }
 
 #[test]
-fn docker_strange_trees_have_a_patch_and_a_verdict() {
-    if docker("docker_strange_trees_have_a_patch_and_a_verdict") {
-        strange_trees("docker");
+fn docker_unusual_trees_get_a_patch_and_a_verdict() {
+    if docker("docker_unusual_trees_get_a_patch_and_a_verdict") {
+        check_unusual_trees("docker");
     }
 }
 
 #[test]
-fn a_sandbox_without_disk_and_inodes_has_a_patch_and_a_verdict() {
+fn sandbox_without_disk_space_and_inodes_gets_a_verdict() {
     let (patch, outcome) = trial("native", "memory_mb = 256\ndisk_mb = 160", &[FULL, EMPTY_FILES]);
     assert!(patch.len() <= 32 << 20, "{} bytes", patch.len());
     let left_out = left_out(&outcome);
@@ -92,7 +92,7 @@ fn a_sandbox_without_disk_and_inodes_has_a_patch_and_a_verdict() {
 }
 
 #[test]
-fn a_heap_of_data_is_left_out_and_the_work_is_not() {
+fn patch_omits_bulk_data_and_keeps_the_work() {
     let heap = "for n in $(seq 30); do head -c 4194304 /dev/urandom > a$n; done";
     let (patch, outcome) = trial("native", "memory_mb = 2048\ndisk_mb = 1024", &[heap]);
     assert!(patch.len() <= 33 << 20, "{} bytes", patch.len());

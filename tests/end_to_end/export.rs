@@ -1,4 +1,4 @@
-//! `proctor export`: a run in the forms of others (`docs/export.md`).
+//! `proctor export`: writes a run in other tools' formats (`docs/export.md`).
 
 use std::{collections::BTreeSet, fs, io::Read as _, path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use crate::{
     stage::{DEMO_SOLUTION, Stage, find},
 };
 
-fn exported(stage: &Stage, form: &str) -> (std::path::PathBuf, String) {
+fn export(stage: &Stage, form: &str) -> (std::path::PathBuf, String) {
     let out = stage.path(form);
     let run = stage.path("run");
     let args = ["export", run.to_str().unwrap(), "--format", form, "--out", out.to_str().unwrap()];
@@ -41,7 +41,7 @@ fn export_writes_tables_and_show_prints_parts() {
         let text = fs::read_to_string(out.join(format!("{table}.jsonl"))).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    let (out, _) = exported(&stage, "jsonl");
+    let (out, _) = export(&stage, "jsonl");
     let trials = rows(&out, "trials");
     let report = stage.report(&run);
     assert_eq!(trials.len(), report["tasks"].as_array().unwrap().len());
@@ -72,16 +72,16 @@ fn export_writes_tables_and_show_prints_parts() {
     let listed = columns["trials"].as_array().unwrap();
     assert_eq!(listed.len(), scripted.as_object().unwrap().len());
 
-    let (out, said) = exported(&stage, "parquet");
+    let (out, said) = export(&stage, "parquet");
     for table in ["trials", "steps", "tests"] {
         let bytes = fs::read(out.join(format!("{table}.parquet"))).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{table}: {said}");
     }
-    let (out, _) = exported(&stage, "csv");
+    let (out, _) = export(&stage, "csv");
     let sheet = fs::read_to_string(out.join("trials.csv")).unwrap();
     let reported = stage.run(["report", run.to_str().unwrap(), "--format", "csv"], 0);
     assert_eq!(sheet, String::from_utf8(reported.stdout).unwrap());
-    // A folder that holds something is not mixed with.
+    // Export refuses to write into a folder that is not empty.
     let (run_text, out_text) = (run.to_str().unwrap(), out.to_str().unwrap());
     let again = stage.run(["export", run_text, "--format", "parquet", "--out", out_text], 2);
     assert!(String::from_utf8_lossy(&again.stderr).contains("is not empty"));
@@ -138,7 +138,7 @@ fn export_reports_what_is_left_out() {
     let run = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", run.to_str().unwrap()], 0);
 
-    let (out, said) = exported(&stage, "atif");
+    let (out, said) = export(&stage, "atif");
     let read = |name: &str| -> Value {
         serde_json::from_slice(&fs::read(out.join(name)).unwrap()).unwrap()
     };
@@ -162,8 +162,8 @@ fn export_reports_what_is_left_out() {
     assert!(said.contains("left out: the files after each step ("), "{said}");
     assert_eq!(read("fidelity.json")["trials"], 2);
 
-    // The same conversation in the forms of two other scaffolds.
-    let (out, _) = exported(&stage, "mini");
+    // The same conversation in the formats of two other scaffolds.
+    let (out, _) = export(&stage, "mini");
     let text = fs::read(out.join("tools-scripted/demo__roman-1.1.traj.json")).unwrap();
     let mini: Value = serde_json::from_slice(&text).unwrap();
     let roles =
@@ -171,13 +171,13 @@ fn export_reports_what_is_left_out() {
     let roles: Vec<&str> = roles.collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "tool"], "{mini:#}");
     assert_eq!(mini["info"]["exit_status"], "submitted");
-    let (out, _) = exported(&stage, "swe-agent");
+    let (out, _) = export(&stage, "swe-agent");
     let text = fs::read(out.join("tools-scripted/demo__roman-1.1.traj")).unwrap();
     let agent: Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(agent["trajectory"][0]["action"], DEMO_SOLUTION);
     assert_eq!(agent["info"]["submission"], mini["info"]["submission"]);
 
-    let (out, _) = exported(&stage, "inspect");
+    let (out, _) = export(&stage, "inspect");
     let mut log =
         zip::ZipArchive::new(fs::File::open(out.join("tools-scripted.eval")).unwrap()).unwrap();
     let mut of = |name: &str| -> Value {
@@ -197,7 +197,7 @@ fn export_reports_what_is_left_out() {
     assert_eq!(header["results"]["scores"][0]["metrics"]["mean"]["value"], 1.0);
     assert_eq!(of("summaries.json").as_array().unwrap().len(), 1);
 
-    let (out, _) = exported(&stage, "otel");
+    let (out, _) = export(&stage, "otel");
     let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
     let trace: Value = serde_json::from_str(lines.trim_end()).unwrap();
     let spans = trace["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
@@ -209,7 +209,7 @@ fn export_reports_what_is_left_out() {
         assert!(nanoseconds("startTimeUnixNano") <= nanoseconds("endTimeUnixNano"), "{span:#}");
     }
 
-    let (out, _) = exported(&stage, "rollouts");
+    let (out, _) = export(&stage, "rollouts");
     let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
     let rollout: Value = serde_json::from_str(lines.trim_end()).unwrap();
     assert_eq!(rollout["messages"].as_array().unwrap().len(), 6);
@@ -218,13 +218,13 @@ fn export_reports_what_is_left_out() {
         (&true.into(), &"function".into())
     );
 
-    let (out, said) = exported(&stage, "swebench");
+    let (out, said) = export(&stage, "swebench");
     let lines = fs::read_to_string(out.join("tools-scripted.1.jsonl")).unwrap();
     let line: Value = serde_json::from_str(lines.trim_end()).unwrap();
     assert_eq!(line["instance_id"], "demo__roman-1");
     assert!(line["model_patch"].as_str().unwrap().starts_with("diff --git"), "{line}");
     assert!(said.contains("left out: the model's responses"), "{said}");
-    // They are predictions: graded again they say the same.
+    // The exported files are predictions: grading them again gives the same result.
     let again = stage.path("again");
     let file = out.join("tools-scripted.1.jsonl");
     let args =
@@ -232,8 +232,9 @@ fn export_reports_what_is_left_out() {
     stage.run([&args[..], &["--out", again.to_str().unwrap()]].concat(), 0);
     assert_eq!(stage.report(&again)["tasks"][0]["resolved"], true);
 
-    // What the experiments repository takes: its checker reads patch.diff and test_output.txt of each task.
-    let (out, said) = exported(&stage, "swebench-submission");
+    // The format of the experiments repository: its checker reads patch.diff and test_output.txt for each
+    // task.
+    let (out, said) = export(&stage, "swebench-submission");
     let split = out.join("evaluation/test");
     let mut folders: Vec<_> =
         fs::read_dir(&split).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -259,14 +260,14 @@ fn export_reports_what_is_left_out() {
     assert!(metadata.contains("name: \"tools/scripted\"") && metadata.contains("attempts: \"1\""));
     let readme = fs::read_to_string(folder.join("README.md")).unwrap();
     assert!(readme.contains("1 of 1 tasks resolved") && !readme.contains('{'), "{readme}");
-    // No official procedure grades the demo, and nothing was handed in by noop.
+    // The demo has no official procedure, and noop submitted nothing.
     assert!(said.contains("not graded by the benchmark's own procedure"), "{said}");
     assert!(!folder.join("logs/demo__roman-1/test_output.txt").exists());
     assert!(!split.join(&folders[0]).join("logs").exists());
 
     crate::import::exports_come_back(&stage, |form| stage.path(form));
 
-    // A folder that holds something is not mixed with it; a trial that is damaged is named.
+    // Export refuses to write into a folder that is not empty, and names a damaged trial.
     let args =
         ["export", run.to_str().unwrap(), "--format", "atif", "--out", out.to_str().unwrap()];
     let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();
@@ -278,14 +279,14 @@ fn export_reports_what_is_left_out() {
     )
     .unwrap();
     fs::remove_dir_all(stage.path("atif")).unwrap();
-    let (_, said) = exported(&stage, "atif");
+    let (_, said) = export(&stage, "atif");
     assert!(said.contains("not written: demo__roman-1 / ") && said.contains("damaged"), "{said}");
 }
 
-/// Ids that were one name in a file's, and one that no file may have.
+/// Ids that would share a file name after replacing characters, and one that is not allowed as a file name.
 const ALIKE: [&str; 8] = ["a/b", "a-b", "A/b", "größe", "gr--e", "a_b", "../a", "a..b"];
 
-/// A run of a trial of each task.
+/// Creates a run with one trial per task.
 fn run_of(stage: &Stage, tasks: &[String]) -> std::path::PathBuf {
     let row = |task: &String| {
         let patch = format!("diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+{task}\n");
@@ -297,7 +298,7 @@ fn run_of(stage: &Stage, tasks: &[String]) -> std::path::PathBuf {
     run
 }
 
-/// Every file below a folder, by its path from there.
+/// Returns all files below a folder, as paths relative to it.
 fn files(folder: &Path) -> Vec<String> {
     let listed =
         Command::new("find").args([".", "-type", "f"]).current_dir(folder).output().unwrap();
@@ -313,20 +314,20 @@ fn export_separates_tasks_with_similar_names() {
         ALIKE.map(str::to_owned).into_iter().chain([long("a"), long("b")]).collect();
     run_of(&stage, &tasks);
     for (form, ending) in [("atif", "json"), ("mini", "traj.json"), ("swe-agent", "traj")] {
-        let (out, _) = exported(&stage, form);
+        let (out, _) = export(&stage, form);
         let found = files(&out.join("m"));
         assert_eq!(found.len(), tasks.len(), "{form}: {found:?}");
         for file in &found {
             let text = fs::read(out.join("m").join(file)).unwrap();
             serde_json::from_slice::<Value>(&text).unwrap();
         }
-        // Two of them on a disk that knows no letter case, too.
+        // Two of them would also collide on a case-insensitive file system.
         let folded: BTreeSet<String> = found.iter().map(|file| file.to_lowercase()).collect();
         assert_eq!(folded.len(), tasks.len(), "{form}: {found:?}");
         for plain in ["a-b", "gr--e", "a_b", "a..b"] {
             assert!(found.contains(&format!("{plain}.1.{ending}")), "{form}: {found:?}");
         }
-        // The names are the same whenever it is exported, and whatever else the run has.
+        // A name depends neither on the time of the export nor on the other tasks of the run.
         let hash = &proctor_types::sha256_hex(b"a/b")[..16];
         assert!(found.contains(&format!("a-b~{hash}.1.{ending}")), "{form}: {found:?}");
         let again = stage.path(&format!("{form}-again"));
@@ -339,14 +340,14 @@ fn export_separates_tasks_with_similar_names() {
         assert_eq!(named, tasks.iter().map(String::as_str).collect(), "{form}");
     }
 
-    let (out, _) = exported(&stage, "swebench-submission");
+    let (out, _) = export(&stage, "swebench-submission");
     let found = files(&out);
     let of = |part: &str| found.iter().filter(|file| file.contains(part)).count();
     assert_eq!((of("/trajs/"), of("/patch.diff")), (tasks.len(), tasks.len()), "{found:?}");
     assert_eq!(of("/logs/a-b/") + of("/logs/größe/"), 1, "{found:?}");
 
-    // Inspect asks for a sample by its id.
-    let (out, _) = exported(&stage, "inspect");
+    // Inspect looks up a sample by its id.
+    let (out, _) = export(&stage, "inspect");
     let log = zip::ZipArchive::new(fs::File::open(out.join("m.eval")).unwrap()).unwrap();
     let names = log.file_names().map(|name| name.unwrap().into_owned());
     let samples: Vec<String> = names.filter(|name| name.starts_with("samples/")).collect();
@@ -359,7 +360,7 @@ fn export_separates_tasks_with_similar_names() {
 fn export_continues_if_a_patch_is_not_a_file() {
     let stage = Stage::new();
     let run = run_of(&stage, &["one".to_owned(), "two".to_owned()]);
-    let (out, _) = exported(&stage, "swebench");
+    let (out, _) = export(&stage, "swebench");
     let whole = fs::read_to_string(out.join("m.1.jsonl")).unwrap();
     let patches = find(&run.join("trials"), "patch.diff");
     for kind in ["mkdir", "mkfifo"] {
@@ -368,13 +369,13 @@ fn export_continues_if_a_patch_is_not_a_file() {
             assert!(Command::new(kind).arg(patch).status().unwrap().success());
         }
         fs::remove_dir_all(&out).unwrap();
-        exported(&stage, "swebench");
+        export(&stage, "swebench");
         assert_eq!(fs::read_to_string(out.join("m.1.jsonl")).unwrap(), whole, "{kind}");
     }
-    // Nobody will ever write to this one.
+    // A named pipe without a writer: reading it would block forever.
     let log = patches[0].parent().unwrap().join("grade/log.txt");
     fs::create_dir_all(log.parent().unwrap()).unwrap();
     assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());
-    let (out, _) = exported(&stage, "swebench-submission");
+    let (out, _) = export(&stage, "swebench-submission");
     assert_eq!(find(&out, "patch.diff").len(), 2);
 }

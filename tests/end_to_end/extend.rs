@@ -1,4 +1,4 @@
-//! `run --extend`, `rerun`, `run --tasks`, `--limit`, `--jobs`: only what is missing is carried out.
+//! `run --extend`, `rerun`, `run --tasks`, `--limit`, `--jobs`: only missing trials run.
 
 use std::{
     collections::BTreeMap,
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::stage::{DEMO_SOLUTION, Stage, arm, find, root};
 
-/// A scripted model behind real HTTP, and the configurations of a run with it.
-struct Crossed {
+/// A scripted model behind real HTTP, and the configurations of a run that uses it.
+struct MatrixRun {
     stage: Stage,
     runtime: tokio::runtime::Runtime,
     fake: FakeLlm,
 }
 
-impl Crossed {
+impl MatrixRun {
     fn new() -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let shell =
@@ -47,7 +47,7 @@ impl Crossed {
         self.stage.file(name, &text)
     }
 
-    /// The demo task under so many ids.
+    /// Writes the demo task under `count` different ids.
     fn tasks(&self, count: usize) -> PathBuf {
         let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
         let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -71,7 +71,7 @@ impl Crossed {
     }
 }
 
-/// Every file below the trials, with its content and the time when it was written.
+/// Returns every file below the trials, with its content and its modification time.
 fn trials(run: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
     fn below(folder: &Path, out: &mut BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -97,12 +97,12 @@ const MATRIX: &str = "attempts = 2\njobs = 2\n\
     [matrix]\nbudget.steps = [1, 9]\n";
 
 #[test]
-fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
-    let crossed = Crossed::new();
+fn extend_runs_only_missing_trials_of_a_matrix() {
+    let crossed = MatrixRun::new();
     let one = ["--tasks", "*roman*", "--jobs", "3"];
     let config = crossed.config("matrix.toml", MATRIX);
     let out = crossed.stage.path("run");
-    // First a part of its arms, by name; then all.
+    // First a selection of its arms, then all of them.
     let said = crossed.run(&config, &out, &[&one[..], &["--arms", "{noop,tools}/*"]].concat(), 0);
     assert!(said.contains("note: running 4 of 6 arms"), "{said}");
     assert_eq!(crossed.stage.report(&out)["arms"].as_array().unwrap().len(), 4);
@@ -137,7 +137,7 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
     assert_eq!(record["selection"], json!({"tasks": "*roman*", "seed": 0, "of": 2}));
     assert_eq!(record["jobs"], 3);
 
-    // The same again finds nothing to do.
+    // The same call again finds nothing to do.
     let before = trials(&out);
     crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
     assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()));
@@ -153,7 +153,11 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
         "{plan}"
     );
     assert!(plan.contains("2 trials to run; 12 of 14 exist already"), "{plan}");
-    assert_eq!((crossed.asked(), trials(&out)), (asked, before.clone()), "a look changes nothing");
+    assert_eq!(
+        (crossed.asked(), trials(&out)),
+        (asked, before.clone()),
+        "a dry run changes nothing"
+    );
     let said = crossed.run(&config, &out, &[&one[..], &["--extend"]].concat(), 0);
     assert!(said.contains("added: 1 arm, 0 tasks, 0 attempts"), "{said}");
     assert_eq!(crossed.asked() - asked, 4, "two trials of two answers");
@@ -165,13 +169,15 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
         assert_eq!(after.get(path), Some(content), "{} was touched", path.display());
     }
 
-    // A task and an attempt more: every arm of the run meets them, those of the first call too.
+    // One more task and one more attempt: they apply to every arm of the run, also to those of the first
+    // call.
     let asked = crossed.asked();
     let more = lines.replace("attempts = 2", "attempts = 3");
     let config = crossed.config("third.toml", &more);
     let said = crossed.run(&config, &out, &["--extend", "--no-preflight"], 0);
     assert!(said.contains("added: 0 arms, 1 task, 1 attempt"), "{said}");
-    // Seven arms: of the first task one attempt more, of the second three; 0 + 0 + 1 + 3 + 1 + 3 + 2 answers each.
+    // Seven arms: one more attempt of the first task and three of the second; 0 + 0 + 1 + 3 + 1 + 3 + 2
+    // responses each.
     assert_eq!(crossed.asked() - asked, 40);
     let report = crossed.stage.report(&out);
     assert_eq!(arm(&report, "bash/steps=9")["trials"], 6);
@@ -183,8 +189,8 @@ fn a_crossed_matrix_is_extended_by_what_is_missing_alone() {
 }
 
 #[test]
-fn a_changed_factor_is_a_new_arm_and_a_changed_task_is_refused() {
-    let crossed = Crossed::new();
+fn extend_adds_an_arm_for_a_changed_factor_and_rejects_a_changed_task() {
+    let crossed = MatrixRun::new();
     let lines =
         "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[budget]\nsteps = 1\n";
     let config = crossed.config("a.toml", lines);
@@ -209,7 +215,7 @@ fn a_changed_factor_is_a_new_arm_and_a_changed_task_is_refused() {
     let after = trials(&out);
     assert!(before.iter().all(|(path, content)| after.get(path) == Some(content)));
 
-    // Two limits of a sample: the larger one holds the smaller, so that nothing is paid twice.
+    // Two limits on the same sample: the larger sample contains the smaller one, so nothing is paid twice.
     let asked = crossed.asked();
     crossed.run(&config, &out, &["--limit", "2", "--extend"], 0);
     assert_eq!(crossed.asked() - asked, 1 + 3);
@@ -235,8 +241,8 @@ fn a_changed_factor_is_a_new_arm_and_a_changed_task_is_refused() {
 }
 
 #[test]
-fn a_repeated_trial_leaves_what_was_as_evidence() {
-    let crossed = Crossed::new();
+fn rerun_keeps_the_earlier_try() {
+    let crossed = MatrixRun::new();
     let lines = "[[arms]]\nname = \"a\"\nscaffold = \"tools\"\nmodel = \"fake\"\n[[arms]]\nname = \"n\"\nscaffold = \"noop\"\n";
     let config = crossed.config("a.toml", lines);
     let out = crossed.stage.path("run");
@@ -274,7 +280,7 @@ fn a_repeated_trial_leaves_what_was_as_evidence() {
         String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("Re-run: 2 trials"), "{text}");
 
-    // What is missing is gone on with; what is there of it counts, so nothing is asked again.
+    // Missing work is continued and existing work counts, so nothing is requested again.
     let verdicts = find(&out.join("trials"), "verdict.json");
     let top = verdicts.iter().find(|path| !path.to_string_lossy().contains("/tries/")).unwrap();
     fs::remove_file(top).unwrap();
@@ -284,7 +290,7 @@ fn a_repeated_trial_leaves_what_was_as_evidence() {
     assert_eq!(crossed.asked(), 2 * asked);
     assert!(top.exists());
 
-    // What somebody threw away is driven again, and the run says so from then on.
+    // Trials whose records were removed run again, and the run says so from then on.
     fs::remove_dir_all(top.parent().unwrap()).unwrap();
     crossed.stage.run(["resume", out.to_str().unwrap()], 2);
     assert!(!top.exists(), "nothing runs before the user confirms");

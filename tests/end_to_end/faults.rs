@@ -1,5 +1,5 @@
-//! What is nobody's merit and nobody's failure: each fault has its own message and exit status, and
-//! what was done before it is kept.
+//! Faults that must not count as a result of the model: each has its own message and exit status, and earlier
+//! work is kept.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ fn config(base_url: &str, more: &str) -> String {
 }
 
 #[test]
-fn a_missing_key_variable_stops_the_run_before_it_starts() {
+fn missing_key_variable_stops_the_run_before_it_starts() {
     let stage = Stage::new();
     let text = config("http://127.0.0.1:9", "key_env = \"PROCTOR_TEST_NO_SUCH_KEY\"\n");
     let config = stage.file("run.toml", &text);
@@ -40,13 +40,13 @@ fn a_missing_key_variable_stops_the_run_before_it_starts() {
     ] {
         assert!(said.contains(part), "{part:?} is missing in {said}");
     }
-    assert!(!out.exists(), "nothing was begun");
+    assert!(!out.exists(), "the run was created");
 }
 
 #[test]
-fn a_dead_endpoint_is_a_fault_and_not_a_zero() {
+fn dead_endpoint_is_a_fault_and_not_a_zero() {
     let stage = Stage::new();
-    // A port that was free a moment ago.
+    // A port that was just free.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = stage.file("run.toml", &config(&format!("http://127.0.0.1:{port}"), ""));
     let out = stage.path("run");
@@ -66,7 +66,7 @@ fn a_dead_endpoint_is_a_fault_and_not_a_zero() {
 }
 
 #[test]
-fn an_endpoint_that_refuses_the_first_request_is_a_fault() {
+fn rejected_first_request_is_a_fault() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script =
         toml::from_str("[default]\nfault = [{ kind = \"status\", status = 400, times = 0 }]\n")
@@ -78,11 +78,11 @@ fn an_endpoint_that_refuses_the_first_request_is_a_fault() {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(said.contains("rejected the first request with 400"), "{said}");
-    // Another backend of a router might accept it.
+    // Another backend behind a router might accept it.
     assert_eq!(fake.requests().len(), 3, "it is repeated as often as configs/retry.toml says");
 }
 
-/// One quick step, a slow answer in which the sandbox dies, then a submission.
+/// One quick step, a slow response during which the sandbox is killed, then a submission.
 const SLOW: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -100,8 +100,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// A sandbox whose agent is killed from outside in mid-trial: the trial goes on in a fresh one from its last recorded
-/// step, and no answer is asked for again.
+/// The sandbox's agent is killed from outside during a trial. The trial continues in a fresh sandbox from its
+/// last recorded step, and no response is requested twice.
 fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW).unwrap();
@@ -129,7 +129,7 @@ fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
         returned.iter().any(|one| one["shown"].as_str().unwrap().contains("one")),
         "{returned:#?}"
     );
-    assert_eq!(fake.requests().len(), 3, "each answer is asked for once");
+    assert_eq!(fake.requests().len(), 3, "each response is requested once");
     let report = stage.report(&out);
     assert_eq!(report["tasks"][0]["outcome"], "submitted");
     assert_eq!(report["arms"][0]["infrastructure_faults"], 0, "the trial has its verdict");
@@ -137,12 +137,12 @@ fn killed_sandbox(kind: &str, kill: impl Fn(&Path)) {
 }
 
 #[test]
-fn docker_a_trial_goes_on_after_its_container_was_killed() {
-    if !docker("docker_a_trial_goes_on_after_its_container_was_killed") {
+fn docker_trial_continues_after_its_container_is_killed() {
+    if !docker("docker_trial_continues_after_its_container_is_killed") {
         return;
     }
     killed_sandbox("docker", |out| {
-        // Other tests' containers run beside this one: its purpose names this run's trial.
+        // Other tests' containers may run at the same time. The purpose label identifies this run's trial.
         let run = fs::read_to_string(out.join("run.json")).unwrap();
         let run: serde_json::Value = serde_json::from_str(&run).unwrap();
         let arm = &run["arms"][0]["id"].as_str().unwrap()[..12];
@@ -159,7 +159,7 @@ fn docker_a_trial_goes_on_after_its_container_was_killed() {
     });
 }
 
-/// A run directory on a disk of its own, which is unmounted at the end.
+/// A run directory on a separate small disk, which is unmounted at the end.
 struct SmallDisk<'a>(&'a Path);
 
 impl SmallDisk<'_> {
@@ -177,13 +177,13 @@ impl Drop for SmallDisk<'_> {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_that_was_recorded() {
+fn full_disk_keeps_recorded_trials() {
     let stage = Stage::new();
     let place = stage.path("small");
     fs::create_dir(&place).unwrap();
     let disk = SmallDisk(&place);
     if !disk.mount("size=192k") {
-        let test = "a_full_disk_loses_nothing_that_was_recorded";
+        let test = "full_disk_keeps_recorded_trials";
         return not_run(test, "ROOT", "mounting needs root");
     }
     let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 8\njobs = 1\n{GOLD}");
@@ -192,7 +192,7 @@ fn a_full_disk_loses_nothing_that_was_recorded() {
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let full = stage.proctor(args).output().unwrap();
     let said = String::from_utf8_lossy(&full.stderr).into_owned();
-    // The report finds room, or not: then the command itself fails.
+    // The report may or may not have room; without room, the command itself fails.
     assert!(matches!(full.status.code(), Some(1 | 3)), "{said}");
     for part in ["No space left on device", "check the free space", "small/run"] {
         assert!(said.contains(part), "{part:?} is missing in {said}");

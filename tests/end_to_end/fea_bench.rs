@@ -1,7 +1,7 @@
-//! FEA-Bench rows that have ids only, completed from a real clone and graded.
+//! FEA-Bench rows that only have ids, completed from a real clone and graded.
 //!
-//! The clone is made here, from three sdists of one library as three states of its repository: a
-//! squashed pull request and a merged one.
+//! The clone is made here, from three sdists of one library as three states of its repository: a squashed
+//! pull request and a merged one.
 
 use std::{fs, path::Path, process::Command};
 
@@ -29,8 +29,8 @@ fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Makes a folder's content that of a version of the library.
-fn lay(folder: &Path, version: &str, sha256: &str) {
+/// Replaces a folder's content with a version of the library.
+fn check_out(folder: &Path, version: &str, sha256: &str) {
     let source =
         Source::Pypi { pypi: "boltons".into(), version: version.into(), sha256: sha256.into() };
     let sources = Sources::new(cache().join("sources"));
@@ -46,13 +46,13 @@ fn lay(folder: &Path, version: &str, sha256: &str) {
     assert!(status.unwrap().success());
 }
 
-/// The repository, and the commits that the two pull requests start from.
+/// Creates the repository and returns the base commits of the two pull requests.
 fn clone(folder: &Path) -> [String; 2] {
     fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main", "."]);
     let commit = |index: usize, message: &str| {
         let (version, sha256) = VERSIONS[index];
-        lay(folder, version, sha256);
+        check_out(folder, version, sha256);
         git(folder, &["add", "-A"]);
         git(folder, &["commit", "-q", "-m", message]);
         git(folder, &["rev-parse", "HEAD"])
@@ -68,7 +68,7 @@ fn clone(folder: &Path) -> [String; 2] {
     [first, second]
 }
 
-/// Rows as the hub has them: no text, no patch.
+/// Returns rows in the published form, without texts and patches.
 fn rows(bases: &[String; 2]) -> String {
     let row = |number: u32, base: &str, f2p: &[&str], p2p: &[&str]| {
         json!({
@@ -104,12 +104,12 @@ fn rows(bases: &[String; 2]) -> String {
 }
 
 #[test]
-fn rows_of_ids_are_completed_from_a_clone_and_their_gold_resolves() {
+fn rows_with_only_ids_are_completed_from_a_clone() {
     let stage = Stage::new();
     let bases = clone(&stage.path("clones/mahmoud__boltons"));
     let file = stage.file("rows.jsonl", &rows(&bases));
     let repos = stage.path("clones");
-    // The benchmark pins nothing, and the library's conftest is older than today's pytest.
+    // The benchmark pins no versions, and the library's conftest does not work with current pytest.
     let setup = "python3 -m venv /venv\n/venv/bin/pip install -q pytest==8.4.2\n\
                  /venv/bin/pip install -q -e .\n";
     let setup = stage.file("setup.sh", setup);
@@ -138,7 +138,7 @@ fn rows_of_ids_are_completed_from_a_clone_and_their_gold_resolves() {
         assert_eq!(arm["resolved_clean"], arm["resolved"], "{predictions}: {report:#}");
     }
 
-    // The same patch as FEA-Bench's harness would have it, for one task of two.
+    // The same patch in the format of FEA-Bench's harness, for one of two tasks.
     let result = json!({"instance_id": "mahmoud__boltons-9", "model_name_or_path": "m/x",
         "full_output": "...", "model_patch": task["gold"]});
     let empty = json!({"instance_id": "mahmoud__boltons-7", "model_name_or_path": "m/x", "model_patch": ""});

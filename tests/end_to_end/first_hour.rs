@@ -1,5 +1,5 @@
-//! The first hour of a new user: any directory, options in any order, limits that cannot be
-//! intended, and plans that no trial could execute. Each is reported before anything starts.
+//! The first hour of a new user: any current directory, options in any order, limits that are clearly
+//! mistakes, and plans that no trial could execute. Each problem is reported before anything starts.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{
     stage::{Stage, find, root},
 };
 
-/// The only row of the demo.
+/// Returns the demo's only row.
 fn row() -> Value {
     let text = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut row: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -38,10 +38,10 @@ fn config(stage: &Stage, tasks: &str, scaffold: &str, more: &str) -> String {
     stage.file(&format!("{scaffold}.toml"), &text).to_str().unwrap().to_owned()
 }
 
-fn said(stage: &Stage, args: &[&str], status: i32) -> String {
+fn output_of(stage: &Stage, args: &[&str], status: i32) -> String {
     let output = stage.run(args, status);
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    // A statement in JSON is one line, and not a message.
+    // A statement in JSON is a single long line and not a message.
     for line in said.lines().filter(|line| !line.starts_with("  \"")) {
         assert!(line.chars().count() < 500, "a line of {} characters: {line}", line.len());
     }
@@ -50,7 +50,7 @@ fn said(stage: &Stage, args: &[&str], status: i32) -> String {
 }
 
 #[test]
-fn the_demo_runs_from_any_folder() {
+fn demo_runs_from_any_folder() {
     let stage = Stage::new();
     let demo = root().join("configs/demo.toml");
     let plan = |config: &Path, here: &Path| {
@@ -58,29 +58,29 @@ fn the_demo_runs_from_any_folder() {
         let output = command.current_dir(here).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{error}");
-        lasting(&output.stdout)
+        stable_plan(&output.stdout)
     };
     let usual = plan(Path::new("configs/demo.toml"), &root());
     assert!(usual.contains("demo__roman-1") && usual.contains("6 trials: "), "{usual}");
     assert_eq!(plan(&demo, stage.dir.path()), usual);
     assert_eq!(plan(Path::new("demo.toml"), &root().join("configs")), usual);
     assert_eq!(plan(Path::new("../configs/demo.toml"), &root().join("docs")), usual);
-    // Under another name of the file.
+    // The same through a symlink with another name.
     symlink(&demo, stage.path("linked.toml")).unwrap();
     assert_eq!(plan(Path::new("linked.toml"), stage.dir.path()), usual);
-    // Files with the same names in the current directory are not what the file means.
+    // Same-named files in the current directory are ignored.
     fs::create_dir_all(stage.path("tasks")).unwrap();
     stage.file("tasks/demo.jsonl", "not a row\n");
     assert_eq!(plan(&demo, stage.dir.path()), usual);
-    // Without a copy of the repository.
+    // Without a checkout of the repository.
     let output = stage.proctor(["run", "demo", "--dry-run"]);
     let mut output = output;
     let output = output.current_dir(stage.dir.path()).output().unwrap();
-    assert_eq!(lasting(&output.stdout), usual);
+    assert_eq!(stable_plan(&output.stdout), usual);
 }
 
-/// A plan without what differs between directories: the free space of the disk, and earlier runs.
-fn lasting(plan: &[u8]) -> String {
+/// Returns a plan without the parts that differ between directories: free disk space and earlier runs.
+fn stable_plan(plan: &[u8]) -> String {
     let plan = std::str::from_utf8(plan).unwrap();
     plan.lines()
         .filter(|line| !line.starts_with("disk:") && !line.starts_with("by "))
@@ -89,7 +89,7 @@ fn lasting(plan: &[u8]) -> String {
 }
 
 #[test]
-fn every_path_of_a_configuration_starts_beside_it() {
+fn paths_are_relative_to_their_configuration() {
     let stage = Stage::new();
     fs::create_dir_all(stage.path("one/data")).unwrap();
     fs::create_dir(stage.path("two")).unwrap();
@@ -112,40 +112,43 @@ fn every_path_of_a_configuration_starts_beside_it() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{error}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("task demo__roman-1"));
-    // A typed path is relative to where it is typed.
+    // A path on the command line is relative to the current directory.
     let mut other = row();
     other["id"] = "typed-1".into();
     fs::create_dir(stage.path("two/data")).unwrap();
     stage.file("two/data/rows.jsonl", &format!("{other}\n"));
     let output = run("two", &["--set", "tasks=[\"data/rows.jsonl\"]"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("task typed-1"));
-    // A path that exists nowhere is reported as it was written.
+    // A path that does not exist anywhere is reported as written.
     let output = run("two", &["--set", "tasks=[\"no/such/*.jsonl\"]"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no file matches `no/such/*.jsonl`"));
 }
 
 #[test]
-fn a_task_is_shown_whichever_way_it_is_named() {
+fn tasks_show_accepts_every_form_of_a_task_name() {
     let stage = Stage::new();
     let tasks = rows(&stage, "rows.jsonl", &[row()]);
-    let one = said(&stage, &["tasks", "show", "demo__roman-1", "--tasks", &tasks], 0);
-    assert_eq!(said(&stage, &["tasks", "show", "--tasks", &tasks, "demo__roman-1"], 0), one);
-    assert_eq!(said(&stage, &["tasks", "show", "--tasks", &tasks, "--", "demo__roman-1"], 0), one);
+    let one = output_of(&stage, &["tasks", "show", "demo__roman-1", "--tasks", &tasks], 0);
+    assert_eq!(output_of(&stage, &["tasks", "show", "--tasks", &tasks, "demo__roman-1"], 0), one);
+    assert_eq!(
+        output_of(&stage, &["tasks", "show", "--tasks", &tasks, "--", "demo__roman-1"], 0),
+        one
+    );
     for wrong in ["demo__roman-2", "roman", "DEMO__ROMAN-1"] {
-        let error = said(&stage, &["tasks", "show", wrong, "--tasks", &tasks], 2);
+        let error = output_of(&stage, &["tasks", "show", wrong, "--tasks", &tasks], 2);
         assert!(error.contains("did you mean `demo__roman-1`?"), "{error}");
     }
-    let error = said(&stage, &["tasks", "show", "--tasks", &tasks], 2);
+    let error = output_of(&stage, &["tasks", "show", "--tasks", &tasks], 2);
     assert!(error.contains("no task given"), "{error}");
-    let error = said(&stage, &["tasks", "show", "zzz", "--tasks", &tasks], 2);
+    let error = output_of(&stage, &["tasks", "show", "zzz", "--tasks", &tasks], 2);
     assert!(error.contains("proctor tasks list") && !error.contains("did you mean"), "{error}");
-    let list = said(&stage, &["tasks", "list", "--tasks", &tasks], 0);
+    let list = output_of(&stage, &["tasks", "list", "--tasks", &tasks], 0);
     assert!(list.ends_with("\n1 task\n"), "{list}");
 }
 
 #[test]
-fn limits_that_cannot_be_meant_are_refused() {
+fn implausible_limits_are_rejected() {
     let stage = Stage::new();
     let tasks = rows(&stage, "rows.jsonl", &[row()]);
     let config = config(&stage, &tasks, "noop", "");
@@ -168,7 +171,7 @@ fn limits_that_cannot_be_meant_are_refused() {
         ("grading.memory_mb", "1"),
     ] {
         let set = format!("{key}={value}");
-        let error = said(&stage, &["run", &config, "--dry-run", "--set", &set], 2);
+        let error = output_of(&stage, &["run", &config, "--dry-run", "--set", &set], 2);
         assert!(error.contains(&format!("--set: key `{key}`")), "{set}: {error}");
     }
     for args in [
@@ -177,7 +180,7 @@ fn limits_that_cannot_be_meant_are_refused() {
         ["grade", "--predictions", "gold", "--tasks", &tasks, "--jobs=0"],
         ["grade", "--predictions", "gold", "--tasks", &tasks, "--cpus=nan"],
     ] {
-        let error = said(&stage, &args, 2);
+        let error = output_of(&stage, &args, 2);
         let key = args.iter().rev().find(|word| word.starts_with("--")).unwrap();
         assert!(error.contains(key.split('=').next().unwrap()), "{error}");
     }
@@ -195,14 +198,14 @@ fn limits_that_cannot_be_meant_are_refused() {
         let mut row = row();
         row.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());
         let tasks = rows(&stage, "limits.jsonl", &[row]);
-        let error = said(&stage, &["tasks", "list", "--tasks", &tasks], 2);
+        let error = output_of(&stage, &["tasks", "list", "--tasks", &tasks], 2);
         assert!(error.contains(&format!("field `{field}`")), "{error}");
     }
 }
 
 /// A requirement that this machine cannot meet is reported before anything starts.
 #[test]
-fn a_plan_for_another_machine_is_refused_and_one_for_a_larger_is_told() {
+fn plan_that_exceeds_the_machine_is_rejected_or_warned_about() {
     let stage = Stage::new();
     let with = |more: Value| {
         let mut row = row();
@@ -211,11 +214,11 @@ fn a_plan_for_another_machine_is_refused_and_one_for_a_larger_is_told() {
         config(&stage, &tasks, "noop", "")
     };
     let config_path = with(json!({"platform": "linux/riscv64"}));
-    let error = said(&stage, &["run", &config_path, "--dry-run"], 2);
+    let error = output_of(&stage, &["run", &config_path, "--dry-run"], 2);
     assert!(error.contains("linux/riscv64") && error.contains("hint"), "{error}");
     let here = if cfg!(target_arch = "x86_64") { "linux/amd64" } else { "linux/arm64" };
     let config_path = with(json!({"platform": here}));
-    assert!(!said(&stage, &["run", &config_path, "--dry-run"], 0).contains("warning"));
+    assert!(!output_of(&stage, &["run", &config_path, "--dry-run"], 0).contains("warning"));
     let many = 10 * std::thread::available_parallelism().unwrap().get();
     for (task, set, status) in [
         (json!({"resources": {"cpus": many}}), "sandbox.cpus=1".to_owned(), 0),
@@ -223,7 +226,7 @@ fn a_plan_for_another_machine_is_refused_and_one_for_a_larger_is_told() {
         (json!({"resources": {"memory_mb": 1_u64 << 30}}), "sandbox.cpus=1".to_owned(), 2),
         (json!({}), "sandbox.memory_mb=1073741824".to_owned(), 2),
     ] {
-        let error = said(&stage, &["run", &with(task), "--dry-run", "--set", &set], status);
+        let error = output_of(&stage, &["run", &with(task), "--dry-run", "--set", &set], status);
         let told = match status {
             0 => format!("warning: up to {many} CPUs"),
             _ => "times what this machine has".to_owned(),
@@ -232,8 +235,8 @@ fn a_plan_for_another_machine_is_refused_and_one_for_a_larger_is_told() {
     }
 }
 
-/// A row based on an image, like those of most benchmarks.
-fn of_image(id: &str) -> Value {
+/// A row that needs an image, like those of most benchmarks.
+fn image_row(id: &str) -> Value {
     let mut row = row();
     row["id"] = id.into();
     row["environment"] = json!({"image": "registry.test/some/image:1"});
@@ -241,9 +244,9 @@ fn of_image(id: &str) -> Value {
 }
 
 #[test]
-fn rows_of_images_are_told_to_native_sandboxes_before_anything_starts() {
+fn native_sandboxes_reject_image_rows_before_anything_starts() {
     let stage = Stage::new();
-    let tasks = rows(&stage, "rows.jsonl", &[of_image("a-1"), row(), of_image("a-2")]);
+    let tasks = rows(&stage, "rows.jsonl", &[image_row("a-1"), row(), image_row("a-2")]);
     let config = config(&stage, &tasks, "noop", "");
     let out = stage.path("out");
     let out_text = out.to_str().unwrap();
@@ -253,7 +256,7 @@ fn rows_of_images_are_told_to_native_sandboxes_before_anything_starts() {
         &["tasks", "validate", "--tasks", &tasks, "--out", out_text],
         &["grade", "--predictions", "noop", "--tasks", &tasks, "--out", out_text],
     ] {
-        let error = said(&stage, args, 2);
+        let error = output_of(&stage, args, 2);
         for part in ["2 tasks need a Docker image", "`a-1`, `a-2`", "docker"] {
             assert!(error.contains(part), "{part}: {error}");
         }
@@ -263,35 +266,35 @@ fn rows_of_images_are_told_to_native_sandboxes_before_anything_starts() {
         assert!(!out.exists());
     }
     let docker = ["run", &config, "--dry-run", "--set", "sandbox.kind=docker"];
-    assert!(said(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
-    // One of two arms is enough, and it is the one that is named.
+    assert!(output_of(&stage, &docker, 0).contains("3 trials: 3 tasks x 1 arm x 1 attempt"));
+    // One of two arms is enough, and the message names it.
     let text = fs::read_to_string(&config).unwrap();
     let two = format!(
         "{text}sandbox = {{ kind = \"docker\" }}\n[[arms]]\nname = \"b\"\nscaffold = \"noop\"\n"
     );
     let two = stage.file("two.toml", &two);
-    let error = said(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
+    let error = output_of(&stage, &["run", two.to_str().unwrap(), "--dry-run"], 2);
     assert!(error.contains("(arm `b`)"), "{error}");
-    // An archive is not an image; a missing one is reported.
-    let mut archive = of_image("a-3");
+    // An archive is not an image; a missing archive is reported.
+    let mut archive = image_row("a-3");
     archive["environment"]["image"] = "./missing.tar".into();
     let tasks = rows(&stage, "archive.jsonl", &[archive]);
-    let error = said(&stage, &["grade", "--predictions", "noop", "--tasks", &tasks], 2);
+    let error = output_of(&stage, &["grade", "--predictions", "noop", "--tasks", &tasks], 2);
     assert!(error.contains("no such image archive") && error.contains("a-3"), "{error}");
 }
 
 #[test]
-fn a_task_without_a_solution_is_loaded_and_run_and_only_gold_is_refused() {
+fn task_without_a_solution_runs_and_only_gold_is_rejected() {
     let stage = Stage::new();
     let mut secret = row();
     secret["id"] = "secret-1".into();
     secret.as_object_mut().unwrap().remove("mask");
     secret.as_object_mut().unwrap().remove("gold");
     let tasks = rows(&stage, "rows.jsonl", &[secret]);
-    assert!(said(&stage, &["tasks", "list", "--tasks", &tasks], 0).contains("secret-1"));
-    let shown = said(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks], 0);
+    assert!(output_of(&stage, &["tasks", "list", "--tasks", &tasks], 0).contains("secret-1"));
+    let shown = output_of(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks], 0);
     assert!(shown.contains("no gold and no mask"), "{shown}");
-    said(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks, "--gold", "--json"], 0);
+    output_of(&stage, &["tasks", "show", "secret-1", "--tasks", &tasks, "--gold", "--json"], 0);
 
     let gold = config(&stage, &tasks, "gold", "");
     let out = stage.path("refused");
@@ -302,22 +305,22 @@ fn a_task_without_a_solution_is_loaded_and_run_and_only_gold_is_refused() {
         &["tasks", "validate", "--tasks", &tasks, "--out", out_text],
         &["grade", "--predictions", "gold", "--tasks", &tasks, "--out", out_text],
     ] {
-        let error = said(&stage, args, 2);
+        let error = output_of(&stage, args, 2);
         assert!(error.contains("`secret-1`") && error.contains("neither a gold"), "{error}");
         assert!(!out.exists());
     }
     let noop = config(&stage, &tasks, "noop", "");
     let out = stage.path("run");
-    let table = said(&stage, &["run", &noop, "--out", out.to_str().unwrap()], 0);
+    let table = output_of(&stage, &["run", &noop, "--out", out.to_str().unwrap()], 0);
     for line in table.lines().filter(|line| line.starts_with(['│', '┌', '╞', '└'])) {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    // Nothing was removed, so nothing fails; the result of noop shows it.
+    // Nothing was removed, so no test fails, as the result of noop shows.
     assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
     assert!(stage.report(&out)["tasks"][0]["resolved"].is_boolean());
 }
 
-/// A trajectory of a task, as a run would have left it.
+/// Writes a task's trajectory as a run would record it.
 fn trajectory(stage: &Stage, name: &str, task: &str) -> PathBuf {
     let path = stage.path(name);
     let mut journal = Journal::create(&path, 1).unwrap();
@@ -331,7 +334,7 @@ fn trajectory(stage: &Stage, name: &str, task: &str) -> PathBuf {
 }
 
 #[test]
-fn a_trajectory_of_another_task_is_not_replayed() {
+fn trajectory_of_another_task_is_not_replayed() {
     let stage = Stage::new();
     let mut other = row();
     other["id"] = "other-1".into();
@@ -345,75 +348,77 @@ fn a_trajectory_of_another_task_is_not_replayed() {
         stage.file(name, &text).to_str().unwrap().to_owned()
     };
     let good = replay(&alone, "good.toml", &recorded);
-    let plan = said(&stage, &["run", &good, "--dry-run"], 0);
+    let plan = output_of(&stage, &["run", &good, "--dry-run"], 0);
     let wrong = replay(&both, "wrong.toml", &recorded);
     let out = stage.path("out");
     for args in
         [&["run", &wrong, "--dry-run"][..], &["run", &wrong, "--out", out.to_str().unwrap()]]
     {
-        let error = said(&stage, args, 2);
+        let error = output_of(&stage, args, 2);
         for part in ["key `arms.0.replay`", "`demo__roman-1`", "`other-1`"] {
             assert!(error.contains(part), "{part}: {error}");
         }
     }
     assert!(!out.exists());
-    // Its path is not a factor of the arm, but its content is.
+    // The trajectory's content is part of the arm, its path is not.
     let moved = stage.path("moved.jsonl");
     fs::copy(&recorded, &moved).unwrap();
     let same = replay(&alone, "same.toml", &moved);
-    assert_eq!(said(&stage, &["run", &same, "--dry-run"], 0), plan);
+    assert_eq!(output_of(&stage, &["run", &same, "--dry-run"], 0), plan);
     let longer = trajectory(&stage, "longer.jsonl", "demo__roman-1");
     Journal::open(&longer)
         .unwrap()
         .append_durable(0, Event::Noted { note: Default::default() })
         .unwrap();
     let differs = replay(&alone, "differs.toml", &longer);
-    assert_ne!(said(&stage, &["run", &differs, "--dry-run"], 0), plan);
+    assert_ne!(output_of(&stage, &["run", &differs, "--dry-run"], 0), plan);
     let empty = stage.file("empty.jsonl", "");
     let nothing = replay(&alone, "nothing.toml", &empty);
-    assert!(said(&stage, &["run", &nothing, "--dry-run"], 2).contains("does not record a trial"));
+    assert!(
+        output_of(&stage, &["run", &nothing, "--dry-run"], 2).contains("does not record a trial")
+    );
 }
 
 #[test]
-fn a_validation_that_fails_keeps_its_log_and_names_it() {
+fn failed_validation_keeps_its_log() {
     let stage = Stage::new();
     let mut bad = row();
-    // It applies, but does not restore what was removed.
+    // The patch applies but does not restore the removed code.
     bad["gold"] = "diff --git a/notes.txt b/notes.txt\nnew file mode 100644\n--- /dev/null\n\
                    +++ b/notes.txt\n@@ -0,0 +1 @@\n+nothing\n"
         .into();
     let tasks = rows(&stage, "rows.jsonl", &[bad]);
-    let error = said(&stage, &["tasks", "validate", "--tasks", &tasks], 1);
+    let error = output_of(&stage, &["tasks", "validate", "--tasks", &tasks], 1);
     let line = error.lines().find(|line| line.contains("gold does not resolve it")).unwrap();
     let log = Path::new(line.rsplit_once("log: ").unwrap().1);
     assert!(fs::read_to_string(log).unwrap().contains("test_roman"), "{}", log.display());
     let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
     assert!(log.starts_with(kept));
     fs::remove_dir_all(kept).unwrap();
-    // What the task asks for exists already.
+    // A task whose requested feature already exists.
     let mut there = row();
     let test = there["pass_to_pass"][0].clone();
     there["fail_to_pass"] = serde_json::json!([test]);
     there["pass_to_pass"] = serde_json::json!([]);
     let there = rows(&stage, "there.jsonl", &[there]);
-    let error = said(&stage, &["tasks", "validate", "--tasks", &there], 1);
+    let error = output_of(&stage, &["tasks", "validate", "--tasks", &there], 1);
     let line = error.lines().find(|line| line.contains("noop resolves it")).unwrap();
     let named = format!("fail-to-pass passed: {}", test.as_str().unwrap());
     assert!(line.contains(&named), "{line}");
     let kept = error.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
     fs::remove_dir_all(kept).unwrap();
     let good = rows(&stage, "good.jsonl", &[row()]);
-    let error = said(&stage, &["tasks", "validate", "--tasks", &good], 0);
+    let error = output_of(&stage, &["tasks", "validate", "--tasks", &good], 0);
     assert!(error.contains("valid: gold resolves") && !error.contains("kept: "), "{error}");
 }
 
-/// Two quick steps, then a response that takes long.
+/// Two quick steps, then a slow response.
 const SLOW: &str = "[[conversation]]\n[[conversation.turn]]\n[[conversation.turn.tool_calls]]\n\
                     name = \"shell\"\narguments = { command = \"true\" }\n[[conversation.turn]]\n\
                     delay_seconds = 4.0\n[[conversation.turn.tool_calls]]\nname = \"submit\"\n\
                     arguments = {}\n";
 
-/// Starts a run, sends a hang-up in the middle of it, and returns its exit status and output.
+/// Starts a run, sends SIGHUP during it, and returns its exit status and output.
 fn hang_up(before: &str) -> (Option<i32>, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SLOW).unwrap();
@@ -448,22 +453,22 @@ fn hang_up(before: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_hang_up_ends_a_run_as_a_termination_does() {
-    // The tests themselves may have been started by `nohup`.
+fn sighup_ends_a_run_like_sigterm() {
+    // The tests themselves may have been started with `nohup`.
     let (status, said) = hang_up("exec env --default-signal=HUP");
     assert_eq!(status, Some(130), "{said}");
     assert!(said.contains("proctor resume"), "{said}");
 }
 
-/// A process started by `nohup` ignores the hang-up, and must continue to do so.
+/// A process started with `nohup` ignores SIGHUP and must keep ignoring it.
 #[test]
-fn a_run_that_is_to_outlive_its_terminal_does() {
+fn run_under_nohup_ignores_sighup() {
     let (status, said) = hang_up("trap '' HUP; exec");
     assert_eq!(status, Some(0), "{said}");
 }
 
 #[test]
-fn cleaning_removes_what_can_be_made_again_and_no_run() {
+fn clean_removes_caches_and_keeps_runs() {
     let stage = Stage::new();
     let cache = stage.path("cache");
     let mut bare = row();
@@ -473,13 +478,13 @@ fn cleaning_removes_what_can_be_made_again_and_no_run() {
     let config = config(&stage, &tasks, "noop", "");
     let proctor = |args: &[&str]| {
         let mut command = stage.proctor(args);
-        // No engine, because its images belong to others too.
+        // No engine, because cleaning would remove images that others use.
         command.env("PROCTOR_CACHE", &cache).env("DOCKER_HOST", "unix:///nowhere/docker.sock");
         let output = command.output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(said).unwrap())
     };
-    // A cache that is a run directory's parent, and contains the user's own files.
+    // A cache that contains a run directory and the user's own files.
     let out = cache.join("runs/one");
     proctor(&["run", &config, "--out", out.to_str().unwrap()]);
     assert!(out.join("run.json").is_file());
@@ -499,7 +504,7 @@ fn cleaning_removes_what_can_be_made_again_and_no_run() {
     assert_eq!(layers(), 1);
     let (_, said) = proctor(&["clean", "--older-than", "1d"]);
     assert!(said.contains("nothing to remove"), "{said}");
-    // A live run holds the cache: nothing of it is removed.
+    // A live run has the cache locked, so nothing is removed.
     let file = fs::File::options().write(true).open(cache.join("in-use")).unwrap();
     file.lock_shared().unwrap();
     let (status, said) = proctor(&["clean"]);
@@ -515,7 +520,7 @@ fn cleaning_removes_what_can_be_made_again_and_no_run() {
 }
 
 #[test]
-fn a_run_of_another_version_is_refused_by_name() {
+fn run_of_another_version_is_rejected() {
     let stage = Stage::new();
     let tasks = rows(&stage, "rows.jsonl", &[row()]);
     for (name, record, parts) in [
@@ -535,7 +540,7 @@ fn a_run_of_another_version_is_refused_by_name() {
         fs::write(run.join("run.json"), record.to_string()).unwrap();
         let run = run.to_str().unwrap();
         for args in [&["resume", run][..], &["report", run], &["grade", run, "--tasks", &tasks]] {
-            let error = said(&stage, args, 2);
+            let error = output_of(&stage, args, 2);
             assert!(parts.iter().all(|part| error.contains(part)), "{args:?}: {error}");
         }
     }

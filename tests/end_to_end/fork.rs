@@ -1,4 +1,4 @@
-//! `proctor fork` and `proctor shell`: a trial as it was after a step, byte for byte.
+//! `proctor fork` and `proctor shell` restore a trial's files after a step, byte for byte.
 
 use std::{
     io::Write as _,
@@ -14,7 +14,7 @@ use crate::{
     survival::{Bench, count, journal},
 };
 
-/// Everything of the work directory that a snapshot holds: kinds, modes, targets, contents.
+/// Lists everything in the work directory that a snapshot stores: kinds, modes, targets, contents.
 const LISTING: &str = "find . -mindepth 1 -printf '%P %y %m %l\\n' | sort; find . -type f | sort | xargs -d '\\n' sha256sum";
 
 const MADE: &str = "mkdir -p empty made && chmod 750 empty && printf 'a\\0b' > made/data && chmod 600 made/data && ln -s data made/link && echo '*.log' > .gitignore && echo kept > run.log && rm numerals/tally.py";
@@ -42,14 +42,14 @@ fn script() -> String {
     )
 }
 
-/// What the first call of a step that prints something with a sum showed.
-fn listed(journal: &Path) -> String {
+/// Returns what the first listing call of a step printed.
+fn first_listing(journal: &Path) -> String {
     let shown = events(journal, "tool_returned");
     let mut texts = shown.iter().map(|one| one["shown"].as_str().unwrap().to_owned());
     texts.rfind(|text| text.contains("run.log")).unwrap()
 }
 
-fn forked(bench: &Bench, parent: &Path, name: &str, sets: &[&str]) -> (PathBuf, String) {
+fn start_fork(bench: &Bench, parent: &Path, name: &str, sets: &[&str]) -> (PathBuf, String) {
     let out = bench.stage.path(name);
     let mut args = vec![
         "fork",
@@ -92,17 +92,17 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
         .find(|one| one["step"] == 2)
         .unwrap()["snapshot"]
         .clone();
-    let wanted = listed(&of_parent);
+    let wanted = first_listing(&of_parent);
     assert!(wanted.contains("empty d 750") && wanted.contains("made/link l 777 data"), "{wanted}");
 
-    // The conversation goes along: no answer of the parent is asked for again, and the hint is told once.
+    // The conversation is copied: no response of the parent is requested again, and the hint appears once.
     let asked = bench.fake.requests().len();
     let hint = "hint=Look again at all files.";
-    let (child, said) = forked(&bench, &parent, "child", &[hint, "budget.steps=4"]);
+    let (child, said) = start_fork(&bench, &parent, "child", &[hint, "budget.steps=4"]);
     let of_child = journal(&child).unwrap();
     assert!(said.contains("resumed after step 2"), "{said}");
     assert_eq!(bench.fake.requests().len() - asked, 2, "steps 3 and 4: K steps are counted");
-    assert_eq!(listed(&of_child), wanted, "the tree is not that of the step");
+    assert_eq!(first_listing(&of_child), wanted, "the tree is not that of the step");
     let origin = &events(&of_child, "trial_forked")[0];
     assert_eq!((&origin["from"]["step"], &origin["snapshot"]), (&2.into(), &tree));
     assert_eq!(origin["from"]["conversation"], true);
@@ -117,13 +117,13 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     assert_ne!(report["arms"][0]["arm"], bench.stage.report(&parent)["arms"][0]["arm"]);
     bench.stage.run(["report", child.to_str().unwrap(), "--verify"], 0);
 
-    // Another scaffold has the files alone, and the record says so.
+    // Another scaffold only gets the files, and the record says so.
     let url = format!("models.other.base_url={}", bench.fake.base_url());
     let sets = ["scaffold=bash", "model=other", &url, "models.other.name=other"];
-    let (alone, said) = forked(&bench, &parent, "alone", &sets);
+    let (alone, said) = start_fork(&bench, &parent, "alone", &sets);
     assert!(said.contains("only the files are copied"), "{said}");
     let of_alone = journal(&alone).unwrap();
-    assert_eq!(listed(&of_alone), wanted);
+    assert_eq!(first_listing(&of_alone), wanted);
     let origin = &events(&of_alone, "trial_forked")[0]["from"];
     assert_eq!(origin["conversation"], false);
     assert!(
@@ -132,7 +132,7 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
     );
     assert_eq!(bench.stage.report(&alone)["arms"][0]["steps"]["max"], 2);
 
-    // And so does a person.
+    // A shell session gets the same files.
     let run = parent.to_str().unwrap();
     let trial = ["--trial", "demo__roman-1/asks/1"];
     let seen = shell(&bench, &[&[run], &trial[..], &["--step", "2"]].concat(), LISTING);
@@ -143,24 +143,24 @@ fn a_fork_begins_as_the_trial_was(kind: &'static str) {
 }
 
 #[test]
-fn a_fork_is_the_step_byte_for_byte() {
+fn fork_restores_the_step_byte_for_byte() {
     a_fork_begins_as_the_trial_was("native");
 }
 
 #[test]
-fn docker_a_fork_is_the_step_byte_for_byte() {
-    if docker("docker_a_fork_is_the_step_byte_for_byte") {
+fn docker_fork_restores_the_step_byte_for_byte() {
+    if docker("docker_fork_restores_the_step_byte_for_byte") {
         a_fork_begins_as_the_trial_was("docker");
     }
 }
 
 #[test]
-fn a_shell_opens_on_a_task_and_on_what_grading_saw() {
+fn shell_opens_a_task_and_a_graded_tree() {
     let bench = Bench::new(&script(), "0", "native");
     let task = ["demo__roman-1", "--tasks", "configs/tasks/demo.jsonl"];
     let seen = shell(&bench, &task, "pwd; cat >/dev/null; echo shown\necho not shown\n");
     assert!(seen.status.success(), "{}", text(&seen.stderr));
-    // `cat` takes the rest of the input, as it does in any shell.
+    // `cat` consumes the rest of the input, as in any shell.
     assert_eq!(text(&seen.stdout), "/testbed\nshown\n");
     let hidden = shell(&bench, &task, "test ! -e tests/test_roman.py\n");
     assert_eq!(hidden.status.code(), Some(0), "what the task hides is absent");
@@ -173,7 +173,7 @@ fn a_shell_opens_on_a_task_and_on_what_grading_saw() {
 }
 
 #[test]
-fn what_cannot_be_forked_is_named() {
+fn fork_reports_unknown_trials_and_steps() {
     let bench = Bench::new(&script(), "0", "native");
     let (child, out) = bench.start("tools");
     bench.done(child);
@@ -192,9 +192,10 @@ fn what_cannot_be_forked_is_named() {
     assert_eq!(seen.status.code(), Some(2));
 }
 
-/// A runtime that is killed in a fork: `resume` goes on with the fork's own steps, and asks for none of them again.
+/// The runtime is killed during a fork. `resume` continues with the fork's own steps and requests no response
+/// again.
 #[test]
-fn a_fork_that_is_killed_goes_on() {
+fn killed_fork_is_resumed() {
     let shell = |command: &str| {
         format!(
             "[[conversation.turn]]\n[[conversation.turn.tool_calls]]\nname = \"shell\"\n\

@@ -1,20 +1,20 @@
-//! The table of formats in `docs/datasets.md`. Each of its entries names the test that shows it.
+//! The table of formats in `docs/datasets.md`. Each entry names the test that proves it.
 
 use std::{fmt::Write as _, fs};
 
 use crate::stage::root;
 
-/// What a cell says, and the test behind it: a file below the repository, and a function.
-type Shown = (&'static str, &'static str, &'static str);
+/// The text of a cell and the test behind it: its file, relative to the repository, and its function.
+type Proof = (&'static str, &'static str, &'static str);
 
 struct Format {
     name: &'static str,
-    loads: Shown,
-    runs: &'static [Shown],
-    /// Gold is resolved, and doing nothing is not.
-    graded: &'static [Shown],
-    /// Against the package of whoever made the format.
-    compared: &'static [Shown],
+    loads: Proof,
+    runs: &'static [Proof],
+    /// Tests that resolve gold and do not resolve an empty patch.
+    graded: &'static [Proof],
+    /// Tests that compare results with the format's official package.
+    compared: &'static [Proof],
     cannot: &'static str,
 }
 
@@ -25,23 +25,23 @@ const FEATUREBENCH: &str = "tests/end_to_end/featurebench/mod.rs";
 const HARBOR: &str = "tests/end_to_end/harbor.rs";
 const AGREEMENT: &str = "runtime/official/tests/agreement/main.rs";
 const GRADERS: &str = "official_graders_agree_on_every_log";
-const OTHERS: &str = "rows_of_the_other_datasets_are_graded_officially_on_docker";
+const OTHERS: &str = "rows_of_other_datasets_are_graded_officially_on_docker";
 
-const ROW_OF_REPORTS: Shown = (
+const ROW_OF_REPORTS: Proof = (
     "yes",
     "runtime/datasets/tests/all/loading.rs",
     "test_results_allow_ids_of_other_runners_and_are_checked",
 );
-const NODE_AND_PERL: Shown =
-    ("native", RUNNERS, "reports_of_node_and_perl_are_graded_in_native_sandboxes");
-const NPM: Shown = ("native", RUNNERS, "reports_of_npm_packages_are_graded_in_native_sandboxes");
-const DEBIAN: Shown = ("Docker", RUNNERS, "reports_of_debians_runners_are_graded_on_docker");
-const UNVERIFIED: &[Shown] = &[(
+const NODE_AND_PERL: Proof =
+    ("native", RUNNERS, "node_and_perl_reports_are_graded_in_native_sandboxes");
+const NPM: Proof = ("native", RUNNERS, "npm_runner_reports_are_graded_in_native_sandboxes");
+const DEBIAN: Proof = ("Docker", RUNNERS, "debian_runner_reports_are_graded_on_docker");
+const UNVERIFIED: &[Proof] = &[(
     "`unverified`",
     "runtime/grade/tests/all/reports.rs",
     "only_gold_resolves_not_an_empty_or_wrong_patch",
 )];
-const NODE_GRADED: &[Shown] = &[
+const NODE_GRADED: &[Proof] = &[
     (
         "strict (node)",
         "runtime/grade/tests/all/report_canaries.rs",
@@ -49,7 +49,7 @@ const NODE_GRADED: &[Shown] = &[
     ),
     UNVERIFIED[0],
 ];
-const CARGO_GRADED: &[Shown] = &[
+const CARGO_GRADED: &[Proof] = &[
     (
         "strict (cargo)",
         "runtime/grade/tests/all/report_canaries.rs",
@@ -57,12 +57,12 @@ const CARGO_GRADED: &[Shown] = &[
     ),
     UNVERIFIED[0],
 ];
-const NPM_GRADED: &[Shown] =
-    &[("strict", RUNNERS, "reports_of_npm_packages_are_graded_in_native_sandboxes")];
-const SWE_BENCH_GRADED: &[Shown] =
+const NPM_GRADED: &[Proof] =
+    &[("strict", RUNNERS, "npm_runner_reports_are_graded_in_native_sandboxes")];
+const SWE_BENCH_GRADED: &[Proof] =
     &[("strict", SWE_BENCH, OTHERS), ("official", SWE_BENCH, OTHERS)];
 
-/// Datasets that are loaded in their own way, and graded like SWE-bench.
+/// Datasets with their own loader that are graded like SWE-bench.
 const LIKE_SWE_BENCH: Format = Format {
     name: "",
     loads: ("", "", ""),
@@ -81,13 +81,13 @@ const FORMATS: &[Format] = &[
             "bad_row_is_reported_and_others_load",
         ),
         runs: &[
-            ("native", "tests/end_to_end/demo.rs", "the_demo_tells_gold_noop_and_a_script_apart"),
-            ("Docker", "tests/end_to_end/demo.rs", "docker_gives_the_demo_the_same_verdicts"),
+            ("native", "tests/end_to_end/demo.rs", "demo_distinguishes_gold_noop_and_a_script"),
+            ("Docker", "tests/end_to_end/demo.rs", "docker_demo_has_the_same_verdicts"),
         ],
         graded: &[(
             "strict",
             "tests/end_to_end/demo.rs",
-            "the_demo_tells_gold_noop_and_a_script_apart",
+            "demo_distinguishes_gold_noop_and_a_script",
         )],
         compared: &[],
         cannot: "",
@@ -135,20 +135,20 @@ const FORMATS: &[Format] = &[
         graded: &[(
             "rewards",
             HARBOR,
-            "the_verifier_sees_the_whole_result_and_runs_as_the_task_says",
+            "verifier_sees_the_complete_result_and_follows_the_task_settings",
         )],
         compared: &[
             (
                 "digests",
                 "runtime/harbor/tests/all/digests.rs",
-                "digests_and_inputs_are_those_of_harbors_package",
+                "digests_and_inputs_match_harbors_package",
             ),
             (
                 "`task.toml`",
                 "runtime/harbor/tests/all/configs.rs",
-                "configurations_are_read_and_rejected_as_harbors_package_does",
+                "configurations_match_harbors_package",
             ),
-            ("lint", "runtime/harbor/tests/all/lint.rs", "findings_are_those_of_harbors_package"),
+            ("lint", "runtime/harbor/tests/all/lint.rs", "findings_match_harbors_package"),
         ],
         cannot: "native sandboxes; several services or steps; Windows, GPUs, TPUs; curves",
     },
@@ -156,12 +156,12 @@ const FORMATS: &[Format] = &[
         name: "SWE-bench, classic and 5.x",
         loads: ("yes", SHAPES, "swe_bench_5_row_has_image_script_and_parser"),
         runs: &[
-            ("native", SWE_BENCH, "a_row_is_graded_officially_in_native_sandboxes"),
-            ("Docker", SWE_BENCH, "a_row_is_graded_officially_on_docker_by_its_own_script"),
+            ("native", SWE_BENCH, "row_is_graded_officially_in_native_sandboxes"),
+            ("Docker", SWE_BENCH, "row_is_graded_officially_on_docker_by_its_own_script"),
         ],
         graded: &[
-            ("strict", SWE_BENCH, "a_row_is_graded_officially_on_docker_by_its_own_script"),
-            ("official", SWE_BENCH, "a_row_is_graded_officially_on_docker_by_its_own_script"),
+            ("strict", SWE_BENCH, "row_is_graded_officially_on_docker_by_its_own_script"),
+            ("official", SWE_BENCH, "row_is_graded_officially_on_docker_by_its_own_script"),
         ],
         compared: &[("`swebench` 5.0.2, 4.1.0, 3.0.4", AGREEMENT, GRADERS)],
         cannot: "",
@@ -169,16 +169,8 @@ const FORMATS: &[Format] = &[
     Format {
         name: "SWE-bench 5.x, other languages",
         loads: ("yes", SHAPES, "row_of_another_language_needs_a_test_command"),
-        runs: &[(
-            "native",
-            SWE_BENCH,
-            "a_row_whose_tests_are_not_pytests_has_the_official_verdict_alone",
-        )],
-        graded: &[(
-            "official",
-            SWE_BENCH,
-            "a_row_whose_tests_are_not_pytests_has_the_official_verdict_alone",
-        )],
+        runs: &[("native", SWE_BENCH, "row_without_pytest_gets_only_the_official_verdict")],
+        graded: &[("official", SWE_BENCH, "row_without_pytest_gets_only_the_official_verdict")],
         compared: &[("`swebench` 5.0.2", AGREEMENT, GRADERS)],
         cannot: "strict",
     },
@@ -200,8 +192,8 @@ const FORMATS: &[Format] = &[
     Format {
         name: "SWE-smith",
         loads: ("yes", SHAPES, "swe_smith_patch_is_the_bug"),
-        runs: &[("Docker", SWE_BENCH, "a_row_of_swe_smith_is_graded_officially_on_docker")],
-        graded: &[("official", SWE_BENCH, "a_row_of_swe_smith_is_graded_officially_on_docker")],
+        runs: &[("Docker", SWE_BENCH, "swe_smith_row_is_graded_officially_on_docker")],
+        graded: &[("official", SWE_BENCH, "swe_smith_row_is_graded_officially_on_docker")],
         compared: &[("`swesmith`", AGREEMENT, GRADERS)],
         cannot: "",
     },
@@ -210,14 +202,14 @@ const FORMATS: &[Format] = &[
         loads: ("yes", SHAPES, "featurebench_level_1_is_masked_and_hides_its_test"),
         runs: &[
             ("native", FEATUREBENCH, "featurebench_rows_are_graded_in_native_sandboxes"),
-            ("Docker", FEATUREBENCH, "featurebench_gold_resolves_and_nothing_does_not_on_docker"),
+            ("Docker", FEATUREBENCH, "featurebench_gold_resolves_and_noop_does_not_on_docker"),
         ],
         graded: &[
-            ("strict", FEATUREBENCH, "featurebench_gold_resolves_and_nothing_does_not_on_docker"),
-            ("official", FEATUREBENCH, "featurebench_gold_resolves_and_nothing_does_not_on_docker"),
+            ("strict", FEATUREBENCH, "featurebench_gold_resolves_and_noop_does_not_on_docker"),
+            ("official", FEATUREBENCH, "featurebench_gold_resolves_and_noop_does_not_on_docker"),
         ],
         compared: &[
-            ("its harness", FEATUREBENCH, "featurebench_harness_says_the_same_on_docker"),
+            ("its harness", FEATUREBENCH, "featurebench_harness_agrees_on_docker"),
             ("its parsers", AGREEMENT, GRADERS),
         ],
         cannot: "",
@@ -228,12 +220,12 @@ const FORMATS: &[Format] = &[
         runs: &[(
             "native",
             "tests/end_to_end/fea_bench.rs",
-            "rows_of_ids_are_completed_from_a_clone_and_their_gold_resolves",
+            "rows_with_only_ids_are_completed_from_a_clone",
         )],
         graded: &[(
             "strict",
             "tests/end_to_end/fea_bench.rs",
-            "rows_of_ids_are_completed_from_a_clone_and_their_gold_resolves",
+            "rows_with_only_ids_are_completed_from_a_clone",
         )],
         compared: &[("`swebench` 3.0.4", AGREEMENT, GRADERS)],
         cannot: "images: you build them",
@@ -243,15 +235,15 @@ const FORMATS: &[Format] = &[
 const BEGIN: &str = "<!-- formats: written by tests/end_to_end/formats.rs -->\n";
 const END: &str = "<!-- end of formats -->\n";
 
-/// The words of a cell. Every test that it names must be there.
-fn cell(shown: &[Shown]) -> String {
+/// Returns the text of a cell, after checking that every named test exists.
+fn cell(shown: &[Proof]) -> String {
     for (_, file, test) in shown {
         let source = fs::read_to_string(root().join(file)).unwrap_or_default();
         let is_test = ["#[test]\n", "#[tokio::test]\n"].iter().any(|mark| {
             source.contains(&format!("{mark}fn {test}("))
                 || source.contains(&format!("{mark}async fn {test}("))
         });
-        assert!(is_test, "{file} has no test {test}, which docs/datasets.md stands on");
+        assert!(is_test, "{file} has no test {test}, which docs/datasets.md refers to");
     }
     let words: Vec<&str> = shown.iter().map(|(word, ..)| *word).collect();
     words.join(", ")
@@ -270,7 +262,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_table_of_formats_is_current_and_stands_on_tests() {
+fn formats_table_is_current_and_names_existing_tests() {
     let file = root().join("docs/datasets.md");
     let page = fs::read_to_string(&file).unwrap();
     let (head, rest) = page.split_once(BEGIN).unwrap();

@@ -1,4 +1,4 @@
-//! `proctor grade --log`: somebody else's log, by the official policy and by the strict one.
+//! `proctor grade --log`: grades an existing log with the official and the strict policy.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ const FORGED: &str = "+ : '>>>>> Start Test Output'\nPASSED test_a.py::test_one\
                       + : '>>>>> End Test Output'\n>>>>> Test Exit Code: 1\n";
 
 #[test]
-fn a_forged_log_has_both_verdicts_on_standard_output() {
+fn grade_log_prints_both_verdicts_on_a_forged_log() {
     let stage = Stage::new();
     let details = json!({"name": "swe-bench", "version": "5.0.2",
                          "details": {"log_parser": "parse_log_pytest"}});
@@ -38,9 +38,9 @@ fn a_forged_log_has_both_verdicts_on_standard_output() {
     assert_eq!(verdict["policies"]["strict"]["resolved"], false);
 }
 
-/// Any file can be given. One that says nothing is told, and graded as the benchmark grades it.
+/// Any file is accepted. One without test results is reported, and graded as the benchmark grades it.
 #[test]
-fn a_log_without_a_result_of_the_task_is_told() {
+fn grade_log_reports_a_log_without_results_of_the_task() {
     let stage = Stage::new();
     let told = |benchmark: Value, log: &str| {
         let mut row: Value = serde_json::from_str(&row(benchmark)).unwrap();
@@ -70,7 +70,7 @@ fn a_log_without_a_result_of_the_task_is_told() {
 }
 
 #[test]
-fn a_parser_a_file_or_a_row_that_is_not_known_is_named_with_the_hint() {
+fn grade_log_reports_an_unknown_parser_file_or_row() {
     let stage = Stage::new();
     let log = stage.file("test_output.txt", FORGED);
     let tell = |row_text: &str, log: &str| {

@@ -1,5 +1,5 @@
-//! An endpoint that turns the key or the model away is asked once, not once a trial, and what is left
-//! waits for a `resume`.
+//! After an endpoint rejects a key or a model, the run stops requesting it, and the remaining trials wait for
+//! a `resume`.
 
 use fake_llm::{FakeLlm, Script};
 
@@ -10,7 +10,7 @@ const SUBMIT: &str = "tool_calls = [{ name = \"submit\", arguments = {} }]";
 struct Bench {
     stage: Stage,
     fake: FakeLlm,
-    /// Keeps the server's tasks running.
+    /// Keeps the server's tasks alive.
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -22,7 +22,7 @@ impl Bench {
         Self { stage: Stage::new(), fake, _runtime: runtime }
     }
 
-    /// Four attempts of each arm, one after another.
+    /// Runs four attempts of each arm, one after another.
     fn run(&self, arms: &str, models: &[(&str, &str)]) -> (std::path::PathBuf, String) {
         let mut text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = 4\njobs = 1\n\
@@ -58,12 +58,12 @@ fn asks(model: &str) -> String {
 }
 
 #[test]
-fn a_key_that_is_refused_is_tried_once_and_the_rest_is_resumed() {
+fn rejected_key_is_tried_once_and_resume_runs_the_rest() {
     let bench = Bench::new(&format!(
         "[default]\n{SUBMIT}\nfault = [{{ kind = \"status\", status = 401 }}]\n"
     ));
     let (out, said) = bench.run(&asks("asks"), &[("asks", "FIRST_KEY")]);
-    assert_eq!(bench.fake.requests().len(), 1, "the key is as wrong in every other trial");
+    assert_eq!(bench.fake.requests().len(), 1, "the key would fail in every other trial too");
     for part in ["halted: model fault", "FIRST_KEY", "3 trials not started", "proctor resume"] {
         assert!(said.contains(part), "{part:?} is missing in {said}");
     }
@@ -71,7 +71,7 @@ fn a_key_that_is_refused_is_tried_once_and_the_rest_is_resumed() {
     let report = bench.stage.report(&out);
     let asks = arm(&report, "asks");
     assert_eq!((&asks["infrastructure_faults"], &asks["unfinished"]), (&1.into(), &3.into()));
-    assert_eq!(arm(&report, "gold")["resolved"], 4, "an arm that asks no model goes on");
+    assert_eq!(arm(&report, "gold")["resolved"], 4, "an arm without a model continues");
 
     bench.called(&["resume", out.to_str().unwrap()], 0);
     assert_eq!(bench.fake.requests().len(), 1 + 4);
@@ -79,7 +79,7 @@ fn a_key_that_is_refused_is_tried_once_and_the_rest_is_resumed() {
 }
 
 #[test]
-fn a_model_that_is_not_there_takes_no_other_with_it() {
+fn missing_model_does_not_halt_other_models() {
     let script = format!(
         "[[rule]]\nmodel = \"gone\"\nanswer = {{ fault = [{{ kind = \"status\", status = 404, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
@@ -93,7 +93,7 @@ fn a_model_that_is_not_there_takes_no_other_with_it() {
 }
 
 #[test]
-fn a_refused_key_halts_all_its_models_and_no_other_key() {
+fn rejected_key_halts_all_its_models_and_no_other_key() {
     let script = format!(
         "[[rule]]\nmodel = \"a\"\nanswer = {{ fault = [{{ kind = \"status\", status = 403, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
@@ -106,10 +106,10 @@ fn a_refused_key_halts_all_its_models_and_no_other_key() {
     assert!(said.contains("7 trials not started"), "{said}");
 }
 
-/// A model that takes no tools is told once, with the setting that helps; an arm that needs none of
-/// them goes on with the same model.
+/// A model without tool support is reported once, with the setting that helps. An arm that needs no tools
+/// continues with the same model.
 #[test]
-fn a_model_without_tools_halts_the_arms_that_need_them() {
+fn model_without_tools_halts_only_arms_that_need_them() {
     let words = "the model does not support tools";
     let script = format!(
         "[[rule]]\nwhen = \"function\"\nanswer = {{ fault = [{{ kind = \"status\", status = 400, times = 0, \
@@ -128,9 +128,9 @@ fn a_model_without_tools_halts_the_arms_that_need_them() {
     assert_eq!(arm(&report, "plain")["complete"], false);
 }
 
-/// The endpoint hangs until the trial's wall limit: no trial is scored by it.
+/// The endpoint hangs until the trial's wall-clock limit: no trial is scored.
 #[test]
-fn a_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
+fn endpoint_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
     let script = "[[conversation]]\n[[conversation.turn]]\n\
         tool_calls = [{ name = \"shell\", arguments = { command = \"true\" } }]\n\
         [[conversation.turn]]\nfault = [{ kind = \"hang\", times = 0 }]\n";
@@ -151,9 +151,10 @@ fn a_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
     assert_eq!(arm(&report, "asks")["infrastructure_faults"], 1);
 }
 
-/// Every trial is rejected alike in its second request: three find it out, and none is scored.
+/// Every trial's second request is rejected in the same way: three trials are enough to halt, and none is
+/// scored.
 #[test]
-fn a_rejection_in_the_middle_that_every_trial_meets_halts_the_plan() {
+fn repeated_rejection_during_trials_halts_the_plan() {
     let script = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = \"status\", status = 400, times = 0, \
         body = '{\"error\":{\"message\":\"role tool is unknown\"}}' }] }\n\
         [default]\ntool_calls = [{ name = \"shell\", arguments = { command = \"true\" } }]\n";

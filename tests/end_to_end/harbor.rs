@@ -1,4 +1,4 @@
-//! Harbor folders on Docker, from the folder to the verdict; images as they are.
+//! Grades Harbor folders on Docker, from the folder to the verdict, with their images unchanged.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, arm, docker, events, find};
 
-/// The image that `tests/images/debian.sh` makes.
+/// The image that `tests/images/debian.sh` builds.
 const DEBIAN: &str = "proctor-test:bookworm";
 
-/// One folder: `task.toml`, lines behind `FROM` in the Dockerfile, `test.sh`, `solve.sh`.
+/// A task folder: `task.toml`, the lines after `FROM` in the Dockerfile, `test.sh`, `solve.sh`.
 struct Folder<'a> {
     name: &'a str,
     config: &'a str,
@@ -26,7 +26,7 @@ const PLAIN: Folder<'static> = Folder {
     solve: "echo hello > hello.txt\n",
 };
 
-fn made(stage: &Stage, set: &str, folder: &Folder<'_>) {
+fn write_folder(stage: &Stage, set: &str, folder: &Folder<'_>) {
     let root = stage.path(set).join(folder.name);
     let files = [
         ("task.toml", format!("[task]\nname = \"made/{}\"\n{}", folder.name, folder.config)),
@@ -46,14 +46,14 @@ fn text(stage: &Stage, set: &str) -> String {
     stage.path(set).to_str().unwrap().to_owned()
 }
 
-/// The verdicts of a run, by task.
+/// Returns the verdicts of a run by task.
 fn verdicts(run: &Path) -> BTreeMap<String, Value> {
     let read = |path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
     let all = find(run, "verdict.json").into_iter().map(read);
     all.map(|verdict| (verdict["task"].as_str().unwrap().to_owned(), verdict)).collect()
 }
 
-/// Gold's verdicts on a set of folders. A task without one is absent.
+/// Returns gold's verdicts on a set of folders. Tasks without a verdict are absent.
 fn gold(stage: &Stage, set: &str, status: i32) -> (BTreeMap<String, Value>, String) {
     let (tasks, out) = (text(stage, set), text(stage, &format!("{set}-gold")));
     let args =
@@ -69,12 +69,16 @@ fn gold_resolves_a_folder_and_noop_does_not() {
         return;
     }
     let stage = Stage::new();
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder { image: "WORKDIR /app\nENTRYPOINT [\"/start\"]\nCMD [\"serve\"]\n", ..PLAIN },
     );
-    made(&stage, "set", &Folder { name: "steps", config: "[[steps]]\nname = \"one\"\n", ..PLAIN });
+    write_folder(
+        &stage,
+        "set",
+        &Folder { name: "steps", config: "[[steps]]\nname = \"one\"\n", ..PLAIN },
+    );
     let tasks = text(&stage, "set");
     let out = text(&stage, "validated");
     let said = stage
@@ -94,22 +98,22 @@ fn gold_resolves_a_folder_and_noop_does_not() {
     assert!(told.contains("environment.dockerfile") && told.contains("made/plain"), "{told}");
 }
 
-/// Whatever the agent changed is there when the verifier runs, and nothing that it may not reach.
+/// The verifier sees everything that the agent changed, and the agent can't access the verifier's files.
 #[test]
-fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
-    if !docker("the_verifier_sees_the_whole_result_and_runs_as_the_task_says") {
+fn verifier_sees_the_complete_result_and_follows_the_task_settings() {
+    if !docker("verifier_sees_the_complete_result_and_follows_the_task_settings") {
         return;
     }
     let stage = Stage::new();
     let reward = |condition: &str| {
         format!("if {condition}; then r=1; else r=0; fi\necho $r > /logs/verifier/reward.txt\n")
     };
-    // Outside the work directory: files, links, modes, owners, what was removed.
+    // Outside the work directory: files, links, modes, owners, removed files.
     let outside = reward(
         "[ \"$(cat /opt/made/a)\" = 1 ] && [ -L /usr/local/bin/tool ] && [ ! -e /etc/debian_version ] && \
          [ \"$(stat -c %a:%u /opt/made/a)\" = 640:1000 ] && [ ! -e /tests/planted ]",
     );
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -120,12 +124,12 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             ..PLAIN
         },
     );
-    // Variables of image, task and verifier; the work directory; three users.
+    // Variables of the image, task and verifier; the work directory; three users.
     let users = reward(
         "[ \"$A$B$C$D\" = taskimageverifier ] && [ \"$(pwd)\" = /srv/work ] && [ \"$(id -un)\" = app ] && \
          [ \"$(cat /srv/work/who)\" = agent ] && [ \"$HOME\" = /home/app ]",
     );
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -138,8 +142,8 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             solve: "id -un > who\n",
         },
     );
-    // No WORKDIR: commands start at the root, and its files are part of the result.
-    made(
+    // Without WORKDIR, commands start at the root, and its files are part of the result.
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -150,7 +154,7 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             ..PLAIN
         },
     );
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -160,8 +164,8 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             ..PLAIN
         },
     );
-    // A history in the work directory belongs to the task.
-    made(
+    // A Git history in the work directory belongs to the task.
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -172,8 +176,8 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             ..PLAIN
         },
     );
-    // Rewards of the agent's own, and a process that would write one.
-    made(
+    // Rewards that the agent wrote itself, and a process that would write one.
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -185,8 +189,8 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             ..PLAIN
         },
     );
-    // A verifier without a network fetches nothing: what cannot resolve a host is the agent's result.
-    made(
+    // A verifier without a network downloads nothing, so an unresolved host name is the agent's result.
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -196,8 +200,8 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
             ..PLAIN
         },
     );
-    // A verifier of its own: only what was declared comes to it.
-    made(
+    // A separate verifier only receives declared artifacts.
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -232,10 +236,10 @@ fn the_verifier_sees_the_whole_result_and_runs_as_the_task_says() {
     }
 }
 
-/// A verifier that says nothing gives no verdict: it is no zero.
+/// A verifier without a valid reward gives no verdict and does not count as zero.
 #[test]
-fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
-    if !docker("a_verifier_without_a_reward_is_an_infrastructure_failure") {
+fn verifier_without_a_reward_is_an_infrastructure_failure() {
+    if !docker("verifier_without_a_reward_is_an_infrastructure_failure") {
         return;
     }
     let stage = Stage::new();
@@ -255,7 +259,7 @@ fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
         ),
     ];
     for (name, config, test, _) in cases {
-        made(&stage, "set", &Folder { name, config, test, ..PLAIN });
+        write_folder(&stage, "set", &Folder { name, config, test, ..PLAIN });
     }
     let tasks = text(&stage, "set");
     let out = text(&stage, "out");
@@ -272,12 +276,12 @@ fn a_verifier_without_a_reward_is_an_infrastructure_failure() {
 }
 
 #[test]
-fn a_task_that_needs_a_server_is_named_and_graded_where_the_agent_worked() {
-    if !docker("a_task_that_needs_a_server_is_named_and_graded_where_the_agent_worked") {
+fn task_that_needs_a_server_is_graded_in_the_agents_sandbox() {
+    if !docker("task_that_needs_a_server_is_graded_in_the_agents_sandbox") {
         return;
     }
     let stage = Stage::new();
-    made(
+    write_folder(
         &stage,
         "set",
         &Folder {
@@ -305,10 +309,10 @@ fn a_task_that_needs_a_server_is_named_and_graded_where_the_agent_worked() {
     assert!(!events(journal, "noted").is_empty());
 }
 
-/// An own task whose image is built from a folder, and that takes the rest from the image.
+/// A task in Proctor's format whose image is built from a folder and supplies the remaining settings.
 #[test]
-fn an_own_task_is_built_from_a_dockerfile_and_takes_its_workdir_from_the_image() {
-    if !docker("an_own_task_is_built_from_a_dockerfile_and_takes_its_workdir_from_the_image") {
+fn proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir() {
+    if !docker("proctor_task_is_built_from_a_dockerfile_and_uses_its_workdir") {
         return;
     }
     let stage = Stage::new();

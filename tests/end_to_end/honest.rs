@@ -1,8 +1,8 @@
-//! Honest work by script: ways in which a model may come to the very solution that is hidden, without a copy of it.
+//! Scripted honest work: ways in which a model can arrive at the exact hidden solution without a copy of it.
 
 use serde_json::{Value, json};
 
-/// A way, and the scaffold that goes it.
+/// Each way, and the scaffold that uses it.
 pub const WAYS: [(&str, &str); 10] = [
     ("reads-then-types", "tools"),
     ("by-files", "tools"),
@@ -16,11 +16,11 @@ pub const WAYS: [(&str, &str); 10] = [
     ("in-text", "bash"),
 ];
 
-/// The script of each way for a task of a run.
+/// Returns the script of each way for a task of a run.
 pub fn conversations(task: &Value) -> Vec<Value> {
     let gold = match task["gold"].as_str() {
         Some(gold) => gold.to_owned(),
-        None => reversed(task["mask"].as_str().unwrap()),
+        None => reverse(task["mask"].as_str().unwrap()),
     };
     WAYS.iter()
         .map(|(way, scaffold)| {
@@ -37,7 +37,7 @@ pub fn conversations(task: &Value) -> Vec<Value> {
                     shell.chain([call("submit", json!({}))]).collect()
                 }
             };
-            // The statement is in the first message as it is.
+            // The first message contains the statement verbatim.
             let when = task["statement"].as_str().unwrap().trim();
             json!({"model": way, "when": when, "turn": turns})
         })
@@ -83,7 +83,8 @@ fn lines(way: &str, gold: &str, test: &str) -> Vec<String> {
             let packed = BASE64_STANDARD.encode(gold);
             vec![format!("echo {packed} | base64 -d > /tmp/work.diff; {apply}"), cat, test]
         }
-        // Written with another word, which a program replaces; the tree's lines keep theirs.
+        // Written with a placeholder that a program then replaces. Existing lines of the tree are not
+        // affected.
         "renames" => {
             let other = gold.lines().map(|line| match line.strip_prefix('+') {
                 Some(added) if !added.starts_with("++ ") => {
@@ -132,7 +133,7 @@ fn lines(way: &str, gold: &str, test: &str) -> Vec<String> {
     }
 }
 
-/// The part of each file, with its path.
+/// Returns the part of the patch for each file, with its path.
 fn files(gold: &str) -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = Vec::new();
     for line in gold.split_inclusive('\n') {
@@ -145,8 +146,8 @@ fn files(gold: &str) -> Vec<(String, String)> {
     files
 }
 
-/// A mask the other way round, hunk by hunk.
-fn reversed(mask: &str) -> String {
+/// Reverses a mask hunk by hunk.
+fn reverse(mask: &str) -> String {
     let patch = proctor_patch::Patch::read(mask.as_bytes()).reversed().unwrap();
     String::from_utf8(patch.to_bytes()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! `proctor import`: what `export` wrote, and what others write, as runs (`docs/import.md`).
+//! `proctor import`: reads the output of `export` and files of other tools as runs (`docs/import.md`).
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use crate::stage::{DEMO_SOLUTION, Stage};
 
 const DEMO: &str = "configs/tasks/demo.jsonl";
 
-fn imported(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value, String) {
+fn import(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value, String) {
     let run = stage.path(out);
     let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
     let args = [&["import"], &files[..], &["--out", run.to_str().unwrap()], more].concat();
@@ -17,7 +17,7 @@ fn imported(stage: &Stage, files: &[&Path], more: &[&str], out: &str) -> (Value,
     (serde_json::from_slice(&fidelity).unwrap(), said)
 }
 
-fn refused(stage: &Stage, file: &Path, more: &[&str]) -> String {
+fn import_error(stage: &Stage, file: &Path, more: &[&str]) -> String {
     let (out, file) = (stage.path("refused"), file.to_str().unwrap());
     let args = [&["import", file, "--out", out.to_str().unwrap()], more].concat();
     let said = String::from_utf8(stage.run(args, 2).stderr).unwrap();
@@ -29,11 +29,11 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// What was exported, there and back again. `folder` has what `export` wrote, by form.
+/// Imports exported files again. `folder` returns the output of `export` for a format.
 pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::PathBuf) {
     let first = folder("atif").join("tools-scripted/demo__roman-1.1.json");
     let noop = folder("atif").join("noop/demo__roman-1.1.json");
-    let (fidelity, _) = imported(stage, &[&first, &noop], &["--tasks", DEMO], "from-atif");
+    let (fidelity, _) = import(stage, &[&first, &noop], &["--tasks", DEMO], "from-atif");
     assert_eq!(fidelity["imported"][0]["trials"], 2);
     let lacks = fidelity["imported"][0]["not_in_source"].to_string();
     assert!(lacks.contains("the files after each step") && !lacks.contains("times of"), "{lacks}");
@@ -49,14 +49,14 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
             assert_eq!(before[part], after[part], "{part}");
         }
     }
-    // A folder is taken whole, but for what `export` says of itself.
+    // All files of a folder are imported, except the report that `export` adds.
     let arms = fs::read_dir(folder("mini")).unwrap().map(|entry| entry.unwrap().path());
     let arms: Vec<_> = arms.filter(|path| path.is_dir()).collect();
     let files = arms.iter().map(|arm| fs::read_dir(arm).unwrap().count()).sum::<usize>();
-    let (fidelity, said) = imported(stage, &[&folder("mini")], &[], "from-folder");
+    let (fidelity, said) = import(stage, &[&folder("mini")], &[], "from-folder");
     assert!(files > 1 && fidelity["imported"][0]["trials"] == files, "{fidelity}");
     assert!(said.contains("note: ignored 1 other file in"), "{said}");
-    // Every arm is there again, with its own trials.
+    // Every arm is imported with its own trials.
     let named = |out: &str| -> Vec<(String, u64)> {
         let report = stage.report(&stage.path(out));
         let arms = report["arms"].as_array().unwrap();
@@ -67,7 +67,8 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let whole = named("from-folder");
     assert_eq!(whole.len(), arms.len(), "{whole:?}");
     assert_eq!(whole.iter().map(|(_, trials)| *trials).sum::<u64>(), files as u64, "{whole:?}");
-    // Predictions of several attempts are a file each. Of two files of one arm and one of another no trial is made up.
+    // Several attempts need one predictions file each. Two files of one arm and one of another do not create
+    // extra trials.
     let row = |model: &str| {
         format!(
             r#"{{"instance_id": "demo__roman-1", "model_name_or_path": "{model}", "model_patch": ""}}"#
@@ -76,14 +77,14 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let rows = [("a.1", "a"), ("a.2", "a"), ("b.1", "b")];
     let rows = rows.map(|(name, model)| stage.file(&format!("{name}.jsonl"), &row(model)));
     let rows: Vec<&Path> = rows.iter().map(std::path::PathBuf::as_path).collect();
-    imported(stage, &rows, &["--tasks", DEMO], "from-attempts");
+    import(stage, &rows, &["--tasks", DEMO], "from-attempts");
     assert_eq!(named("from-attempts"), [("a".to_owned(), 2), ("b".to_owned(), 1)]);
     let attempts = stage.path("from-attempts");
     stage.run(["grade", attempts.to_str().unwrap()], 0);
     assert_eq!(stage.report(&attempts)["tasks"].as_array().unwrap().len(), 3);
     let pages = stage.path("attempts-pages");
     stage.run(["view", attempts.to_str().unwrap(), "--static", pages.to_str().unwrap()], 0);
-    // They can be looked at like any other, and what they handed in is graded.
+    // Imported trials can be viewed like any other, and their patches are graded.
     let shown = stage.run(["show", run, "demo__roman-1", "tools/scripted", "--step", "1"], 0);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("to_roman"), "{shown}");
@@ -103,8 +104,8 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     };
     assert_eq!([of("tools/scripted"), of("noop")], [json!(true), json!(false)]);
 
-    // The other forms have less in them, and say so.
-    // Without Proctor's names they are as their own tools write them.
+    // The other formats contain less and say so. Without Proctor's names they look as if their own tools
+    // wrote them.
     let unnamed = |form: &str, name: &str| {
         let mut value = read(&folder(form).join("tools-scripted").join(name));
         let own = value["info"].as_object_mut().unwrap().remove("proctor").unwrap();
@@ -114,7 +115,7 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     let mini = unnamed("mini", "demo__roman-1.1.traj.json");
     let agent = unnamed("swe-agent", "demo__roman-1.1.traj");
     let predictions = folder("swebench").join("tools-scripted.1.jsonl");
-    let (fidelity, said) = imported(stage, &[&mini, &agent, &predictions], &[], "from-three");
+    let (fidelity, said) = import(stage, &[&mini, &agent, &predictions], &[], "from-three");
     let formats: Vec<&str> = fidelity["imported"]
         .as_array()
         .unwrap()
@@ -132,43 +133,45 @@ pub fn exports_come_back(stage: &Stage, folder: impl Fn(&str) -> std::path::Path
     }
     let report = stage.report(Path::new(run));
     assert_eq!(report["tasks"].as_array().unwrap().len(), 3);
-    // Without a dataset there are no tests.
+    // Without a dataset there are no tests to run.
     let said = String::from_utf8(stage.run(["grade", run], 2).stderr).unwrap();
     assert!(said.contains("--tasks DATASET"), "{said}");
 
-    // What is damaged is refused with its place.
+    // Damaged files are rejected with the position of the error.
     let text = fs::read_to_string(&first).unwrap();
     let cut = stage.file("cut.json", &text[..text.len() / 2]);
-    let said = refused(stage, &cut, &[]);
+    let said = import_error(stage, &cut, &[]);
     assert!(said.contains("cut.json: line ") && said.contains("truncated"), "{said}");
     let mut value = read(&first);
     value["steps"][2]["step_id"] = json!(7);
     let gap = stage.file("gap.json", &value.to_string());
-    assert!(refused(stage, &gap, &[]).contains("gap.json: steps[2].step_id: expected 3, found 7"));
+    assert!(
+        import_error(stage, &gap, &[]).contains("gap.json: steps[2].step_id: expected 3, found 7")
+    );
     value["steps"][2]["step_id"] = json!(3);
     value["extra"]["proctor"]["attempt"] = json!(1_000_000);
     let far = stage.file("far.json", &value.to_string());
-    assert!(refused(stage, &far, &[]).contains("far.json: attempt 1000000 is outside 1 to"));
+    assert!(import_error(stage, &far, &[]).contains("far.json: attempt 1000000 is outside 1 to"));
     value["steps"][2]["source"] = json!("robot");
     let robot = stage.file("robot.json", &value.to_string());
-    let said = refused(stage, &robot, &[]);
+    let said = import_error(stage, &robot, &[]);
     assert!(said.contains("robot.json: steps[2].source") && said.contains("`robot`"), "{said}");
     value["steps"][2] = json!("a".repeat(100_000));
     let long = stage.file("long.json", &value.to_string());
-    let said = refused(stage, &long, &[]);
+    let said = import_error(stage, &long, &[]);
     assert!(said.contains("steps[2]: must be") && said.len() < 1_000, "{}", said.len());
     let stranger = stage.file(
         "other__task-1.traj.json",
         &fs::read_to_string(&mini).unwrap().replace("demo__roman-1", "other__task-1"),
     );
-    assert!(refused(stage, &stranger, &["--tasks", DEMO]).contains("no task `other__task-1`"));
-    assert!(refused(stage, &stage.file("empty.jsonl", "[1]\n"), &[]).contains("empty.jsonl"));
+    assert!(import_error(stage, &stranger, &["--tasks", DEMO]).contains("no task `other__task-1`"));
+    assert!(import_error(stage, &stage.file("empty.jsonl", "[1]\n"), &[]).contains("empty.jsonl"));
 
-    // A name without end is taken, and whatever reads the run can bear it.
+    // Extremely long names are accepted, and every reader of the run handles them.
     let row = json!({"instance_id": "t".repeat(90_000), "model_name_or_path": "m".repeat(90_000),
         "model_patch": ""});
     let endless = stage.file("endless.jsonl", &format!("{row}\n"));
-    imported(stage, &[&endless], &[], "endless");
+    import(stage, &[&endless], &[], "endless");
     let (run, out) = (stage.path("endless"), stage.path("endless-atif"));
     stage.run(["report", run.to_str().unwrap()], 0);
     let args = ["export", run.to_str().unwrap(), "--format", "atif", "--out"];
@@ -180,7 +183,7 @@ fn arm_id<'a>(report: &'a Value, name: &str) -> &'a Value {
     &arms.iter().find(|arm| arm["name"] == name).unwrap()["arm"]
 }
 
-/// An arm's id is made of what tells it apart, and two makers may hand in the same.
+/// An arm's id depends on the model, because two models may submit the same patch.
 #[test]
 fn import_keeps_models_with_equal_patches_as_separate_arms() {
     let stage = Stage::new();

@@ -13,7 +13,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// The plan of a file in the stage's folder.
+/// Returns the plan for a configuration in the stage's folder.
 fn plan(stage: &Stage, file: &str) -> String {
     let mut command = stage.proctor(["run", file, "--dry-run"]);
     let output = command.current_dir(stage.dir.path()).output().unwrap();
@@ -30,14 +30,14 @@ fn init_writes_a_configuration_that_runs() {
     let plan_of_demo = plan(&stage, "proctor.toml");
     assert!(plan_of_demo.contains("tools/openai/gpt-5.1: tools, gpt-5.1, 50 steps"));
     assert!(plan_of_demo.contains("task demo__roman-1"), "{plan_of_demo}");
-    // Comments explain it, and every key can be found.
+    // Comments explain the file and say where all keys are documented.
     let text = fs::read_to_string(stage.path("proctor.toml")).unwrap();
     assert!(text.lines().filter(|line| line.contains('#')).count() > 10, "{text}");
     assert!(text.contains("proctor schema config"), "{text}");
 }
 
 #[test]
-fn init_crosses_models_and_scaffolds_and_knows_each_api() {
+fn init_combines_models_and_scaffolds() {
     let stage = Stage::new();
     let done = init(
         &stage,
@@ -75,7 +75,7 @@ fn init_crosses_models_and_scaffolds_and_knows_each_api() {
     assert_eq!(model("llama.cpp/qwen", "api"), None);
     assert_eq!(model("llama.cpp/qwen", "base_url").as_deref(), Some("http://127.0.0.1:8080/v1"));
     assert_eq!(table["sandbox"]["kind"].as_str(), Some("docker"));
-    // The vendors' own agents are one comment away.
+    // The vendors' own agents are prepared as comments.
     assert!(text.contains("# scaffold = \"claude-code\""), "{text}");
     assert!(text.contains("# scaffold = \"gemini-cli\""), "{text}");
 }
@@ -96,7 +96,7 @@ fn init_never_overwrites() {
 }
 
 #[test]
-fn init_names_what_is_wrong_and_writes_nothing() {
+fn init_reports_mistakes_and_writes_nothing() {
     let stage = Stage::new();
     for (args, what) in [
         (&[][..], "no model given"),

@@ -1,5 +1,4 @@
-//! Faults that would only repeat are not repeated, neither by their own trial nor by the rest of a
-//! plan.
+//! Persistent faults are not retried, neither in the same trial nor in the rest of the plan.
 
 use std::{
     fs,
@@ -21,7 +20,7 @@ use crate::{
 
 const GOLD: &str = "[[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n";
 
-/// A task without set-up, whose directory holds one file; `over` overrides its keys.
+/// Returns a task without set-up whose directory contains one file. `over` overrides its keys.
 fn task(id: &str, over: &str) -> String {
     let base = serde_json::json!({
         "schema_version": 1, "id": id, "statement": "s", "environment": {"base": "host"},
@@ -43,7 +42,7 @@ fn config(stage: &Stage, tasks: &[String], more: &str) -> (PathBuf, PathBuf) {
     (stage.file("run.toml", &text), stage.path("run"))
 }
 
-/// The output of a run that ends with this status.
+/// Returns the output of a run, which must end with this status.
 fn said(stage: &Stage, config: &Path, out: &Path, status: i32) -> String {
     let done = stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], status);
     String::from_utf8_lossy(&done.stderr).into_owned()
@@ -55,7 +54,7 @@ fn failed_tries(out: &Path) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
+fn unpreparable_task_is_tried_once_and_other_tasks_run() {
     let archive =
         format!(r#"{{"source": {{"archive": "other.tar.gz", "sha256": "{}"}}}}"#, "0".repeat(64));
     let mask = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-x\n+y\n";
@@ -81,7 +80,7 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
     let stage = Stage::new();
     stage.file("other.tar.gz", "not what the task names");
     let mut tasks: Vec<_> = cases.iter().map(|(id, .., over)| task(id, over)).collect();
-    // Run, and only then found to have no interpreter for its tests.
+    // The tests run, and only then turn out to have no interpreter.
     let blind = r#"{"test_command": ["/nowhere/python", "-m", "pytest"]}"#;
     tasks.push(task("blind", blind));
     let (config, out) = config(&stage, &tasks, GOLD);
@@ -96,19 +95,19 @@ fn a_task_that_cannot_be_prepared_is_tried_once_and_takes_no_other_with_it() {
             assert_eq!(found, (&layer.into(), &cause.into()), "{id}: {event}");
             assert_eq!(event["will_retry"], false, "{id}: {event}");
         }
-        // The first trial finds out for the whole task.
+        // The first trial is enough to fail the whole task.
         assert_eq!((failed.len(), journals.len()), (1, 1), "{id}: {said}");
     }
-    // Whatever is wrong with these, the other was run, once: its patch exists.
+    // All of these stop, but the other task ran once: its patch exists.
     assert_eq!(find(&out.join("trials"), "patch.diff").len(), 1, "{said}");
     assert_eq!(said.matches("3 trials not started").count(), cases.len() + 1, "{said}");
     assert_eq!(said.matches("blind gold: no verdict").count(), 1, "{said}");
 }
 
 #[test]
-fn builds_that_all_fail_halt_the_plan_with_one_message() {
+fn repeated_build_failures_halt_the_plan_with_one_message() {
     let stage = Stage::new();
-    // Each has its own failure at first sight, but the same registry causes them.
+    // Each build seems to fail for its own reason, but the same registry causes all failures.
     let line = |number: usize| {
         format!(r#"{{"environment": {{"base": "host", "setup": ["echo {number}; false"]}}}}"#)
     };
@@ -120,7 +119,7 @@ fn builds_that_all_fail_halt_the_plan_with_one_message() {
     assert!(first.contains("33 trials not started"), "{first}");
     assert!(first.contains("proctor resume"), "{first}");
 
-    // A resume does not begin with what halted the plan.
+    // `resume` does not start with the tasks that halted the plan.
     let resumed = stage.run(["resume", out.to_str().unwrap()], 3);
     let resumed = String::from_utf8_lossy(&resumed.stderr).into_owned();
     assert!(
@@ -143,9 +142,9 @@ name = "submit"
 arguments = {}
 "#;
 
-/// A trial whose fault came before it could start is complete in the record, and `resume` runs it.
+/// If a trial failed before it could start, its record is complete, and `resume` runs it.
 #[test]
-fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
+fn trial_that_failed_before_its_start_is_resumed() {
     let stage = Stage::new();
     let archive = stage.path("late.tar.gz");
     fs::create_dir(stage.path("late")).unwrap();
@@ -173,7 +172,7 @@ fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
     let text = String::from_utf8_lossy(&[verified.stdout, verified.stderr].concat()).into_owned();
     assert!(!text.contains("damaged"), "{text}");
 
-    // As earlier versions wrote it: the journal begins with the failure.
+    // The format of earlier versions: the journal begins with the failure.
     for journal in find(&out.join("trials"), "trajectory.jsonl") {
         let kept = fs::read_to_string(&journal).unwrap();
         assert!(kept.lines().next().unwrap().contains("trial_started"), "{kept}");
@@ -184,7 +183,7 @@ fn a_trial_that_could_not_begin_is_no_damage_and_is_resumed() {
     fs::write(&archive, &whole).unwrap();
     stage.proctor(["resume", out.to_str().unwrap()]).output().unwrap();
     let report = stage.report(&out);
-    // This host may not have pytest; the others then wait for that.
+    // The host may lack pytest; then the remaining trials wait.
     assert!(arm(&report, "gold")["outcomes"]["submitted"].as_u64() >= Some(1), "{report}");
 }
 
@@ -197,7 +196,7 @@ fn asks(base_url: &str, kind: &str) -> String {
     )
 }
 
-/// A separate disk, which is unmounted at the end.
+/// A small separate disk, which is unmounted at the end.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -215,7 +214,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Nine trials, the second of which meets a run directory that cannot be written any more.
+/// Runs nine trials. From the second one on, the run directory cannot be written.
 fn halted_by_the_record(
     out: &Path,
     stage: &Stage,
@@ -238,7 +237,7 @@ fn halted_by_the_record(
     repair();
     assert!(done.status.code().is_some_and(|code| statuses.contains(&code)), "{said}");
     assert_eq!(said.matches("halted: record fault").count(), 1, "{said}");
-    assert!(!said.contains("#6: started"), "the first few, and not each: {said}");
+    assert!(!said.contains("#6: started"), "only the first few trials should start: {said}");
     let report = stage.report(out);
     let graded = arm(&report, "asks")["graded"].as_u64().unwrap() as usize;
     assert!((1..3).contains(&graded), "what was finished is kept: {said}");
@@ -250,10 +249,10 @@ fn halted_by_the_record(
 }
 
 #[test]
-fn a_full_run_directory_halts_the_plan_after_the_first_few() {
+fn full_run_directory_halts_the_plan() {
     let stage = Stage::new();
     let Some(disk) = SmallDisk::mounted(stage.path("disk")) else {
-        let test = "a_full_run_directory_halts_the_plan_after_the_first_few";
+        let test = "full_run_directory_halts_the_plan";
         return not_run(test, "ROOT", "mounting needs root");
     };
     let filler = disk.0.join("filler");
@@ -262,7 +261,7 @@ fn a_full_run_directory_halts_the_plan_after_the_first_few() {
         assert!(!done.unwrap().status.success(), "the disk is full");
     };
     let free = || fs::remove_file(&filler).unwrap();
-    // The last unfinished trial may leave room for the report, or not; then the command itself
+    // The last unfinished trial may or may not leave room for the report. Without room, the command itself
     // fails.
     halted_by_the_record(&disk.0.join("run"), &stage, fill, free, &[1, 3]);
 }
@@ -272,7 +271,7 @@ fn of(path: &Path) -> String {
 }
 
 #[test]
-fn a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few() {
+fn read_only_run_directory_halts_the_plan() {
     let stage = Stage::new();
     let out = stage.path("run");
     let task = || {
@@ -287,7 +286,7 @@ fn a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few() {
     let can = change("+i") && change("-i");
     fs::remove_dir_all(&out).unwrap();
     if !can {
-        let test = "a_run_directory_that_turns_read_only_halts_the_plan_after_the_first_few";
+        let test = "read_only_run_directory_halts_the_plan";
         return not_run(test, "ROOT", "no immutable folders here (chattr +i)");
     }
     let spoil = || assert!(change("+i"));
@@ -304,11 +303,11 @@ fn removed_in_the_middle(kind: &str, cache: &Path, remove: impl Fn()) {
     let stage = Stage::new();
     let own = r#"{"environment": {"base": "host", "setup": ["true; : PID"]}}"#;
     let own = own.replace("PID", &std::process::id().to_string());
-    // One environment for four tasks: what grading finds for one halts no other.
+    // One environment for four tasks: a problem found while grading one task does not halt the others.
     let tasks: Vec<_> = (0..4).map(|number| task(&format!("own-{number}"), &own)).collect();
     let (config, out) = config(&stage, &tasks, "");
     let arms = asks(&fake.base_url(), kind).split_once("jobs = 1\n").unwrap().1.to_owned();
-    // Few enough trials that no preflight asks the model besides.
+    // Too few trials for a preflight request to the model.
     let text = fs::read_to_string(&config).unwrap().replace("attempts = 4", "attempts = 1") + &arms;
     fs::write(&config, text).unwrap();
     let mut command =
@@ -323,11 +322,11 @@ fn removed_in_the_middle(kind: &str, cache: &Path, remove: impl Fn()) {
     assert_eq!(said.matches("environment built").count(), 2, "{said}");
     let faults = failed_tries(&out);
     assert!(faults.iter().all(|event| event["fault"]["cause"] == "gone"), "{faults:?}\n{said}");
-    assert_eq!(fake.requests().len(), 8, "no answer was asked for twice");
+    assert_eq!(fake.requests().len(), 8, "no response was requested twice");
 }
 
 #[test]
-fn a_layer_that_is_removed_in_the_middle_is_built_again() {
+fn removed_layer_is_rebuilt_during_a_run() {
     let cache = tempfile::tempdir().unwrap();
     removed_in_the_middle("native", cache.path(), || {
         fs::remove_dir_all(cache.path().join("native/layers")).unwrap();
@@ -335,8 +334,8 @@ fn a_layer_that_is_removed_in_the_middle_is_built_again() {
 }
 
 #[test]
-fn docker_an_image_that_is_removed_in_the_middle_is_built_again() {
-    if !docker("docker_an_image_that_is_removed_in_the_middle_is_built_again") {
+fn docker_removed_image_is_rebuilt_during_a_run() {
+    if !docker("docker_removed_image_is_rebuilt_during_a_run") {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -352,7 +351,7 @@ fn docker_an_image_that_is_removed_in_the_middle_is_built_again() {
     });
 }
 
-/// An engine that removes no container. Everything else is passed to the real one.
+/// An engine that fails to remove any container. It passes all other requests to the real engine.
 fn stubborn_engine(at: &Path) {
     let listener = UnixListener::bind(at).unwrap();
     thread::spawn(move || {
@@ -387,8 +386,8 @@ fn stubborn(mut client: UnixStream) -> Option<()> {
 }
 
 #[test]
-fn docker_what_was_delivered_counts_though_its_sandbox_cannot_be_closed() {
-    if !docker("docker_what_was_delivered_counts_though_its_sandbox_cannot_be_closed") {
+fn docker_trial_counts_even_if_its_sandbox_cannot_be_closed() {
+    if !docker("docker_trial_counts_even_if_its_sandbox_cannot_be_closed") {
         return;
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -405,11 +404,11 @@ fn docker_what_was_delivered_counts_though_its_sandbox_cannot_be_closed() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("its sandbox could not be closed"), "{said}");
-    assert_eq!(fake.requests().len(), 2, "paid once: {said}");
+    assert_eq!(fake.requests().len(), 2, "no request was repeated: {said}");
     assert!(failed_tries(&out).is_empty(), "{said}");
     let report = stage.report(&out);
-    assert_eq!(arm(&report, "asks")["graded"], 1, "nor was its grading lost");
-    // What is left is a dead run's by now, and goes with the next.
+    assert_eq!(arm(&report, "asks")["graded"], 1, "its grading is kept");
+    // The leftover container now belongs to a dead run, and the next command removes it.
     let next = stage.run(["resume", out.to_str().unwrap()], 0);
     let next = String::from_utf8_lossy(&next.stderr).into_owned();
     assert!(next.contains("removed leftovers of a dead run: container"), "{next}");

@@ -1,4 +1,4 @@
-//! A limit of N steps is N delivered answers, and the work so far is graded.
+//! A limit of N steps allows N delivered responses, and the work so far is graded.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::{
     stage::{Stage, docker, events, find},
 };
 
-/// Never submits; leaves one line in a file at each step.
+/// Never submits. Appends one line to a file in each step.
 const RESTLESS: &str = r#"
 [default]
 [[default.tool_calls]]
@@ -17,8 +17,8 @@ name = "shell"
 arguments = { command = "echo step >> steps.txt" }
 "#;
 
-/// Runs the demo's own task, the model played by the script, to exit status 0; `top` is added to the
-/// configuration. Returns the run.
+/// Runs the demo's own task with the scripted model and expects exit status 0. `top` is added to the
+/// configuration. Returns the run directory.
 fn run(stage: &Stage, fake: &FakeLlm, top: &str) -> PathBuf {
     let config = stage.file(
         "run.toml",
@@ -58,21 +58,21 @@ fn steps(limit: u64) {
 }
 
 #[test]
-fn one_step_is_one_answer() {
+fn limit_of_one_step_allows_one_response() {
     steps(1);
 }
 
 #[test]
-fn two_steps_are_two_answers() {
+fn limit_of_two_steps_allows_two_responses() {
     steps(2);
 }
 
 #[test]
-fn seven_steps_are_seven_answers() {
+fn limit_of_seven_steps_allows_seven_responses() {
     steps(7);
 }
 
-/// Does some work, then makes more paths than a snapshot may hold: 48 MiB of names.
+/// Does some work, then creates more paths than a snapshot may contain: 48 MiB of names.
 const FLOOD: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -90,7 +90,7 @@ arguments = {}
 "#;
 
 #[test]
-fn what_is_too_much_to_look_at_does_not_keep_a_trial_from_its_verdict() {
+fn oversized_tree_still_gets_a_verdict() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(FLOOD).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -113,8 +113,8 @@ fn what_is_too_much_to_look_at_does_not_keep_a_trial_from_its_verdict() {
     assert_eq!(report["tasks"][0]["resolved"], false);
 }
 
-/// A model may do away with its work, and with the sandbox's own programs: that is its result.
-fn lost(kind: &str) {
+/// If a model deletes its work or the sandbox's own programs, that is its result.
+fn check_lost_work(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let commands = [
         "rm -rf /testbed; ln -s /etc /testbed",
@@ -134,13 +134,13 @@ fn lost(kind: &str) {
 }
 
 #[test]
-fn a_lost_work_directory_is_a_verdict() {
-    lost("native");
+fn deleted_work_directory_gets_a_verdict() {
+    check_lost_work("native");
 }
 
 #[test]
-fn docker_a_lost_work_directory_is_a_verdict() {
-    if docker("docker_a_lost_work_directory_is_a_verdict") {
-        lost("docker");
+fn docker_deleted_work_directory_gets_a_verdict() {
+    if docker("docker_deleted_work_directory_gets_a_verdict") {
+        check_lost_work("docker");
     }
 }

@@ -1,11 +1,11 @@
-//! A real model behind a real server: SmolLM2-135M on llama.cpp, from the packages of `tests/real-model`.
+//! A real model behind a real server: SmolLM2-135M on llama.cpp, with the packages of `tests/real-model`.
 //!
-//! A scripted model can't check a server's own token counts, stream framing, chat template and errors. The model is far
-//! too small to solve a task, so no test expects it to: each one checks who a trial's end is attributed to.
+//! A scripted model can't check a server's own token counts, stream framing, chat template and errors. The
+//! model is far too small to solve a task, so the tests only check to whom the end of a trial is attributed.
 //!
-//! The tests named `local_model` run in the full tier only (`PROCTOR_TIER=full`, or `PROCTOR_REQUIRE_MODEL=1`).
-//! `PROCTOR_MODEL_PYTHON` names a Python interpreter that has the packages of `tests/real-model/requirements.txt`. The
-//! others use what that server was recorded to say, and always run.
+//! The tests named `local_model` only run in the full tier (`PROCTOR_TIER=full`, or
+//! `PROCTOR_REQUIRE_MODEL=1`). `PROCTOR_MODEL_PYTHON` names a Python interpreter that has the packages of
+//! `tests/real-model/requirements.txt`. The other tests use recorded responses of that server and always run.
 
 use std::{
     env,
@@ -24,29 +24,29 @@ use crate::{
     stage::{Stage, arm, events, find, root},
 };
 
-/// The variable that names the Python interpreter.
+/// The environment variable that names the Python interpreter.
 const PYTHON: &str = "PROCTOR_MODEL_PYTHON";
 
-/// One server at a time: on two cores, two of them would starve each other and the sandboxes.
+/// One server at a time: on two cores, two servers would slow each other and the sandboxes down too much.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A running server and the stage of the test that uses it.
-struct Served {
+struct RunningServer {
     stage: Stage,
     url: String,
     server: Child,
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Drop for Served {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
 }
 
-/// Starts the server with these options. Returns `None` where the test isn't asked for or can't run.
-fn serve(test: &str, options: &[&str]) -> Option<Served> {
+/// Starts the server with these options. Returns `None` if the test is not selected or can't run.
+fn serve(test: &str, options: &[&str]) -> Option<RunningServer> {
     let full = env::var("PROCTOR_TIER").is_ok_and(|tier| tier == "full");
     if !full && env::var_os("PROCTOR_REQUIRE_MODEL").is_none() {
         return None;
@@ -72,10 +72,10 @@ fn serve(test: &str, options: &[&str]) -> Option<Served> {
     let url = url.trim().to_owned();
     let said = fs::read_to_string(&log).unwrap_or_default();
     assert!(url.starts_with("http://127.0.0.1:"), "the server did not start: {url}\n{said}");
-    Some(Served { stage, url, server, _turn: turn })
+    Some(RunningServer { stage, url, server, _turn: turn })
 }
 
-/// Arms of one scaffold each, by name, all on the model `m`.
+/// Returns arms on the model `m`, one for each scaffold, named after it.
 fn arms(scaffolds: &[&str]) -> String {
     let arm = |name: &&str| {
         format!("[[arms]]\nname = \"{name}\"\nscaffold = \"{name}\"\nmodel = \"m\"\n")
@@ -83,7 +83,7 @@ fn arms(scaffolds: &[&str]) -> String {
     scaffolds.iter().map(arm).collect()
 }
 
-/// `[models.NAME]` for the server at this address.
+/// Returns `[models.NAME]` for the server at this address.
 fn model(name: &str, url: &str, more: &str) -> String {
     format!(
         "[models.{name}]\nbase_url = \"{url}\"\nname = \"smollm2-135m\"\ntemperature = 0.0\n\
@@ -91,7 +91,7 @@ fn model(name: &str, url: &str, more: &str) -> String {
     )
 }
 
-/// Runs arms and models on the demo task; the run directory and what was printed.
+/// Runs arms and models on the demo task. Returns the run directory and the output.
 fn run(stage: &Stage, name: &str, text: &str, status: i32) -> (PathBuf, String) {
     let text = format!("tasks = [\"configs/tasks/demo.jsonl\"]\njobs = 1\n{text}");
     let config = stage.file(&format!("{name}.toml"), &text);
@@ -102,32 +102,32 @@ fn run(stage: &Stage, name: &str, text: &str, status: i32) -> (PathBuf, String) 
     (out, said.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// The journals of an arm's trials, in the order of their paths.
+/// Returns the journals of an arm's trials, sorted by path.
 fn journals(report: &Value, out: &Path, name: &str) -> Vec<PathBuf> {
     let id = arm(report, name)["arm"].as_str().unwrap();
     find(&out.join("trials").join(&id[..12]), "trajectory.jsonl")
 }
 
-/// The answers of an arm's first trial.
+/// Returns the responses of an arm's first trial.
 fn answers(report: &Value, out: &Path, name: &str) -> Vec<Value> {
     let journal = &journals(report, out, name)[0];
     events(journal, "model_answered").iter().map(|event| event["answer"].clone()).collect()
 }
 
-/// Requests that left for the server, over all trials of the run.
+/// Returns the number of requests sent to the server, over all trials of the run.
 fn requests(out: &Path) -> usize {
     let journals = find(&out.join("trials"), "trajectory.jsonl");
     journals.iter().map(|journal| events(journal, "model_attempted").len()).sum()
 }
 
-/// Every trial of the arm has a verdict and no fault.
+/// Checks that every trial of the arm has a verdict and no fault.
 fn assert_scored(report: &Value, name: &str) {
     let found = arm(report, name);
     let seen = (&found["complete"], &found["infrastructure_faults"]);
     assert_eq!(seen, (&true.into(), &0.into()), "{name}: {report:#}");
 }
 
-/// No trial of the arm has a verdict.
+/// Checks that no trial of the arm has a verdict.
 fn assert_not_scored(report: &Value, name: &str) {
     let found = arm(report, name);
     let seen = (&found["complete"], &found["graded"], &found["resolved"]);
@@ -163,7 +163,7 @@ fn local_model_runs_the_shipped_configuration() {
             assert!(["stop", "length"].contains(&reason), "{answer:#}");
         }
     }
-    // The conversation only grows at its end, so the server reads each prompt but the first from its cache.
+    // The conversation only grows at its end, so the server finds all but the first prompt in its cache.
     let answers = answers(&report, &out, "bash");
     for pair in answers.windows(2) {
         let (before, cached) = (&pair[0]["usage"]["input"], &pair[1]["usage"]["cached"]);
@@ -172,10 +172,10 @@ fn local_model_runs_the_shipped_configuration() {
     }
 }
 
-/// The server speaks three wire formats, and one prompt has one length in all of them.
+/// The server supports three wire formats, and a prompt has the same length in all of them.
 #[test]
-fn local_model_counts_a_prompt_alike_in_three_formats() {
-    let Some(served) = serve("local_model_counts_a_prompt_alike_in_three_formats", &[]) else {
+fn local_model_counts_a_prompt_equally_in_three_formats() {
+    let Some(served) = serve("local_model_counts_a_prompt_equally_in_three_formats", &[]) else {
         return;
     };
     let formats = ["chat", "responses", "messages"];
@@ -201,11 +201,11 @@ fn local_model_counts_a_prompt_alike_in_three_formats() {
     assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
 }
 
-/// The model's own template ignores tools: one request shows it, and no trial is scored.
+/// The model's own template ignores tools: the first request reveals it, and no trial is scored.
 #[test]
 fn local_model_that_drops_tools_halts_the_arm() {
     let Some(served) = serve("local_model_that_drops_tools_halts_the_arm", &[]) else { return };
-    // Two trials find it out by their first request, ten by the preflight's.
+    // With two trials, the first trial's request reveals it; with ten, the preflight's.
     for attempts in [2, 10] {
         let text = format!(
             "attempts = {attempts}\n{}{}",
@@ -219,7 +219,7 @@ fn local_model_that_drops_tools_halts_the_arm() {
     }
 }
 
-/// With a template that shows the tools, nothing is halted and a built-in loop runs the model's calls.
+/// With a template that shows the tools, nothing is halted, and a built-in loop executes the model's calls.
 #[test]
 fn local_model_with_a_template_for_tools_is_scored() {
     let test = "local_model_with_a_template_for_tools_is_scored";
@@ -244,11 +244,11 @@ fn local_model_with_a_template_for_tools_is_scored() {
     assert!(done.iter().any(|event| event["exit_status"] == 0), "no call ran: {done:#?}");
 }
 
-/// The output limit cuts a call in the middle. llama.cpp answers 500 to every request with such a call in its history:
-/// the model's doing must not look like an outage.
+/// The output limit truncates a tool call. llama.cpp responds with 500 to every request with such a call in
+/// its history, but that must count as the model's result and not as an outage.
 #[test]
-fn local_model_whose_call_is_cut_is_scored() {
-    let test = "local_model_whose_call_is_cut_is_scored";
+fn local_model_with_a_truncated_call_is_scored() {
+    let test = "local_model_with_a_truncated_call_is_scored";
     let Some(served) = serve(test, &["--template", "tools.jinja"]) else { return };
     let text = format!(
         "[budget]\nsteps = 2\nwall_seconds = 60\n{}{}",
@@ -264,7 +264,7 @@ fn local_model_whose_call_is_cut_is_scored() {
     assert!(serde_json::from_str::<Value>(arguments).is_err(), "the call is whole: {arguments}");
 }
 
-/// A grammar of the server makes each answer a command: every one runs, up to the limit exactly.
+/// A server grammar turns every response into a command. Every command runs, up to exactly the limit.
 #[test]
 fn local_model_runs_commands_up_to_its_limit() {
     let Some(served) = serve("local_model_runs_commands_up_to_its_limit", &[]) else { return };
@@ -282,12 +282,13 @@ fn local_model_runs_commands_up_to_its_limit() {
     assert!(done.iter().all(|event| event["exit_status"] == 0), "{done:#?}");
 }
 
-/// A prompt that outgrows the server's window ends the trial by the model's doing, and it is scored.
+/// If a prompt outgrows the server's window, the model caused the end, and the trial is scored.
 #[test]
 fn local_model_that_fills_its_window_is_scored() {
     let test = "local_model_that_fills_its_window_is_scored";
     let Some(served) = serve(test, &["--context", "1280"]) else { return };
-    // The model never ends an answer by itself, so that each one is as long as it may be. Proctor isn't told the window.
+    // The model never stops by itself, so every response has the maximum length. Proctor doesn't know the
+    // window.
     let more = "max_output_tokens = 300\nextra_body = { ignore_eos = true }";
     let text = format!("{}{}", arms(&["bash"]), model("m", &served.url, more));
     let (out, _) = run(&served.stage, "fills", &text, 0);
@@ -299,7 +300,7 @@ fn local_model_that_fills_its_window_is_scored() {
     assert_eq!(last["status"], 400, "{last:#}");
 }
 
-/// A window that can't hold the first prompt is a mistake in the configuration: no trial is scored.
+/// If the first prompt does not fit into the window, the configuration is wrong, and no trial is scored.
 #[test]
 fn local_model_with_a_window_too_small_for_the_task_is_not_scored() {
     let test = "local_model_with_a_window_too_small_for_the_task_is_not_scored";
@@ -309,11 +310,11 @@ fn local_model_with_a_window_too_small_for_the_task_is_not_scored() {
     assert!(said.contains("exceeds the available context size (256 tokens)"), "{said}");
     let report = served.stage.report(&out);
     assert_not_scored(&report, "bash");
-    // The server says so deterministically: a second attempt would hear the same.
+    // The server's rejection is deterministic, so a second attempt would fail in the same way.
     assert!(requests(&out) <= 2, "{} requests: {said}", requests(&out));
 }
 
-/// A response of `tests/real-model/recorded`: its status and its body.
+/// Returns the status and body of a response in `tests/real-model/recorded`.
 fn recorded(name: &str) -> (u16, String) {
     let file = root().join(format!("tests/real-model/recorded/{name}.http"));
     let text = fs::read_to_string(file).unwrap();
@@ -322,8 +323,8 @@ fn recorded(name: &str) -> (u16, String) {
     (status.parse().unwrap(), body.to_owned())
 }
 
-/// llama.cpp's words for a full window: the model's end if its window is known to be that small, and a server with too small a
-/// window otherwise.
+/// llama.cpp's message for a full window counts as the model's end if the window is known to be that small.
+/// Otherwise it counts as a server with too small a window.
 #[test]
 fn recorded_overflow_is_scored_if_the_window_is_known() {
     let (code, body) = recorded("overflow");

@@ -1,4 +1,4 @@
-//! Tasks that show their agents the tests that decide, or that name tests which do not exist.
+//! Tasks whose agents can read the deciding tests, and tasks that name tests which do not exist.
 
 use serde_json::{Value, json};
 
@@ -14,8 +14,8 @@ const TEST_PATCH: &str = "diff --git a/tests/test_coin.py b/tests/test_coin.py\n
     \x20        assert coin.tails() == 0\n+        assert [coin.tails(), coin.heads()] == [0, 1]\n";
 const TAILS: &str = "tests/test_coin.py::TestCoin::test_tails";
 
-/// Validates one task with these keys; returns what was said.
-fn validated(keys: &Value, flags: &[&str], status: i32) -> String {
+/// Validates one task with these keys and returns the output.
+fn validate(keys: &Value, flags: &[&str], status: i32) -> String {
     let stage = Stage::new();
     let source = stage.path("coin");
     std::fs::create_dir_all(source.join("tests")).unwrap();
@@ -40,33 +40,33 @@ fn validated(keys: &Value, flags: &[&str], status: i32) -> String {
 }
 
 #[test]
-fn a_hidden_path_that_matches_nothing_is_invalid() {
-    let said = validated(&json!({"hidden": ["tests/test_coins.py"]}), &[], 1);
+fn hidden_path_without_a_match_is_invalid() {
+    let said = validate(&json!({"hidden": ["tests/test_coins.py"]}), &[], 1);
     assert!(said.contains("`hidden` matches nothing: tests/test_coins.py"), "{said}");
     assert!(said.contains(&format!("can read fail-to-pass tests: {TAILS}")), "{said}");
-    // No switch makes a typing error right.
-    let said = validated(&json!({"hidden": ["tests/test_coins.py"]}), &["--visible-tests"], 1);
+    // The option does not excuse a typo.
+    let said = validate(&json!({"hidden": ["tests/test_coins.py"]}), &["--visible-tests"], 1);
     assert!(said.contains("matches nothing"), "{said}");
     for hidden in ["tests/test_coin.py", "tests"] {
-        validated(&json!({"hidden": [hidden]}), &[], 0);
+        validate(&json!({"hidden": [hidden]}), &[], 0);
     }
 }
 
 #[test]
-fn a_test_that_the_agent_can_read_is_invalid_unless_it_may() {
-    let said = validated(&json!({}), &[], 1);
+fn readable_test_is_invalid_unless_allowed() {
+    let said = validate(&json!({}), &[], 1);
     assert!(said.contains(TAILS), "{said}");
-    let said = validated(&json!({}), &["--visible-tests"], 0);
+    let said = validate(&json!({}), &["--visible-tests"], 0);
     assert!(said.contains("note: coin-1: the agent can read"), "{said}");
-    // The agent has the file, and another test in it.
-    validated(&json!({"test_patch": TEST_PATCH}), &[], 0);
+    // The agent has the file, but with a different test.
+    validate(&json!({"test_patch": TEST_PATCH}), &[], 0);
 }
 
 #[test]
-fn ids_that_no_test_has_are_named() {
+fn unknown_test_ids_are_reported() {
     let ids = ["tests/test_coin.py::TestCoin::test_tail", "tests/test_none.py::test_tails", TAILS];
     let keys = json!({"hidden": ["tests/test_coin.py"], "fail_to_pass": ids});
-    let said = validated(&keys, &[], 1);
+    let said = validate(&keys, &[], 1);
     let named = format!("fail-to-pass ids that match no test: {}, {}", ids[0], ids[1]);
     assert!(said.contains(&named), "{said}");
 }

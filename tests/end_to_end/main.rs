@@ -1,6 +1,6 @@
-//! The `proctor` binary, end to end, as its users call it.
+//! Runs the `proctor` binary end to end, as users do.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first thing that is not there")]
+#![expect(clippy::unwrap_used, reason = "tests panic on errors")]
 
 mod arrows;
 mod attacked_shapes;

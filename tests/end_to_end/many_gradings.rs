@@ -1,4 +1,4 @@
-//! Many patches at once: as many sandboxes as one budget of CPU and memory has place for, and no more.
+//! Grades many patches at once: as many sandboxes run as fit into the CPU and memory budget, and no more.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use crate::stage::{Stage, arm, docker, find};
 
 const PATCHES: usize = 5;
 
-/// A task whose test says when it began and ended, by the one clock that all sandboxes share.
-fn napping(stage: &Stage) -> String {
+/// A task whose test prints when it began and ended, by the clock that all sandboxes share.
+fn nap_task(stage: &Stage) -> String {
     let source = stage.path("nap");
     fs::create_dir_all(source.join("tests")).unwrap();
     fs::write(source.join("nap.py"), "def seconds():\n    return 2\n").unwrap();
@@ -29,8 +29,7 @@ fn napping(stage: &Stage) -> String {
     stage.file("nap.jsonl", &row.to_string()).to_str().unwrap().to_owned()
 }
 
-/// Patches that are all right and all different, so that no verdict is known from another, nor from
-/// another run.
+/// Correct patches that all differ, also between runs, so that no cached verdict applies.
 fn predictions(stage: &Stage, run: &str) -> String {
     let one = |number: usize| {
         let patch = format!(
@@ -45,7 +44,7 @@ fn predictions(stage: &Stage, run: &str) -> String {
     stage.file(&format!("{run}.jsonl"), &lines.join("\n")).to_str().unwrap().to_owned()
 }
 
-/// The most tests that ran at one time, out of the gradings' logs.
+/// Returns the largest number of tests that ran at the same time, according to the grading logs.
 fn most_at_once(stage: &Stage, out: &str) -> usize {
     let mut edges: Vec<(f64, i32)> = Vec::new();
     let logs = find(&stage.path(out), "log.txt");
@@ -67,10 +66,11 @@ fn most_at_once(stage: &Stage, out: &str) -> usize {
     counts.max().unwrap() as usize
 }
 
-/// Goes at a budget until two gradings overlapped: on a loaded machine two naps of 2 s may miss each other.
+/// Number of attempts per budget until two gradings overlap: on a loaded machine, two 2 s naps may not
+/// overlap.
 const GOES: usize = 3;
 
-/// Grades all patches in a run of their own. The most that ran at one time.
+/// Grades all patches in a separate run. Returns the largest number that ran at the same time.
 fn grade(stage: &Stage, start: &[&str], run: &str) -> usize {
     let (folder, patches) = (stage.path(run), predictions(stage, run));
     let place = ["--predictions", &patches, "--out", folder.to_str().unwrap()];
@@ -84,20 +84,21 @@ fn grade(stage: &Stage, start: &[&str], run: &str) -> usize {
 
 fn gradings_share_one_budget(kind: &str) {
     let stage = Stage::new();
-    let tasks = napping(&stage);
-    // A sandbox has one CPU and 2048 MiB unless told otherwise: place for two by either.
+    let tasks = nap_task(&stage);
+    // By default, a sandbox gets one CPU and 2048 MiB, so either budget has room for two.
     for (name, budget) in [("cpus", ["--cpus", "2.5"]), ("memory", ["--memory-mb", "4100"])] {
         let start = ["grade", "--jobs", "5", "--tasks", &tasks, "--sandbox", kind];
-        // Memory alone must not be held back by the CPUs of a small machine.
+        // The CPUs of a small machine must not limit the memory case.
         let rest = if name == "memory" { ["--cpus", "64"].as_slice() } else { &[] };
         let start = [start.as_slice(), &budget, rest].concat();
-        // More than two at one time is wrong in any go. A budget that lets only one through never comes to two.
+        // More than two at once is wrong in every attempt. A budget with room for only one would never reach
+        // two.
         let came_to_two = (1..=GOES).any(|go| {
             let most = grade(&stage, &start, &format!("{name}-{go}"));
-            assert!(most <= 2, "{name}, go {go}: {most} at one time");
+            assert!(most <= 2, "{name}, go {go}: {most} at once");
             most == 2
         });
-        assert!(came_to_two, "{name}: no two gradings at one time in {GOES} goes");
+        assert!(came_to_two, "{name}: no two gradings overlapped in {GOES} attempts");
     }
 }
 

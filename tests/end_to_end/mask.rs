@@ -1,4 +1,4 @@
-//! `--mask`: what goes to others has no keys and no listed words, and says what was masked.
+//! `--mask`: output for others contains no keys or listed words, and says what was masked.
 
 use std::{
     fs,
@@ -10,12 +10,12 @@ use fake_llm::FakeLlm;
 
 use crate::{scripted::script, stage::Stage};
 
-/// In two parts, so that no file of this repository holds it.
+/// In two parts, so that no file of this repository contains the key.
 fn key() -> String {
     ["sk-proj-", "a1B2c3D4e5F6g7H8i9J0"].concat()
 }
 
-/// A run whose model prints a key and writes it into the work directory.
+/// Runs a model that prints a key and writes it into the work directory.
 fn run(stage: &Stage) -> PathBuf {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let command = format!("echo 'key\\n{}' | tee settings.ini; echo Straße-7", key());
@@ -34,8 +34,8 @@ fn run(stage: &Stage) -> PathBuf {
     run
 }
 
-/// The content of every file below a folder; of an archive the contents of its files. `fidelity.json` names files, whose
-/// names are not masked.
+/// Returns the content of every file below a folder, including files in archives. File names in
+/// `fidelity.json` are not masked.
 fn contents(folder: &Path) -> Vec<u8> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -61,7 +61,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 }
 
 #[test]
-fn exports_pages_and_reports_are_masked_on_request_and_say_so() {
+fn mask_applies_to_exports_pages_and_reports() {
     let stage = Stage::new();
     let run = run(&stage);
     let run = run.to_str().unwrap();
@@ -99,7 +99,7 @@ fn exports_pages_and_reports_are_masked_on_request_and_say_so() {
             "{format}: {text}"
         );
     }
-    // What is masked is still a document.
+    // A masked file is still valid JSON.
     let text = fs::read_to_string(stage.path("mini").join("fidelity.json")).unwrap();
     assert!(text.contains("\"trials\": 1"), "{text}");
     for entry in fs::read_dir(stage.path("mini/scripted")).unwrap() {
@@ -111,7 +111,7 @@ fn exports_pages_and_reports_are_masked_on_request_and_say_so() {
     let args = ["view", run, "--static", pages.to_str().unwrap(), "--mask"];
     let said = String::from_utf8(stage.run(args, 0).stderr).unwrap();
     assert!(!holds(&contents(&pages), &key), "{said}");
-    assert!(holds(&contents(&pages), "demo__roman"), "only words that are listed go");
+    assert!(holds(&contents(&pages), "demo__roman"), "only listed words are masked");
     assert!(said.contains("masked ") && said.contains("step/1.html: API key ("), "{said}");
 
     let report = stage.path("report.html");
@@ -121,9 +121,9 @@ fn exports_pages_and_reports_are_masked_on_request_and_say_so() {
     assert!(!fs::read_to_string(&report).unwrap().contains("demo__roman"), "{said}");
     assert!(said.contains("report.html: listed word ("), "{said}");
 
-    // The record stays as it is.
+    // The record itself stays unchanged.
     assert!(holds(&contents(Path::new(run)), &key));
-    // A server masks nothing.
+    // The web server does not support masking.
     let said = String::from_utf8(stage.run(["view", run, "--mask"], 2).stderr).unwrap();
     assert!(said.contains("--static"), "{said}");
     let args = ["report", run, "--mask-words", "no/such/file"];

@@ -1,10 +1,10 @@
-//! `[matrix]`: crossed arms from the plan to the report.
+//! `[matrix]`: combined arms, from the plan to the report.
 
 use std::path::PathBuf;
 
 use crate::stage::Stage;
 
-/// Arms over the demo task, with these lines of a configuration.
+/// Writes a configuration of arms on the demo task with these additional lines.
 fn config(stage: &Stage, lines: &str) -> PathBuf {
     let text = format!(
         "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\
@@ -23,7 +23,7 @@ fn dry_run(stage: &Stage, lines: &str, status: i32) -> (String, String) {
 const BASE: &str = "[[arms]]\nname = \"base\"\nscaffold = \"tools\"\nmodel = \"scripted\"\n";
 
 #[test]
-fn crossed_arms_stay_apart_and_are_named_by_what_differs() {
+fn matrix_arms_are_distinct_and_named_by_their_differences() {
     let stage = Stage::new();
     let lines = format!(
         "{BASE}[matrix]\nscaffold = [\"tools\", \"bash\"]\nbudget.steps = [10, 20]\n\
@@ -44,7 +44,7 @@ fn crossed_arms_stay_apart_and_are_named_by_what_differs() {
 }
 
 #[test]
-fn what_a_matrix_asks_for_and_no_task_has_is_refused_where_it_is_written() {
+fn matrix_values_without_effect_are_rejected_at_their_line() {
     let stage = Stage::new();
     let lines = format!("{BASE}[matrix]\nstatement.interfaces = [true, false]\n");
     let (_, said) = dry_run(&stage, &lines, 2);

@@ -1,4 +1,4 @@
-//! The user's mistakes: exit status 2, the key or file, and the hint.
+//! User mistakes end with exit status 2 and name the key or file with a hint.
 
 use crate::stage::Stage;
 
@@ -16,13 +16,13 @@ const NOOP: &str =
     "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\nscaffold = \"noop\"\n";
 
 #[test]
-fn an_unknown_key_names_itself_and_the_nearest() {
+fn unknown_key_is_reported_with_the_closest_match() {
     let said = mistake(&format!("{NOOP}[budget]\nstesp = 3\n"), &[]);
     assert!(said.contains("stesp") && said.contains("did you mean `steps`?"), "{said}");
 }
 
 #[test]
-fn an_unknown_scaffold_lists_the_known() {
+fn unknown_scaffold_lists_known_scaffolds() {
     let said = mistake(NOOP, &["--set", "arms.0.scaffold=tolls"]);
     assert!(
         said.contains("tolls") && said.contains("scaffolds: ") && said.contains("tools"),
@@ -31,13 +31,13 @@ fn an_unknown_scaffold_lists_the_known() {
 }
 
 #[test]
-fn a_scaffold_without_its_model_is_told() {
+fn scaffold_without_a_model_is_reported() {
     let said = mistake(NOOP, &["--set", "arms.0.scaffold=tools"]);
     assert!(said.contains("needs a model"), "{said}");
 }
 
 #[test]
-fn a_network_that_cannot_be_kept_is_refused() {
+fn unenforceable_network_setting_is_rejected() {
     for (set, key) in [
         ("network.allow=[\"pypi.org\"]", "network.allow"),
         ("network.deny=[\"https://a/?q\"]", "network.deny"),
@@ -50,14 +50,14 @@ fn a_network_that_cannot_be_kept_is_refused() {
 }
 
 #[test]
-fn two_arms_with_the_same_factors_are_refused() {
+fn arms_with_equal_factors_are_rejected() {
     let twice = format!("{NOOP}[[arms]]\nname = \"b\"\nscaffold = \"noop\"\n");
     let said = mistake(&twice, &[]);
     assert!(said.contains("same factors"), "{said}");
 }
 
 #[test]
-fn a_bad_row_is_named_by_file_and_line() {
+fn invalid_row_is_reported_with_file_and_line() {
     let stage = Stage::new();
     let rows = stage.file("rows.jsonl", "{\"schema_version\": 1, \"id\": \"x\"}\nnot json\n");
     let config = stage.file(
@@ -70,7 +70,7 @@ fn a_bad_row_is_named_by_file_and_line() {
 }
 
 #[test]
-fn an_error_of_several_rows_is_printed_once_with_their_places() {
+fn error_in_several_rows_is_printed_once_with_all_places() {
     let stage = Stage::new();
     let row = |id: &str| format!("{{\"schema_version\": 1, \"id\": \"{id}\"}}\n");
     let rows = stage.file("rows.jsonl", &["x1", "x2", "x3"].map(row).concat());
@@ -83,7 +83,7 @@ fn an_error_of_several_rows_is_printed_once_with_their_places() {
 }
 
 #[test]
-fn a_value_that_cannot_be_meant_is_told_by_its_key() {
+fn implausible_value_is_reported_with_its_key() {
     for (set, key) in [
         ("budget.wall_seconds=-1", "budget.wall_seconds"),
         ("budget.command_seconds=nan", "budget.command_seconds"),
@@ -102,7 +102,7 @@ fn a_value_that_cannot_be_meant_is_told_by_its_key() {
 }
 
 #[test]
-fn a_wrong_choice_gets_no_far_fetched_guess() {
+fn invalid_choice_gets_only_close_suggestions() {
     let said = mistake(NOOP, &["--set", "sandbox.kind=vm"]);
     assert!(said.contains("invalid value `vm`") && !said.contains("did you mean"), "{said}");
     let said = mistake(NOOP, &["--set", "sandbox.kind=doker"]);
@@ -110,7 +110,7 @@ fn a_wrong_choice_gets_no_far_fetched_guess() {
 }
 
 #[test]
-fn a_replay_of_nothing_is_told() {
+fn replay_without_a_trajectory_is_reported() {
     let replay = NOOP.replace("scaffold = \"noop\"", "scaffold = \"replay\"");
     assert!(mistake(&replay, &[]).contains("nothing to replay"));
     let said = mistake(&replay, &["--set", "arms.0.replay=nowhere.jsonl"]);
@@ -118,7 +118,7 @@ fn a_replay_of_nothing_is_told() {
 }
 
 #[test]
-fn predictions_for_another_dataset_are_told() {
+fn predictions_for_another_dataset_are_reported() {
     let stage = Stage::new();
     let row = r#"{"instance_id": "elsewhere-1", "model_name_or_path": "m", "model_patch": ""}"#;
     let (file, out) = (stage.file("preds.jsonl", row), stage.path("run"));
@@ -134,7 +134,7 @@ fn predictions_for_another_dataset_are_told() {
 }
 
 #[test]
-fn a_dry_run_builds_nothing() {
+fn dry_run_builds_nothing() {
     let stage = Stage::new();
     let cache = stage.path("cache");
     let mut command = stage.proctor(["run", "configs/demo.toml", "--dry-run"]);
@@ -145,12 +145,12 @@ fn a_dry_run_builds_nothing() {
     {
         assert!(said.contains(part), "{part:?} is missing in {said}");
     }
-    assert!(!cache.exists(), "nothing was built or fetched");
+    assert!(!cache.exists(), "a dry run must not build or download anything");
 }
 
-/// Found out by every trial otherwise, after the first environment was built.
+/// Otherwise every trial would fail, after the first environment was built.
 #[test]
-fn a_source_that_is_not_there_is_told_before_anything_starts() {
+fn missing_source_is_reported_before_anything_starts() {
     let stage = Stage::new();
     let row = |id: &str, source: &str| {
         format!(
@@ -182,7 +182,7 @@ fn a_source_that_is_not_there_is_told_before_anything_starts() {
 }
 
 #[test]
-fn a_missing_script_leaves_no_run_behind() {
+fn missing_script_creates_no_run() {
     let text = "tasks = [\"configs/tasks/demo.jsonl\"]\n[[arms]]\nname = \"a\"\n\
                 scaffold = \"tools\"\nmodel = \"m\"\n\
                 [models.m]\nbase_url = \"script:nope.toml\"\nname = \"m\"\n";
@@ -193,7 +193,7 @@ fn a_missing_script_leaves_no_run_behind() {
 }
 
 #[test]
-fn a_folder_that_is_no_run_is_told() {
+fn folder_without_a_run_is_reported() {
     let stage = Stage::new();
     for command in ["resume", "report"] {
         let output = stage.run([command, stage.dir.path().to_str().unwrap()], 2);
@@ -203,7 +203,7 @@ fn a_folder_that_is_no_run_is_told() {
 }
 
 #[test]
-fn options_of_grade_that_would_do_nothing_are_refused() {
+fn grade_rejects_options_without_effect() {
     let stage = Stage::new();
     let gold = ["grade", "--predictions", "gold", "--tasks", "configs/tasks/demo.jsonl"];
     for (args, named) in [

@@ -1,4 +1,4 @@
-//! What limits and waits did to a trial is in its record, its outcome and the report (`docs/noise.md`).
+//! Effects of limits and waits on a trial are in its record, its outcome and the report (`docs/noise.md`).
 
 use std::fs;
 
@@ -10,13 +10,14 @@ use crate::{
     stage::{Stage, docker, events, find},
 };
 
-/// More than a sandbox of 256 MiB may have.
+/// Needs more memory than a sandbox with 256 MiB has.
 const HUNGRY: &str = "python3 -c 'x = b\"x\" * (1 << 30)'; true";
 
-/// Six busy seconds, which a quarter of a CPU does not have.
+/// Needs six seconds of CPU time, which a fraction of a CPU cannot provide.
 const BUSY: &str = "timeout 6 sh -c 'while :; do :; done'; true";
 
-/// One trial of a command under these limits: its journal's count, its outcome, its report, and the run's text.
+/// Runs one trial of a command under these limits. Returns its resource counts, outcome and report, and the
+/// run's output.
 fn trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(&[command.to_owned()]))).unwrap();
@@ -47,16 +48,16 @@ fn trial(kind: &str, limits: &str, command: &str) -> (Value, Value, Value, Strin
     (outcome["noise"].clone(), report, run, String::from_utf8(shown).unwrap())
 }
 
-/// A limit that this machine gives nobody a control group for cannot be touched.
-fn is_told(noise: &Value, value: &str, kind: &str) -> bool {
+/// Whether the limit was observed. Without a control group on this machine, it cannot be.
+fn is_observed(noise: &Value, value: &str, kind: &str) -> bool {
     let told = !noise.pointer(value).unwrap_or(&Value::Null).is_null();
-    assert!(told || kind == "native", "an engine always tells: {noise:#}");
+    assert!(told || kind == "native", "an engine always reports it: {noise:#}");
     told
 }
 
-fn memory(kind: &str) {
+fn check_memory(kind: &str) {
     let (noise, report, _, shown) = trial(kind, "memory_mb = 256\ndisk_mb = 64", HUNGRY);
-    if !is_told(&noise, "/sandbox/memory/peak_bytes", kind) {
+    if !is_observed(&noise, "/sandbox/memory/peak_bytes", kind) {
         return crate::not_run::not_run("noise: memory", "ROOT", "no memory control group");
     }
     assert!(noise["touched"].as_array().unwrap().contains(&"memory".into()), "{noise:#}");
@@ -70,10 +71,10 @@ fn memory(kind: &str) {
     assert!(shown.contains("memory peak"), "{shown}");
 }
 
-fn throttled(kind: &str) {
-    // Little enough to be used up on a machine that gives each of ten busy programs a tenth.
+fn check_throttled(kind: &str) {
+    // Little enough to be exceeded even on a machine where ten busy programs get a tenth each.
     let (noise, report, _, shown) = trial(kind, "cpus = 0.1", BUSY);
-    if !is_told(&noise, "/sandbox/cpu/periods", kind) {
+    if !is_observed(&noise, "/sandbox/cpu/periods", kind) {
         return crate::not_run::not_run("noise: cpus", "ROOT", "no CPU control group");
     }
     assert_eq!(noise["touched"], serde_json::json!(["cpus"]), "{noise:#}");
@@ -82,7 +83,7 @@ fn throttled(kind: &str) {
     assert!(shown.contains("1 at cpus"), "{shown}");
 }
 
-fn quiet(kind: &str) {
+fn check_quiet(kind: &str) {
     let (noise, report, _, shown) = trial(kind, "cpus = 2.0", "echo quiet");
     assert_eq!(noise["touched"], serde_json::json!([]), "{noise:#}");
     assert_eq!(noise["sandbox"]["commands_timed_out"], 0, "{noise:#}");
@@ -91,23 +92,23 @@ fn quiet(kind: &str) {
 }
 
 #[test]
-fn memory_at_its_ceiling_is_told() {
-    memory("native");
+fn memory_limit_hit_is_reported() {
+    check_memory("native");
 }
 
 #[test]
-fn docker_memory_at_its_ceiling_is_told() {
-    if docker("docker_memory_at_its_ceiling_is_told") {
-        memory("docker");
+fn docker_memory_limit_hit_is_reported() {
+    if docker("docker_memory_limit_hit_is_reported") {
+        check_memory("docker");
     }
 }
 
-/// Tests that are killed for memory may say nothing of the patch: their grading is named.
+/// Tests that run out of memory may be unrelated to the patch, so their grading is reported.
 #[test]
-fn memory_of_a_grading_at_its_ceiling_is_told() {
+fn memory_limit_hit_during_grading_is_reported() {
     let hungry = "echo 'data = b\"x\" * (600 << 20)' >> numerals/__init__.py";
     let (noise, report, _, shown) = trial("native", "memory_mb = 256", hungry);
-    if !is_told(&noise, "/sandbox/memory/peak_bytes", "native") {
+    if !is_observed(&noise, "/sandbox/memory/peak_bytes", "native") {
         return crate::not_run::not_run("noise: a grading", "ROOT", "no memory control group");
     }
     let task = &report["tasks"][0];
@@ -119,31 +120,31 @@ fn memory_of_a_grading_at_its_ceiling_is_told() {
 }
 
 #[test]
-fn a_throttled_trial_is_told() {
-    throttled("native");
+fn throttled_trial_is_reported() {
+    check_throttled("native");
 }
 
 #[test]
-fn docker_a_throttled_trial_is_told() {
-    if docker("docker_a_throttled_trial_is_told") {
-        throttled("docker");
+fn docker_throttled_trial_is_reported() {
+    if docker("docker_throttled_trial_is_reported") {
+        check_throttled("docker");
     }
 }
 
 #[test]
-fn a_quiet_trial_is_not_marked() {
-    quiet("native");
+fn trial_without_noise_is_not_marked() {
+    check_quiet("native");
 }
 
 #[test]
-fn docker_a_quiet_trial_is_not_marked() {
-    if docker("docker_a_quiet_trial_is_not_marked") {
-        quiet("docker");
+fn docker_trial_without_noise_is_not_marked() {
+    if docker("docker_trial_without_noise_is_not_marked") {
+        check_quiet("docker");
     }
 }
 
 #[test]
-fn a_command_at_its_time_limit_is_told() {
+fn report_shows_commands_that_hit_their_time_limit() {
     let (noise, _, _, shown) = trial("native", "[budget]\ncommand_seconds = 1", "sleep 20");
     assert_eq!(noise["touched"], serde_json::json!(["command_seconds"]), "{noise:#}");
     assert!(shown.contains("1 at command_seconds"), "{shown}");

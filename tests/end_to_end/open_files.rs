@@ -1,4 +1,4 @@
-//! Few open files are enough for many trials, and a plan that they are not enough for does not start.
+//! Many trials need only few open files, and a plan that needs more than the limit does not start.
 
 use std::{
     path::PathBuf,
@@ -15,7 +15,7 @@ use crate::{
     tier::is_full,
 };
 
-/// The demo's task under as many made-up ids.
+/// Writes the demo's task under `count` made-up ids.
 fn tasks(stage: &Stage, count: usize) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -29,7 +29,7 @@ fn tasks(stage: &Stage, count: usize) -> PathBuf {
     stage.file("tasks.jsonl", &lines)
 }
 
-/// The configuration of `jobs` trials at once.
+/// Writes a configuration that runs `jobs` trials at once.
 fn config(stage: &Stage, base_url: &str, jobs: usize) -> PathBuf {
     stage.file(
         "run.toml",
@@ -42,7 +42,7 @@ fn config(stage: &Stage, base_url: &str, jobs: usize) -> PathBuf {
     )
 }
 
-/// Runs `jobs` trials at once under a limit of `files` open files, soft and hard.
+/// Runs `jobs` trials at once with soft and hard limits of `files` open files.
 fn run(stage: &Stage, base_url: &str, jobs: usize, files: u64) -> Output {
     let config = config(stage, base_url, jobs);
     Command::new("sh")
@@ -71,16 +71,16 @@ fn many_trials_at_once_need_few_open_files() {
     assert!(!said.contains("open files"), "{said}");
 }
 
-/// What `configs/open-files.toml` counts for a trial is what the runtime holds open for it.
+/// `configs/open-files.toml` counts as many files per trial as the runtime keeps open for it.
 #[test]
-fn each_trial_opens_as_many_files_as_are_counted() {
+fn counted_open_files_match_those_of_a_trial() {
     let needs = std::fs::read_to_string(root().join("configs/open-files.toml")).unwrap();
     let needs: toml::Table = toml::from_str(&needs).unwrap();
     let counted = needs["trial"].as_integer().unwrap() as usize;
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut held = Vec::new();
     for jobs in [4, 16] {
-        // The request to the model is open as long as the answer takes.
+        // The model request stays open until the response arrives.
         let answer = "[default]\ndelay_seconds = 60.0\n\
                       tool_calls = [{ name = \"submit\", arguments = {} }]\n";
         let fake = runtime.block_on(FakeLlm::start(toml::from_str(answer).unwrap())).unwrap();
@@ -98,28 +98,28 @@ fn each_trial_opens_as_many_files_as_are_counted() {
         child.wait().unwrap();
     }
     let more = held[1] - held[0];
-    // A worker holds the trial's folder open as well, and this run has no workers.
+    // A worker also keeps the trial's folder open, but this run has no workers.
     assert_eq!((more + 6) / 12 + 1, counted, "{held:?}");
 }
 
 #[test]
-fn a_plan_that_needs_more_open_files_than_there_are_does_not_start() {
+fn plan_that_exceeds_the_open_file_limit_does_not_start() {
     let stage = Stage::new();
     let output = run(&stage, "http://127.0.0.1:9/v1", 300, 512);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("jobs = 300") && said.contains("512"), "{said}");
     assert!(said.contains("set `jobs` to 100 or less") && said.contains("ulimit -n"), "{said}");
-    assert!(!stage.path("run").exists(), "nothing has begun");
+    assert!(!stage.path("run").exists(), "the run was created");
 }
 
-/// Seconds that all trials may take. A run that hangs fails the test instead of the machine's patience.
+/// Time limit for all trials in seconds. A run that hangs fails the test instead of blocking the machine.
 const PATIENCE: u32 = 3600;
 
-/// Before a fix, more trials than blocking threads (512) waited for one environment and never ended. The core tier runs
-/// few of them: `more_tasks_than_blocking_threads_can_wait_for_one_layer` covers the cause.
+/// Regression test: more trials than blocking threads (512) waited for one environment and never ended. The
+/// core tier runs only a few: `more_tasks_than_blocking_threads_can_wait_for_one_layer` covers the cause.
 #[test]
-fn two_thousand_trials_at_once_end_on_two_processors() {
+fn two_thousand_parallel_trials_finish_on_two_cpus() {
     let trials = if is_full() { 2000 } else { 24 };
     let stage = Stage::new();
     let config = stage.file(

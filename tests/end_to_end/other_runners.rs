@@ -1,4 +1,4 @@
-//! Tasks whose tests are not pytest's: the results are a report of their own runner.
+//! Tasks whose tests do not use pytest: the results come from their runner's report.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn row(stage: &Stage, results: Value) -> Value {
 }
 
 #[test]
-fn validate_says_that_no_verdict_from_a_report_is_clean() {
+fn validate_warns_that_report_verdicts_are_never_clean() {
     let stage = Stage::new();
     let row = row(&stage, json!({"format": "tap"}));
     let tasks = stage.file("calc.jsonl", &row.to_string());
@@ -42,7 +42,7 @@ fn validate_says_that_no_verdict_from_a_report_is_clean() {
 }
 
 #[test]
-fn a_report_of_any_format_is_graded_by_the_ids_of_the_task() {
+fn reports_of_every_format_are_graded_by_task_ids() {
     let stage = Stage::new();
     let row = row(&stage, json!({"format": "junit", "path": "report.xml"}));
     let task = stage.file("calc.json", &row.to_string());
@@ -55,7 +55,7 @@ fn a_report_of_any_format_is_graded_by_the_ids_of_the_task() {
         ("junit.xml", junit.to_owned(), "passed", "passed", true),
         ("tap.txt", "1..2\nok 1 - adds\nok 2 - zero\n".to_owned(), "passed", "passed", true),
         ("ctrf.json", ctrf.to_string(), "passed", "failed", false),
-        // The package never ended.
+        // The package never finished.
         ("go.json", go.to_owned(), "passed", "missing", false),
         ("empty.txt", String::new(), "missing", "missing", false),
     ] {

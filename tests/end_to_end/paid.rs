@@ -1,4 +1,4 @@
-//! What was paid is in the report, to the token: tries that did not count included.
+//! The report includes all costs, to the token, also those of discarded tries.
 
 use std::{path::Path, process::Stdio};
 
@@ -10,8 +10,8 @@ use crate::{
     stage::{Stage, arm, events, find},
 };
 
-/// Each answer is 100 tokens in, 40 of them cached, and 50 out. The first one's command is slow: a
-/// kill in it finds nothing in flight at the endpoint.
+/// Each response has 100 input tokens, 40 of them cached, and 50 output tokens. The first response's command
+/// is slow, so that a kill during it finds no request in flight at the endpoint.
 const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -27,7 +27,7 @@ name = "submit"
 arguments = {}
 "#;
 
-/// Dollars of one answer: 60 fresh, 40 cached, 50 out.
+/// Dollars per response: 60 uncached tokens, 40 cached, 50 out.
 const ANSWER: f64 = (60.0 * 50.0 + 40.0 * 12.5 + 50.0 * 240.0) / 1e6;
 
 fn script(fault: &str) -> Script {
@@ -44,13 +44,13 @@ fn config(fake: &FakeLlm, budget: &str) -> String {
     )
 }
 
-/// Answers by the server's own ledger: what it was asked less what it turned away (`place: fault`).
-fn billed(fake: &FakeLlm) -> u64 {
+/// Returns the responses that the server counted: requests minus rejected ones (`place: fault`).
+fn billed_responses(fake: &FakeLlm) -> u64 {
     fake.requests().iter().filter(|seen| !seen.answered.contains(": ")).count() as u64
 }
 
-/// The report's figures against so many answers, `earlier` of them in tries that do not count.
-fn adds_up(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
+/// Checks the report's numbers for `answers` responses, `earlier` of them in discarded tries.
+fn assert_costs(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
     let report = stage.report(out);
     let (arm, task) = (arm(&report, "asks"), &report["tasks"][0]);
     let near = |found: &Value, answers: u64| {
@@ -64,7 +64,7 @@ fn adds_up(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
     assert_eq!(arm["earlier_tries"]["input"], earlier * 100);
     assert_eq!(arm["earlier_tries"]["steps"], earlier);
     near(&arm["earlier_tries"]["cost_usd"], earlier);
-    // The try that counts stands alone in everything that compares arms.
+    // Everything that compares arms uses only the try that counts.
     let counted = answers - earlier;
     assert_eq!(arm["tokens"]["input"]["total"], counted * 100);
     near(&arm["cost_usd"], counted);
@@ -77,11 +77,11 @@ fn adds_up(stage: &Stage, out: &Path, answers: u64, earlier: u64) {
 }
 
 #[test]
-fn a_killed_try_goes_on_and_is_paid_once() {
+fn killed_try_is_continued_and_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(""))).unwrap();
     let stage = Stage::new();
-    // The shared limit lets both answers through and no more: it counts what the report does.
+    // The shared limit allows exactly both responses: it counts the same as the report.
     let budget = format!("[budget.run]\ncost_usd = {}", ANSWER * 1.5);
     let config = stage.file("run.toml", &config(&fake, &budget));
     let out = stage.path("run");
@@ -95,43 +95,46 @@ fn a_killed_try_goes_on_and_is_paid_once() {
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(billed(&fake), 1);
+    assert_eq!(billed_responses(&fake), 1);
     let said = stage.run(["report", out.to_str().unwrap()], 0);
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(said.starts_with("incomplete: 0 of 1 trial has a verdict\n"), "{said}");
-    assert!(said.contains(&format!("${ANSWER:.4}")), "paid, though it has not ended: {said}");
+    assert!(
+        said.contains(&format!("${ANSWER:.4}")),
+        "the cost of an unfinished trial is shown: {said}"
+    );
 
-    // It goes on with its second answer: the first is neither asked for nor paid again.
+    // It continues with the second response: the first one is neither requested nor paid again.
     stage.run(["resume", out.to_str().unwrap()], 0);
-    assert_eq!(billed(&fake), 2);
-    adds_up(&stage, &out, 2, 0);
+    assert_eq!(billed_responses(&fake), 2);
+    assert_costs(&stage, &out, 2, 0);
 }
 
 #[test]
-fn a_trial_goes_on_after_a_fault_and_is_paid_once() {
+fn faulted_trial_is_continued_and_paid_once() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // The key is refused in mid-trial, once: what came before is paid for.
+    // The key is rejected once during the trial. Earlier responses are paid.
     let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
     let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
     let stage = Stage::new();
     let config = stage.file("run.toml", &config(&fake, ""));
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
-    assert_eq!(billed(&fake), 1);
-    // The try that a fault ended is the trial's last and only one: its outcome has the cost.
-    adds_up(&stage, &out, 1, 0);
+    assert_eq!(billed_responses(&fake), 1);
+    // The faulted try is the trial's only one: its outcome has the cost.
+    assert_costs(&stage, &out, 1, 0);
 
     stage.run(["resume", out.to_str().unwrap()], 0);
-    assert_eq!(billed(&fake), 2);
-    adds_up(&stage, &out, 2, 0);
+    assert_eq!(billed_responses(&fake), 2);
+    assert_costs(&stage, &out, 2, 0);
     let said = stage.run(["report", out.to_str().unwrap(), "--verify"], 0);
     assert!(!String::from_utf8_lossy(&said.stderr).contains("damage"));
 }
 
 #[test]
-fn a_try_that_does_not_count_is_paid_for() {
+fn discarded_try_is_included_in_the_cost() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // The key is refused in mid-trial, once, and what the try could go on with is lost.
+    // The key is rejected once during the trial, and the record needed to continue the try is lost.
     let fault = "fault = [{ kind = \"status\", status = 401, times = 2 }]";
     let fake = runtime.block_on(FakeLlm::start(script(fault))).unwrap();
     let stage = Stage::new();
@@ -140,17 +143,17 @@ fn a_try_that_does_not_count_is_paid_for() {
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
     std::fs::remove_file(find(&out.join("trials"), "blobs.pack").remove(0)).unwrap();
     stage.run(["resume", out.to_str().unwrap()], 0);
-    assert_eq!(billed(&fake), 3);
-    adds_up(&stage, &out, 3, 1);
+    assert_eq!(billed_responses(&fake), 3);
+    assert_costs(&stage, &out, 3, 1);
     let journals = find(&out.join("trials"), "trajectory.jsonl");
     let answers: usize =
         journals.iter().map(|journal| events(journal, "model_answered").len()).sum();
     assert_eq!(answers, 3);
 }
 
-/// Runs of before the model had a price say nothing of its cost, and the price of today does.
+/// Runs from before the model had a price have no cost, so the current price is applied.
 #[test]
-fn a_plan_is_estimated_at_the_prices_of_today() {
+fn estimate_uses_current_prices() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(FakeLlm::start(script(""))).unwrap();
     let stage = Stage::new();

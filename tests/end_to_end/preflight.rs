@@ -1,4 +1,4 @@
-//! The one request to each model before the first trial.
+//! The single request to each model before the first trial.
 
 use std::{fs, path::PathBuf};
 
@@ -23,7 +23,7 @@ impl Bench {
         Self { stage: Stage::new(), fake, _runtime: runtime }
     }
 
-    /// Ten attempts of each arm: fewer are not worth a question.
+    /// Ten attempts of each arm: with fewer, the preflight sends no request.
     fn config(&self, url: &str, attempts: u32, arms: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\nattempts = {attempts}\n{arms}\
@@ -53,7 +53,7 @@ impl Bench {
 const TOOLS: &str = "[[arms]]\nname = \"t\"\nscaffold = \"tools\"\nmodel = \"m\"\n";
 
 #[test]
-fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
+fn preflight_sends_one_request_outside_the_trials() {
     let bench = Bench::new(&format!("[default]\n{SUBMIT}\n"));
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (out, said) = bench.run(&config, "run", &[], 0);
@@ -66,7 +66,7 @@ fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
     let found = arm(&report, "t");
     assert_eq!((&found["steps"]["mean"], &found["trials"]), (&1.0.into(), &10.into()));
     let responders = serde_json::json!([{"model": "m", "responses": 10}]);
-    assert_eq!(found["responders"], responders, "the preflight is no trial's");
+    assert_eq!(found["responders"], responders, "the preflight belongs to no trial");
     let kept = fs::read_to_string(out.join("preflight.jsonl")).unwrap();
     let kinds: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(kinds.iter().any(|line| line["event"]["kind"] == "model_answered"), "{kept}");
@@ -78,11 +78,11 @@ fn a_model_that_answers_is_asked_once_apart_from_the_trials() {
     assert!(!said.contains("preflight") && !out.join("preflight.jsonl").exists(), "{said}");
     let config = bench.config(&bench.fake.base_url(), 9, TOOLS);
     bench.run(&config, "few", &[], 0);
-    assert_eq!(bench.fake.requests().len() - asked, 10 + 9, "the first of nine finds out the same");
+    assert_eq!(bench.fake.requests().len() - asked, 10 + 9, "nine trials need no preflight");
 }
 
 #[test]
-fn a_refused_key_costs_no_sandbox() {
+fn preflight_rejects_a_key_before_any_sandbox_opens() {
     let script = format!(
         "[[rule]]\nwhen = \"check of the connection\"\nanswer = {{ fault = [{{ kind = \"status\", status = 401, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
@@ -97,16 +97,17 @@ fn a_refused_key_costs_no_sandbox() {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
-    // The key is well now, and nothing was spoilt.
+    // The key works again, and the rejection had no lasting effect.
     let mut command = bench.stage.proctor(["resume", out.to_str().unwrap()]);
     let done = command.env("FIRST_KEY", "sk-first-key").output().unwrap();
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(bench.fake.requests().len(), 1 + 10);
 }
 
-/// Tools are asked for where an arm offers some: the arm that needs none goes on with the same model.
+/// The preflight only tests tools for arms that offer some: an arm without tools continues with the same
+/// model.
 #[test]
-fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
+fn preflight_suggests_a_scaffold_for_a_model_without_tools() {
     let words = "the model does not support tools";
     let script = format!(
         "[[conversation]]\nmodel = \"m\"\nrepeat_last = true\n[[conversation.turn]]\ncontent = \"x\"\n\
@@ -122,9 +123,9 @@ fn a_model_without_tools_is_told_with_the_scaffold_that_needs_none() {
     assert_eq!(find(&out.join("trials"), "trajectory.jsonl"), Vec::<PathBuf>::new());
 }
 
-/// A server without a parser for calls returns them as text: no trial is scored for that.
+/// A server without a tool-call parser returns calls as text: no trial is scored for that.
 #[test]
-fn calls_as_text_stop_the_arm_and_name_the_parser() {
+fn tool_calls_as_text_halt_the_arm_and_name_the_parser() {
     let call = |tool: &str| {
         format!("content = '<tool_call>{{\"name\": \"{tool}\", \"arguments\": {{}}}}</tool_call>'")
     };
@@ -141,14 +142,14 @@ fn calls_as_text_stop_the_arm_and_name_the_parser() {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
     assert_eq!(bench.fake.requests().len(), 1);
-    // Without a preflight the first response of a trial shows it.
+    // Without a preflight, a trial's first response reveals it.
     let (out, said) = bench.run(&config, "none", &["--no-preflight"], 3);
     assert!(said.contains("tool `submit` as text"), "{said}");
     assert_eq!(find(&out.join("trials"), "verdict.json"), Vec::<PathBuf>::new());
 }
 
 #[test]
-fn an_endpoint_that_is_not_there_costs_one_round_for_the_run() {
+fn unreachable_endpoint_is_tried_once_per_run() {
     let bench = Bench::new(&format!("[default]\n{SUBMIT}\n"));
     let config = bench.config("http://127.0.0.1:9", 10, TOOLS);
     let begun = std::time::Instant::now();
@@ -158,9 +159,9 @@ fn an_endpoint_that_is_not_there_costs_one_round_for_the_run() {
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
 
-/// Words that only this question was turned away with say nothing of the model.
+/// A rejection that only affects the preflight request says nothing about the model.
 #[test]
-fn a_rejection_of_the_question_itself_stops_nothing() {
+fn rejected_preflight_request_does_not_stop_the_run() {
     let script = format!(
         "[[rule]]\nwhen = \"check of the connection\"\nanswer = {{ fault = [{{ kind = \"status\", status = 422, times = 0 }}] }}\n\
          [default]\n{SUBMIT}\n"
@@ -169,11 +170,11 @@ fn a_rejection_of_the_question_itself_stops_nothing() {
     let config = bench.config(&bench.fake.base_url(), 10, TOOLS);
     let (_, said) = bench.run(&config, "run", &[], 0);
     assert!(!said.contains("preflight:"), "{said}");
-    // Three attempts of the question, and ten trials.
+    // Three attempts of the preflight request, and ten trials.
     assert_eq!(bench.fake.requests().len(), 13);
 }
 
-/// Gold and noop on a sample come before the first trial, and a task that gold does not resolve stops the run.
+/// Gold and noop run on a sample before the first trial. A task that gold does not resolve stops the run.
 #[test]
 fn tasks_are_checked_before_the_first_trial() {
     let stage = Stage::new();
@@ -205,7 +206,7 @@ fn tasks_are_checked_before_the_first_trial() {
     assert!(!out.join("run.json").exists(), "no trial was planned");
 }
 
-/// One trial of the demo's own task in this image, by `noop` on Docker; what is said.
+/// Runs the demo's own task in this image with `noop` on Docker. Returns the output.
 fn in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -226,8 +227,8 @@ fn in_image(stage: &Stage, image: &str, args: &[&str], status: i32) -> String {
 }
 
 #[test]
-fn docker_an_image_that_cannot_be_had_is_told_before_the_first_trial() {
-    if !docker("docker_an_image_that_cannot_be_had_is_told_before_the_first_trial") {
+fn docker_unavailable_image_is_reported_before_the_first_trial() {
+    if !docker("docker_unavailable_image_is_reported_before_the_first_trial") {
         return;
     }
     let stage = Stage::new();

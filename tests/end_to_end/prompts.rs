@@ -1,4 +1,4 @@
-//! Prompts of a user's own: what the model is shown, and what names the arm.
+//! A user's own prompts: what the model receives, and how they affect the arm's id.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::stage::{Stage, find, root};
 
-/// A configuration whose arms are `tools` with shipped prompts and with those of a folder, and its model.
+/// Writes a configuration with its model and `tools` arms that use the shipped prompts and those of a folder.
 fn config(stage: &Stage, base_url: &str, folder: &str) -> String {
     let demo = root().join("configs/tasks/demo.jsonl");
     let arm = |name: &str, more: &str| {
@@ -57,7 +57,7 @@ fn prompts_are_recorded_and_survive_their_folder() {
     };
     assert_eq!((fake.requests().len(), marked()), (2, 1));
 
-    // The run goes on with what it was planned with.
+    // The run continues with the prompts that it was planned with.
     fs::remove_dir_all(stage.path("mine")).unwrap();
     for trial in find(&out.join("trials"), "trajectory.jsonl") {
         fs::remove_dir_all(trial.parent().unwrap()).unwrap();

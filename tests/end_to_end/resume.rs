@@ -1,4 +1,4 @@
-//! kill -9 of the runtime in mid-run, then `resume`.
+//! Kills the runtime with `kill -9` during a run, then resumes.
 
 use std::{
     collections::BTreeMap,
@@ -28,8 +28,8 @@ name = "submit"
 arguments = {}
 "#;
 
-/// The script, and the command line of the process that it leaves behind: another in each test, as
-/// they run side by side.
+/// Returns the script and the command line of the process that it leaves behind. The command line is
+/// different in each test, because tests run in parallel.
 fn slow() -> (Script, String) {
     static NEXT: AtomicU32 = AtomicU32::new(301);
     let sleeper = format!("sleep {}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -54,7 +54,7 @@ fn finished(out: &Path) -> BTreeMap<PathBuf, SystemTime> {
         .collect()
 }
 
-/// Processes whose command line or root mentions the marker of this test.
+/// Returns processes whose command line or root mentions this test's marker.
 fn processes(marker: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -67,7 +67,7 @@ fn processes(marker: &str) -> Vec<String> {
     found
 }
 
-fn killed_and_resumed(kind: &str) {
+fn check_kill_and_resume(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (script, sleeper) = slow();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -86,7 +86,7 @@ fn killed_and_resumed(kind: &str) {
     let args = ["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let mut child =
         stage.proctor(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // Killed while the second trial waits for its second answer.
+    // Killed while the second trial waits for its second response.
     wait_for("the first verdict", || (!finished(&out).is_empty()).then_some(()));
     wait_for("the second trial's first step", || {
         (find(&out.join("trials"), "trajectory.jsonl").len() == 2 && fake.requests().len() >= 4)
@@ -128,7 +128,7 @@ fn killed_and_resumed(kind: &str) {
     assert!(!mounts.contains(home), "{mounts}");
 }
 
-/// Containers that the runtime of a process number made, running or not.
+/// Counts the containers that the runtime with a process number created, running or not.
 fn containers(pid: &str) -> usize {
     let list = ["ps", "-a", "--format", "{{.Label \"proctor.runtime\"}}"];
     let listed = Command::new("docker").args(list).output().unwrap();
@@ -136,7 +136,7 @@ fn containers(pid: &str) -> usize {
     listed.lines().filter(|runtime| runtime.starts_with(&format!("{pid}-"))).count()
 }
 
-/// The control groups that the runtime of a process number made in a folder.
+/// Returns the control groups that the runtime with a process number created in a folder.
 fn groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -152,8 +152,8 @@ fn groups(folder: &Path, pid: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A signal that ends the process closes the sandboxes, says how to go on, and leaves no outcome behind.
-fn interrupted(kind: &str) {
+/// A terminating signal closes the sandboxes, says how to continue, and leaves no outcome.
+fn check_interrupt(kind: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (script, _) = slow();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -191,14 +191,14 @@ fn interrupted(kind: &str) {
     assert_eq!(stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
-/// Where a model is asked is no factor: a run whose endpoint moved goes on at its new address.
+/// A model's address is not part of the arm: a run continues after its endpoint moved.
 #[test]
-fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
+fn resume_accepts_another_endpoint_without_changing_the_arm() {
     let stage = Stage::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script = "[default]\n[[default.tool_calls]]\nname = \"submit\"\narguments = {}\n";
     let fake = runtime.block_on(FakeLlm::start(toml::from_str(script).unwrap())).unwrap();
-    // Nothing listens on the port of a listener that is gone.
+    // Nothing listens on the port of a closed listener.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = stage.file(
         "run.toml",
@@ -235,26 +235,26 @@ fn a_run_goes_on_at_another_endpoint_and_no_factor_changes() {
 }
 
 #[test]
-fn an_interrupted_run_is_resumed_whole() {
-    interrupted("native");
+fn interrupted_run_is_resumed_completely() {
+    check_interrupt("native");
 }
 
 #[test]
-fn docker_an_interrupted_run_leaves_no_container() {
-    if docker("docker_an_interrupted_run_leaves_no_container") {
-        interrupted("docker");
+fn docker_interrupted_run_leaves_no_container() {
+    if docker("docker_interrupted_run_leaves_no_container") {
+        check_interrupt("docker");
     }
 }
 
 #[test]
-fn a_killed_run_is_resumed_whole() {
-    killed_and_resumed("native");
+fn killed_run_is_resumed_completely() {
+    check_kill_and_resume("native");
 }
 
 #[test]
-fn docker_a_killed_run_is_resumed_and_nothing_is_left() {
-    if !docker("docker_a_killed_run_is_resumed_and_nothing_is_left") {
+fn docker_killed_run_is_resumed_and_leaves_no_container() {
+    if !docker("docker_killed_run_is_resumed_and_leaves_no_container") {
         return;
     }
-    killed_and_resumed("docker");
+    check_kill_and_resume("docker");
 }

@@ -1,4 +1,4 @@
-//! `proctor` for users who are not root, with one id and with a range of ids.
+//! `proctor` for non-root users, with a single id and with a range of ids.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
@@ -10,7 +10,7 @@ use crate::{
     users::{self, User},
 };
 
-/// A configuration of the demo's own task for a user of the sandbox.
+/// Writes a configuration of the demo's own task that runs as a sandbox user.
 fn config_for_user(stage: &Stage, user: &str) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -25,7 +25,7 @@ fn config_for_user(stage: &Stage, user: &str) -> String {
     stage.file("user.toml", text).to_str().unwrap().to_owned()
 }
 
-/// What the sandboxes of a run's trials do not enforce.
+/// Returns what the sandboxes of a run's trials do not enforce.
 fn not_enforced(stage: &Stage, run: &str) -> Vec<String> {
     let mut all = Vec::new();
     for journal in find(&stage.path(run).join("trials"), "trajectory.jsonl") {
@@ -38,8 +38,8 @@ fn not_enforced(stage: &Stage, run: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_demo_without_root_tells_the_arms_apart() {
-    let test = "the_demo_without_root_tells_the_arms_apart";
+fn demo_without_root_distinguishes_the_arms() {
+    let test = "demo_without_root_distinguishes_the_arms";
     let Some(()) = users::if_root(test) else { return };
     let one_id: User = users::one_id(11);
     for user in [Some(one_id), users::ranged(test)].into_iter().flatten() {
@@ -65,8 +65,8 @@ fn doctor_without_root_opens_a_trial() {
 }
 
 #[test]
-fn a_task_with_a_user_runs_with_a_range_of_ids() {
-    let test = "a_task_with_a_user_runs_with_a_range_of_ids";
+fn task_user_works_with_a_range_of_ids() {
+    let test = "task_user_works_with_a_range_of_ids";
     let Some(user) = users::if_root(test).and_then(|()| users::ranged(test)) else { return };
     let stage = Stage::of_user(user);
     let config = config_for_user(&stage, "1000");
@@ -74,7 +74,7 @@ fn a_task_with_a_user_runs_with_a_range_of_ids() {
     let report = stage.report(&stage.path("run"));
     assert_eq!(arm(&report, "gold")["resolved_rate"], 1.0, "{report:#}");
     assert_eq!(arm(&report, "scripted")["resolved_rate"], 1.0, "{report:#}");
-    // The environment holds files of that user, which `clean` removes.
+    // The environment contains files of that user, which `clean` must remove.
     let layers = stage.path("cache/native/layers");
     let is_layer = |name: &str| name.len() == 64;
     let count = || {
@@ -87,8 +87,8 @@ fn a_task_with_a_user_runs_with_a_range_of_ids() {
 }
 
 #[test]
-fn a_task_with_a_user_is_a_fault_by_name_with_one_id() {
-    let test = "a_task_with_a_user_is_a_fault_by_name_with_one_id";
+fn task_user_is_a_fault_with_a_single_id() {
+    let test = "task_user_is_a_fault_with_a_single_id";
     let Some(()) = users::if_root(test) else { return };
     let stage = Stage::of_user(users::one_id(13));
     let config = config_for_user(&stage, "1000");
@@ -99,8 +99,8 @@ fn a_task_with_a_user_is_a_fault_by_name_with_one_id() {
     assert!(find(&stage.path("run"), "verdict.json").is_empty(), "a fault is never scored");
 }
 
-/// Runs one task of the demo as a user, by a program that starts another one.
-fn by(stage: &Stage, user: User, starter: &[&str]) {
+/// Runs one task of the demo as a user, through a program that starts `proctor`.
+fn run_with_starter(stage: &Stage, user: User, starter: &[&str]) {
     let run =
         stage.proctor(["run", "configs/demo.toml", "--tasks", "demo__roman-1", "--out", "run"]);
     let mut command = Command::new("setpriv");
@@ -120,34 +120,34 @@ fn by(stage: &Stage, user: User, starter: &[&str]) {
 }
 
 #[test]
-fn a_low_limit_of_processes_does_not_stop_a_run() {
-    let test = "a_low_limit_of_processes_does_not_stop_a_run";
+fn low_process_limit_does_not_stop_a_run() {
+    let test = "low_process_limit_does_not_stop_a_run";
     let Some(()) = users::if_root(test) else { return };
     let user = users::one_id(14);
     let stage = Stage::of_user(user);
-    by(&stage, user, &["bash", "-c", "ulimit -u 300 && exec \"$@\"", "bash"]);
+    run_with_starter(&stage, user, &["bash", "-c", "ulimit -u 300 && exec \"$@\"", "bash"]);
     let entries = not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("processes: 300")), "{entries:?}");
 }
 
-/// As in a container without root on the machine.
+/// Like a container that is not root on the host.
 #[test]
 fn root_of_a_user_namespace_with_one_id_runs_the_demo() {
     let test = "root_of_a_user_namespace_with_one_id_runs_the_demo";
     let Some(()) = users::if_root(test) else { return };
     let user = users::one_id(15);
     let stage = Stage::of_user(user);
-    by(&stage, user, &["unshare", "--user", "--map-root-user"]);
+    run_with_starter(&stage, user, &["unshare", "--user", "--map-root-user"]);
     let entries = not_enforced(&stage, "run");
     assert!(entries.iter().any(|entry| entry.starts_with("other users:")), "{entries:?}");
 }
 
 #[test]
-fn a_run_that_its_owner_closed_is_no_damaged_or_missing_run() {
-    let test = "a_run_that_its_owner_closed_is_no_damaged_or_missing_run";
+fn run_without_read_permission_is_reported_as_such() {
+    let test = "run_without_read_permission_is_reported_as_such";
     let Some(()) = users::if_root(test) else { return };
     let stage = Stage::of_user(users::one_id(16));
-    // As another user's umask leaves them: the folder, or the files in it.
+    // Permissions as another user's umask leaves them, on the folder or on its files.
     for (folder_mode, file_mode) in [(0o700, 0o644), (0o755, 0o600)] {
         let run = stage.path("closed");
         fs::create_dir_all(&run).unwrap();

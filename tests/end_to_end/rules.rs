@@ -1,4 +1,4 @@
-//! A run names the rules of attribution and grading that it was made under, and never mixes two.
+//! A run records the rules of attribution and grading that it was made with, and never mixes two versions.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::stage::{Stage, find};
 
-/// Makes the run one of the first rules.
+/// Changes the run into one that was made with the first rules.
 fn make_old(out: &Path) {
     let run = RunDir::open(out).unwrap();
     let mut record = run.read_run().unwrap();
@@ -23,7 +23,7 @@ fn words(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_run_of_older_rules_is_not_continued() {
+fn run_with_older_rules_is_not_continued() {
     let stage = Stage::new();
     let config = stage.file(
         "run.toml",
@@ -34,7 +34,7 @@ fn a_run_of_older_rules_is_not_continued() {
     let out_text = out.to_str().unwrap();
     stage.run(["run", config, "--out", out_text], 0);
     make_old(&out);
-    // What is finished stays readable, and nothing is mixed where nothing runs.
+    // Finished results stay readable, and without new trials no rules are mixed.
     stage.run(["resume", out_text], 0);
     let remarks = stage.report(&out)["remarks"].to_string();
     assert!(remarks.contains("grading rules 1"), "{remarks}");
@@ -55,9 +55,9 @@ fn a_run_of_older_rules_is_not_continued() {
     }
 }
 
-/// A trial that an endpoint's unexplained rejection ended: the first rules scored some of them.
+/// A trial that ended with an endpoint's unexplained rejection: the first rules scored some of them.
 #[test]
-fn recheck_lists_trials_that_present_rules_would_not_score() {
+fn recheck_lists_trials_that_current_rules_would_not_score() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script = "[[rule]]\nturn = 1\nanswer = { fault = [{ kind = \"status\", status = 400, times = 0, \
          body = '{\"error\":{\"message\":\"filtered\",\"code\":\"content_filter\"}}' }] }\n\
@@ -90,7 +90,7 @@ fn recheck_lists_trials_that_present_rules_would_not_score() {
         "a filter is the model's own end: {same}"
     );
 
-    // The same end after a rejection that says nothing of filters or windows.
+    // The same ending after a rejection that mentions neither filters nor windows.
     let trajectory = find(&out.join("trials"), "trajectory.jsonl").remove(0);
     let run = RunDir::open(&out).unwrap();
     let other = br#"{"error":{"message":"unknown field `reasoning_content` in the stream"}}"#;

@@ -1,7 +1,7 @@
-//! One small task for each runner of tests: the solution resolves it, nothing and a wrong solution do not.
+//! One small task for each test runner: the solution resolves it, an empty patch and a wrong solution do not.
 //!
-//! The core tier takes what Debian's Node and Perl can run. The full tier adds packages of npm, and on Docker the runners of
-//! Debian's packages.
+//! The core tier uses Debian's Node and Perl. The full tier adds npm packages and, on Docker, the runners
+//! that Debian packages.
 
 use std::{fs, path::Path};
 
@@ -15,10 +15,10 @@ use crate::{
 struct Runner {
     name: &'static str,
     format: &'static str,
-    /// The report, where it is not standard output.
+    /// The report's path, unless it is written to standard output.
     path: Option<&'static str>,
     command: &'static [&'static str],
-    /// The file to solve, with `BODY` in the place of the solution.
+    /// The file to solve, with `BODY` where the solution belongs.
     code: (&'static str, &'static str),
     /// The solution.
     sum: &'static str,
@@ -26,7 +26,7 @@ struct Runner {
     /// Other files.
     files: &'static [(&'static str, &'static str)],
     hidden: &'static str,
-    /// The fail-to-pass and the pass-to-pass test.
+    /// A fail-to-pass and a pass-to-pass test.
     ids: [&'static str; 2],
     setup: Option<&'static str>,
     env: &'static [(&'static str, &'static str)],
@@ -255,7 +255,7 @@ const MAVEN: Runner = Runner {
     ..NODE_JUNIT
 };
 
-/// Debian's packages of the runners that a test image lacks.
+/// Installs the Debian packages of runners that the test image lacks.
 const DOCKERFILE: &str = "FROM proctor-test:bookworm\nRUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
     --no-install-recommends golang-go nodejs cargo rustc perl phpunit cmake make g++ ruby-rspec ruby-rspec-junit-formatter maven \
     libsurefire-java libmaven-compiler-plugin-java libmaven-resources-plugin-java junit4 default-jdk-headless \
@@ -266,9 +266,9 @@ impl Runner {
         self.code.1.replace("BODY", body)
     }
 
-    /// A patch of the file to solve.
+    /// Returns a patch of the file to solve.
     fn patch(&self, old: &str, new: &str) -> String {
-        replaced(self.code.0, &self.solved(old), &self.solved(new))
+        replacement_patch(self.code.0, &self.solved(old), &self.solved(new))
     }
 
     fn row(&self, stage: &Stage, environment: &Value) -> Value {
@@ -299,8 +299,8 @@ impl Runner {
     }
 }
 
-/// A patch that replaces a file's text.
-fn replaced(path: &str, old: &str, new: &str) -> String {
+/// Returns a patch that replaces a file's text.
+fn replacement_patch(path: &str, old: &str, new: &str) -> String {
     let lines = |text: &str, sign: char| -> String {
         text.lines().map(|line| format!("{sign}{line}\n")).collect()
     };
@@ -312,8 +312,8 @@ fn replaced(path: &str, old: &str, new: &str) -> String {
     )
 }
 
-/// Validates the tasks of some runners, then grades the solution and a wrong one of each.
-fn graded(runners: &[Runner], environment: &Value, sandbox: &str) {
+/// Validates the tasks of some runners, then grades a correct and a wrong solution for each.
+fn grade_runners(runners: &[Runner], environment: &Value, sandbox: &str) {
     let stage = Stage::new();
     let (mut rows, mut solutions, mut wrong) = (String::new(), String::new(), String::new());
     for runner in runners {
@@ -360,14 +360,14 @@ fn graded(runners: &[Runner], environment: &Value, sandbox: &str) {
     }
 }
 
-/// A patch that solves nothing and wants to be resolved.
+/// A patch that solves nothing but tries to be resolved.
 struct Attack {
     name: &'static str,
     runner: Runner,
-    /// What the file to solve holds.
+    /// Content of the file to solve.
     code: &'static str,
     resolved: bool,
-    /// What is seen of it.
+    /// The evidence that it leaves.
     evidence: Option<&'static str>,
 }
 
@@ -400,7 +400,7 @@ const ATTACKS: &[Attack] = &[
         resolved: false,
         evidence: Some("introspection_added"),
     },
-    // It knows what the tests expect.
+    // It hard-codes the values that the tests expect.
     Attack {
         name: "object",
         runner: NODE_TAP,
@@ -408,7 +408,7 @@ const ATTACKS: &[Attack] = &[
         resolved: true,
         evidence: Some("equal_to_everything"),
     },
-    // Each run has its own sandbox, so the second is like the first.
+    // Each run has a separate sandbox, so the second run behaves like the first.
     Attack {
         name: "once",
         runner: NODE_TAP,
@@ -446,9 +446,9 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// No attack is resolved and clean, and what can be seen of it is.
+/// No attack is resolved and clean, and detectable attacks leave evidence.
 #[test]
-fn attacks_on_node_and_perl_are_seen_or_unverified() {
+fn attacks_on_node_and_perl_are_detected_or_unverified() {
     let stage = Stage::new();
     let environment = json!({"base": "host"});
     let (mut rows, mut patches) = (String::new(), String::new());
@@ -456,7 +456,8 @@ fn attacks_on_node_and_perl_are_seen_or_unverified() {
         let mut row = attack.runner.row(&stage, &environment);
         row["id"] = json!(attack.name);
         rows += &format!("{row}\n");
-        let patch = replaced(attack.runner.code.0, &attack.runner.solved("0"), attack.code);
+        let patch =
+            replacement_patch(attack.runner.code.0, &attack.runner.solved("0"), attack.code);
         let line = json!({"instance_id": attack.name, "model_name_or_path": "attack", "model_patch": patch});
         patches += &format!("{line}\n");
     }
@@ -479,20 +480,20 @@ fn attacks_on_node_and_perl_are_seen_or_unverified() {
 }
 
 #[test]
-fn reports_of_node_and_perl_are_graded_in_native_sandboxes() {
-    graded(&[NODE_TAP, NODE_JUNIT, PROVE], &json!({"base": "host"}), "native");
+fn node_and_perl_reports_are_graded_in_native_sandboxes() {
+    grade_runners(&[NODE_TAP, NODE_JUNIT, PROVE], &json!({"base": "host"}), "native");
 }
 
 #[test]
-fn reports_of_npm_packages_are_graded_in_native_sandboxes() {
+fn npm_runner_reports_are_graded_in_native_sandboxes() {
     if is_full() {
-        graded(&[JEST, MOCHA, CTRF], &json!({"base": "host"}), "native");
+        grade_runners(&[JEST, MOCHA, CTRF], &json!({"base": "host"}), "native");
     }
 }
 
 #[test]
-fn reports_of_debians_runners_are_graded_on_docker() {
-    let test = "reports_of_debians_runners_are_graded_on_docker";
+fn debian_runner_reports_are_graded_on_docker() {
+    let test = "debian_runner_reports_are_graded_on_docker";
     if !is_full() || !docker(test) {
         return;
     }
@@ -502,5 +503,5 @@ fn reports_of_debians_runners_are_graded_on_docker() {
     fs::write(context.join("Dockerfile"), DOCKERFILE).unwrap();
     let environment = json!({"dockerfile": context});
     let runners = [NODE_TAP, PROVE, GO, CARGO, PHPUNIT, RSPEC, CTEST, MAVEN];
-    graded(&runners, &environment, "docker");
+    grade_runners(&runners, &environment, "docker");
 }

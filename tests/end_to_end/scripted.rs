@@ -1,4 +1,4 @@
-//! One trial of a scripted model in a sandbox with a proxy.
+//! Runs a trial with a scripted model in a sandbox with a proxy.
 
 use std::{
     collections::BTreeMap,
@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, events, find, root};
 
-/// A trial of these commands, a step each, in a sandbox whose task is about the package `widget` of
-/// `acme/widget`; then the events of its journal.
+/// A trial that runs these commands, one per step, in a sandbox whose task is about the package `widget` of
+/// `acme/widget`.
 pub struct Trial {
     pub stage: Stage,
     pub fake: FakeLlm,
     pub commands: Vec<String>,
-    /// Lines of `[network]`.
+    /// Configuration lines for `[network]`.
     pub network: String,
-    /// Lines of the model.
+    /// Configuration lines for the model.
     pub extra: String,
-    /// Lines of the environment's set-up, after the task's own.
+    /// Set-up lines of the environment that follow the task's own.
     pub setup: Vec<String>,
-    /// The package's folder.
+    /// The folder of the package.
     pub source: PathBuf,
 }
 
 impl Trial {
-    /// The outputs of the commands by step, and the ledger by step.
+    /// Runs the trial. Returns the outputs of the commands by step, and the ledger.
     pub fn run(&self, runtime: &tokio::runtime::Runtime, kind: &str) -> (Vec<String>, Ledger) {
         let _inside = runtime.enter();
         let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
@@ -78,7 +78,7 @@ impl Trial {
         (shown, ledger)
     }
 
-    /// Every step in which the proxy was asked for what the task blocks is in the verdict.
+    /// Checks that the verdict lists every step in which the proxy blocked a request for the task's package.
     fn verdict_tells(&self, out: &Path, ledger: &Ledger) {
         let blocked =
             |event: &Value| matches!(event["reason"].as_str(), Some("task_blocked" | "task_alias"));
@@ -102,10 +102,10 @@ impl Trial {
     }
 }
 
-/// The proxy's lines by step.
+/// The proxy's ledger lines by step.
 pub type Ledger = BTreeMap<u64, Vec<Value>>;
 
-/// The steps' commands as the script of a model that then submits.
+/// Returns a script whose model runs one command per step and then submits.
 pub fn script(commands: &[String]) -> Script {
     let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
     let mut turns: Vec<_> =
@@ -114,7 +114,7 @@ pub fn script(commands: &[String]) -> Script {
     serde_json::from_value(json!({"conversation": [{"turn": turns}]})).unwrap()
 }
 
-/// The model's key, marked. In two parts, so that no file of this repository holds it.
+/// The model's key, with a marker. In two parts, so that no file of this repository contains it.
 pub fn key() -> String {
     ["sk-planted-", "5f0c7d1e93"].concat()
 }

@@ -7,43 +7,43 @@ use serde_json::Value;
 
 use crate::stage::{Stage, root};
 
-/// What a key accepts, to choose values that it does not.
+/// The type of values that a key accepts, used to choose invalid ones.
 #[derive(Clone, Copy)]
-enum Takes {
+enum ValueKind {
     Count,
-    /// Any whole number.
+    /// An integer.
     Whole,
     Number,
     Choice,
     Flag,
     Text,
-    /// An address or a variable's name.
+    /// A value with a required format: an address or the name of a variable.
     Formed,
     Texts,
     Table,
 }
-use Takes::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
+use ValueKind::{Choice, Count, Flag, Formed, Number, Table, Text, Texts, Whole};
 
-/// A table of a configuration: its header in a file, its path, and every key.
-type Head = (String, String, Vec<(String, Takes)>);
+/// A table of a configuration: its header in a file, its path, and all of its keys.
+type ConfigTable = (String, String, Vec<(String, ValueKind)>);
 
-/// Every table in the schema that is committed for editors.
-fn tables() -> Vec<Head> {
+/// Returns every table of the schema that is committed for editors.
+fn tables() -> Vec<ConfigTable> {
     let text = std::fs::read_to_string(root().join("configs/schema.json")).unwrap();
     let mut found = Vec::new();
     table(&serde_json::from_str(&text).unwrap(), "", "", &mut found);
     found
 }
 
-/// `name` is the table's in a head, `path` with the arm's number in it.
-fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<Head>) {
+/// `name` is the table in a header; `path` also contains the arm's number.
+fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<ConfigTable>) {
     let head = match (name, path.ends_with(".0")) {
         ("", _) => String::new(),
         (_, true) => format!("[[{name}]]"),
         (_, false) => format!("[{name}]"),
     };
     let properties = schema["properties"].as_object().unwrap();
-    let keys = properties.iter().map(|(key, value)| (key.clone(), Takes::of(value)));
+    let keys = properties.iter().map(|(key, value)| (key.clone(), ValueKind::of(value)));
     found.push((head, path.to_owned(), keys.collect()));
     for (key, inner) in properties {
         let below =
@@ -52,7 +52,7 @@ fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<Head>) {
         if inner["items"]["type"] == "object" {
             table(&inner["items"], &name, &format!("{path}.0"), found);
         } else if inner["additionalProperties"]["properties"].is_object() {
-            // As `with` has them below.
+            // The names that `with` uses below.
             let own = if key == "models" { "\"m-1.5\"" } else { "mine" };
             let (name, path) = (format!("{name}.{own}"), format!("{path}.{own}"));
             table(&inner["additionalProperties"], &name, &path, found);
@@ -62,7 +62,7 @@ fn table(schema: &Value, name: &str, path: &str, found: &mut Vec<Head>) {
     }
 }
 
-impl Takes {
+impl ValueKind {
     fn of(schema: &Value) -> Self {
         match schema["type"].as_str() {
             _ if schema["enum"].is_array() || schema["oneOf"].is_array() => Choice,
@@ -105,8 +105,8 @@ impl Takes {
     }
 }
 
-/// A whole configuration with one line in one of its tables. Keys that the line sets are removed
-/// elsewhere.
+/// Returns a complete configuration with one line added to one of its tables. Keys that the line sets are
+/// removed elsewhere.
 fn with(head: &str, line: &str) -> String {
     let key = line.split(" =").next().unwrap_or_default();
     let top = ["tasks = ['configs/tasks/demo.jsonl']"];
@@ -124,7 +124,7 @@ fn with(head: &str, line: &str) -> String {
         text.push(line.to_owned());
     }
     for (own, lines) in tables {
-        // `arms = 5` and `[[arms]]` cannot both be in one file.
+        // A file cannot contain both `arms = 5` and `[[arms]]`.
         if head.is_empty() && !key.is_empty() && own.contains(key) {
             continue;
         }
@@ -133,7 +133,7 @@ fn with(head: &str, line: &str) -> String {
         if *own == head {
             text.push(line.to_owned());
         }
-        // A table of the arm follows the arm.
+        // A table of an arm must come after the arm.
         if *own == "[[arms]]" && head.starts_with("[arms.") {
             text.extend([head.to_owned(), line.to_owned()]);
         }
@@ -150,14 +150,14 @@ fn run(stage: &Stage, text: &str, args: &[&str]) -> Output {
     stage.proctor(all).output().unwrap()
 }
 
-/// The message for a mistake, after checking what all such messages have in common.
-fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
+/// Returns the message for a mistake, after checking what all such messages have in common.
+fn mistake_message(stage: &Stage, text: &str, args: &[&str]) -> String {
     let done = run(stage, text, args);
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{args:?}\n{text}\n{said}");
     assert!(done.stdout.is_empty());
     assert!(said.contains("\n hint: "), "no hint: {said}\n{text}");
-    // The directory's own name is random.
+    // The directory's name is random.
     let words = said.replace(stage.dir.path().to_str().unwrap(), "");
     for word in [
         "::",
@@ -173,13 +173,13 @@ fn told(stage: &Stage, text: &str, args: &[&str]) -> String {
         "Some(",
         "os error 9",
     ] {
-        assert!(!words.contains(word), "{word:?} is no word for a user: {said}");
+        assert!(!words.contains(word), "{word:?} is an internal term: {said}");
     }
     said
 }
 
 #[test]
-fn every_key_refuses_what_it_cannot_be_and_says_so_in_the_user_s_words() {
+fn every_key_rejects_invalid_values_with_a_clear_message() {
     let stage = Stage::new();
     let done = run(&stage, &with("", ""), &[]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
@@ -189,7 +189,7 @@ fn every_key_refuses_what_it_cannot_be_and_says_so_in_the_user_s_words() {
             for value in takes.wrong() {
                 let line = format!("{key} = {value}");
                 let text = with(head, &line);
-                let said = told(&stage, &text, &[]);
+                let said = mistake_message(&stage, &text, &[]);
                 let number = text.lines().position(|one| one == line).unwrap() + 1;
                 let whole = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 let place = format!("run.toml:{number}: key `{whole}`");
@@ -203,10 +203,10 @@ fn every_key_refuses_what_it_cannot_be_and_says_so_in_the_user_s_words() {
 
 /// The keys that the program lists as known are those of the schema.
 #[test]
-fn an_unknown_key_is_told_with_all_that_are_known() {
+fn unknown_key_is_reported_with_all_known_keys() {
     let stage = Stage::new();
     for (head, path, keys) in &tables() {
-        let said = told(&stage, &with(head, "zzz = 1"), &[]);
+        let said = mistake_message(&stage, &with(head, "zzz = 1"), &[]);
         let names: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
         let known = format!("known keys: {}\n", names.join(", "));
         assert!(said.contains(&known), "{known} is missing in {said}");
@@ -216,7 +216,7 @@ fn an_unknown_key_is_told_with_all_that_are_known() {
 }
 
 #[test]
-fn a_missing_key_is_named_with_a_line_to_write() {
+fn missing_key_is_reported_with_an_example() {
     let stage = Stage::new();
     for (text, key, write) in [
         ("arms = []\n", "tasks", "`tasks = ["),
@@ -226,52 +226,59 @@ fn a_missing_key_is_named_with_a_line_to_write() {
         ("tasks = []\narms = []\n[models.m]\nname = 'm'\n", "models.m.base_url", "https://HOST/v1"),
         ("tasks = []\narms = []\n[models.m]\nbase_url = 'http://h'\n", "models.m.name", "`name ="),
     ] {
-        let said = told(&stage, text, &[]);
+        let said = mistake_message(&stage, text, &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains(write), "{said}");
     }
 }
 
 #[test]
-fn a_key_of_another_table_is_told_by_its_table() {
+fn key_of_another_table_is_reported_with_its_table() {
     let stage = Stage::new();
-    let said = told(&stage, &with("[budget.run]", "wall_seconds = 5"), &[]);
+    let said = mistake_message(&stage, &with("[budget.run]", "wall_seconds = 5"), &[]);
     assert!(said.contains("it belongs to [budget]") && !said.contains("did you mean"), "{said}");
-    let said = told(&stage, &with("", "steps = 5"), &[]);
+    let said = mistake_message(&stage, &with("", "steps = 5"), &[]);
     assert!(said.contains("it belongs to [budget] or [budget.arm] or [budget.run]"), "{said}");
 }
 
-/// What an arm inherits is reported by where it was written, and so is a value from `--set`.
+/// An inherited or `--set` value is reported at the place where it was written.
 #[test]
-fn a_key_is_named_where_it_was_written() {
+fn key_is_reported_where_it_was_written() {
     let stage = Stage::new();
-    let said = told(&stage, &with("[network]", "ca_file = 'no.pem'\nmode = 'open_except'"), &[]);
+    let said = mistake_message(
+        &stage,
+        &with("[network]", "ca_file = 'no.pem'\nmode = 'open_except'"),
+        &[],
+    );
     assert!(said.contains("run.toml:13: key `network.ca_file`: cannot read"), "{said}");
-    let said =
-        told(&stage, &with("[arms.network]", "ca_file = 'no.pem'\nmode = 'open_except'"), &[]);
+    let said = mistake_message(
+        &stage,
+        &with("[arms.network]", "ca_file = 'no.pem'\nmode = 'open_except'"),
+        &[],
+    );
     assert!(said.contains("key `arms.0.network.ca_file` (arm `a`)"), "{said}");
-    let said = told(&stage, &with("", ""), &["--set", "budget.steps=many"]);
+    let said = mistake_message(&stage, &with("", ""), &["--set", "budget.steps=many"]);
     assert!(
         said.contains("--set: key `budget.steps`: expected a whole number, found text"),
         "{said}"
     );
-    let said = told(&stage, &with("", ""), &["--set", "arms.0.budget.cost_usd=-1"]);
+    let said = mistake_message(&stage, &with("", ""), &["--set", "arms.0.budget.cost_usd=-1"]);
     assert!(said.contains("--set: key `arms.0.budget.cost_usd` (arm `a`): -1 is out"), "{said}");
-    let said = told(&stage, &with("[grading]", "certificate = 'no.json'"), &[]);
+    let said = mistake_message(&stage, &with("[grading]", "certificate = 'no.json'"), &[]);
     assert!(said.contains("key `grading.certificate`: cannot read no.json"), "{said}");
     let text = with("", "").replace("configs/tasks/demo.jsonl", "nowhere.jsonl");
-    let said = told(&stage, &text, &[]);
+    let said = mistake_message(&stage, &text, &[]);
     assert!(said.contains("run.toml:1: key `tasks`: no file matches `nowhere.jsonl`"), "{said}");
-    let said = told(&stage, "tasks = [\n", &[]);
+    let said = mistake_message(&stage, "tasks = [\n", &[]);
     assert!(said.contains("run.toml:") && said.contains("invalid TOML"), "{said}");
 }
 
-/// In two parts, so that no file of this repository contains it.
+/// In two parts, so that no file of this repository contains the secret.
 fn secret() -> String {
     ["hunter", "-2-4711"].concat()
 }
 
 #[test]
-fn credentials_in_a_setting_are_refused_and_not_shown() {
+fn credentials_in_a_setting_are_rejected_and_not_shown() {
     let stage = Stage::new();
     let secret = secret();
     let url = format!("https://u:{secret}@host/v1");
@@ -286,16 +293,16 @@ fn credentials_in_a_setting_are_refused_and_not_shown() {
         ("[network]", format!("deny = ['GET {url}']"), "deny ="),
         ("[network]", format!("allow = ['{url}'"), "fix this line"),
     ] {
-        let said = told(&stage, &with(head, &line), &[]);
+        let said = mistake_message(&stage, &with(head, &line), &[]);
         assert!(!said.contains(&secret) && said.contains(hint), "{hint}: {said}");
     }
     let set = format!("models.\"m-1.5\".base_url={url}");
-    let said = told(&stage, &with("", ""), &["--set", &set]);
+    let said = mistake_message(&stage, &with("", ""), &["--set", &set]);
     assert!(!said.contains(&secret) && said.contains("--set: key `models.\"m-1.5\""), "{said}");
 }
 
 #[test]
-fn a_setting_without_effect_is_refused() {
+fn setting_without_effect_is_rejected() {
     let stage = Stage::new();
     for (lines, key) in [
         ("mode = 'closed'\nallow = ['https://a.test']", "network.allow"),
@@ -313,9 +320,9 @@ fn a_setting_without_effect_is_refused() {
         ("mode = 'open_except'\nallow = ['https://a.test']", "network.allow"),
         ("mode = 'open_except'\naudit = true", "network.audit"),
     ] {
-        let said = told(&stage, &with("[network]", lines), &[]);
+        let said = mistake_message(&stage, &with("[network]", lines), &[]);
         assert!(said.contains(&format!("key `{key}`")), "{lines}\n{said}");
-        let said = told(&stage, &with("[arms.network]", lines), &[]);
+        let said = mistake_message(&stage, &with("[arms.network]", lines), &[]);
         assert!(said.contains(&format!("key `arms.0.{key}` (arm `a`)")), "{lines}\n{said}");
     }
     for (head, lines, key) in [
@@ -323,11 +330,11 @@ fn a_setting_without_effect_is_refused() {
         ("[[arms]]", "replay = 'trajectory.jsonl'", "arms.0.replay"),
         ("[[arms]]", "scaffold = 'gold'", "arms.0.model"),
     ] {
-        let said = told(&stage, &with(head, lines), &[]);
+        let said = mistake_message(&stage, &with(head, lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains("no effect"), "{said}");
     }
-    // A setting with an effect in one arm is not rejected because of another, nor is one that
-    // requests nothing.
+    // A setting with an effect in one arm is not rejected because of another arm. Settings that allow or deny
+    // nothing are accepted.
     let two = "\n[[arms]]\nname = 'b'\nscaffold = 'noop'\nnetwork = { mode = 'open_except' }\n";
     for lines in [
         "deny = ['https://a.test']",
@@ -340,9 +347,9 @@ fn a_setting_without_effect_is_refused() {
     }
 }
 
-/// Each is found by inspecting the plan, and reported with its line.
+/// Each of these is found when the plan is checked, and reported with its line.
 #[test]
-fn what_no_request_could_carry_is_refused() {
+fn settings_that_no_request_supports_are_rejected() {
     let stage = Stage::new();
     let model = "[models.\"m-1.5\"]";
     for (head, lines, key, says) in [
@@ -379,7 +386,7 @@ fn what_no_request_could_carry_is_refused() {
         ("[arms.budget]", "cost_usd = 1", "arms.0.budget.cost_usd", "no price is configured"),
     ] {
         let text = with(head, lines).replace("[endpoints.mine]\n", "").replace(MINE, "");
-        let said = told(&stage, &text, &[]);
+        let said = mistake_message(&stage, &text, &[]);
         let (place, _) = said.split_once(&format!("key `{key}`")).expect(&said);
         assert!(place.contains("run.toml:") && said.contains(says), "{lines}\n{said}");
     }
@@ -388,7 +395,7 @@ fn what_no_request_could_carry_is_refused() {
 const MINE: &str = "base_url = 'http://127.0.0.1:9/v1'\nmax_concurrent = 2\n";
 
 #[test]
-fn rate_limits_that_no_request_would_meet_are_refused() {
+fn rate_limits_without_a_matching_model_are_rejected() {
     let stage = Stage::new();
     let base = "base_url = 'http://127.0.0.1:9/v1'";
     for (lines, key, says) in [
@@ -403,24 +410,24 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
             "endpoints.other.base_url",
             "https://HOST/v1",
         ),
-        // The name of the table in [models] is not the endpoint's name.
+        // The name of a table in [models] is not the model name at the endpoint.
         (
             format!("{base}\nmodel = 'm-1.5'\nmax_concurrent = 1"),
             "endpoints.other.model",
             "at the endpoint: m",
         ),
     ] {
-        let said = told(&stage, &with("[endpoints.other]", &lines), &[]);
+        let said = mistake_message(&stage, &with("[endpoints.other]", &lines), &[]);
         assert!(said.contains(&format!("key `{key}`")) && said.contains(says), "{says}: {said}");
     }
-    // A model that no arm uses is harmless; `--model` creates such models.
+    // Limits for a model that no arm uses are allowed, because `--model` may select such a model.
     let spare = "\n[models.spare]\nbase_url = 'http://127.0.0.1:8/v1'\nname = 's'\n";
     let lines = "base_url = 'http://127.0.0.1:8/v1/'\nmax_concurrent = 1";
     let done = run(&stage, &(with("[endpoints.other]", lines) + spare), &[]);
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(said.contains("[endpoints.other] applies to no model that an arm uses"), "{said}");
-    // A script's limits find it by the same relative path.
+    // A script's limits refer to it by the same relative path.
     let scripted = [
         "--set",
         "endpoints.s.base_url=script:configs/scripts/demo.toml",
@@ -433,9 +440,9 @@ fn rate_limits_that_no_request_would_meet_are_refused() {
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// What an editor is given is what is committed, and the demo is good by it.
+/// The printed schema for editors equals the committed one, and the demo refers to it.
 #[test]
-fn the_schema_is_printed_as_it_is_committed() {
+fn printed_schema_matches_the_committed_one() {
     let stage = Stage::new();
     for (of, file) in [
         ("config", "configs/schema.json"),

@@ -1,4 +1,4 @@
-//! Every configuration that comes with the program, from a folder of nobody's, with and without rows.
+//! Plans every shipped configuration from an empty folder, with and without dataset rows.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::stage::{Stage, root};
 const PATCH: &str = "diff --git a/lib/a.py b/lib/a.py\n--- a/lib/a.py\n+++ b/lib/a.py\n@@ -1,2 +1 @@\n x = 1\n-y = 2\n";
 const TEST_PATCH: &str = "diff --git a/tests/test_a.py b/tests/test_a.py\n--- a/tests/test_a.py\n+++ b/tests/test_a.py\n@@ -1 +1,2 @@\n x = 1\n+y = 2\n";
 
-/// The run configurations below `configs/`, by name.
+/// Returns the names of the run configurations below `configs/`.
 fn shipped() -> Vec<String> {
     let is_run =
         |text: &str| text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("tasks"));
@@ -59,7 +59,7 @@ fn fea_bench() -> Value {
     })
 }
 
-/// Rows where a user without the hub puts them.
+/// Writes rows to the place where users without hub access put them.
 fn rows(cache: &Path) {
     let put = |folder: &str, file: &str, rows: &[Value]| {
         let folder = cache.join("datasets").join(folder);
@@ -78,7 +78,7 @@ fn rows(cache: &Path) {
     put("microsoft--FEA-Bench", "lite.jsonl", &[fea_bench()]);
 }
 
-/// The status of a dry run, and all that it said.
+/// Returns the exit status and output of a dry run.
 fn dry_run(stage: &Stage, config: &str, cache: &Path) -> (i32, String) {
     let elsewhere = stage.path("elsewhere");
     fs::create_dir_all(&elsewhere).unwrap();
@@ -95,7 +95,7 @@ fn dry_run(stage: &Stage, config: &str, cache: &Path) -> (i32, String) {
 }
 
 #[test]
-fn every_shipped_configuration_has_a_plan_from_any_folder() {
+fn shipped_configurations_can_be_planned_from_any_folder() {
     let stage = Stage::new();
     let cache: PathBuf = stage.path("cache");
     rows(&cache);
@@ -135,7 +135,7 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
         "{said}"
     );
     let (_, said) = dry_run(&stage, "featurebench-full", &cache);
-    // Two tasks at the limits of the seven arms, and at the published tokens.
+    // Two tasks, estimated at the limits of the seven arms and with the published token counts.
     assert!(said.contains("14 trials: 2 tasks x 7 arms"), "{said}");
     assert!(said.contains("worst case: $486.00"), "{said}");
     assert!(
@@ -152,9 +152,10 @@ fn every_shipped_configuration_has_a_plan_from_any_folder() {
     }
 }
 
-/// Arms that differ in their model alone would become one: `--arms` chooses before `--model` replaces.
+/// Arms that only differ in their model would become identical, so `--arms` selects before `--model`
+/// replaces.
 #[test]
-fn one_row_of_a_table_runs_with_another_model() {
+fn one_arm_of_a_comparison_runs_with_another_model() {
     let stage = Stage::new();
     let cache = stage.path("cache");
     rows(&cache);
@@ -176,7 +177,7 @@ fn one_row_of_a_table_runs_with_another_model() {
 }
 
 #[test]
-fn rows_that_cannot_be_had_are_told_with_where_to_put_them() {
+fn missing_rows_are_reported_with_their_expected_location() {
     let stage = Stage::new();
     let cache = stage.path("cache");
     for (name, dataset, folder) in [

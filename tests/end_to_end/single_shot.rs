@@ -1,4 +1,5 @@
-//! The scaffold of one answer: a model that answers with the gold, in every cell of FEA-Bench, on a repository made here.
+//! The scaffold `single-shot`: a model that responds with the gold, in every cell of FEA-Bench, on a
+//! repository made here.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -8,15 +9,15 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, arm, events, find};
 
-/// Stands in the gold and in no hint.
+/// Occurs in the gold but in no hint.
 const SECRET: &str = "only_in_the_gold_7731";
 
-/// A file: its path, and its text before and after; `None` where it is not there.
-type Changed = (&'static str, Option<&'static str>, Option<&'static str>);
+/// A file: its path, and its text before and after; `None` if it does not exist.
+type FileChange = (&'static str, Option<&'static str>, Option<&'static str>);
 
-/// Path, before, after. What the reference's own code drops or corrupts is among them: an edit that only appends, an empty
-/// file, a last line without a line feed, carriage returns, a path that sounds like a test.
-const FILES: [Changed; 8] = [
+/// Path, text before, text after. Includes cases that the reference code drops or corrupts: an edit that only
+/// appends, an empty file, a last line without a line feed, carriage returns, a path that looks like a test.
+const FILES: [FileChange; 8] = [
     ("pytest.ini", Some("[pytest]\npythonpath = .\n"), Some("[pytest]\npythonpath = .\n")),
     ("README.md", Some("# kit\n\nWays to count words.\n"), Some("# kit\n\nWays to count words.\n")),
     ("kit/__init__.py", Some(""), Some("from kit.count import count, most\n")),
@@ -64,11 +65,11 @@ fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// The repository with a squashed pull request; its base commit.
+/// Creates the repository with a squashed pull request. Returns its base commit.
 fn repository(folder: &Path) -> String {
     fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main", "."]);
-    let commit = |message: &str, side: &dyn Fn(&Changed) -> Option<String>| {
+    let commit = |message: &str, side: &dyn Fn(&FileChange) -> Option<String>| {
         for file in &FILES {
             if let Some(text) = side(file) {
                 let path = folder.join(file.0);
@@ -92,7 +93,7 @@ fn repository(folder: &Path) -> String {
     base
 }
 
-/// The gold as a natural answer.
+/// Returns the gold in the natural response format.
 fn natural_gold() -> String {
     let side = |text: Option<&str>| text.map(|text| (0o100_644, text.as_bytes().to_vec()));
     let code = FILES.iter().filter(|file| !file.0.starts_with("tests/"));
@@ -102,8 +103,8 @@ fn natural_gold() -> String {
     format!("I add it.\n```\n{}```\n", natural::write(&sides).unwrap())
 }
 
-/// A gold of hunks as a natural answer: what each hunk has before and after.
-fn natural_of(gold: &str) -> String {
+/// Returns a gold patch in the natural response format: each hunk's lines before and after.
+fn to_natural(gold: &str) -> String {
     let mut out = String::new();
     for file in &Patch::read(gold.as_bytes()).files {
         let name = file.name().to_string();
@@ -124,12 +125,13 @@ fn natural_of(gold: &str) -> String {
     out
 }
 
-/// A task of another benchmark: the files that BM25 finds, and the gold as one answer, which resolves it in both formats.
+/// Runs a task of another benchmark with the files that BM25 finds. The gold as a single response resolves it
+/// in both formats.
 pub fn one_answer_resolves(stage: &Stage, tasks: &str, gold: &str) {
     let arms = "[[arms]]\nname = \"shot\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 settings = { retrieval = \"bm25\" }\n[matrix]\n\"settings.format\" = [\"natural\", \"patch\"]\n";
     let patch = format!("<patch>\n{gold}</patch>");
-    let report = run_into(stage, "one-answer", arms, tasks, &script(&natural_of(gold), &patch));
+    let report = run_into(stage, "one-answer", arms, tasks, &script(&to_natural(gold), &patch));
     assert_eq!(report["arms"].as_array().unwrap().len(), 2);
     for arm in report["arms"].as_array().unwrap() {
         let rates =
@@ -145,7 +147,7 @@ pub fn one_answer_resolves(stage: &Stage, tasks: &str, gold: &str) {
     }
 }
 
-/// What the model says to each form of the prompt.
+/// Returns the model's script, with a response for each form of the prompt.
 fn script(natural: &str, patch: &str) -> String {
     let rule = |last: &str, content: &str| json!({"last": last, "answer": {"content": content}});
     let probe = "FILE: kit/count.py\nSIGNATURE: def most(text):\n";
@@ -160,7 +162,7 @@ fn script(natural: &str, patch: &str) -> String {
     .to_string()
 }
 
-/// The tasks of the repository, as an argument, and the gold as a patch.
+/// Returns the tasks of the repository as a command-line argument, and the gold as a patch.
 fn tasks(stage: &Stage) -> (String, String) {
     let base = repository(&stage.path("clones/acme__kit"));
     let row = json!({
@@ -200,7 +202,7 @@ fn run_into(stage: &Stage, folder: &str, arms: &str, tasks: &str, script: &str) 
 }
 
 #[test]
-fn the_gold_resolves_in_every_cell_of_fea_bench() {
+fn gold_resolves_in_every_cell_of_fea_bench() {
     let stage = Stage::new();
     let (tasks, gold) = tasks(&stage);
     assert!(gold.contains(SECRET));
@@ -233,7 +235,7 @@ fn the_gold_resolves_in_every_cell_of_fea_bench() {
     let probe = arm(&report, "probe");
     assert_eq!(probe["resolved"], 0);
     assert_eq!(probe["single_shot"]["probe"], json!({"gold": 2, "names": 1, "signatures": 1}));
-    // No content of the gold was shown, and what was sampled with is recorded.
+    // The prompt shows no content of the gold, and the sampling parameters are recorded.
     let run = stage.path("run");
     for journal in find(&run.join("trials"), "trajectory.jsonl") {
         for asked in events(&journal, "model_asked") {
@@ -256,7 +258,8 @@ fn the_gold_resolves_in_every_cell_of_fea_bench() {
 fn single_shot_unusable_response_has_a_reason() {
     let stage = Stage::new();
     let (tasks, gold) = tasks(&stage);
-    // A line to take away that is not there: no fuzz of the benchmark's `patch` gets over it, after it has changed other files.
+    // Removes a line that does not exist: the fuzz of the benchmark's `patch` does not help, and other files
+    // are already changed.
     let wrong = gold.replace("-STATE = 1", "-STATE = 9");
     let arms = "[[arms]]\nname = \"natural\"\nscaffold = \"single-shot\"\nmodel = \"m\"\n\
                 [[arms]]\nname = \"patch\"\nscaffold = \"single-shot\"\nmodel = \"m\"\nsettings = { format = \"patch\" }\n";
@@ -269,7 +272,7 @@ fn single_shot_unusable_response_has_a_reason() {
         assert_eq!(trial["outcome"], "scaffold_exited", "{trial:#}");
         assert!(trial["why"].as_str().unwrap().contains(why), "{trial:#}");
     }
-    // Nothing of a patch that failed is left behind.
+    // A patch that failed leaves no changes.
     for patch in find(&stage.path("run"), "patch.diff") {
         assert_eq!(fs::read_to_string(&patch).unwrap(), "", "{}", patch.display());
     }
@@ -285,10 +288,10 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
     let stage = Stage::new();
     let (tasks, _) = tasks(&stage);
     let gold = natural_gold();
-    // All of the gold, and half an edit behind it; or half an edit alone.
+    // The whole gold followed by half an edit, or only half an edit.
     let half = &gold[gold.find("<edit>").unwrap()..];
     let half = &half[..half.find("[end of the snippet after").unwrap()];
-    // So long that no server's own limit ended them.
+    // So long that no default limit of a server ended them.
     let usage = json!({"input": 100, "output": 40_000});
     let answers = [
         (
@@ -321,7 +324,8 @@ fn single_shot_truncated_refused_and_empty_responses_have_outcomes() {
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
     let report = stage.report(&out);
-    // The outcome, its cause, what its note says, the reason, and whether what came was worth the task.
+    // The outcome, its cause, a part of its note, the reason, and whether the response still resolves the
+    // task.
     let expected = [
         ("cut", "scaffold_exited", "finished", "the part before it was applied", None),
         (

@@ -1,4 +1,4 @@
-//! A package index, a file host and a git server in one folder.
+//! A folder with a package index, a file host and a git server.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::stage::root;
 
-/// The package that the task is about.
+/// Returns the package that the task is about.
 pub fn numerals() -> PathBuf {
     root().join("configs/tasks/numerals")
 }
@@ -18,7 +18,7 @@ pub fn sh(folder: &Path, line: &str) {
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A folder that is a package index, a file host and a git server: two packages, two repositories.
+/// Creates a folder with a package index, a file host and a git server: two packages, two repositories.
 pub fn site(folder: &Path) -> PathBuf {
     let www = folder.join("www");
     fs::create_dir_all(www.join("files")).unwrap();

@@ -1,4 +1,4 @@
-//! `proctor submit --engine slurm` on a cluster of two nodes, which this machine plays.
+//! `proctor submit --engine slurm` on a cluster of two nodes that both run on this machine.
 
 use std::{
     collections::BTreeMap,
@@ -18,14 +18,14 @@ use crate::{
     workers::Cluster,
 };
 
-/// Each trial takes a second and its grading.
+/// Each trial takes about a second plus its grading.
 const STEADY: &str = r#"
 [default]
 delay_seconds = 1.0
 tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 
-/// Trials of a quarter of a minute, which a drain interrupts between two responses.
+/// Trials that take about 15 s, which a drain interrupts between two responses.
 const SLOW_TURNS: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -40,7 +40,8 @@ tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 const TURNS: usize = 3;
 
-/// A cluster that is stopped with the test. Munge wants a path that everybody may enter, so it is no folder of a test.
+/// A cluster that is stopped with the test. Munge requires a path that every user may enter, so it does not
+/// use a test's folder.
 pub struct Slurm {
     folder: PathBuf,
 }
@@ -71,7 +72,7 @@ impl Slurm {
         command.arg(root().join("tests/slurm/slurm-up.sh")).arg(what);
         command
             .env("SLURM_UP_DIR", &self.folder)
-            // Without control groups, which containers may not write.
+            // Without control groups, because containers may not write them.
             .env("SLURM_UP_PROCTRACK", "proctrack/linuxproc")
             .env("SLURM_UP_TASK", "task/none");
         command
@@ -92,7 +93,7 @@ impl Slurm {
         fs::read_to_string(self.folder.join("run").join(name)).unwrap().trim().to_owned()
     }
 
-    /// The controller is killed, is away for a moment, and comes back.
+    /// Kills the controller, waits a moment and starts it again.
     pub fn restart_controller(&self) {
         kill(&self.pid("slurmctld.pid"));
         sleep(Duration::from_secs(3));
@@ -124,7 +125,7 @@ pub fn kill(pid: &str) {
     let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
 }
 
-/// Workers by their job.
+/// Returns the workers' process ids by job.
 pub fn workers(out: &Path) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(out.join("workers")).into_iter().flatten().flatten() {
@@ -138,19 +139,19 @@ pub fn workers(out: &Path) -> BTreeMap<String, u64> {
     found
 }
 
-/// The job of the run's first submission.
+/// Returns the job id of the run's first submission.
 pub fn job(out: &Path) -> String {
     let engine: Value =
         serde_json::from_slice(&fs::read(out.join("engine.json")).unwrap()).unwrap();
     engine[0]["job"].as_str().unwrap().to_owned()
 }
 
-/// Kills a worker and its script.
+/// Kills a worker and the script that started it.
 pub fn kill_with_parent(pid: u64) {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
     kill(&pid.to_string());
-    // 0 and 1 would be other processes.
+    // An empty match, 0 or 1 would kill other processes.
     if let Some(parent) = parent.filter(|parent| parent.len() > 1) {
         kill(parent);
     }
@@ -160,7 +161,7 @@ pub fn verdicts(out: &Path) -> usize {
     find(&out.join("trials"), "verdict.json").len()
 }
 
-/// How often Slurm started each job again.
+/// Returns how often Slurm restarted each job.
 fn restarts(slurm: &Slurm, job: &str) -> Vec<u64> {
     let mut command = Command::new("scontrol");
     command.args(["-o", "show", "job", job]).env("SLURM_CONF", slurm.conf());
@@ -183,10 +184,10 @@ pub fn logs(out: &Path) -> String {
     fs::read_dir(out.join("engine")).into_iter().flatten().flatten().map(read).collect()
 }
 
-/// One node dies in the middle: the other one finishes the run, and each trial counts once.
+/// One node dies during the run: the other one finishes the run, and each trial counts once.
 #[test]
-fn a_run_survives_the_loss_of_a_node() {
-    let Some(slurm) = Slurm::up("a_run_survives_the_loss_of_a_node", 27_817) else { return };
+fn run_survives_the_loss_of_a_node() {
+    let Some(slurm) = Slurm::up("run_survives_the_loss_of_a_node", 27_817) else { return };
     let cluster = Cluster::new(STEADY);
     let config = cluster.config("attempts = 16\njobs = 2\n");
     let out = cluster.out.clone();
@@ -199,14 +200,14 @@ fn a_run_survives_the_loss_of_a_node() {
         2,
     );
     assert!(told(&refused).contains("invalid partition") && told(&refused).contains("sinfo"));
-    // Four workers of two CPUs fill both nodes.
+    // Four workers with two CPUs each fill both nodes.
     let queued = submit(&cluster, &slurm, path, &["--workers", "4", "--engine-set", "cpus=2"], 0);
     assert!(told(&queued).contains("4 workers"), "{}", told(&queued));
     let job = job(&out);
     wait_for("four workers", || (workers(&out).len() == 4).then_some(()));
     wait_for("a verdict", || (verdicts(&out) > 0).then_some(()));
 
-    // The node dies: its daemon and the workers' processes.
+    // Simulates the death of a node: its daemon and the workers' processes are killed.
     kill(&slurm.pid("slurmd-n2.pid"));
     let nodes = slurm.squeue(&job, "%F_%K %N");
     let on_two: Vec<&str> = nodes.lines().filter_map(|line| line.strip_suffix(" n2")).collect();
@@ -229,18 +230,18 @@ fn a_run_survives_the_loss_of_a_node() {
                 .filter_map(|event| event["note"]["lost_worker"].as_str().map(str::to_owned)),
         );
     }
-    // With the node, the job, and what Slurm says of it.
+    // Names the node, the job, and the state that Slurm reports.
     let from = format!("on n2, job {job}_");
     let is_whole = |line: &String| line.contains(&from) && !line.contains("unknown");
     assert!(lost.iter().any(is_whole), "{lost:?}: {}", logs(&out));
     assert_eq!(cluster.stage.report(&out)["arms"][0]["graded"], 16, "{}", logs(&out));
 }
 
-/// Slurm warns a job before its time limit. Its worker finishes current steps, hands its trial back and requeues the job,
-/// whose next start continues the trial. No response is requested twice.
+/// Slurm warns a job before its time limit. Its worker finishes current steps, returns its trial and requeues
+/// the job, whose next start continues the trial. No response is requested twice.
 #[test]
-fn a_job_near_its_time_limit_is_drained_and_requeued() {
-    let test = "a_job_near_its_time_limit_is_drained_and_requeued";
+fn job_near_its_time_limit_is_drained_and_requeued() {
+    let test = "job_near_its_time_limit_is_drained_and_requeued";
     let Some(slurm) = Slurm::up(test, 27_877) else { return };
     let cluster = Cluster::new(SLOW_TURNS);
     let trials = 8;
@@ -250,7 +251,8 @@ fn a_job_near_its_time_limit_is_drained_and_requeued() {
     let refused = ["--out", path, "--workers", "2", "--engine-set", "time=5"];
     let refused = submit(&cluster, &slurm, config, &refused, 2);
     assert!(told(&refused).contains("may take 7 minutes"), "{}", told(&refused));
-    // A trial may take seven minutes by its limits. Slurm warns 10 to 40 s after the start: it looks every half minute.
+    // A trial may take up to seven minutes. Slurm checks every half minute, so it warns 10 to 40 s after the
+    // start.
     let limits = ["--engine-set", "time=8", "--engine-set", "extra=--signal=B:USR1@440"];
     submit(&cluster, &slurm, path, &[&["--workers", "2"][..], &limits].concat(), 0);
     let job = job(&out);
@@ -269,10 +271,10 @@ fn a_job_near_its_time_limit_is_drained_and_requeued() {
     assert_eq!(cluster.fake.requests().len(), trials * TURNS, "{}", logs(&out));
 }
 
-/// `cancel` ends all workers, and `submit` on the run continues it.
+/// `cancel` ends all workers, and another `submit` continues the run.
 #[test]
-fn a_cancelled_run_is_continued_by_another_submission() {
-    let test = "a_cancelled_run_is_continued_by_another_submission";
+fn cancelled_run_is_continued_by_another_submission() {
+    let test = "cancelled_run_is_continued_by_another_submission";
     let Some(slurm) = Slurm::up(test, 27_837) else { return };
     let cluster = Cluster::new(&STEADY.replace("1.0", "3.0"));
     let config = cluster.config("attempts = 6\njobs = 2\n");

@@ -1,4 +1,4 @@
-//! One run on two nodes, through what happens to clusters.
+//! One run on two nodes that survives typical cluster failures.
 
 use std::{
     collections::BTreeMap,
@@ -32,10 +32,10 @@ arguments = {}
 "#;
 
 const TRIALS: usize = 40;
-/// A worker that is stopped for longer loses its trials.
+/// A worker that is stopped for longer than this loses its trials.
 const LEASE: &str = "8";
 const STOPPED: Duration = Duration::from_secs(12);
-/// Requests that a stopped worker may still send before it knows that it lost its trials: one for each.
+/// Requests that a stopped worker may still send before it notices that it lost its trials: one per trial.
 const LATE: usize = 2;
 
 fn submit(cluster: &Cluster, slurm: &Slurm, what: &str, more: &[&str]) {
@@ -53,13 +53,13 @@ fn signal(pid: u64, name: &str) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 
-/// The jobs of a node.
-fn on(nodes: &str, node: &str) -> Vec<String> {
+/// Returns the jobs of a node.
+fn jobs_on(nodes: &str, node: &str) -> Vec<String> {
     let jobs = nodes.lines().filter_map(|line| line.strip_suffix(node)?.strip_suffix(' '));
     jobs.map(str::to_owned).collect()
 }
 
-/// Requests of a journal, whose last line a kill may have torn.
+/// Returns the requests in a journal. Its last line may be incomplete after a kill.
 fn asked_in(journal: &Path) -> usize {
     let text = fs::read_to_string(journal).unwrap_or_default();
     text.lines().filter(|line| line.contains(r#""kind":"model_asked""#)).count()
@@ -77,7 +77,7 @@ fn processes(of: &str) -> Vec<String> {
     found
 }
 
-/// Control groups that sandboxes of these workers left.
+/// Returns the control groups that sandboxes of these workers left behind.
 fn control_groups(pids: &BTreeMap<String, u64>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for controller in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
@@ -92,8 +92,8 @@ fn control_groups(pids: &BTreeMap<String, u64>) -> Vec<PathBuf> {
 }
 
 #[test]
-fn each_trial_counts_once_whatever_happens_to_the_cluster() {
-    let test = "each_trial_counts_once_whatever_happens_to_the_cluster";
+fn each_trial_counts_once_despite_cluster_failures() {
+    let test = "each_trial_counts_once_despite_cluster_failures";
     let Some(slurm) = Slurm::up(test, 27_857) else { return };
     let cluster = Cluster::new(TWO_TURNS);
     let config = cluster.config(&format!("attempts = {TRIALS}\njobs = 2\n"));
@@ -104,7 +104,7 @@ fn each_trial_counts_once_whatever_happens_to_the_cluster() {
     wait_for("four workers", || (workers(&out).len() == 4).then_some(()));
     let pids = workers(&out);
     let nodes = slurm.squeue(&job, "%F_%K %N");
-    let (first, second) = (on(&nodes, "n1"), on(&nodes, "n2"));
+    let (first, second) = (jobs_on(&nodes, "n1"), jobs_on(&nodes, "n2"));
     assert_eq!((first.len(), second.len()), (2, 2), "{nodes}");
     wait_for("a verdict", || (verdicts(&out) > 0).then_some(()));
 
@@ -114,7 +114,7 @@ fn each_trial_counts_once_whatever_happens_to_the_cluster() {
     kill(&slurm.pid("slurmd-n2.pid"));
     second.iter().for_each(|job| kill_with_parent(pids[job]));
 
-    // A node is cut off, and comes back.
+    // A node is stopped and continues later.
     signal(pids[&first[0]], "-STOP");
     sleep(STOPPED);
     signal(pids[&first[0]], "-CONT");
@@ -144,7 +144,7 @@ fn each_trial_counts_once_whatever_happens_to_the_cluster() {
     assert_eq!(report["arms"][0]["graded"], TRIALS);
     assert_eq!(report["arms"][0]["complete"], true);
 
-    // Nothing is left: not of killed workers either, once another one started on their node.
+    // Nothing is left behind, not even by killed workers, after another worker has started on their node.
     wait_for("the end of all jobs", || {
         let states = slurm.squeue(&job, "%T");
         let lives = |state: &str| matches!(state, "PENDING" | "RUNNING" | "COMPLETING");

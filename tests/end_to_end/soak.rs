@@ -26,8 +26,8 @@ use crate::{
     users,
 };
 
-/// Each attempt names itself in its first output, by which the model's own log distinguishes
-/// attempts, and leaves a process behind.
+/// Each attempt prints a unique name in its first output, which identifies it in the model's log, and leaves
+/// a process behind.
 const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -74,7 +74,7 @@ impl Size {
     }
 }
 
-/// A small generator of moments; a seed must reproduce them.
+/// A small generator of random kill times that a seed reproduces.
 struct Instants(u64);
 
 impl Instants {
@@ -108,7 +108,7 @@ struct Soak {
 impl Soak {
     fn new(stage: Stage, kind: &str, trials: usize) -> (Self, PathBuf) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        // An unlikely number that identifies the process.
+        // An unusual number that identifies the process.
         let seconds = 1_000_000 + u64::from(std::process::id()) * 2 + u64::from(kind == "docker");
         let script: Script =
             toml::from_str(&SCRIPT.replace("SECONDS", &seconds.to_string())).unwrap();
@@ -124,7 +124,7 @@ impl Soak {
         let (out, cache) = (stage.path("run"), stage.path("cache"));
         let temporary = stage.path("temporary");
         fs::create_dir(&temporary).unwrap();
-        // The owner of the stage writes there.
+        // The owner of the stage writes to this folder.
         let owner = fs::metadata(stage.dir.path()).unwrap();
         chown(&temporary, Some(owner.uid()), Some(owner.gid())).unwrap();
         let sleeper = format!("sleep {seconds}");
@@ -154,7 +154,7 @@ impl Soak {
         fs::read_to_string(self.stage.path("log")).unwrap_or_default()
     }
 
-    /// The journals of trials that have ended; nothing may be added to them.
+    /// Returns the journals of trials that have ended. They must not change any more.
     fn ended(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let journals = find(&self.out.join("trials"), "trajectory.jsonl").into_iter();
         journals
@@ -168,7 +168,7 @@ impl Soak {
             .collect()
     }
 
-    /// Processes of the sandboxes of this test.
+    /// Counts the processes in the sandboxes of this test.
     fn sleepers(&self) -> usize {
         let wanted = self.sleeper.replace(' ', "\0") + "\0";
         let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -178,8 +178,8 @@ impl Soak {
             .count()
     }
 
-    /// The responses in the model's log by attempt: those to requests that contain an attempt's
-    /// name. The first request of each contains none.
+    /// Returns the responses in the model's log by attempt: those to requests that contain an attempt's name.
+    /// The first request of each attempt contains none.
     fn asked(&self) -> (usize, BTreeMap<String, Vec<usize>>) {
         let (mut first, mut named) = (0, BTreeMap::<String, Vec<usize>>::new());
         for seen in self.fake.requests() {
@@ -195,7 +195,7 @@ impl Soak {
     }
 }
 
-/// The first UUID of a tool's output.
+/// Returns the first UUID of a tool's output.
 fn name_in(content: &Value) -> String {
     let text = content.to_string();
     let words = text.split(|one: char| !(one.is_ascii_hexdigit() || one == '-'));
@@ -243,7 +243,7 @@ fn soak(stage: Stage, kind: &str, size: &Size) {
         if !soak.out.join("run.json").exists() {
             early += 1;
             assert!(early < 100, "{}", soak.log());
-            // What exists of the directory would prevent the next start.
+            // An incomplete run directory would prevent the next start.
             let _ = fs::remove_dir_all(&soak.out);
             continue;
         }
@@ -269,13 +269,12 @@ fn soak(stage: Stage, kind: &str, size: &Size) {
         size.trials,
         begun.elapsed().as_secs_f64()
     );
-    whole(&soak, size, kills, &done);
-    nothing_left(&soak, kind);
+    assert_complete(&soak, size, kills, &done);
+    assert_nothing_left(&soak, kind);
 }
 
-/// Checks for one outcome and one verdict for each trial, and compares the model's log with the
-/// record.
-fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
+/// Checks that each trial has one outcome and one verdict, and compares the model's log with the record.
+fn assert_complete(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8>>) {
     let now = soak.ended();
     for (path, bytes) in done {
         assert_eq!(now.get(path), Some(bytes), "{} was changed", path.display());
@@ -301,17 +300,21 @@ fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8
         if !is_discarded(journal) {
             assert_eq!(answers, ANSWERS, "{}", journal.display());
         }
-        // What was interrupted runs again under another name: the last one is in the conversation.
+        // An interrupted step runs again and prints another name: the last one is in the conversation.
         let first = |one: &&Value| one["step"] == 1;
         if let Some(said) = events(journal, "tool_returned").iter().rfind(first) {
             let taken = names.insert(name_in(&said["shown"]), answers);
-            assert!(taken.is_none(), "two journals of one try: {}", journal.display());
+            assert!(
+                taken.is_none(),
+                "two journals contain the same attempt: {}",
+                journal.display()
+            );
         }
         let steps: Vec<u64> = events(journal, "model_answered")
             .iter()
             .map(|one| one["step"].as_u64().unwrap())
             .collect();
-        assert_eq!(steps, (1..=answers as u64).collect::<Vec<_>>(), "each answer is paid once");
+        assert_eq!(steps, (1..=answers as u64).collect::<Vec<_>>(), "each response is paid once");
     }
     let (first, asked) = soak.asked();
     for (name, turns) in &asked {
@@ -320,7 +323,7 @@ fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8
         let once: BTreeSet<_> = turns.iter().collect();
         let recorded = names.get(name).copied().unwrap_or_default();
         // The first request contains no name yet.
-        assert!(once.len() < recorded + 1, "{name}: {turns:?} asked for, {recorded} recorded");
+        assert!(once.len() < recorded + 1, "{name}: {turns:?} requested, {recorded} recorded");
         assert!(turns.len() - once.len() <= kills, "{name}: {turns:?}");
     }
     let sent = first + asked.values().map(Vec::len).sum::<usize>();
@@ -329,7 +332,7 @@ fn whole(soak: &Soak, size: &Size, kills: usize, done: &BTreeMap<PathBuf, Vec<u8
         "{sent} requests, {recorded} answers recorded, {} in flight at a kill; {discarded} discarded tries",
         sent - recorded
     );
-    assert!(sent - recorded <= kills * JOBS, "more than what was in flight at the kills");
+    assert!(sent - recorded <= kills * JOBS, "more requests than the kills can explain");
     assert!(discarded <= kills * JOBS);
     let paid = (asks["paid"]["input"].as_u64(), asks["paid"]["output"].as_u64());
     eprintln!(
@@ -343,8 +346,8 @@ fn is_discarded(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tries")
 }
 
-fn nothing_left(soak: &Soak, kind: &str) {
-    // The kernel ends the processes of a killed sandbox on its own, within moments.
+fn assert_nothing_left(soak: &Soak, kind: &str) {
+    // The kernel ends the processes of a killed sandbox by itself, within moments.
     let begun = Instant::now();
     while soak.sleepers() > 0 && begun.elapsed() < Duration::from_secs(3) {
         sleep(Duration::from_millis(100));
@@ -379,9 +382,9 @@ fn nothing_left(soak: &Soak, kind: &str) {
 }
 
 #[test]
-fn a_soak_of_kills_ends_whole() {
+fn soak_of_kills_leaves_a_complete_run() {
     let kind = std::env::var("PROCTOR_SOAK_KIND").unwrap_or_else(|_| "native".into());
-    if kind == "docker" && !docker("a_soak_of_kills_ends_whole") {
+    if kind == "docker" && !docker("soak_of_kills_leaves_a_complete_run") {
         return;
     }
     soak(Stage::new(), &kind, &Size::asked((20, 4)));
@@ -389,8 +392,8 @@ fn a_soak_of_kills_ends_whole() {
 
 /// 60 trials and 8 kills in the full tier.
 #[test]
-fn a_soak_of_kills_without_root_ends_whole() {
-    let test = "a_soak_of_kills_without_root_ends_whole";
+fn soak_of_kills_without_root_leaves_a_complete_run() {
+    let test = "soak_of_kills_without_root_leaves_a_complete_run";
     let Some(user) = users::if_root(test).and_then(|()| users::ranged(test)) else { return };
     let (trials, kills) = if is_full() { (60, 8) } else { (6, 2) };
     soak(Stage::of_user(user), "native", &Size { trials, kills });

@@ -1,4 +1,4 @@
-//! Shared by all end-to-end tests: the binary, a clean HOME, one cache of environments.
+//! Shared by all end-to-end tests: the binary, a clean HOME, and one cache of environments.
 
 use std::{
     fs,
@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use crate::{not_run::not_run, users::User};
 
-/// A test's own directory; the repository is the current directory of what it runs.
+/// A test's own directory. Commands run with the repository as the current directory.
 pub struct Stage {
     pub dir: tempfile::TempDir,
-    /// The user who runs `proctor`, if it is another one.
+    /// The user who runs `proctor`, if it is not the current user.
     user: Option<User>,
 }
 
-/// The whole solution of the demo task, as one command.
+/// A single command that solves the demo task.
 pub const DEMO_SOLUTION: &str = r#"cat >> numerals/roman.py <<'END'
 
 
@@ -34,12 +34,12 @@ def from_roman(text: str) -> int:
 END
 sed -i 's/import to_roman/import from_roman, to_roman/; s/__all__ = \[/__all__ = ["from_roman", /' numerals/__init__.py"#;
 
-/// The repository.
+/// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Environments are built once for all tests; tests of building have their own cache.
+/// The cache in which environments are built once for all tests. Tests of building use a separate cache.
 pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache")
 }
@@ -49,8 +49,8 @@ impl Stage {
         Self { dir: tempfile::tempdir().unwrap(), user: None }
     }
 
-    /// The same for a user who is not root. The directory belongs to that user, and holds a copy of
-    /// `proctor` and of the demo's files, because the repository may not be readable for that user.
+    /// Creates a stage for a user who is not root. The directory belongs to that user and contains copies of
+    /// `proctor` and of the demo's files, because that user may not be able to read the repository.
     pub fn of_user(user: User) -> Self {
         let stage = Self { user: Some(user), ..Self::new() };
         fs::copy(env!("CARGO_BIN_EXE_proctor"), stage.path("proctor")).unwrap();
@@ -102,8 +102,7 @@ impl Stage {
         command
     }
 
-    /// Waits for the command and panics with all of its output unless the status is the expected
-    /// one.
+    /// Waits for the command and panics with all of its output unless it ends with the expected status.
     pub fn run<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(
         &self,
         args: I,
@@ -120,7 +119,7 @@ impl Stage {
         output
     }
 
-    /// `proctor report --format json` of a run.
+    /// Returns `proctor report --format json` of a run.
     pub fn report(&self, run: &Path) -> Value {
         let run = run.to_str().unwrap();
         let output = self.run(["report", run, "--format", "json"], 0);
@@ -128,12 +127,12 @@ impl Stage {
     }
 }
 
-/// An arm of a report, by name.
+/// Returns the arm with a name from a report.
 pub fn arm<'a>(report: &'a Value, name: &str) -> &'a Value {
     report["arms"].as_array().unwrap().iter().find(|arm| arm["name"] == name).unwrap()
 }
 
-/// Every file with a name below a directory.
+/// Returns every file with this name below a directory.
 pub fn find(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -148,7 +147,7 @@ pub fn find(dir: &Path, name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The events of a kind in a journal.
+/// Returns the events of a kind in a journal.
 pub fn events(journal: &Path, kind: &str) -> Vec<Value> {
     fs::read_to_string(journal)
         .unwrap()
@@ -158,8 +157,8 @@ pub fn events(journal: &Path, kind: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Whether a Docker engine responds. If not, the test reports by name that it does not run, and
-/// fails where CI requires Docker.
+/// Whether a Docker engine responds. If not, the test reports that it does not run, and fails if CI requires
+/// Docker.
 pub fn docker(test: &str) -> bool {
     let answers =
         Command::new("docker").arg("info").output().is_ok_and(|output| output.status.success());

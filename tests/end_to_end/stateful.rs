@@ -1,5 +1,5 @@
-//! Trials that keep state outside their work directory: each is killed after its second step and resumed, and ends as it
-//! does when nobody kills it.
+//! Trials that keep state outside their work directory. Each one is killed after its second step and resumed,
+//! and must end like an undisturbed trial.
 
 use std::{
     fs,
@@ -16,21 +16,21 @@ use crate::{
     tier::is_full,
 };
 
-/// What a kill means for a case.
-enum Then {
-    /// It goes on in the same try.
+/// The expected effect of a kill.
+enum AfterKill {
+    /// The same try continues.
     Resumed,
-    /// It starts again, for a reason that holds these words.
+    /// The trial starts again, for a reason that contains this text.
     StartedAgain(&'static str),
 }
 
-use Then::{Resumed, StartedAgain};
+use AfterKill::{Resumed, StartedAgain};
 
-/// A name, whether the tier `core` runs it, what a kill means, and the commands of three steps. The last one writes what
-/// it finds to `out.txt`.
-type Case = (&'static str, bool, Then, [&'static str; 3]);
+/// A name, whether the `core` tier runs it, the expected effect of a kill, and the commands of three steps.
+/// The last command writes what it finds to `out.txt`.
+type Case = (&'static str, bool, AfterKill, [&'static str; 3]);
 
-/// Trials that run at once.
+/// Number of trials that run at once.
 const AT_ONCE: usize = 6;
 
 static CASES: [Case; 20] = [
@@ -232,8 +232,8 @@ END"#,
     ),
 ];
 
-/// A model that gives the commands of a case. With `holds` the first request for the third answer is never answered: it
-/// is in flight when the runtime is killed.
+/// A model that runs the commands of a case. With `holds`, it never sends its third response: that request is
+/// in flight when the runtime is killed.
 fn script(commands: &[&str; 3], holds: bool) -> Script {
     let mut turns: Vec<Value> = commands
         .iter()
@@ -248,7 +248,7 @@ fn script(commands: &[&str; 3], holds: bool) -> Script {
     serde_json::from_value(json!({"conversation": [{"turn": turns}]})).unwrap()
 }
 
-/// Whether a model was asked for its third answer.
+/// Whether the model has been asked for its third response.
 fn is_in_third_step(fake: &FakeLlm) -> bool {
     fake.requests().iter().any(|seen| {
         let messages = seen.body["messages"].as_array().into_iter().flatten();
@@ -256,7 +256,7 @@ fn is_in_third_step(fake: &FakeLlm) -> bool {
     })
 }
 
-/// Runs cases beside each other, each as an arm of its own.
+/// Runs cases in parallel, each as a separate arm.
 struct Run {
     stage: Stage,
     fakes: Vec<FakeLlm>,
@@ -292,7 +292,7 @@ impl Run {
         ["run", self.config.to_str().unwrap(), "--out", self.out.to_str().unwrap()]
     }
 
-    /// The journal of an arm's trial.
+    /// Returns the journal of an arm's trial.
     fn journal(&self, report: &Value, arm: &str) -> PathBuf {
         let arms = report["arms"].as_array().unwrap();
         let id = &arms.iter().find(|one| one["name"] == arm).unwrap()["arm"];
@@ -309,7 +309,7 @@ fn patch(journal: &Path) -> String {
     fs::read_to_string(journal.with_file_name("patch.diff")).unwrap()
 }
 
-fn resumed_as_undisturbed(kind: &str) {
+fn check_resumed_like_undisturbed(kind: &str) {
     let cases: Vec<&Case> = CASES.iter().filter(|case| is_full() || case.1).collect();
     for cases in cases.chunks(AT_ONCE) {
         let plain = Run::new(cases, kind, false);
@@ -361,13 +361,13 @@ fn resumed_as_undisturbed(kind: &str) {
 
 #[test]
 fn resumed_trials_keep_their_state_outside_the_work_directory() {
-    resumed_as_undisturbed("native");
+    check_resumed_like_undisturbed("native");
 }
 
 #[test]
 fn docker_resumed_trials_keep_their_state_outside_the_work_directory() {
     let test = "docker_resumed_trials_keep_their_state_outside_the_work_directory";
     if is_full() && docker(test) {
-        resumed_as_undisturbed("docker");
+        check_resumed_like_undisturbed("docker");
     }
 }

@@ -81,12 +81,12 @@ impl Bench {
         Self { stage: Stage::new(), fake, kind, _runtime: runtime }
     }
 
-    /// Starts a run of one trial.
+    /// Starts a run with one trial.
     pub fn start(&self, scaffold: &str) -> (Child, PathBuf) {
         self.begin(scaffold, "")
     }
 
-    /// The same with some lines at the top of its configuration.
+    /// Like `start`, with additional lines at the top of the configuration.
     fn begin(&self, scaffold: &str, lines: &str) -> (Child, PathBuf) {
         let out = self.stage.path("run");
         let config = self.stage.file(
@@ -122,7 +122,7 @@ impl Bench {
         assert_eq!(child.wait().unwrap().code(), Some(0), "{}", self.log());
     }
 
-    /// How often each response was requested, by the model's own log.
+    /// Returns how often each response was requested, according to the model's log.
     pub fn asked(&self) -> Vec<usize> {
         let mut asked = Vec::new();
         for seen in self.fake.requests() {
@@ -139,7 +139,7 @@ pub fn journal(out: &Path) -> Option<PathBuf> {
     find(&out.join("trials"), "trajectory.jsonl").into_iter().next()
 }
 
-/// Counts complete lines of a kind. The last line may still be in the middle of being written.
+/// Counts complete lines of a kind. The last line may still be incomplete.
 pub fn count(out: &Path, kind: &str) -> usize {
     let Some(text) = journal(out).and_then(|path| fs::read_to_string(path).ok()) else { return 0 };
     text.lines().filter(|line| line.contains(&format!("\"kind\":\"{kind}\""))).count()
@@ -154,15 +154,15 @@ fn last(journal: &Path, kind: &str) -> Value {
     events(journal, kind).pop().unwrap()
 }
 
-/// The trial as it is without interruptions.
-fn undisturbed(script: &str, scaffold: &str, kind: &'static str) -> (Bench, PathBuf) {
+/// Runs the trial without interruptions.
+fn run_undisturbed(script: &str, scaffold: &str, kind: &'static str) -> (Bench, PathBuf) {
     let bench = Bench::new(script, "0", kind);
     let (child, out) = bench.start(scaffold);
     bench.done(child);
     (bench, out)
 }
 
-fn same_end(bench: &Bench, out: &Path, plain: &Path) {
+fn assert_same_end(bench: &Bench, out: &Path, plain: &Path) {
     let (journal, other) = (journal(out).unwrap(), journal(plain).unwrap());
     let patch = |journal: &Path| fs::read(journal.with_file_name("patch.diff")).unwrap();
     assert_eq!(
@@ -171,7 +171,7 @@ fn same_end(bench: &Bench, out: &Path, plain: &Path) {
         "{}",
         bench.log()
     );
-    // A snapshot's hash covers what no patch does: modes, empty directories, ignored files.
+    // A snapshot's hash covers what patches omit: modes, empty directories, ignored files.
     let tree = |journal: &Path| last(journal, "snapshot_taken")["snapshot"].clone();
     assert_eq!(tree(&journal), tree(&other));
     let answers = |journal: &Path| -> Vec<Value> {
@@ -194,57 +194,57 @@ fn same_end(bench: &Bench, out: &Path, plain: &Path) {
 }
 
 fn killed_at_several_instants(kind: &'static str) {
-    let (_plain_bench, plain) = undisturbed(TOOLS, "tools", kind);
+    let (_plain_bench, plain) = run_undisturbed(TOOLS, "tools", kind);
     let bench = Bench::new(TOOLS, "4", kind);
     let (child, out) = bench.start("tools");
-    // In the middle of a command that has done half of its work.
+    // During a command that has done half of its work.
     wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
     kill(child);
-    // It runs again, from the files before it; then while a response is in flight.
+    // The command runs again, from the files before it. The next kill comes while a response is in flight.
     let child = bench.resume(&out);
     wait_for("the slow answer", || (bench.fake.requests().len() == 4).then_some(()));
     kill(child);
-    // In a command, directly after undoing an edit that an earlier process made.
+    // During a command, directly after it reverted an edit of an earlier process.
     let child = bench.resume(&out);
     wait_for("the undo", || (count(&out, "model_answered") == 5).then_some(()));
     kill(child);
     bench.done(bench.resume(&out));
-    assert_eq!(bench.asked(), [1, 1, 1, 2, 1, 1], "only what was in flight is asked for twice");
+    assert_eq!(bench.asked(), [1, 1, 1, 2, 1, 1], "only requests in flight are sent twice");
     let journal = journal(&out).unwrap();
     assert_eq!(events(&journal, "trial_resumed").len(), 3);
     let whole: Vec<Value> =
         events(&journal, "trial_resumed").iter().map(|one| one["whole_steps"].clone()).collect();
     assert_eq!(whole, [2, 3, 4], "{}", bench.log());
-    same_end(&bench, &out, &plain);
+    assert_same_end(&bench, &out, &plain);
 }
 
 #[test]
-fn a_killed_trial_goes_on_from_its_last_step() {
+fn killed_trial_continues_after_its_last_step() {
     killed_at_several_instants("native");
 }
 
 #[test]
-fn docker_a_killed_trial_goes_on_from_its_last_step() {
-    if docker("docker_a_killed_trial_goes_on_from_its_last_step") {
+fn docker_killed_trial_continues_after_its_last_step() {
+    if docker("docker_killed_trial_continues_after_its_last_step") {
         killed_at_several_instants("docker");
     }
 }
 
 #[test]
-fn a_killed_trial_of_bash_goes_on_too() {
-    let (_plain_bench, plain) = undisturbed(BASH, "bash", "native");
+fn killed_bash_trial_continues_after_its_last_step() {
+    let (_plain_bench, plain) = run_undisturbed(BASH, "bash", "native");
     let bench = Bench::new(BASH, "3", "native");
     let (child, out) = bench.start("bash");
     wait_for("the slow command", || (count(&out, "tool_called") == 3).then_some(()));
     kill(child);
     bench.done(bench.resume(&out));
     assert_eq!(bench.asked(), [1, 1, 1, 1]);
-    same_end(&bench, &out, &plain);
+    assert_same_end(&bench, &out, &plain);
 }
 
-/// A record from which the trial cannot continue costs its steps, not its score.
+/// If the trial cannot continue from its record, it loses its steps but not its score.
 #[test]
-fn a_trial_whose_snapshots_are_lost_begins_anew() {
+fn trial_without_its_snapshots_starts_again() {
     let bench = Bench::new(TOOLS, "3", "native");
     let (child, out) = bench.start("tools");
     wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
@@ -258,11 +258,10 @@ fn a_trial_whose_snapshots_are_lost_begins_anew() {
     assert_eq!(bench.stage.report(&out)["tasks"][0]["outcome"], "submitted");
 }
 
-/// ^C once: the current step finishes, and no further request is sent. Another test covers ^C
-/// twice.
+/// A single ^C: the current step finishes, and no further request is sent. Another test covers ^C twice.
 #[test]
-fn an_interrupt_lets_the_step_end() {
-    let (_plain_bench, plain) = undisturbed(TOOLS, "tools", "native");
+fn interrupt_finishes_the_current_step() {
+    let (_plain_bench, plain) = run_undisturbed(TOOLS, "tools", "native");
     let bench = Bench::new(TOOLS, "2", "native");
     let (child, out) = bench.start("tools");
     wait_for("the slow command", || (count(&out, "tool_called") == 4).then_some(()));
@@ -272,10 +271,10 @@ fn an_interrupt_lets_the_step_end() {
     assert_eq!(bench.asked(), [1, 1, 1]);
     assert_eq!((count(&out, "tool_returned"), count(&out, "trial_ended")), (5, 0));
     bench.done(bench.resume(&out));
-    assert_eq!(bench.asked(), [1; 6], "nothing was in flight");
+    assert_eq!(bench.asked(), [1; 6], "no request was in flight");
     let resumed = events(&journal(&out).unwrap(), "trial_resumed");
     assert_eq!((resumed.len(), &resumed[0]["whole_steps"]), (1, &3.into()));
-    same_end(&bench, &out, &plain);
+    assert_same_end(&bench, &out, &plain);
 }
 
 fn interrupt(child: &Child) {
@@ -283,21 +282,21 @@ fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
 }
 
-/// ^C once: a running grading finishes, and those that wait for the machine do not start.
+/// A single ^C: running gradings finish, and queued gradings do not start.
 #[test]
-fn an_interrupt_leaves_queued_gradings_to_resume() {
+fn interrupt_leaves_queued_gradings_to_resume() {
     let stage = Stage::new();
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     let named = |number: u32| {
-        // Other ids in each run of this test, because known verdicts would be taken from the cache.
+        // Different ids in each run of this test, because known verdicts would be taken from the cache.
         task["id"] = format!("demo__roman-{}-{number}", std::process::id()).into();
         format!("{task}\n")
     };
     let tasks: String = (0..12).map(named).collect();
     stage.file("tasks.jsonl", &tasks);
-    // Each grading takes the whole machine.
+    // Each grading reserves the whole machine.
     let cpus = std::thread::available_parallelism().unwrap();
     let config = stage.file(
         "run.toml",
@@ -322,7 +321,7 @@ fn an_interrupt_leaves_queued_gradings_to_resume() {
     assert_eq!(stage.report(&out)["arms"][0]["graded"], 12);
 }
 
-/// ^C twice ends a run whose trials all wait for an environment that another process never finishes
+/// ^C twice ends a run even if all of its trials wait for an environment that another process never finishes
 /// building.
 #[test]
 fn two_interrupts_end_a_run_that_waits_for_an_environment() {
@@ -330,8 +329,7 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     let cache = bench.stage.path("cache");
     let (first, _) = bench.begin("tools", "");
     bench.done(first);
-    // Builds the layers in a separate cache, so that their locks can be held and the layers
-    // removed.
+    // Builds the layers in a separate cache, so that the test can lock and remove them.
     let config = bench.stage.path("run.toml");
     let start = |name: &str| {
         let out = bench.stage.path(name);
@@ -360,7 +358,7 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     sleep(Duration::from_secs(1));
     interrupt(&child);
     sleep(Duration::from_millis(500));
-    // The first may have been enough.
+    // The first interrupt may have been enough.
     if child.try_wait().unwrap().is_none() {
         interrupt(&child);
     }
@@ -370,7 +368,7 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
 }
 
-/// Two runtimes on one run: the second refuses, but shares the trials with `--join`.
+/// Two runtimes on one run: the second one is rejected without `--join`, and shares the trials with it.
 #[test]
 fn two_runtimes_share_the_trials_of_a_run() {
     let script =
@@ -386,7 +384,7 @@ fn two_runtimes_share_the_trials_of_a_run() {
     assert_eq!(joined.status.code(), Some(0), "{said}");
     bench.done(child);
     assert!(said.contains("started") && said.contains("running on another worker"), "{said}");
-    assert_eq!(bench.fake.requests().len(), 6, "each trial is driven once");
+    assert_eq!(bench.fake.requests().len(), 6, "each trial runs once");
     let journals = find(&out.join("trials"), "trajectory.jsonl");
     assert_eq!(journals.len(), 6);
     assert!(journals.iter().all(|journal| events(journal, "trial_ended").len() == 1));
@@ -394,7 +392,7 @@ fn two_runtimes_share_the_trials_of_a_run() {
     assert!(!out.join("claims").exists() && !out.join("workers").exists());
 }
 
-/// Two complete steps around a command that leaves time to kill.
+/// Two complete steps around a command that leaves time for a kill.
 pub const SLOW_ONCE: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -411,10 +409,10 @@ name = "submit"
 arguments = {}
 "#;
 
-/// The runtime that runs a trial is killed with -9: the one that shares the run takes the trial
-/// over, without paying again.
+/// The runtime of a trial is killed with -9: another runtime that joined the run takes the trial over,
+/// without paying again.
 #[test]
-fn a_dead_runtime_s_trial_is_taken_over_by_the_one_that_joined() {
+fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
     // Two attempts, one at a time: the first runtime is in the slow command of one, the second
     // waits for it.
     let bench = Bench::new(SLOW_ONCE, "6", "native");
@@ -431,7 +429,7 @@ fn a_dead_runtime_s_trial_is_taken_over_by_the_one_that_joined() {
     for journal in &journals {
         assert_eq!(events(journal, "trial_ended").len(), 1, "one outcome: {}", bench.log());
         assert!(journal.with_file_name("outcome.json").exists());
-        assert!(!journal.with_file_name("tries").exists(), "the same try goes on");
+        assert!(!journal.with_file_name("tries").exists(), "the same try must continue");
     }
     let resumed = journals.iter().filter(|journal| !events(journal, "trial_resumed").is_empty());
     assert_eq!(resumed.count(), 1, "{}", bench.log());

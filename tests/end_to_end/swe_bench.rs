@@ -1,5 +1,5 @@
-//! A row of SWE-bench 5.x, graded by its own harness's procedure and by the strict one, in
-//! sandboxes of both kinds, from a run and from predictions in every form that harnesses write.
+//! A row of SWE-bench 5.x, graded by the official procedure and by the strict policy, in both kinds of
+//! sandboxes, from a run and from predictions in every format that harnesses write.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -25,7 +25,7 @@ fn grade(stage: &Stage, kind: &str, tasks: &str, predictions: &str, out: &str) -
     stage.report(&out)
 }
 
-/// What the two policies say about the only trial below a directory.
+/// Returns the verdicts of both policies on the only trial below a directory.
 fn policies(out: &Path) -> [Value; 2] {
     let found = find(out, "verdict.json");
     assert_eq!(found.len(), 1, "{}", out.display());
@@ -35,14 +35,14 @@ fn policies(out: &Path) -> [Value; 2] {
     ["official", "strict"].map(|policy| verdict["policies"][policy]["resolved"].clone())
 }
 
-/// The official part of the only trial's log.
+/// Returns the official part of the only trial's log.
 fn official_log(out: &Path) -> String {
     let log = fs::read_to_string(&find(out, "log.txt")[0]).unwrap();
     let heading = "===== official: swe-bench 5.0.2 =====";
     log.split_once(heading).unwrap_or_else(|| panic!("no official part:\n{log}")).1.to_owned()
 }
 
-/// `gold` and `noop` by `proctor run`; every form of predictions by `proctor grade`.
+/// Runs `gold` and `noop` with `proctor run`, and every predictions format with `proctor grade`.
 fn end_to_end(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
     let config = format!(
         "tasks = [{tasks:?}]\n[sandbox]\nkind = \"{kind}\"\n[[arms]]\nname = \"gold\"\n\
@@ -62,7 +62,7 @@ fn end_to_end(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
         assert_eq!(policies(&stage.path(name)), [json!(resolved), json!(resolved)]);
     }
 
-    // One wrong patch in every form: it applies, and one of the three tests still fails.
+    // A wrong patch in every format: it applies, and one of the three tests still fails.
     let wrong = without_copies(gold);
     let answer =
         |patch: &str| json!({"instance_id": ID, "model_name_or_path": MODEL, "model_patch": patch});
@@ -71,7 +71,7 @@ fn end_to_end(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
         ("preds.jsonl", format!("{right}\n"), true),
         ("list.json", json!([right]).to_string(), true),
         ("dict.json", json!({ID: right}).to_string(), true),
-        // mini-swe-agent's own file, from its `update_preds_file`.
+        // The file that mini-swe-agent writes with `update_preds_file`.
         ("preds.json", serde_json::to_string_pretty(&json!({ID: right})).unwrap(), true),
         ("wrong.jsonl", format!("{}\n", answer(&wrong)), false),
         ("unfit.jsonl", format!("{}\n", answer(&gold.replace("def research", "def found"))), false),
@@ -87,7 +87,7 @@ fn end_to_end(stage: &Stage, kind: &str, tasks: &str, gold: &str) {
     assert!(log.contains("PASSED tests/test_iterutils.py::test_research_custom_enter"), "{log}");
 }
 
-/// The gold patch without its change of one file.
+/// Returns the gold patch without its change to one file.
 fn without_copies(gold: &str) -> String {
     let start = gold.find("diff --git a/boltons/typeutils.py").unwrap();
     let end = gold[start + 1..].find("diff --git ").unwrap() + start + 1;
@@ -95,8 +95,8 @@ fn without_copies(gold: &str) -> String {
 }
 
 #[test]
-fn a_row_is_graded_officially_on_docker_by_its_own_script() {
-    if !docker("a_row_is_graded_officially_on_docker_by_its_own_script") {
+fn row_is_graded_officially_on_docker_by_its_own_script() {
+    if !docker("row_is_graded_officially_on_docker_by_its_own_script") {
         return;
     }
     let stage = Stage::new();
@@ -104,7 +104,7 @@ fn a_row_is_graded_officially_on_docker_by_its_own_script() {
     row.build_image(&stage.path("scratch"));
     let tasks = row.write(&stage.path("rows.jsonl"));
     end_to_end(&stage, "docker", &tasks, &row.gold());
-    // What it ran in is identified by content, even if a name moves later.
+    // The image is recorded by content, because its name may move later.
     let id = row.image_id();
     let verdict = fs::read(&find(&stage.path("of-list.json"), "verdict.json")[0]).unwrap();
     let verdict: Value = serde_json::from_slice(&verdict).unwrap();
@@ -125,10 +125,10 @@ fn a_row_is_graded_officially_on_docker_by_its_own_script() {
     }
 }
 
-/// A row of SWE-smith: its patch is a bug in the image's code, and the whole suite runs.
+/// A row of SWE-smith: its patch adds a bug to the image's code, and the whole suite runs.
 #[test]
-fn a_row_of_swe_smith_is_graded_officially_on_docker() {
-    if !docker("a_row_of_swe_smith_is_graded_officially_on_docker") {
+fn swe_smith_row_is_graded_officially_on_docker() {
+    if !docker("swe_smith_row_is_graded_officially_on_docker") {
         return;
     }
     let stage = Stage::new();
@@ -164,11 +164,11 @@ fn a_row_of_swe_smith_is_graded_officially_on_docker() {
     }
 }
 
-/// The row with the fields of the datasets that adopted SWE-bench's format: the gold patch counts,
-/// with no evidence against it.
+/// The row with the fields of datasets that adopted SWE-bench's format: gold resolves it, without evidence
+/// against it.
 #[test]
-fn rows_of_the_other_datasets_are_graded_officially_on_docker() {
-    if !docker("rows_of_the_other_datasets_are_graded_officially_on_docker") {
+fn rows_of_other_datasets_are_graded_officially_on_docker() {
+    if !docker("rows_of_other_datasets_are_graded_officially_on_docker") {
         return;
     }
     let stage = Stage::new();
@@ -186,7 +186,7 @@ fn rows_of_the_other_datasets_are_graded_officially_on_docker() {
     };
     let mut gym = plain.clone();
     gym.remove("environment_setup_commit");
-    // Its harness has a reader for these repositories only; any other is reported before anything
+    // Its harness only has a parser for these repositories. Other repositories are reported before anything
     // starts.
     let stranger = stage.file("stranger.jsonl", &format!("{}\n", json!(gym)));
     let named = format!("{}#image={image}", stranger.display());
@@ -213,7 +213,7 @@ fn rows_of_the_other_datasets_are_graded_officially_on_docker() {
         let rows = stage.file(&format!("{name}.jsonl"), &format!("{}\n", json!(row)));
         let named = match name {
             "swe-gym" => format!("{}#image={image}", rows.display()),
-            // Its own images have pytest on PATH; this one has it in an environment.
+            // Its own images have pytest on PATH; this one has pytest in an environment.
             "swe-bench-live" => {
                 format!("{}#bin=/opt/miniconda3/envs/testbed/bin", rows.display())
             }
@@ -233,10 +233,10 @@ fn rows_of_the_other_datasets_are_graded_officially_on_docker() {
 }
 
 #[test]
-fn a_row_is_graded_officially_in_native_sandboxes() {
+fn row_is_graded_officially_in_native_sandboxes() {
     let stage = Stage::new();
     let mut row = row(&stage);
-    // The classic form: neither a script nor a parser in the row.
+    // The classic format: the row has neither a script nor a parser.
     for field in ["eval_script", "eval_type", "log_parser"] {
         row.value.as_object_mut().unwrap().remove(field);
     }
@@ -245,7 +245,7 @@ fn a_row_is_graded_officially_in_native_sandboxes() {
     let named = format!("{rows}#image=none");
     let shown = stage.run([args.as_slice(), &[&named]].concat(), 0);
     let mut task: Value = serde_json::from_slice(&shown.stdout).unwrap();
-    // Without an image: the host's programs, a directory of sources.
+    // Without an image: the host's programs and a directory with the sources.
     let setup = [
         "python3 -m venv /venv",
         "/venv/bin/pip install -q pytest==8.4.2",
@@ -263,8 +263,8 @@ fn a_row_is_graded_officially_in_native_sandboxes() {
     official_only_without_a_gold(&stage, task);
 }
 
-/// A task without a gold patch excuses nothing: what only the procedure resolves is never clean.
-/// The procedure keeps the `conftest.py` of a patch, the strict policy removes it.
+/// Without a gold patch there is no baseline that explains a difference: what only the procedure resolves is
+/// never clean. The procedure keeps a patch's `conftest.py`, the strict policy removes it.
 fn official_only_without_a_gold(stage: &Stage, mut task: Value) {
     task.as_object_mut().unwrap().remove("gold").unwrap();
     let tasks = stage.file("without-gold.jsonl", &format!("{task}\n"));
@@ -287,8 +287,7 @@ fn official_only_without_a_gold(stage: &Stage, mut task: Value) {
     assert!(evidence.iter().any(|one| one["kind"] == "official_only"), "{verdict:#}");
 }
 
-/// Tests as Django runs them, with its own runner: there is no pytest that the strict policy could
-/// start.
+/// Tests like Django's, with a custom runner: there is no pytest for the strict policy to start.
 const RUNNER: &str = r#"#!/usr/bin/env python3
 import sys
 import unittest
@@ -309,7 +308,7 @@ const CASES: &str = "import unittest\n\nimport calc\n\n\nclass CalcTests(unittes
                      def test_kept(self):\n        self.assertEqual(calc.ONE, 1)\n";
 
 #[test]
-fn a_row_whose_tests_are_not_pytests_has_the_official_verdict_alone() {
+fn row_without_pytest_gets_only_the_official_verdict() {
     let stage = Stage::new();
     let source = stage.path("django");
     fs::create_dir_all(source.join("tests/calc_tests")).unwrap();

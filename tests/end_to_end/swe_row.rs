@@ -1,5 +1,5 @@
-//! A row of SWE-bench 5.x out of two releases of a real library, with its script, and the image that
-//! it names: a Git history in `/testbed`, a `testbed` environment that a script activates.
+//! Builds a SWE-bench 5.x row from two releases of a real library, with its script, and the image that it
+//! names: a Git history in `/testbed` and a `testbed` environment that a script activates.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use proctor_setup::Sources;
 use proctor_types::{Source, sha256_hex};
 use serde_json::{Value, json};
 
-/// As `tests/images/debian.sh` makes it.
+/// The image that `tests/images/debian.sh` builds.
 const BASE: &str = "proctor-test:git";
 pub const ID: &str = "mahmoud__boltons-357";
 const ENVIRONMENT: &str = "/opt/miniconda3/envs/testbed";
@@ -35,23 +35,23 @@ const PASS_TO_PASS: [&str; 6] = [
     "tests/test_tbutils.py::test_exception_info",
     "tests/test_typeutils.py::test_sentinel_pickle",
 ];
-/// What `source activate && conda activate NAME` need of Conda.
+/// The minimum of Conda that `source activate && conda activate NAME` needs.
 const ACTIVATE: &str = "conda() { . /opt/miniconda3/envs/\"$2\"/bin/activate; }\n";
 const PYTEST: &str = "pytest==8.4.2";
 
-/// The repository at the row's commit, and the row without an image.
+/// The repository at the row's commit, and the row, initially without an image.
 pub struct Row {
     pub repository: PathBuf,
     pub value: Value,
 }
 
 impl Row {
-    /// Makes the repository in a folder that is not there yet. Needs the package index once.
+    /// Creates the repository in a new folder. Needs the package index once.
     pub fn make(folder: &Path, sources: &Path) -> Self {
         fs::create_dir_all(folder).unwrap();
         git(folder, &["init", "-q", "-b", "main", "."]);
         let commit = |of: (&str, &str)| {
-            lay(folder, of.0, of.1, sources);
+            check_out(folder, of.0, of.1, sources);
             git(folder, &["add", "-A"]);
             git(folder, &["commit", "-q", "-m", of.0]);
             git(folder, &["rev-parse", "HEAD"])
@@ -78,7 +78,7 @@ impl Row {
         self.value["patch"].as_str().unwrap().to_owned()
     }
 
-    /// Makes the row's image on the Docker engine, if it is not there, and names it in the row.
+    /// Builds the row's image on the Docker engine if it is missing, and names it in the row.
     pub fn build_image(&mut self, scratch: &Path) {
         let setup = format!(
             "set -e\npython3 -m venv {ENVIRONMENT}\n{ENVIRONMENT}/bin/pip install -q --no-index \
@@ -90,7 +90,7 @@ impl Row {
         let key = sha256_hex(format!("{base}{commit}{setup}{ACTIVATE}").as_bytes());
         let image = format!("proctor-test-swe-bench:{}", &key[..16]);
         self.value["image"] = image.as_str().into();
-        // Two tests that build one row's image at once would each take the name from the other.
+        // If two tests built the image of one row at once, each would take the name from the other.
         static BUILDING: Mutex<()> = Mutex::new(());
         let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         let there = Command::new("docker").args(["image", "inspect", &image]).output().unwrap();
@@ -104,7 +104,7 @@ impl Row {
         run(Command::new("cp").arg("-r").arg(&self.repository).arg(root.join("testbed")));
         let id = docker(&["create", "--network", "none", BASE, "sh", "-c", &setup]);
         let whole = format!("{}/.", root.display());
-        // As an archive, so that all of it is the container's root's.
+        // Copied as an archive, so that all files belong to the container's root.
         let pack = "tar -C \"$1\" --owner=0 --group=0 -c . | docker cp - \"$2\":/";
         run(Command::new("sh").args(["-c", pack, "sh", &whole, &id]));
         docker(&["start", "-a", &id]);
@@ -112,19 +112,19 @@ impl Row {
         docker(&["rm", &id]);
     }
 
-    /// The content of the image that the row names.
+    /// Returns the id of the image that the row names.
     pub fn image_id(&self) -> String {
         docker(&["image", "inspect", "-f", "{{.Id}}", self.value["image"].as_str().unwrap()])
     }
 
-    /// The row in a file of its own.
+    /// Writes a tasks file that contains only this row.
     pub fn write(&self, file: &Path) -> String {
         fs::write(file, format!("{}\n", self.value)).unwrap();
         file.to_str().unwrap().to_owned()
     }
 }
 
-/// As SWE-bench 5.x has it in the row, without installing the package anew.
+/// The script in a SWE-bench 5.x row, without reinstalling the package.
 fn script(base: &str, test_patch: &str) -> String {
     format!(
         "#!/bin/bash\nset -uxo pipefail\nsource /opt/miniconda3/bin/activate\n\
@@ -137,7 +137,7 @@ fn script(base: &str, test_patch: &str) -> String {
     )
 }
 
-/// Pytest and what it needs, for an image without network.
+/// Downloads pytest and its dependencies, for an image without a network.
 fn wheels(scratch: &Path, into: &Path) {
     let venv = scratch.join("pip");
     run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
@@ -146,14 +146,14 @@ fn wheels(scratch: &Path, into: &Path) {
         .arg(into));
 }
 
-/// Makes a folder's content that of a release of the library.
-fn lay(folder: &Path, version: &str, sha256: &str, sources: &Path) {
+/// Replaces a folder's content with a release of the library.
+fn check_out(folder: &Path, version: &str, sha256: &str, sources: &Path) {
     let source =
         Source::Pypi { pypi: "boltons".into(), version: version.into(), sha256: sha256.into() };
     let sources = Sources::new(sources);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let tree = runtime.block_on(sources.fetch(&source, Path::new("."))).unwrap();
-    // The library's own configuration is older than today's pytest.
+    // The library's own configuration does not work with current pytest.
     let script = "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} + && \
                   cp -r \"$1\"/. . && rm -rf *.egg-info PKG-INFO .github pytest.ini tox.ini";
     run(Command::new("sh").args(["-c", script, "sh"]).arg(&tree.folder).current_dir(folder));
@@ -171,7 +171,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
         .env("GIT_COMMITTER_DATE", when))
 }
 
-/// What Git says differs, untrimmed: a last line of context may be blank.
+/// Returns Git's diff, untrimmed because its last context line may be blank.
 pub fn diff(folder: &Path, of: &[&str]) -> String {
     let file = folder.join(".git/proctor-diff");
     let output = format!("--output={}", file.display());
@@ -185,7 +185,7 @@ fn docker(args: &[&str]) -> String {
     run(Command::new("docker").args(args))
 }
 
-/// Runs to the end; what it printed, trimmed.
+/// Runs a command to its end and returns its trimmed output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,20 +1,20 @@
-//! `proctor tasks`: where rows lie, and who reads what is printed.
+//! `proctor tasks`: where rows are found, and readers that close its output early.
 
 use std::{fs, io, process::Stdio};
 
 use crate::stage::{Stage, root};
 
-/// A folder `rows` with the demo's rows, below the stage's own.
+/// Writes a folder `rows` with the demo's rows below the stage's folder.
 fn folder(stage: &Stage) {
     fs::create_dir(stage.path("rows")).unwrap();
     let tasks = root().join("configs/tasks");
     fs::copy(tasks.join("demo.jsonl"), stage.path("rows/test.jsonl")).unwrap();
-    // A plan refuses a source that is not there, and the rows name theirs beside them.
+    // A plan rejects a missing source, and the rows expect theirs next to them.
     std::os::unix::fs::symlink(tasks.join("numerals"), stage.path("rows/numerals")).unwrap();
 }
 
 #[test]
-fn a_folder_is_found_from_where_the_user_stands() {
+fn tasks_folder_is_relative_to_the_current_directory() {
     let stage = Stage::new();
     folder(&stage);
     fs::write(
@@ -35,13 +35,13 @@ fn a_folder_is_found_from_where_the_user_stands() {
     assert!(plan.contains("1 trial: "), "{plan}");
 }
 
-/// The hub is not a file: what fails there has other causes, and another way out.
+/// Hub datasets are not files: their failures have other causes and need other hints.
 #[test]
-fn a_dataset_that_the_hub_does_not_give_is_told_with_what_helps() {
+fn unavailable_hub_dataset_is_reported_with_a_hint() {
     let stage = Stage::new();
     let told = |dataset: &str, cache: &str| {
         let mut command = stage.proctor(["tasks", "list", "--tasks", dataset]);
-        // Nothing listens on the port of a listener that is gone.
+        // Nothing listens on the port of a closed listener.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         command.env("HF_ENDPOINT", format!("http://127.0.0.1:{port}"));
         let output = command.env("PROCTOR_CACHE", stage.path(cache)).output().unwrap();
@@ -62,7 +62,7 @@ fn a_dataset_that_the_hub_does_not_give_is_told_with_what_helps() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_printing_quietly() {
+fn closed_output_pipe_ends_printing_silently() {
     let stage = Stage::new();
     folder(&stage);
     let rows = stage.path("rows");
@@ -84,7 +84,7 @@ fn a_reader_that_goes_away_ends_the_printing_quietly() {
     }
 }
 
-/// A row of FEA-Bench that holds the files of its solution, as the benchmark's own scripts write it.
+/// A FEA-Bench row with the files of its solution, as the benchmark's own scripts write it.
 fn fea_bench_row() -> serde_json::Value {
     let patch = "diff --git a/box.py b/box.py\n--- a/box.py\n+++ b/box.py\n@@ -1,2 +1,5 @@\n def size():\n     return 1\n+\n+def area():\n+    return 4\n\
                  diff --git a/lid.py b/lid.py\nnew file mode 100644\n--- /dev/null\n+++ b/lid.py\n@@ -0,0 +1,2 @@\n+class Lid:\n+    pass\n";
@@ -100,7 +100,7 @@ fn fea_bench_row() -> serde_json::Value {
 }
 
 #[test]
-fn stats_puts_datasets_side_by_side_in_every_format() {
+fn stats_compares_datasets_in_every_format() {
     let stage = Stage::new();
     folder(&stage);
     let row = stage.file("fea.jsonl", &format!("{}\n", fea_bench_row()));
@@ -135,7 +135,7 @@ fn stats_puts_datasets_side_by_side_in_every_format() {
     assert_eq!(of["first_date"], "2023-04-05");
     assert_eq!(of["last_date"], "2023-04-05");
     assert_eq!(of["per_task"][0]["task"], "acme__box-7");
-    // The demo's own source is beside its rows.
+    // The demo's own source is next to its rows.
     let demo_of = &json["datasets"][1];
     assert!(demo_of["oracle_lines"].as_f64().unwrap() > 0.0, "{demo_of}");
     let markdown = printed("markdown");

@@ -1,5 +1,5 @@
-//! A foreign server over real TLS: files of a folder under any of the names given, signed by an
-//! authority of its own. What it was asked is kept.
+//! A foreign server with real TLS: it serves the files of a folder under the given names, signed by its own
+//! certificate authority, and records all requests.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub struct Upstream {
     pub address: SocketAddr,
-    /// The authority that signed the server, in PEM.
+    /// The certificate authority that signed the server's certificate, in PEM.
     pub ca: String,
     asked: Arc<Mutex<Vec<String>>>,
     serving: JoinHandle<()>,
@@ -36,7 +36,7 @@ impl Drop for Upstream {
 }
 
 impl Upstream {
-    /// Serves `folder` on a free port of loopback, by TLS unless `names` is empty.
+    /// Serves `folder` on a free loopback port, with TLS unless `names` is empty.
     pub async fn start(names: &[&str], folder: &Path) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -67,7 +67,7 @@ impl Upstream {
         self.address.port()
     }
 
-    /// `METHOD HOST PATH` of every request so far.
+    /// Returns `METHOD HOST PATH` of every request so far.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
@@ -77,7 +77,7 @@ fn certify(names: &[&str]) -> (String, Arc<ServerConfig>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    // By the default name, leaf and authority would be one issuer to OpenSSL.
+    // With the default name, OpenSSL would consider leaf and authority the same issuer.
     params.distinguished_name.push(DnType::CommonName, "an authority of a test");
     let key = KeyPair::generate().unwrap();
     let ca = params.self_signed(&key).unwrap();
@@ -142,7 +142,7 @@ async fn answer(
     Ok(response)
 }
 
-/// A repository by git's own server of the smart protocol, as forges speak it.
+/// Serves a repository with Git's own smart HTTP server, like forges do.
 async fn git(request: Request<Incoming>, folder: &Path) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let header =
@@ -180,7 +180,7 @@ async fn git(request: Request<Incoming>, folder: &Path) -> Response<Full<Bytes>>
     response
 }
 
-/// Links to what is in a folder, as a simple index of packages has them.
+/// Returns links to the files in a folder, like a simple package index.
 fn listing(folder: &Path) -> String {
     let mut links = String::from("<!DOCTYPE html><html><body>\n");
     for entry in std::fs::read_dir(folder).unwrap().flatten() {

@@ -1,4 +1,4 @@
-//! Looking at a run: the report as a page, `show`, and `view` over real HTTP.
+//! Views a run: the report as a page, `show`, and `view` over real HTTP.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::stage::Stage;
 
-/// The demo, and its run directory.
+/// Runs the demo and returns its run directory.
 fn demo(stage: &Stage) -> String {
     let out = stage.path("run").to_str().unwrap().to_owned();
     stage.run(["run", "configs/demo.toml", "--out", &out], 0);
@@ -39,7 +39,7 @@ impl Viewer {
         Self { host: host.to_owned(), path: format!("/{path}"), child }
     }
 
-    /// Status line, headers and body.
+    /// Returns the status line, headers and body.
     fn ask(&self, method: &str, path: &str, host: &str) -> String {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
@@ -54,13 +54,13 @@ impl Viewer {
     }
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
 }
 
-/// The trial of the scripted model at the first task, as `--trial` takes it.
+/// Returns the scripted model's trial of the first task, in the form that `--trial` accepts.
 fn record_name(stage: &Stage) -> String {
     let shown = stage.run(["show", stage.path("run").to_str().unwrap()], 0);
     let shown = String::from_utf8(shown.stdout).unwrap();
@@ -71,7 +71,7 @@ fn record_name(stage: &Stage) -> String {
 }
 
 #[test]
-fn a_run_can_be_looked_at() {
+fn finished_run_can_be_viewed() {
     let stage = Stage::new();
     let run = demo(&stage);
     let said = |args: &[&str]| String::from_utf8(stage.run(args, 0).stdout).unwrap();
@@ -84,7 +84,11 @@ fn a_run_can_be_looked_at() {
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href=\"http"));
     let file = stage.path("report.csv");
     stage.run(["report", &run, "--format", "csv", "--out", file.to_str().unwrap()], 0);
-    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 7, "a head and six trials");
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap().lines().count(),
+        7,
+        "a header and six trials"
+    );
     assert!(
         said(&["report", &run, "--format", "markdown"])
             .contains("| `tools/scripted` | 1/2 50.0 % |")
@@ -111,7 +115,7 @@ fn a_run_can_be_looked_at() {
     }
     stage.run(["show", &run, "roman", "scripted", "--step", "999"], 2);
 
-    // What people say of a trial is beside its record.
+    // Labels are stored next to the trial's record.
     let journal = crate::stage::find(&stage.path("run/trials"), "trajectory.jsonl");
     let before: Vec<_> = journal.iter().map(|path| std::fs::read(path).unwrap()).collect();
     let name = record_name(&stage);
@@ -153,12 +157,12 @@ fn a_run_can_be_looked_at() {
     }
     assert!(
         matrix.matches("<script").count() == 1 && !matrix.contains("://"),
-        "a page of the viewer leads elsewhere"
+        "a page of the viewer links to another site"
     );
     let refused = |answer: String, status: &str| {
         let first = answer.lines().next().unwrap_or_default();
         assert!(first.starts_with(&format!("HTTP/1.1 {status}")), "{first}");
-        assert!(!answer.contains("<html"), "a refusal shows nothing");
+        assert!(!answer.contains("<html"), "an error response must not contain a page");
     };
     let other = root.replace(|sign: char| sign.is_ascii_digit(), "f");
     for path in ["/", "/x/", other.as_str(), root.trim_end_matches('/').get(..9).unwrap()] {
@@ -189,7 +193,7 @@ fn a_run_can_be_looked_at() {
         .collect();
     assert_eq!(steps.len(), 2, "the scripted trials have steps, gold and noop have none");
 
-    // A filter, a search, trials beside each other, and the exact bytes of a request.
+    // A filter, a search, trials side by side, and the exact bytes of a request.
     let some = viewer.get(&format!("{root}?reason=never_edited&text=ROMAN"));
     assert_eq!(trials(&some).len(), 1, "{some}");
     assert!(some.contains("1 of 6 trials"), "{some}");
@@ -206,7 +210,7 @@ fn a_run_can_be_looked_at() {
         viewer.get(&format!("{root}search?q=(&pattern=1")).contains("invalid regular expression")
     );
     let step = viewer.get(&format!("{}/step/1", steps[0]));
-    // The work directory after the step, beside the talk: its files, and what one of them holds.
+    // The work directory after the step, next to the conversation: its files and the content of one of them.
     let changed: Vec<_> = steps
         .iter()
         .map(|link| viewer.get(&format!("{link}/step/1")))
@@ -225,12 +229,12 @@ fn a_run_can_be_looked_at() {
     for (name, kind) in [("viewer.js", "text/javascript"), ("viewer.css", "text/css")] {
         assert!(viewer.get(&format!("{root}{name}")).contains(kind), "{name}");
     }
-    // A page that says the same is not sent again.
+    // An unchanged page is not sent again.
     let tag = matrix.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap();
     let host = format!("{}\r\nIf-None-Match: {tag}", viewer.host);
     assert!(viewer.ask("GET", &root, &host).starts_with("HTTP/1.1 304 "));
 
-    // The same pages as files: every link of every page leads to one.
+    // The same pages as files: every link on every page leads to one of them.
     let files = stage.path("pages");
     let told = said(&["view", &run, "--static", files.to_str().unwrap()]);
     let pages = below(&files);

@@ -1,10 +1,10 @@
-//! Waits for an endpoint are told while they go on, and are in the trial's own figures afterwards.
+//! Waits for an endpoint are shown while they last, and the trial's outcome includes their total.
 
 use fake_llm::{FakeLlm, Script};
 
 use crate::stage::{Stage, arm};
 
-/// The first answer takes a while; the second is turned away once, with a wish for two seconds.
+/// The first response takes a while. The second request is rejected once, with a retry delay of two seconds.
 const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.turn]]
@@ -16,7 +16,7 @@ tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 
 #[test]
-fn a_wait_for_a_rate_limit_is_told_while_it_goes_on() {
+fn rate_limit_wait_is_shown_while_it_lasts() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let script: Script = toml::from_str(SCRIPT).unwrap();
     let fake = runtime.block_on(FakeLlm::start(script)).unwrap();
@@ -36,7 +36,8 @@ fn a_wait_for_a_rate_limit_is_told_while_it_goes_on() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     let at =
         |part: &str| said.find(part).unwrap_or_else(|| panic!("{part:?} is missing in {said}"));
-    // One trial waits for the other's place, before it is told that it has waited.
+    // One trial waits for the other's slot. The wait is shown while it lasts, before the message with its
+    // total.
     assert!(at("s for a rate limit or a shared limit") < at("s for the endpoint"), "{said}");
     assert!(said.contains("attempt 1 of 12: 429 the script says so; waiting 2 s"), "{said}");
     assert!(said.contains("submitted after 2 steps, "), "{said}");

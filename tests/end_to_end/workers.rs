@@ -1,4 +1,4 @@
-//! Workers share the trials and the limits of a run through its folder, as on several machines.
+//! Workers share a run's trials and limits through its folder, as on several machines.
 
 use std::{
     fs,
@@ -58,7 +58,7 @@ impl Cluster {
         self.config_with(lines, "")
     }
 
-    /// The same with more lines of the model.
+    /// Like `config`, with additional lines for the model.
     fn config_with(&self, lines: &str, model: &str) -> PathBuf {
         let text = format!(
             "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\
@@ -69,7 +69,8 @@ impl Cluster {
         self.stage.file("run.toml", &text)
     }
 
-    /// Plans a run for workers with a scheduler that only prints a job id. No trial starts, and no model is asked.
+    /// Plans a run for workers with a scheduler that only prints a job id. No trial starts, and no model is
+    /// called.
     fn submit(&self, config: &Path) {
         let folder = self.stage.path("bin");
         fs::create_dir(&folder).unwrap();
@@ -83,7 +84,7 @@ impl Cluster {
         assert!(self.fake.requests().is_empty());
     }
 
-    /// Makes the run's workers processes of another machine, as this one sees them: only their heartbeats count.
+    /// Makes the run's workers look like processes of another machine, so that only their heartbeats count.
     fn move_workers_elsewhere(&self) {
         for entry in fs::read_dir(self.out.join("workers")).unwrap() {
             let path = entry.unwrap().path();
@@ -95,7 +96,7 @@ impl Cluster {
         }
     }
 
-    /// Plans a run: a runtime that is killed once the plan is there.
+    /// Plans a run by starting a runtime and killing it once the plan is written.
     fn plan(&self, lines: &str) {
         let config = self.config(lines);
         let args = ["run", config.to_str().unwrap(), "--out", self.out.to_str().unwrap()];
@@ -117,7 +118,7 @@ impl Cluster {
         fs::read_to_string(self.stage.path("log")).unwrap_or_default()
     }
 
-    /// The journals of the tries that count. A trial that starts again keeps its earlier tries below `tries/`.
+    /// The journals of tries that count. A restarted trial keeps its earlier tries below `tries/`.
     pub fn journals(&self) -> Vec<PathBuf> {
         self.all_journals().into_iter().filter(|path| !is_earlier(path)).collect()
     }
@@ -131,7 +132,7 @@ impl Cluster {
         find(&self.out.join("trials"), "trajectory.jsonl")
     }
 
-    /// Each trial has one outcome and one verdict, and nothing of the workers is left.
+    /// Checks that each trial has one outcome and one verdict, and that workers left nothing behind.
     pub fn expect_complete(&self, trials: usize) {
         let journals = self.journals();
         assert_eq!(journals.len(), trials, "{}", self.log());
@@ -168,10 +169,10 @@ fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
 }
 
-/// A worker that stops answering is taken for dead after its lease. Another one continues its trial, and what the first
-/// one writes when it wakes up does not count.
+/// A worker that stops responding is considered dead after its lease. Another one continues its trial, and
+/// anything that the first one writes after waking up does not count.
 #[test]
-fn a_worker_that_falls_silent_loses_its_trial_and_spoils_nothing() {
+fn silent_worker_loses_its_trial_and_its_late_writes_do_not_count() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 1\njobs = 1\n");
     let mut silent = cluster.worker("2");
@@ -188,7 +189,7 @@ fn a_worker_that_falls_silent_loses_its_trial_and_spoils_nothing() {
     assert_eq!(superseded.len(), 1);
     assert_eq!(events(&journal, "trial_ended").len(), 1);
     assert_eq!(cluster.stage.report(&cluster.out)["arms"][0]["graded"], 1);
-    // The first two answers were recorded before the takeover.
+    // The first two responses were recorded before the takeover.
     let answers: Vec<u64> = events(&journal, "model_answered")
         .iter()
         .map(|one| one["step"].as_u64().unwrap())
@@ -196,7 +197,7 @@ fn a_worker_that_falls_silent_loses_its_trial_and_spoils_nothing() {
     assert_eq!(answers.len(), 3, "{answers:?}");
 }
 
-/// The journals' times of a killed worker as they would be if it had begun ten minutes earlier.
+/// Shifts the times in a killed worker's journals, as if it had started ten minutes earlier.
 fn age(journal: &Path) {
     let text = fs::read_to_string(journal).unwrap();
     let earlier = |line: &str| {
@@ -207,10 +208,10 @@ fn age(journal: &Path) {
     fs::write(journal, text.lines().map(earlier).collect::<String>()).unwrap();
 }
 
-/// A worker is killed in the middle of a command. Another machine can't see the process, so it waits for the lease, and then
-/// continues after the last whole step.
+/// A worker is killed during a command. Another machine can't see the process, so it waits for the lease and
+/// then continues after the last complete step.
 #[test]
-fn another_node_continues_the_trial_of_a_killed_worker_after_its_last_step() {
+fn killed_workers_trial_is_continued_by_another_node() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.submit(&cluster.config("attempts = 1\njobs = 1\n"));
     let mut killed = cluster.worker("5");
@@ -222,7 +223,7 @@ fn another_node_continues_the_trial_of_a_killed_worker_after_its_last_step() {
     assert_eq!(cluster.fake.requests().len(), 2);
     let began = Instant::now();
     assert_eq!(cluster.worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
-    // The lease began a moment earlier, when the file was written.
+    // The lease began slightly earlier, when the file was written.
     assert!(began.elapsed() >= Duration::from_secs(4), "the lease was not over");
     let journal = cluster.journals().remove(0);
     let resumed = events(&journal, "trial_resumed");
@@ -238,7 +239,7 @@ fn another_node_continues_the_trial_of_a_killed_worker_after_its_last_step() {
     cluster.expect_complete(1);
 }
 
-/// `watch` says which trial has run longest, and when its limits end it.
+/// `watch` shows which trial has run longest, and when its limits end it.
 #[test]
 fn watch_names_the_straggler_and_its_deadline() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "60"));
@@ -258,15 +259,16 @@ fn watch_names_the_straggler_and_its_deadline() {
     });
     watch.kill().unwrap();
     watch.wait().unwrap();
-    // 900 s for the agent, 300 s for the tests, 120 s for the rest, and ten minutes have passed, give or take a second.
+    // 900 s for the agent, 300 s for the tests and 120 s for the rest, minus ten minutes, give or take a
+    // second.
     let is_one_of = |shown: [&str; 2]| shown.iter().any(|one| line.contains(one));
     assert!(is_one_of(["longest: demo__roman-1 asks for 10:", "asks for 9:59, "]), "{line}");
     assert!(is_one_of(["ends in at most 11:", "ends in at most 12:0"]), "{line}");
 }
 
-/// USR1 lets a step end, hands the trial back and says by the status that there is more to do.
+/// After USR1, the worker finishes its step, returns the trial, and its exit status says that work remains.
 #[test]
-fn a_worker_that_is_drained_leaves_its_trial_to_the_next() {
+fn drained_worker_returns_its_trial() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 2\njobs = 1\n");
     let mut first = cluster.worker("60");
@@ -276,12 +278,12 @@ fn a_worker_that_is_drained_leaves_its_trial_to_the_next() {
     assert_eq!(first.wait().unwrap().code(), Some(75), "{}", cluster.log());
     assert_eq!(cluster.worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
     cluster.expect_complete(2);
-    assert_eq!(cluster.fake.requests().len(), 6, "no answer was asked for twice");
+    assert_eq!(cluster.fake.requests().len(), 6, "no response was requested twice");
 }
 
-/// Without time for a trial a worker starts none.
+/// A worker without enough time for a trial starts none.
 #[test]
-fn a_worker_starts_no_trial_that_may_outlast_its_job() {
+fn worker_starts_no_trial_that_may_outlast_its_job() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 1\njobs = 1\n");
     let before = cluster.fake.requests().len();
@@ -294,11 +296,11 @@ fn a_worker_starts_no_trial_that_may_outlast_its_job() {
     cluster.expect_complete(1);
 }
 
-/// A limit of the run is one limit, however many workers spend from it.
+/// A limit of the run applies to all workers together.
 #[test]
-fn workers_keep_a_shared_limit_together() {
+fn workers_share_one_limit() {
     let cluster = Cluster::new(RESTLESS);
-    // What the planning runtime may have asked counts, too.
+    // Requests of the planning runtime count, too.
     cluster.plan("attempts = 8\njobs = 2\n[budget]\nsteps = 30\n[budget.run]\nsteps = 40\n");
     let began = Instant::now();
     let mut workers: Vec<Child> = (0..3).map(|_| cluster.worker("60")).collect();
@@ -311,9 +313,9 @@ fn workers_keep_a_shared_limit_together() {
     assert_eq!(answers, 40, "{}", cluster.log());
 }
 
-/// One limit on the cost and one on the requests per minute hold for eight workers, by the log of the model's server.
+/// A cost limit and a request-rate limit hold across eight workers, according to the model server's log.
 #[test]
-fn eight_workers_keep_a_cost_limit_and_a_request_rate_together() {
+fn eight_workers_share_a_cost_limit_and_a_request_rate() {
     const WORKERS: usize = 8;
     const RATE: usize = 30;
     let cluster = Cluster::new(PRICED);
@@ -342,17 +344,20 @@ fn eight_workers_keep_a_cost_limit_and_a_request_rate_together() {
         cluster.journals().iter().map(|it| events(it, "model_answered").len()).sum();
     assert_eq!(answers, times.len(), "each response is in a journal");
     let report = cluster.stage.report(&cluster.out);
-    assert_eq!(report["arms"][0]["complete"], false, "the limit is no failure of the model");
+    assert_eq!(
+        report["arms"][0]["complete"], false,
+        "the limit does not count as a failure of the model"
+    );
 }
 
-/// Standard error without its line breaks, which depend on the lengths of paths.
+/// Returns standard error without line breaks, which depend on the lengths of paths.
 fn said(output: &std::process::Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn a_run_of_an_engine_is_continued_by_the_engine_or_here() {
+fn submitted_run_is_continued_by_its_engine_or_locally() {
     let cluster = Cluster::new("[default]\ntool_calls = [{ name = \"submit\", arguments = {} }]\n");
     cluster.plan("attempts = 1\njobs = 1\n");
     let out = cluster.out.to_str().unwrap();
@@ -367,7 +372,7 @@ fn a_run_of_an_engine_is_continued_by_the_engine_or_here() {
 }
 
 #[test]
-fn nothing_changes_a_run_under_its_workers() {
+fn commands_that_change_a_run_are_rejected_while_workers_run() {
     let cluster = Cluster::new(&SLOW_ONCE.replace("SLOW", "6"));
     cluster.plan("attempts = 1\njobs = 1\n");
     let mut worker = cluster.worker("60");
@@ -383,7 +388,7 @@ fn nothing_changes_a_run_under_its_workers() {
 }
 
 #[test]
-fn a_manifest_for_kubernetes_is_printed_and_nothing_is_planned() {
+fn kubernetes_manifest_is_printed_without_planning_a_run() {
     let cluster = Cluster::new(RESTLESS);
     let config = cluster.config("");
     let (config, out) = (config.to_str().unwrap(), cluster.out.to_str().unwrap());

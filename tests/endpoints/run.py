@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs Proctor against model servers that enforce what real services enforce from the second request on.
+"""Runs Proctor against model servers that validate requests like real services, from the second request on.
 
     PROCTOR=target/debug/proctor tests/endpoints/run.py [--full] [--work DIR] [--jobs N] [CASE ...]
 
-Each case is a server in CASE/case.py; its first line says what must hold. expected.toml says how each case must end.
-The exit status is 1 if a case ends otherwise. Everything is written below --work (default: a new temporary folder).
+Each case is a server in CASE/case.py; its first line describes it. expected.toml says how each case must end. The exit
+status is 1 if a case ends differently. All files are written below --work (default: a new temporary folder).
 """
 
 import argparse, concurrent.futures, glob, importlib.util, json, os, shutil, subprocess, sys, tempfile, time, tomllib
@@ -38,7 +38,7 @@ api = "{case.api}"
 
 
 def run(name, work, proctor):
-    """Runs one case and returns how it ended, with what was seen."""
+    """Runs one case and returns how it ended, with its log."""
     folder = f"{work}/{name}"
     spec = importlib.util.spec_from_file_location("case_" + name.replace("-", "_"), f"{folder}/case.py")
     module = importlib.util.module_from_spec(spec)
@@ -81,8 +81,8 @@ def run(name, work, proctor):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE")
-    parser.add_argument("--full", action="store_true", help="run the slow cases, too")
-    parser.add_argument("--work", help="folder for everything that is written")
+    parser.add_argument("--full", action="store_true", help="also run the slow cases")
+    parser.add_argument("--work", help="folder for all written files")
     parser.add_argument("--jobs", type=int, default=4, metavar="N")
     options = parser.parse_args()
     proctor = os.path.abspath(os.environ.get("PROCTOR", "target/debug/proctor"))
@@ -96,7 +96,7 @@ def main():
     )
 
     def one(name):
-        # Run each case in a process of its own: its server must not outlive it.
+        # Each case runs in a separate process, so that its server ends with it.
         code = f"import sys; sys.path.insert(0, {HERE!r}); import run, json; print(json.dumps(run.run({name!r}, {work!r}, {proctor!r})))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         try:
@@ -110,7 +110,7 @@ def main():
             want = next((kind for kind in ("fault", "limit", "scored") if name in expected[kind]), "resolved")
             print(f"{name}: {end}" + ("" if end == want else f", expected {want}: {says}\n{seen}"), flush=True)
             wrong += end != want
-    print(f"{len(names)} cases, {wrong} of them ended otherwise than expected")
+    print(f"{len(names)} cases, {wrong} of them ended differently than expected")
     sys.exit(1 if wrong else 0)
 
 

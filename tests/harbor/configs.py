@@ -1,8 +1,8 @@
-"""Writes `configs.json`: texts of `task.toml`, with what Harbor's own package reads from each.
+"""Writes `configs.json`: `task.toml` texts, each with the configuration that Harbor's own package reads.
 
     V/bin/python tests/harbor/configs.py     (see digests.py)
 
-`runtime/harbor/tests/all/configs.rs` compares. A text that Harbor rejects has no `config`.
+`runtime/harbor/tests/all/configs.rs` compares the results. A text that Harbor rejects has no `config`.
 """
 
 import json

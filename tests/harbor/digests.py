@@ -1,10 +1,10 @@
-"""Writes `digests.json`: made task folders, with what Harbor's own package says of each.
+"""Writes `digests.json`: generated task folders, each with the results of Harbor's own package.
 
     python3.12 -m venv V && V/bin/pip install 'harbor==0.26.*'
     V/bin/python tests/harbor/digests.py
 
-Each case holds the files of a folder, the digest that Harbor's publisher computes, and the files of `tests/` that its
-verifier would upload. `runtime/harbor/tests/all/digests.rs` makes the same folders and compares.
+Each case contains the files of a folder, the digest that Harbor's publisher computes, and the files of `tests/` that its
+verifier would upload. `runtime/harbor/tests/all/digests.rs` creates the same folders and compares the results.
 """
 
 import json
@@ -17,7 +17,7 @@ from harbor.models.dataset.manifest import DatasetManifest
 from harbor.models.task.file_filter import TaskFileFilter
 from harbor.publisher.packager import Packager
 
-# Patterns whose meaning differs between git, pathspec's two kinds of rules and plain globs.
+# Patterns with different meanings in Git, in both kinds of pathspec rules, and in plain globs.
 PATTERNS = [
     "*.log", "*.pyc", "!keep.log", "/top.txt", "data/", "data/*", "!data/keep.txt", "**/deep", "a/**/z.txt",
     "deep/**", "# comment", "", "  ", "name\\ ", "[ab].txt", "[!a].txt", "[^b].txt", "?.txt", "\\!bang", "!\\#x", "*",
@@ -41,7 +41,7 @@ BASE = {
 
 
 def case(name, files, links=None):
-    """One folder: `files` by path, `links` by path with their targets."""
+    """Returns the case of one folder: `files` by path, and `links` by path with their targets."""
     return {"name": name, "files": {**BASE, **files}, "links": links or {}}
 
 
@@ -108,7 +108,7 @@ def judged(one):
             digest, _ = Packager.compute_content_hash(root)
             selection = TaskFileFilter(root).select(root / "tests")
             inputs = sorted(path.as_posix() for path in selection.relative_paths)
-        except Exception as error:  # What Harbor rejects, Proctor rejects.
+        except Exception as error:  # Proctor must reject what Harbor rejects.
             return {**one, "error": type(error).__name__}
         return {**one, "digest": f"sha256:{digest}", "inputs": inputs}
 

@@ -1,8 +1,8 @@
-"""Writes `lint.json`: made task folders, with what Harbor's own lint finds in each.
+"""Writes `lint.json`: generated task folders, each with the findings of Harbor's own lint.
 
     V/bin/python tests/harbor/lint.py     (see digests.py)
 
-`runtime/harbor/tests/all/lint.rs` makes the same folders and compares. Rules that Proctor's loader covers are left out.
+`runtime/harbor/tests/all/lint.rs` creates the same folders and compares. Rules that Proctor's loader covers are omitted.
 """
 
 import json
@@ -75,7 +75,7 @@ BASE = {
 
 
 def case(name, config="", **files):
-    """One folder. In names of files `__` is `/`, and `_DOT_` is `.`."""
+    """Returns the case of one folder. In file names, `__` stands for `/` and `_DOT_` for `.`."""
     named = {path.replace("__", "/").replace("_DOT_", "."): text for path, text in files.items()}
     return {"name": name, "files": {**BASE, **named, "task.toml": config + SELECT}}
 

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes the images that the Docker tests start sandboxes from, without an image registry: a minimal
-# Debian with Python, and the same with Git and patch as benchmarks' own images have them, by
-# debootstrap from the machine's own Debian mirror. Leaves what is there already.
+# Builds the base images of the Docker tests without an image registry: a minimal Debian with Python,
+# and the same with Git and patch, like benchmarks' own images. Uses debootstrap with the machine's own
+# Debian mirror. Keeps existing images.
 #
-# Needs root, debootstrap, and an engine that answers.
+# Needs root, debootstrap, and a running engine.
 set -eu
 
 mirror=${DEBIAN_MIRROR:-}
@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT INT TERM
 
 make() {
     if docker image inspect "$1" >/dev/null 2>&1; then
-        echo "$1 is there"
+        echo "$1 exists"
         return
     fi
     debootstrap --variant=minbase --include="$2" bookworm "$folder/root" $mirror \
@@ -20,7 +20,7 @@ make() {
     rm -rf "$folder/root/var/cache/apt/archives" "$folder/root/var/lib/apt/lists"
     tar -C "$folder/root" -c . | docker import - "$1" >/dev/null
     rm -rf "$folder/root"
-    echo "$1 is made"
+    echo "built $1"
 }
 
 make proctor-test:bookworm python3,python3-venv

@@ -1,8 +1,8 @@
-"""Fetches the official graders, pytest in three generations, and two libraries with their tests.
+"""Downloads the official graders, three generations of pytest, and two libraries with their tests.
 
     fetch.py FOLDER
 
-Exit status 77: the package index cannot be reached.
+Exits with 77 if the package index is unreachable.
 """
 import pathlib
 import subprocess
@@ -48,7 +48,7 @@ def main(folder):
         pip("download", "--no-deps", "--no-binary", ":all:", "-d", folder / "sdists", library)
     for sdist in (folder / "sdists").glob("*.tar.gz"):
         with tarfile.open(sdist) as archive:
-            # Older patch releases of Python have no filters.
+            # Older patch releases of Python have no extraction filters.
             safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
             archive.extractall(folder / "libraries", **safe)
 

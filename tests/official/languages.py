@@ -1,8 +1,8 @@
-"""Logs of runners in other languages than Python, for the parsers of SWE-bench 5.
+"""Logs of test runners for languages other than Python, for the parsers of SWE-bench 5.
 
 Files in languages/ are the output of real runs, made by make_languages.py: go test, minitest, test-unit, RSpec,
-PHPUnit, jest, vitest, mocha, node --test, prove, doctest, GoogleTest, Maven and Ant. MADE has logs written by hand, for
-runners that are not at hand. `all_logs` adds mutated copies of both, the same ones each time.
+PHPUnit, jest, vitest, mocha, node --test, prove, doctest, GoogleTest, Maven and Ant. MADE has hand-written logs for
+runners that are not available. `all_logs` adds mutated copies of both, the same ones every time.
 """
 import pathlib
 import random
@@ -73,7 +73,7 @@ ODD = ["\u00a0", "\x1c", "\x1f", "\u2003", "\t", "\x1b[32m", "\ufeff", "\u0085",
 
 
 def mutated(text, chance):
-    """The text with some of its lines changed in the ways in which logs are torn and mixed."""
+    """Returns the text with some lines changed, like truncated and interleaved logs."""
     lines = text.split("\n")
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(lines))

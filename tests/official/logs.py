@@ -1,9 +1,9 @@
-"""Makes logs by running real test suites under one generation of pytest.
+"""Creates logs by running real test suites with one generation of pytest.
 
     logs.py PYTEST_FOLDER LIBRARIES OUT
 
 Each run is `pytest.main` in a fork of this process, so that pytest is imported once. It writes
-OUT/NAME.raw (what was printed) and a line of OUT/index-SET.jsonl with its name and exit status.
+OUT/NAME.raw (the output) and a line of OUT/index-SET.jsonl with its name and exit status.
 """
 import importlib
 import json
@@ -41,7 +41,7 @@ def runs():
         if suite == "unittests":
             continue
         for number, options in enumerate(OPTIONS):
-            # The older and the newer generation run a third of it: their formats differ, not their tests.
+            # The other two generations run a third of the options: only their output formats differ.
             if newest or number % 3 == (0 if SET.name == "pytest9" else 1):
                 yield f"{suite}-{number}", folder, options.split(), {}
         if newest and suite == "crash":
@@ -82,7 +82,7 @@ def run(name, folder, arguments, environment):
 
 
 def commands():
-    """Runners that are not pytest: name and command."""
+    """Yields the names and commands of runners other than pytest."""
     cases = HERE / "suites/unittests/cases.py"
     for number, options in enumerate(["-v", "", "-v -f", "-v -b", "-v --locals"]):
         yield f"unittest-{number}", [sys.executable, str(cases), *options.split()]
@@ -96,12 +96,13 @@ sys.dont_write_bytecode = True
 import pytest  # noqa: E402
 from _pytest.config import default_plugins  # noqa: E402
 
-# Once for all forks. Plugins of other packages are left to each: pytest rewrites them on import.
+# Loaded once for all forks. Plugins of other packages are loaded by each fork, because pytest rewrites them
+# on import.
 for plugin in default_plugins:
     importlib.import_module(f"_pytest.{plugin}")
 
 with tempfile.TemporaryDirectory() as folder:
-    # A copy: runs leave caches, and the tests' own folder may be read-only.
+    # A copy, because runs write caches and the original folder may be read-only.
     shutil.copytree(HERE / "suites", pathlib.Path(folder) / "suites")
     with open(OUT / f"index-{SET.name}.jsonl", "w") as index:
         for name, where, arguments, environment in runs():

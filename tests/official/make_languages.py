@@ -1,11 +1,11 @@
-"""Makes the logs of languages/ anew, by running the suites of runners/ under real runners.
+"""Regenerates the logs of languages/ by running the suites of runners/ with real test runners.
 
     make_languages.py NODE_MODULES
 
-Run by hand where a runner or its options are to be added; CI compares the logs that are committed. It needs Debian's
+Run it by hand to add a runner or options; CI uses the committed logs. It needs Debian's
 golang-go, ruby-rspec, ruby-minitest, ruby-test-unit, phpunit, perl, g++, doctest-dev, libgtest-dev, maven with
 libsurefire-java, libmaven-compiler-plugin-java, libmaven-resources-plugin-java and junit4, and ant-optional, and a folder
-with `npm install jest@29 vitest@2 mocha@10`. A log whose command is not there is left as it is.
+with `npm install jest@29 vitest@2 mocha@10`. A log whose command is missing stays unchanged.
 """
 import os
 import pathlib
@@ -19,7 +19,7 @@ GTEST = "/usr/src/googletest/googletest"
 MAVEN = "mvn -B -o -s settings.xml test"
 JEST = "jest a.test.js"
 
-# Folder, name of the log, and shell line.
+# Folder, log name, and shell command.
 RUNS = [
     *(("go", f"go-{name}", f"go test {options}") for name, options in {
         "v": "-v ./...", "count2": "-v -count=2 ./...", "run": "-v -run TestAdd ./...", "cover": "-v -short -cover ./...",
@@ -88,7 +88,7 @@ def main(modules):
             done = subprocess.run(line, shell=True, cwd=place / folder, env=env, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             if done.returncode == 127:
-                print(f"left as it is: {name}: {line}")
+                print(f"unchanged: {name}: {line}")
                 continue
             text = done.stdout.decode(errors="replace").replace(str(place), "/testbed")
             (HERE / "languages" / f"{name}.txt").write_text(text)

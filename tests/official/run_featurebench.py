@@ -1,10 +1,10 @@
-"""Lets FeatureBench's own harness grade patches in its own way, in containers of its own.
+"""Grades patches with FeatureBench's own harness, in its own containers.
 
     run_featurebench.py CASES
 
-CASES holds lines of `{"row": ..., "patch": ...}`; a line `{"resolved": ..., "seconds": ..., ...}` is
-printed for each. The containers have no network, so that what the patch brings is built by the image's
-own tools; nothing else is changed.
+CASES contains lines of `{"row": ..., "patch": ...}`. The script prints a line `{"resolved": ..., "seconds": ..., ...}`
+for each. The only change is that the containers have no network, so the image's own tools must build the patched
+package.
 """
 import json
 import logging
@@ -16,7 +16,7 @@ import time
 import docker
 from featurebench.harness.runtime import run_instance_level1, run_instance_level2
 
-# What the harness's own images have of conda, as far as the harness asks.
+# The parts of conda in the harness's own images that the harness uses.
 CONDA = """mkdir -p /opt/miniconda3/etc/profile.d
 cat >/opt/miniconda3/etc/profile.d/conda.sh <<'END'
 conda() { if [ "$1" = activate ]; then export PATH=/opt/miniconda3/envs/$2/bin:$PATH; fi; }
@@ -43,7 +43,7 @@ def grade(client, row, patch):
             begun = time.monotonic()
             found = run(row, prediction, container, log, pathlib.Path(folder), None)
             seconds = time.monotonic() - begun
-        # As `run_evaluation.py` has it.
+        # Same condition as in `run_evaluation.py`.
         resolved = bool(found.get("f2p_success") and found.get("p2p_success", True))
         return {"resolved": resolved, "seconds": round(seconds, 2), "error": found.get("error")}
     finally:

@@ -1,4 +1,4 @@
-"""Prints what sympy's `bin/test -C --verbose` prints, of a few tests of its own."""
+"""Prints output like that of sympy's `bin/test -C --verbose` for a few made-up tests."""
 import sys
 
 FILES = {

@@ -1,8 +1,8 @@
-"""Puts raw output between the lines that an evaluation script prints around it.
+"""Wraps raw output in the lines that an evaluation script prints around it.
 
     wrap.py LOGS
 
-Writes NAME.log beside NAME.raw, the hand-made logs, and index.jsonl of all.
+Writes NAME.log next to NAME.raw, the hand-written logs, and an index.jsonl of all logs.
 """
 import json
 import pathlib
@@ -16,7 +16,7 @@ COMMANDS = ["pytest -rA", "pytest --no-header -rA --tb=no -p no:cacheprovider", 
 
 
 def wrapped(raw, status, number):
-    """As `bash -x` of the harness's script shows it."""
+    """Returns a command as `bash -x` shows it for the harness's script."""
     head = (
         "+ cd /testbed\n+ git apply -v -\nChecking patch test_a.py...\nApplied patch test_a.py cleanly.\n"
         f"+ : '>>>>> Start Test Output'\n+ {COMMANDS[number % 3]} test_a.py\n"

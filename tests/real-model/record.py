@@ -1,10 +1,10 @@
-"""Record what llama.cpp's server answers, byte for byte, into recorded/NAME.http.
+"""Record responses of llama.cpp's server, byte for byte, in recorded/NAME.http.
 
 usage: record.py [--out FOLDER] [NAME...]
 
-Each file holds the status line, the headers that matter, an empty line and the body as it came (without the framing of
-chunks; the path of the weights is MODEL). Ids, times and timings differ from run to run; the rest should not. README.md
-says what each case shows.
+Each file holds the status line, the relevant headers, an empty line and the unchanged body (without chunk framing;
+the path of the weights is replaced by MODEL). Ids, times and timings differ from run to run; the rest should not. README.md
+describes each case.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def called(arguments):
     ]
 
 
-# The server takes a last message of the assistant for the beginning of its answer: here, of a call that goes wrong.
+# The server continues a final assistant message: here, the beginning of a malformed call.
 BROKEN_CALL = LIST + [
     {"role": "assistant", "content": '<tool_call>\n{"name": "shell", "arguments": {"command": "ls"}}\n</tool_'}
 ]

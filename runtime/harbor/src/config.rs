@@ -1,4 +1,4 @@
-//! `task.toml`.
+//! Reads and checks `task.toml`.
 
 use std::collections::BTreeMap;
 
@@ -12,50 +12,50 @@ use crate::{
     rules::Rules,
 };
 
-/// The part of `task.toml` that Proctor needs.
+/// The settings in `task.toml` that Proctor uses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
-    /// `[task] name`, as `org/name`. Absent: the folder's name is used.
+    /// `[task] name`, as `org/name`. If absent, the folder's name is used.
     pub name: Option<String>,
-    /// `[agent]`.
+    /// Settings of the agent phase, from `[agent]`.
     pub agent: Phase,
-    /// `[verifier]`.
+    /// Settings of the verifier, from `[verifier]`.
     pub verifier: Verifier,
-    /// `[environment]`.
+    /// Settings of the task's environment, from `[environment]`.
     pub environment: Environment,
-    /// The verifier runs in its own environment.
+    /// Whether the verifier runs in a separate environment.
     pub separate: bool,
-    /// `[verifier.environment]`.
+    /// Settings of a separate verifier's environment, from `[verifier.environment]`.
     pub verifier_environment: Option<Environment>,
-    /// `artifacts`: paths in the agent's container.
+    /// Paths in the agent's container that the task declares as `artifacts`.
     pub artifacts: Vec<String>,
-    /// `[solution] env`.
+    /// Environment variables of the solution, from `[solution] env`.
     pub solution_env: BTreeMap<String, String>,
-    /// Category and difficulty of `[metadata]`.
+    /// Category and difficulty from `[metadata]`.
     pub labels: Vec<String>,
 }
 
-/// `[agent]`.
+/// Settings of the agent phase.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Phase {
-    /// Its time limit.
+    /// Time limit of the phase.
     pub seconds: Option<f64>,
-    /// Its user, by name or number.
+    /// User of the phase, by name or number.
     pub user: Option<String>,
-    /// Its network. Absent: that of the environment.
+    /// Network of the phase. If absent, the environment's network applies.
     pub network: Option<HarborNetwork>,
 }
 
-/// `[verifier]`.
+/// Settings of the verifier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verifier {
-    /// Its time limit; defaults to 600.
+    /// Time limit of the verifier in seconds; defaults to 600.
     pub seconds: f64,
-    /// Its variables.
+    /// Environment variables of the verifier.
     pub env: BTreeMap<String, String>,
-    /// Its user, by name or number.
+    /// User of the verifier, by name or number.
     pub user: Option<String>,
-    /// Its network. Absent: that of the environment.
+    /// Network of the verifier. If absent, the environment's network applies.
     pub network: Option<HarborNetwork>,
 }
 
@@ -65,39 +65,39 @@ impl Default for Verifier {
     }
 }
 
-/// `[environment]`.
+/// Settings of an environment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Environment {
-    /// `docker_image`.
+    /// Image name, from `docker_image`.
     pub image: Option<String>,
-    /// CPUs. Absent: the task sets no limit.
+    /// CPUs. If absent, the task sets no limit.
     pub cpus: Option<f64>,
-    /// MiB of memory. Absent: the task sets no limit.
+    /// Memory in MiB. If absent, the task sets no limit.
     pub memory_mb: Option<u64>,
-    /// Variables of every command.
+    /// Environment variables for every command.
     pub env: BTreeMap<String, String>,
-    /// Working directory of commands. Absent: the image's `WORKDIR`.
+    /// Working directory of commands. If absent, the image's `WORKDIR` is used.
     pub workdir: Option<String>,
-    /// The network of every phase that does not set one.
+    /// Network of every phase that does not set one.
     pub network: HarborNetwork,
 }
 
-/// A configuration with its warnings.
+/// A parsed configuration with its warnings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Read {
-    /// What the file says.
+    /// The parsed configuration.
     pub config: Config,
-    /// Unknown keys, and keys without effect.
+    /// Warnings about unknown keys and about keys without effect.
     pub warnings: Vec<Mistake>,
 }
 
-/// Harbor's default.
+/// Harbor's default time limit for the verifier.
 const VERIFIER_SECONDS: f64 = 600.0;
 
 /// Reads the text of a `task.toml`.
 ///
 /// # Errors
-/// Lists all mistakes and every feature that Proctor does not support, by key.
+/// Lists all mistakes and every feature that Proctor does not support, with their keys.
 pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
     let rules = Rules::get().map_err(|why| vec![Mistake::whole(why)])?;
     let table = table(text).map_err(|mistake| vec![mistake])?;
@@ -174,8 +174,8 @@ pub fn read_config(text: &str) -> Result<Read, Vec<Mistake>> {
     if reader.wrong.is_empty() { Ok(Read { config, warnings }) } else { Err(reader.wrong) }
 }
 
-/// The type of a value, for messages.
-fn shown(value: &Value) -> String {
+/// Formats a value and its type for messages.
+fn describe(value: &Value) -> String {
     match value {
         Value::Null => "not a finite number".to_owned(),
         other => other.to_string().chars().take(60).collect(),
@@ -196,13 +196,13 @@ impl Reader<'_> {
         match table.get(key)? {
             Value::String(text) => Some(text.clone()),
             other => {
-                self.wrong(&format!("{name}.{key}"), format!("is {}, not text", shown(other)));
+                self.wrong(&format!("{name}.{key}"), format!("is {}, not text", describe(other)));
                 None
             }
         }
     }
 
-    /// A number, or a number as text, as Harbor accepts it.
+    /// Returns a number, or a number written as text, which Harbor accepts, too.
     fn number(&mut self, table: &Table, name: &str, key: &str) -> Option<f64> {
         let value = table.get(key)?;
         let number = match value {
@@ -212,7 +212,7 @@ impl Reader<'_> {
         };
         let number = number.filter(|number: &f64| number.is_finite());
         if number.is_none() {
-            self.wrong(&format!("{name}.{key}"), format!("is {}, not a number", shown(value)));
+            self.wrong(&format!("{name}.{key}"), format!("is {}, not a number", describe(value)));
         }
         number
     }
@@ -232,7 +232,7 @@ impl Reader<'_> {
             Value::String(user) if !user.trim().is_empty() => Some(user.clone()),
             Value::Number(number) if number.is_u64() => Some(number.to_string()),
             other => {
-                let what = format!("is {}, not the name or number of a user", shown(other));
+                let what = format!("is {}, not the name or number of a user", describe(other));
                 self.wrong(&format!("{name}.user"), what);
                 None
             }
@@ -255,7 +255,7 @@ impl Reader<'_> {
                     self.wrong(&format!("{name}.env"), format!("{key:?} is not a variable name"));
                 }
                 other => {
-                    let what = format!("is {}, not text", shown(other));
+                    let what = format!("is {}, not text", describe(other));
                     self.wrong(&format!("{name}.env.{key}"), what);
                 }
             }
@@ -304,7 +304,7 @@ impl Reader<'_> {
         network
     }
 
-    /// What a separate verifier receives. A shared one sees everything.
+    /// Returns the paths that a separate verifier receives. A shared one sees everything.
     fn artifacts(&mut self, table: &Table, separate: bool) -> Vec<String> {
         let Some(value) = table.get("artifacts") else { return Vec::new() };
         let Value::Array(list) = value else {
@@ -315,7 +315,7 @@ impl Reader<'_> {
         for entry in list {
             let source = entry.as_str().or_else(|| entry.get("source")?.as_str());
             let Some(source) = source.filter(|source| !source.trim().is_empty()) else {
-                self.wrong("artifacts", format!("contains {}, not a path", shown(entry)));
+                self.wrong("artifacts", format!("contains {}, not a path", describe(entry)));
                 continue;
             };
             if source.split('/').any(|part| part == "..") {
@@ -366,7 +366,7 @@ impl Reader<'_> {
             (None, None | Some(Value::Bool(true))) => HarborNetwork::Public,
             (None, Some(Value::Bool(false))) => HarborNetwork::NoNetwork,
             (None, Some(other)) => {
-                let what = format!("is {}, not true or false", shown(other));
+                let what = format!("is {}, not true or false", describe(other));
                 self.wrong(&format!("{name}.allow_internet"), what);
                 HarborNetwork::Public
             }
@@ -407,7 +407,7 @@ fn size_mb(text: &str) -> Option<f64> {
     mb.or_else(|| number('M')).or_else(|| number('K').map(|size| size / 1024.0)).map(f64::trunc)
 }
 
-/// A host name, or `*.` and a host name, in lower case.
+/// Returns a host name, with or without a leading `*.`, in lower case.
 fn host_name(host: &str) -> Result<String, &'static str> {
     let host = host.trim().to_lowercase();
     let host = host.trim_end_matches('.');
@@ -493,7 +493,7 @@ mod tests {
             assert!(wrong[0].line.is_some(), "{wrong:?}");
         }
         let nothing = "steps = []\n[environment]\ngpus = 0\nmcp_servers = []\n";
-        assert!(read_config(nothing).is_ok(), "what asks for nothing is no feature");
+        assert!(read_config(nothing).is_ok(), "empty lists and zeros require no feature");
     }
 
     #[test]
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_named_with_their_lines() {
+    fn invalid_values_are_reported_with_their_lines() {
         for (text, key, line) in [
             ("[agent]\ntimeout_sec = nan\n", "agent.timeout_sec", 2),
             ("[agent]\ntimeout_sec = -1\n", "agent.timeout_sec", 2),

@@ -1,4 +1,4 @@
-//! Variables that refer to variables of this machine.
+//! Values of environment variables that refer to the host's variables.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn template(value: &str) -> Option<(&str, Option<&str>)> {
         None => (inner, None),
         Some((name, rest)) => (name, Some(rest.strip_prefix('-')?)),
     };
-    // `${A} and ${B}` is plain text.
+    // `${A} and ${B}` is plain text because it is not a single reference.
     (!name.is_empty() && !name.contains('}')).then_some((name, default))
 }
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_values_stand_for_variables() {
+    fn only_entire_values_are_substituted() {
         let host = |name: &str| (name == "SET").then(|| "host".to_owned());
         for (value, found) in [
             ("${SET}", "host"),

@@ -1,4 +1,4 @@
-//! The files of a task folder: which belong to it, which are excluded, and its digest.
+//! The files of a task folder: which ones belong to it, which ones are excluded, and its digest.
 
 use std::{
     cell::RefCell,
@@ -18,44 +18,44 @@ use crate::{
     rules::Rules,
 };
 
-/// The verifier's script, below `tests/`.
+/// Name of the verifier's script in `tests/`.
 pub const TEST: &str = "test.sh";
 
-/// The solution's script, below `solution/`.
+/// Name of the solution's script in `solution/`.
 pub const SOLVE: &str = "solve.sh";
 
 const HARBORIGNORE: &str = ".harborignore";
 const GITIGNORE: &str = ".gitignore";
 
-/// Top-level files that belong to a task.
+/// Top-level files that belong to a task and its digest.
 const SINGLE: [&str; 4] = [TASK, "instruction.md", "README.md", "trajectory.json"];
 
 /// Folders that belong to a task.
 const FOLDERS: [&str; 4] = ["environment", "tests", "solution", "steps"];
 
-/// One entry of `tests/` or `solution/`.
+/// An entry of `tests/` or `solution/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputFile {
-    /// Relative to that folder, with `/`.
+    /// Path relative to that folder, separated by `/`.
     pub path: String,
     /// Permission bits.
     pub mode: u32,
-    /// The type of an entry.
+    /// The type of the entry.
     pub kind: InputKind,
 }
 
-/// A directory.
+/// The type of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputKind {
-    /// A folder.
+    /// A directory.
     Folder,
-    /// A link, with its target as written.
+    /// A file, with its content.
     File(Vec<u8>),
-    /// A task folder on this machine.
+    /// A symlink, with its target as written.
     Link(String),
 }
 
-/// A task folder of this machine.
+/// A task folder on this machine.
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
@@ -73,22 +73,22 @@ impl Folder {
         Ok(Self { root, rules: RefCell::default() })
     }
 
-    /// Its absolute path.
+    /// Returns the folder's absolute path.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether it has a file or folder of this name, relative to it.
+    /// Whether the folder contains a file or folder with this relative path.
     pub fn has(&self, name: &str) -> bool {
         self.root.join(name).exists()
     }
 
-    /// Whether it has a non-empty folder of this name.
+    /// Whether the folder contains a non-empty folder with this name.
     pub fn has_entries(&self, name: &str) -> bool {
         fs::read_dir(self.root.join(name)).is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// The entries of `tests/` or `solution/`, folders before their content, without what
+    /// Returns the entries of `tests/` or `solution/`, folders before their contents, without entries that
     /// `.harborignore` excludes.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Folder {
         self.excluded(&self.root.join(name))
     }
 
-    /// Checks that no link below a folder leads out of the task.
+    /// Checks that no link below a folder points outside the task.
     ///
     /// # Errors
     /// Names the link.
@@ -160,7 +160,7 @@ impl Folder {
         Ok(())
     }
 
-    /// `sha256:` and the digest of the content, as Harbor's publisher computes it.
+    /// Returns the digest of the content as `sha256:` and hex digits, as Harbor's publisher computes it.
     ///
     /// # Errors
     /// A file cannot be read, or a name is not UTF-8.
@@ -181,7 +181,7 @@ impl Folder {
         Ok(format!("sha256:{}", hex(&whole.finalize())))
     }
 
-    /// The files that the digest covers, sorted by path.
+    /// Returns the files that the digest covers, sorted by path.
     fn files(&self) -> Result<BTreeMap<String, PathBuf>, String> {
         let mut files = BTreeMap::new();
         for name in SINGLE {
@@ -215,8 +215,7 @@ impl Folder {
         Ok(files)
     }
 
-    /// Paths below a folder, without what is excluded. Links to folders are listed but not
-    /// followed.
+    /// Returns the paths below a folder without excluded ones. Links to folders are listed but not followed.
     fn select(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
         if !folder.is_dir() || self.excluded(folder)? {
             return Ok(Vec::new());
@@ -239,7 +238,8 @@ impl Folder {
         Ok(())
     }
 
-    /// The `.harborignore` files that have no effect where they are, relative to the folder.
+    /// Returns the `.harborignore` files that have no effect because of their location, relative to the
+    /// folder.
     pub(crate) fn unused_ignore_files(&self) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
         self.visit_ignore_files(&self.root, &mut found)?;
@@ -263,7 +263,7 @@ impl Folder {
         Ok(())
     }
 
-    /// By its own name, or by that of what it is a link to.
+    /// Whether the path is excluded, by its own name or by the name of its link target.
     fn excluded(&self, path: &Path) -> Result<bool, String> {
         if self.matches(path)? {
             return Ok(true);
@@ -305,7 +305,7 @@ impl Folder {
         Ok(false)
     }
 
-    /// The result of one folder's rules for a path.
+    /// Returns the decision of one folder's rules on a path.
     fn rule(&self, folder: &Path, asked: &str) -> Result<Option<bool>, String> {
         let relative = folder.strip_prefix(&self.root).unwrap_or(folder);
         if !in_scope(relative, true) {
@@ -341,7 +341,7 @@ impl Folder {
     }
 }
 
-/// Whether ignore rules apply: in `tests/`, `solution/`, and those of a step.
+/// Whether ignore rules apply: they do in `tests/`, `solution/`, and the same folders of a step.
 fn in_scope(relative: &Path, is_folder: bool) -> bool {
     let parts: Vec<_> = relative.iter().collect();
     let at = if parts.first().is_some_and(|first| *first == "steps") { 2 } else { 0 };
@@ -349,12 +349,12 @@ fn in_scope(relative: &Path, is_folder: bool) -> bool {
     named && (parts.len() > at + 1 || is_folder)
 }
 
-/// The path with links resolved, as far as it exists.
+/// Resolves the links in a path as far as it exists.
 fn real_path(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
     }
-    // A dangling link is judged by its target.
+    // A dangling link is resolved to its missing target.
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return path.to_owned();
     };
@@ -386,7 +386,7 @@ fn text(path: &Path) -> Result<String, String> {
     text.ok_or_else(|| format!("the name {} is not UTF-8", path.display()))
 }
 
-/// The digest of a data set: of its tasks' digests, and of its own files if there are any.
+/// Returns the digest of a data set: over its tasks' digests and, if there are any, its own files.
 pub fn dataset_digest<'a>(
     tasks: impl IntoIterator<Item = &'a str>,
     files: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -411,7 +411,7 @@ mod tests {
 
     use super::*;
 
-    fn made(files: &[(&str, &str)]) -> tempfile::TempDir {
+    fn create_folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = folder.path().join(path);
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn ignored_files_are_excluded_from_inputs_and_digest() {
         let files = [("task.toml", ""), ("tests/test.sh", "true"), ("tests/data/keep", "1")];
-        let (one, other) = (made(&files), made(&files));
+        let (one, other) = (create_folder(&files), create_folder(&files));
         fs::write(other.path().join("tests/.harborignore"), "*.log\ndata/*\n!data/keep\n").unwrap();
         fs::write(other.path().join("tests/x.log"), "noise").unwrap();
         fs::write(other.path().join("tests/data/drop"), "2").unwrap();
@@ -436,12 +436,16 @@ mod tests {
         };
         assert_eq!(names(&other), ["data", "data/keep", "test.sh"]);
         assert!(other.is_excluded("tests/x.log").unwrap());
-        assert!(!other.is_excluded("environment/x.log").unwrap(), "rules have a scope");
+        assert!(
+            !other.is_excluded("environment/x.log").unwrap(),
+            "rules outside their scope have no effect"
+        );
     }
 
     #[test]
-    fn links_outside_the_folder_are_rejected_even_if_dangling() {
-        let folder = made(&[("task.toml", ""), ("tests/test.sh", ""), ("environment/data", "")]);
+    fn links_out_of_the_folder_are_rejected_even_if_dangling() {
+        let folder =
+            create_folder(&[("task.toml", ""), ("tests/test.sh", ""), ("environment/data", "")]);
         symlink("../environment/data", folder.path().join("tests/inner")).unwrap();
         let task = Folder::open(folder.path()).unwrap();
         task.check_inside("tests").unwrap();

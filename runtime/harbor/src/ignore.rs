@@ -1,14 +1,14 @@
-//! Ignore rules as `pathspec` reads them, which Harbor uses. Its two kinds of rules differ from
-//! each other and from Git's, and a task's digest depends on the difference.
+//! Ignore rules as interpreted by `pathspec`, which Harbor uses. Its two kinds of rules differ from each
+//! other and from Git's, and the differences affect a task's digest.
 
 use regex::Regex;
 
 /// How rules are interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// `PathSpec` with `gitignore` patterns: for `.gitignore`. The last matching pattern counts.
+    /// `PathSpec` with `gitignore` patterns, for `.gitignore`. The last matching pattern wins.
     Basic,
-    /// `GitIgnoreSpec`: for `.harborignore`. A folder pattern yields to a file pattern.
+    /// `GitIgnoreSpec`, for `.harborignore`. A file pattern takes precedence over a folder pattern.
     Git,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Ignore {
     patterns: Vec<Pattern>,
 }
 
-/// The regex group of a folder pattern.
+/// Name of the regex group of a folder pattern.
 const FOLDER: &str = "folder";
 
 impl Ignore {
@@ -42,7 +42,7 @@ impl Ignore {
         Ok(Self { kind, patterns })
     }
 
-    /// Whether a path is excluded: `None` if no rule matches. A folder's path ends with a slash.
+    /// Whether a path is excluded; `None` if no rule matches. The path of a folder ends with a slash.
     pub(crate) fn excludes(&self, path: &str) -> Option<bool> {
         match self.kind {
             Kind::Basic => {
@@ -106,13 +106,12 @@ fn pattern(kind: Kind, line: &str) -> Result<Option<Pattern>, String> {
             regex
         }
     };
-    // `.` and classes do not match line feeds in relevant paths; `pathspec` compiles without flags,
-    // too.
+    // `.` and classes do not match line feeds in relevant paths. `pathspec` compiles without flags, too.
     let regex = Regex::new(&regex).map_err(|_| invalid())?;
     Ok(Some(Pattern { excludes, regex }))
 }
 
-/// `Ok(None)`: the pattern is discarded.
+/// Returns `Ok(None)` if the pattern is discarded.
 fn joined(
     kind: Kind,
     segments: &[&str],
@@ -162,7 +161,7 @@ fn joined(
     Ok(Some(regex))
 }
 
-/// One segment as a regular expression. `Ok(None)`: an unterminated class, for which Git discards
+/// Translates a segment into a regular expression. `Ok(None)`: an unterminated class, for which Git discards
 /// the pattern.
 fn translated(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
     let chars: Vec<char> = segment.chars().collect();
@@ -206,7 +205,8 @@ fn translated(kind: Kind, segment: &str) -> Result<Option<String>, ()> {
     Ok(Some(regex))
 }
 
-/// A class whose members Python's `re` accepts unescaped and this engine does not.
+/// Builds a character class, escaping members that this regex engine does not accept unescaped like Python's
+/// `re`.
 fn class(members: &[char]) -> String {
     let mut class = String::from("[");
     for (index, one) in members.iter().enumerate() {
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_pattern_counts_and_a_folder_is_known_by_its_slash() {
+    fn last_pattern_wins_and_a_trailing_slash_matches_folders() {
         let basic = |lines: &[&str]| Ignore::read(Kind::Basic, lines.iter().copied()).unwrap();
         let rules = basic(&["__pycache__/", "*.pyc", "!keep.pyc", "/top", "a/**/b", "d?[a-c].t"]);
         for (path, expected) in [

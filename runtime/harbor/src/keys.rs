@@ -1,4 +1,4 @@
-//! Keys of `task.toml` that are unknown or have no effect.
+//! Finds keys of `task.toml` that are unknown or have no effect.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use crate::{lines::Mistake, rules::Rules};
 
 pub(crate) type Table = Map<String, Value>;
 
-/// Warns of keys that Proctor does not know, and of keys that have no effect.
+/// Returns warnings about keys that Proctor does not know and keys that have no effect.
 pub(crate) fn warnings(text: &str, table: &Table, rules: &Rules) -> Vec<Mistake> {
     let mut warnings = Vec::new();
     for (name, known) in &rules.keys {
@@ -50,7 +50,7 @@ pub(crate) fn find<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Whether a value differs from what a missing key means.
+/// Whether a value differs from the default of a missing key.
 pub(crate) fn asks_for_something(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

@@ -1,5 +1,5 @@
-//! Harbor task folders, by the rules of `harbor-0.26`: what `task.toml` says, which files belong to a task, its digest,
-//! data sets, the rewards that a verifier leaves, and lint rules.
+//! Reads Harbor task folders by the rules of `harbor-0.26`: `task.toml`, the files of a task and its digest,
+//! data sets, a verifier's rewards, and lint rules.
 //!
 //! The crate reads folders on this machine. It does not depend on sandboxes and runs nothing.
 
@@ -23,5 +23,5 @@ pub use manifest::{DATASET, Manifest, ManifestFile, ManifestTask, read_manifest}
 pub use rewards::{REWARD_LIMIT, RewardError, read_rewards};
 pub use rules::{Outside, Rules};
 
-/// The file that makes a folder a task.
+/// The file that identifies a task folder.
 pub const TASK: &str = "task.toml";

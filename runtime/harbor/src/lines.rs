@@ -3,11 +3,11 @@
 /// An error in a file, or a warning about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The dotted key, if one is concerned.
+    /// The dotted key, if the problem concerns one.
     pub key: Option<String>,
     /// The line, counted from 1, if known.
     pub line: Option<usize>,
-    /// What is wrong, with a hint if there is one.
+    /// The problem, with a hint if there is one.
     pub what: String,
 }
 
@@ -21,8 +21,8 @@ impl Mistake {
     }
 }
 
-/// The line of a dotted key, or of the table that it names. It recognizes the usual ways to write a
-/// key and finds nothing for others.
+/// Returns the line of a dotted key or of the table that it names. Recognizes the usual ways to write a key
+/// and returns `None` for others.
 pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     let plain = |name: &str| {
         name.split('.')
@@ -48,7 +48,7 @@ pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
         if full == key {
             return Some(index + 1);
         }
-        // An inline table contains the keys below its own.
+        // An inline table also contains the keys below it.
         if key.strip_prefix(full.as_str()).is_some_and(|rest| rest.starts_with('.')) {
             nearest = nearest.or(Some(index + 1));
         }

@@ -1,6 +1,7 @@
-//! Harbor's lint rules: mistakes in a task folder that do not keep it from running.
+//! Harbor's lint rules: mistakes in a task folder that do not prevent it from running.
 //!
-//! The rules are those of `harbor lint`. What its other rules find, Proctor's loader rejects or warns about.
+//! Implements the rules of `harbor lint`, except those whose findings Proctor's loader already rejects or
+//! warns about.
 
 mod artifacts;
 mod download;
@@ -32,26 +33,26 @@ const VERIFIER_INSTALL: &str = "verifier-runtime-install";
 
 const DOCKERFILE: &str = "Dockerfile";
 
-/// Something in a task folder that a lint rule finds.
+/// A finding of a lint rule in a task folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The file, relative to the task folder.
     pub path: String,
-    /// The line, counted from 1, where it is known.
+    /// The line, counted from 1, if known.
     pub line: Option<usize>,
     /// The rule's name.
     pub rule: String,
-    /// The image or the paths that the rule found, where the place does not show them.
+    /// The image or the paths concerned, if the line does not show them.
     pub detail: Option<String>,
-    /// What the rule finds, and how to repair it.
+    /// Describes the problem and its fix.
     pub what: String,
 }
 
-/// Runs the lint rules on a task folder. `[metadata.harbor.lint]` of the nearest `dataset.toml` above it and of its `task.toml`
-/// select rules, as for Harbor.
+/// Runs the lint rules on a task folder. Like in Harbor, `[metadata.harbor.lint]` of the nearest
+/// `dataset.toml` above it and of its `task.toml` select rules.
 ///
 /// # Errors
-/// A file that cannot be read, an unknown rule, or a `task.toml` that Proctor rejects.
+/// A file cannot be read, a rule is unknown, or Proctor rejects the `task.toml`.
 pub fn lint(folder: &Folder) -> Result<Vec<Finding>, String> {
     let rules = LintRules::get()?;
     let text = read(&folder.root().join(TASK))?;
@@ -109,7 +110,7 @@ fn select(
     Ok(())
 }
 
-/// The rules that one key of `[metadata.harbor.lint]` names.
+/// Returns the rules that one key of `[metadata.harbor.lint]` lists.
 fn names<'t>(
     rules: &LintRules,
     own: &'t Value,
@@ -168,7 +169,7 @@ impl Linter<'_> {
             let detail = format!("`{one}` and `{other}`");
             self.found(OVERLAPPING_ARTIFACTS, TASK, line, Some(detail));
         }
-        // A shared verifier sees the logs where they are.
+        // A shared verifier reads the logs in place.
         if config.separate {
             for source in artifacts::of_logs(&artifacts) {
                 self.found(ARTIFACT_LOG_OVERLAP, TASK, line, Some(format!("`{source}`")));
@@ -194,7 +195,7 @@ impl Linter<'_> {
             builds.insert(verifiers);
         }
         for path in builds {
-            // Ignore rules concern uploads, and a build is none.
+            // Ignore rules apply to uploads, not to builds.
             if self.folder.root().join(&path).is_file() {
                 self.dockerfile(&path, path == agents)?;
             }
@@ -252,7 +253,8 @@ impl Linter<'_> {
         Ok(())
     }
 
-    /// The commands of one line. `separate`: the line belongs to a verifier with an environment of its own.
+    /// Checks the commands of one line. `separate`: the line belongs to a verifier with a separate
+    /// environment.
     fn commands(&mut self, text: &str, path: &str, line: usize, separate: bool) {
         let rules = self.rules;
         let options = &rules.python;
@@ -288,7 +290,7 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether the image is always the same, or its name is not known here.
+/// Whether the image is pinned by digest, or its name is only known at build time.
 fn is_pinned(image: &str) -> bool {
     let digest = image.rsplit_once("@sha256:").map(|(_, digest)| digest);
     let is_digest =
@@ -296,7 +298,7 @@ fn is_pinned(image: &str) -> bool {
     image == "scratch" || image.contains('$') || digest.is_some_and(is_digest)
 }
 
-/// Whether a path in a Dockerfile is one that only the verifier or the reference solution may have.
+/// Whether only the verifier or the reference solution may use this Dockerfile path.
 fn is_hidden_input(source: &str) -> bool {
     let mut parts = source.rsplit('/');
     let (Some(name), Some(folder)) = (parts.next(), parts.next()) else { return false };
@@ -332,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_selects_rules_and_unknown_ones_are_errors() {
+    fn task_selects_rules_and_unknown_rules_are_errors() {
         let of = |lines: &str| rules(&format!("[metadata.harbor.lint]\n{lines}"));
         assert_eq!(of("").unwrap(), [SHARED_VERIFIER, UNPINNED_PYTHON]);
         assert_eq!(of("ignore = ['shared-verifier']\n").unwrap(), [UNPINNED_PYTHON]);
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_says_what_to_do() {
+    fn finding_has_a_hint() {
         let place =
             task("[agent]\nuser = \"root\"\n[metadata.harbor.lint]\nselect = [\"root-agent\"]\n");
         let found = lint(&Folder::open(place.path()).unwrap()).unwrap();

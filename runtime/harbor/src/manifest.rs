@@ -1,29 +1,29 @@
-//! `dataset.toml`.
+//! Reads `dataset.toml`.
 
 use serde_json::Value;
 
 use crate::lines::{Mistake, table};
 
-/// The file that makes a folder a data set.
+/// The file that identifies a data set folder.
 pub const DATASET: &str = "dataset.toml";
 
-/// A data set: tasks by name and digest.
+/// A data set: tasks with names and digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// `org/name`.
+    /// The data set's name, as `org/name`.
     pub name: String,
-    /// In file order, without duplicates.
+    /// Tasks in file order, without duplicates.
     pub tasks: Vec<ManifestTask>,
     /// Files of the data set itself.
     pub files: Vec<ManifestFile>,
 }
 
-/// One task.
+/// A task of a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestTask {
-    /// `org/name`.
+    /// The task's name, as `org/name`.
     pub name: String,
-    /// `sha256:` and 64 hex digits.
+    /// The task's digest: `sha256:` and 64 hex digits.
     pub digest: String,
     /// The line of the digest, counted from 1.
     pub line: Option<usize>,
@@ -32,9 +32,9 @@ pub struct ManifestTask {
 /// A file next to `dataset.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFile {
-    /// A plain name.
+    /// File name, without folders.
     pub path: String,
-    /// Absent: Harbor computes it on publishing.
+    /// Digest of the file. If absent, Harbor computes it when publishing.
     pub digest: Option<String>,
 }
 
@@ -115,7 +115,7 @@ fn line_with(text: &str, value: &str) -> Option<usize> {
     found.flatten().map(|index| index + 1)
 }
 
-/// `org/name`, the form of Harbor's package names.
+/// Whether a name has the form `org/name`, as Harbor's package names.
 pub(crate) fn is_name(name: &str) -> bool {
     let part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_have_names_and_digests_and_mistakes_have_lines() {
+    fn tasks_have_names_and_digests_and_errors_have_lines() {
         let digest = format!("sha256:{}", "0".repeat(64));
         let text = format!(
             "[dataset]\nname = 'o/d'\n[[tasks]]\nname = 'o/a'\ndigest = '{digest}'\n[[tasks]]\nname = 'o/a'\n\
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(
             (manifest.name.as_str(), manifest.tasks.len()),
             ("o/d", 1),
-            "a repetition is one task"
+            "duplicates are removed"
         );
         assert_eq!((manifest.tasks[0].line, manifest.files[0].digest.as_deref()), (Some(5), None));
         let wrong =

@@ -7,10 +7,11 @@ use serde_json::Value;
 /// Maximum size of a reward file in bytes.
 pub const REWARD_LIMIT: u64 = 1 << 20;
 
-/// Why there are no rewards. This is not a zero: the verifier did not rate the result.
+/// The error if there are no valid rewards. It does not count as zero, because the verifier did not rate the
+/// result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewardError {
-    /// Names the file.
+    /// The problem, with the name of the file.
     pub what: String,
 }
 
@@ -22,7 +23,7 @@ impl fmt::Display for RewardError {
 
 impl std::error::Error for RewardError {}
 
-/// Reads `reward.json`, or else `reward.txt`, as Harbor does.
+/// Reads `reward.json` or, if it is missing, `reward.txt`, as Harbor does.
 ///
 /// ```
 /// use proctor_harbor::read_rewards;
@@ -100,7 +101,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
 }
 
-/// A short excerpt of the content.
+/// Returns a short, quoted excerpt of the content.
 fn quoted(text: &str) -> String {
     let head: String = text.chars().take(40).collect();
     format!("{head:?}")
@@ -124,7 +125,7 @@ mod tests {
         let several = read_rewards(Some(br#"{"a": 1, "b": false, "c": -0.5}"#), None).unwrap();
         assert_eq!((several["a"], several["b"], several["c"]), (1.0, 0.0, -0.5));
         let first = read_rewards(Some(br#"{"reward": 0}"#), Some(b"1")).unwrap();
-        assert_eq!(first["reward"], 0.0, "reward.json counts");
+        assert_eq!(first["reward"], 0.0, "reward.json takes precedence");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `configs/harbor.toml`.
+//! The rule table `configs/harbor.toml`.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Rules {
     pub(crate) ignored: BTreeMap<String, String>,
     pub(crate) digest: DigestRules,
     downloads: Downloads,
-    /// What a trial keeps outside its work directory.
+    /// Limits on files outside the work directory that a trial keeps.
     pub outside: Outside,
 }
 
@@ -35,20 +35,20 @@ struct Downloads {
     ran: Vec<String>,
 }
 
-/// Limits on what is kept of a sandbox outside its work directory.
+/// Limits on files outside a sandbox's work directory that a trial keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outside {
-    /// MiB per file.
+    /// Maximum size of a file in MiB.
     pub file_mb: u64,
-    /// MiB in total.
+    /// Maximum total size in MiB.
     pub mb: u64,
-    /// Number of entries.
+    /// Maximum number of entries.
     pub entries: u64,
 }
 
 impl Rules {
-    /// The built-in rules.
+    /// Returns the built-in rules.
     ///
     /// # Errors
     /// The built-in file is invalid.
@@ -56,18 +56,19 @@ impl Rules {
         RULES.get()
     }
 
-    /// Files that Proctor does not support, by path in the folder, and the feature they require.
+    /// Returns the files that Proctor does not support, by path in the folder, with the feature that they
+    /// require.
     pub fn unsupported_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.unsupported_files.iter().map(|(name, what)| (name.as_str(), what.as_str()))
     }
 
-    /// Whether a verifier's output is that of a test runner.
+    /// Whether a verifier's output comes from a test runner.
     pub fn ran_tests(&self, log: &str) -> bool {
         let lower = log.to_lowercase();
         self.downloads.ran.iter().any(|sign| lower.contains(sign))
     }
 
-    /// The line of a verifier's output that says that a download failed. Absent where a test runner ran.
+    /// Returns the output line that reports a failed download, unless a test runner ran.
     pub fn failed_download<'a>(&self, log: &'a str) -> Option<&'a str> {
         if self.ran_tests(log) {
             return None;
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_verifier_that_ran_nothing_failed_to_download() {
+    fn failed_download_requires_that_no_tests_ran() {
         let rules = Rules::get().unwrap();
         let failed = "Get:1 x\ncurl: (6) Could not resolve host: astral.sh\n/tests/test.sh: uvx: not found\n";
         assert_eq!(

@@ -1,18 +1,18 @@
 #!/bin/sh
-# A made-up agent: a shell script with curl. `$1` says how it behaves.
+# A made-up agent: a shell script with curl. `$1` selects its behaviour.
 mode=$1
 messages="{\"role\":\"user\",\"content\":$(cat "$HOME/prompt.json")}"
 tools='[{"type":"function","function":{"name":"shell","description":"d","parameters":{"type":"object","properties":{"command":{"type":"string"}}}}}]'
 
-# Asks once: the status is in $status, the answer in $HOME/answer.
+# Sends one request: sets $status, and writes the response to $HOME/answer.
 ask() {
     printf '{"model":"%s","messages":[%s],"tools":%s}' "$MODEL" "$messages" "$tools" >"$HOME/body"
-    # A header without a value is not sent: only a sub-agent has one.
+    # curl omits a header without a value: only a sub-agent sends it.
     status=$(curl -sS -o "$HOME/answer" -w '%{http_code}' -H "authorization: Bearer $TOKEN" \
         -H "x-agent-id: $agent" -H 'content-type: application/json' -d "@$HOME/body" "$ENDPOINT/v1/chat/completions")
 }
 
-# Runs the answer's command, or fails where it has none.
+# Runs the response's command, or fails if there is none.
 act() {
     id=$(sed -n 's/.*"tool_calls":\[{"id":"\([^"]*\)".*/\1/p' "$HOME/answer")
     line=$(sed -n 's/.*\\"command\\":\\"\([^"\\]*\)\\".*/\1/p' "$HOME/answer")
@@ -36,15 +36,15 @@ idle) ask; sleep 1000 ;;
 approval) ask; echo "Allow this command? [y/N]" >&2; sleep 1000 ;;
 loop) ask; echo "Loop detected" >&2; exit 0 ;;
 record) ask; echo '{"type":"error","message":"Too many turns: 3"}'; exit 0 ;;
-# It prints what the model says.
+# Prints the model's response.
 says) ask; cat "$HOME/answer" ;;
-# Settings in the repository make it do nothing; it needs what AGENTS.md knows.
+# Does nothing if the repository has settings for it. Needs the information in AGENTS.md.
 heeds)
     [ -e .my-cli.json ] || [ -e .my-cli/hooks/pre.sh ] && { ask; exit 0; }
     grep -q KNOWN AGENTS.md || exit 9
     solve
     ;;
-# Its prompt is its second argument, or in the file that the argument names.
+# Its prompt is its second argument, or is in the file that the argument names.
 told)
     if [ -f "$HOME/prompt.md" ]; then
         [ "$(wc -c <"$HOME/prompt.md")" -gt 200000 ] || exit 8
@@ -54,26 +54,26 @@ told)
     fi
     solve
     ;;
-# Its standard error is long and has no end of a line.
+# Writes a long line without a line feed to standard error.
 noisy) head -c 100000 /dev/zero | tr '\0' x >&2; solve ;;
-# After each of its own answers a sub-agent asks.
+# A sub-agent sends a request after each of the main agent's responses.
 helps) while ask && [ "$status" = 200 ] && act; do agent=h1; ask; agent=; done ;;
 empty) ask ;;
-# Its tools go on for longer than it may be silent.
+# Its tools run for longer than the idle limit.
 works) ask; act; for i in 1 2 3 4 5 6; do sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; done; solve ;;
-# It leaves a process of a session of its own behind.
+# Leaves a process in a separate session behind.
 daemon) setsid sh -c 'sleep 1000' & solve ;;
-# It ends normally whatever it met.
+# Always exits with success.
 shrugs) solve || true; exit 0 ;;
-# It asks on after a refusal, changes the tree, and cannot be asked to end.
+# Keeps sending requests after a rejection, changes the tree, and ignores requests to end.
 stubborn)
     trap '' TERM INT HUP
     while ask && [ "$status" = 200 ] && act; do :; done
     echo late >/testbed/late.txt
     while :; do ask; sleep 0.1; done
     ;;
-# It asks once for a stream and ends with an error, with no other word of the endpoint's.
+# Requests one stream and exits with an error, without printing the endpoint's error.
 streams) tools="$tools,\"stream\":true"; ask; exit 5 ;;
-# It asks again for ever where the endpoint rejects it.
+# Retries forever after a rejection.
 asks_on) while :; do ask; done ;;
 esac

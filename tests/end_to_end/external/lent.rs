@@ -1,11 +1,11 @@
-//! An agent that brings a copy of the package under test is refused before any trial starts.
+//! An agent that ships a copy of the package under test is rejected before any trial starts.
 
 use std::fs;
 
 use crate::stage::{Stage, root};
 
-/// A configuration with the demo tasks, a built-in arm, and an agent whose bundle holds `files` below its packages.
-/// The paths of the agent's configuration and of the folder its run would make.
+/// Writes a configuration with the demo tasks, a built-in arm, and an agent whose bundle contains `files`
+/// among its packages. Returns the paths of the configuration and of the future run directory.
 fn config(stage: &Stage, files: &[(&str, &str)]) -> (String, String) {
     for (path, text) in files {
         let path = stage.path("packages").join(path);
@@ -31,11 +31,11 @@ fn config(stage: &Stage, files: &[(&str, &str)]) -> (String, String) {
     (config, stage.path("run").display().to_string())
 }
 
-fn refused(stage: &Stage, files: &[(&str, &str)]) -> String {
+fn rejection(stage: &Stage, files: &[(&str, &str)]) -> String {
     let (config, out) = config(stage, files);
     let ended = stage.run(["run", &config, "--out", &out], 2);
     assert!(!stage.path("run").exists(), "the run began");
-    // What is built now is seen by a look at the plan too.
+    // The bundle now exists, so a dry run rejects it too.
     let looked = stage.run(["run", &config, "--dry-run"], 2);
     let said = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).into_owned();
@@ -48,9 +48,9 @@ fn refused(stage: &Stage, files: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn an_agent_that_brings_the_package_under_test_is_refused_by_name() {
+fn agent_with_the_package_under_test_is_rejected() {
     let stage = Stage::new();
-    let said = refused(&stage, &[("numerals/__init__.py", "x = 1\n"), ("other.py", "y = 1\n")]);
+    let said = rejection(&stage, &[("numerals/__init__.py", "x = 1\n"), ("other.py", "y = 1\n")]);
     for part in ["run.toml", "arm `lends`", "`demo__roman-1`", "/dist-packages/numerals", "hint: "]
     {
         assert!(said.contains(part), "{part}: {said}");
@@ -58,18 +58,18 @@ fn an_agent_that_brings_the_package_under_test_is_refused_by_name() {
     assert!(!said.contains("plain"), "{said}");
 }
 
-/// Under another name, in a package that has nothing to do with it.
+/// The copy has another name and is in an unrelated package.
 #[test]
-fn a_renamed_copy_of_the_solution_in_a_bundle_is_found_by_its_content() {
+fn renamed_copy_of_the_solution_in_a_bundle_is_detected() {
     let stage = Stage::new();
     let original = root().join("configs/tasks/numerals/numerals/roman.py");
     let text = fs::read_to_string(original).unwrap().replace("    ", "\t");
-    let said = refused(&stage, &[("helper/deep/old.py", &text)]);
+    let said = rejection(&stage, &[("helper/deep/old.py", &text)]);
     assert!(said.contains("helper/deep/old.py") && said.contains("1 task"), "{said}");
 }
 
 #[test]
-fn an_agent_that_brings_other_packages_is_not_refused() {
+fn agent_with_other_packages_is_accepted() {
     let stage = Stage::new();
     let (config, _) =
         config(&stage, &[("numerals_of_others/roman.py", "def roman():\n    pass\n")]);

@@ -1,4 +1,4 @@
-//! A shell script with curl, by a manifest of a user's own.
+//! A shell script with curl as an agent, described by a user's manifest.
 
 use std::path::PathBuf;
 
@@ -7,34 +7,34 @@ use serde_json::{Value, json};
 
 use crate::stage::{DEMO_SOLUTION, Stage, docker, find, root};
 
-/// A line without a quote, which solves the demo task.
+/// Returns a command without quotes that solves the demo task.
 fn solve() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
-/// How an arm of the made-up agent behaves, and what its model does.
-struct Way {
+/// How an arm of the made-up agent behaves, and which model it uses.
+struct ArmSpec {
     name: &'static str,
     mode: &'static str,
     model: &'static str,
     budget: &'static str,
-    /// More keys of the arm, a line each.
+    /// More keys of the arm, one per line.
     keys: &'static str,
 }
 
-fn way(name: &'static str, mode: &'static str, model: &'static str) -> Way {
-    Way { name, mode, model, budget: "steps = 20", keys: "" }
+fn arm_spec(name: &'static str, mode: &'static str, model: &'static str) -> ArmSpec {
+    ArmSpec { name, mode, model, budget: "steps = 20", keys: "" }
 }
 
-/// A run of one arm for each way, with the demo task's first row.
-fn run(stage: &Stage, kind: &str, ways: &[Way], status: i32) -> PathBuf {
+/// Runs one arm for each way, on the demo's first task.
+fn run(stage: &Stage, kind: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     run_task(stage, kind, ways, &task, status)
 }
 
-fn run_task(stage: &Stage, kind: &str, ways: &[Way], task: &Value, status: i32) -> PathBuf {
+fn run_task(stage: &Stage, kind: &str, ways: &[ArmSpec], task: &Value, status: i32) -> PathBuf {
     let agent = std::fs::read_to_string(root().join("tests/end_to_end/external/agent.sh")).unwrap();
     stage.file(
         "my-cli.toml",
@@ -91,7 +91,7 @@ mode = "solve"
     let cut = json!({"kind": "truncate", "times": 0});
     let script = json!({"conversation": [
         conversation("solves", json!([call("ls numerals"), call(&solve()), {"content": "Done."}]), false),
-        // Its one token is the end of its turn.
+        // Its only token ends the turn.
         conversation("empty", json!([{"content": "", "usage": {"input": 100, "output": 1}}]), false),
         conversation("goes-on", json!([call("echo one >> /testbed/steps.txt")]), true),
         conversation("no-key", json!([{"content": "x", "fault": [fault]}]), true),
@@ -112,7 +112,7 @@ mode = "solve"
              price = {{ input = 0.0, output = 0.0 }}\n"
         );
     }
-    for Way { name, mode, model, budget, keys } in ways {
+    for ArmSpec { name, mode, model, budget, keys } in ways {
         text += &format!(
             "[[arms]]\nname = \"{name}\"\nscaffold = \"my-cli.toml\"\nmodel = \"{model}\"\n\
              settings = {{ mode = \"{mode}\" }}\nbudget = {{ {budget} }}\n{keys}\n"
@@ -125,7 +125,7 @@ mode = "solve"
     out
 }
 
-/// The row of an arm in the report, and its events.
+/// Returns an arm's row in the report, and its events.
 fn row(stage: &Stage, out: &std::path::Path, arm: &str) -> (Value, Vec<Value>) {
     let report = stage.report(out);
     let arms = report["arms"].as_array().unwrap();
@@ -143,25 +143,25 @@ fn of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["kind"] == kind).collect()
 }
 
-/// All the ways to end, one arm each.
+/// Runs all endings, one arm each.
 fn endings(kind: &str) {
     let stage = Stage::new();
     let ways = [
-        way("solve", "solve", "solves"),
-        way("daemon", "daemon", "solves"),
-        way("works", "works", "solves"),
-        way("crash", "crash", "solves"),
-        way("idle", "idle", "solves"),
-        way("approval", "approval", "solves"),
-        way("loop", "loop", "solves"),
-        way("record", "record", "solves"),
-        way("says", "says", "says-so"),
-        way("told", "told", "solves"),
-        way("noisy", "noisy", "solves"),
-        way("empty", "empty", "empty"),
-        Way { budget: "steps = 3", ..way("stubborn", "stubborn", "goes-on") },
-        Way { budget: "steps = 3", ..way("shrugs", "shrugs", "goes-on") },
-        Way { budget: "total_tokens = 400", ..way("tokens", "solve", "goes-on") },
+        arm_spec("solve", "solve", "solves"),
+        arm_spec("daemon", "daemon", "solves"),
+        arm_spec("works", "works", "solves"),
+        arm_spec("crash", "crash", "solves"),
+        arm_spec("idle", "idle", "solves"),
+        arm_spec("approval", "approval", "solves"),
+        arm_spec("loop", "loop", "solves"),
+        arm_spec("record", "record", "solves"),
+        arm_spec("says", "says", "says-so"),
+        arm_spec("told", "told", "solves"),
+        arm_spec("noisy", "noisy", "solves"),
+        arm_spec("empty", "empty", "empty"),
+        ArmSpec { budget: "steps = 3", ..arm_spec("stubborn", "stubborn", "goes-on") },
+        ArmSpec { budget: "steps = 3", ..arm_spec("shrugs", "shrugs", "goes-on") },
+        ArmSpec { budget: "total_tokens = 400", ..arm_spec("tokens", "solve", "goes-on") },
     ];
     let out = run(&stage, kind, &ways, 0);
     for (arm, outcome, cause, resolved) in [
@@ -173,7 +173,7 @@ fn endings(kind: &str) {
         ("approval", "scaffold_exited", Some("approval"), false),
         ("loop", "scaffold_exited", Some("loop"), false),
         ("record", "scaffold_exited", Some("finished"), false),
-        // What the model says is no exit of the agent.
+        // Text from the model that matches an exit pattern does not count as an exit of the agent.
         ("says", "submitted", None, false),
         ("told", "submitted", None, true),
         ("noisy", "submitted", None, true),
@@ -189,7 +189,7 @@ fn endings(kind: &str) {
         assert_eq!(row["why"].is_string(), outcome == "scaffold_exited", "{arm}: {row:#}");
         let steps = of_kind(&events, "model_answered").len();
         assert_eq!(row["steps"], steps, "{arm}");
-        // What it printed and what its manifest calls its log is beside the trajectory.
+        // The agent's output and the log named in its manifest are kept next to the trajectory.
         let kept = find(&out.join("trials"), "stdout.log").len();
         assert_eq!(kept, ways.len(), "{arm}");
     }
@@ -197,10 +197,10 @@ fn endings(kind: &str) {
     tools_are_recorded(&solved);
     let (crashed, _) = row(&stage, &out, "crash");
     assert!(crashed["why"].as_str().unwrap().contains("exit status 7: boom"), "{crashed:#}");
-    // The process of another session was found and ended before the tree was taken.
+    // The process in another session was found and killed before the tree was taken.
     let (_, left) = row(&stage, &out, "daemon");
     let left = of_kind(&left, "noted").iter().any(|noted| noted["note"]["left_running"].is_u64());
-    assert!(left, "nothing says what was left running");
+    assert!(left, "the left-over process is not recorded");
     for arm in ["stubborn", "shrugs"] {
         let (row, events) = row(&stage, &out, arm);
         assert_eq!(row["steps"], 3, "{arm}");
@@ -208,7 +208,7 @@ fn endings(kind: &str) {
         let patch = patch(&stage, &out, arm);
         assert!(!patch.contains("late"), "{arm}: {patch}");
         assert_eq!(patch.matches("+one").count(), 3, "{arm}: {patch}");
-        // A snapshot a step, so that budget curves hold.
+        // One snapshot per step, which budget curves need.
         let steps: Vec<_> = of_kind(&events, "snapshot_taken")
             .iter()
             .filter_map(|event| event["step"].as_u64())
@@ -217,7 +217,7 @@ fn endings(kind: &str) {
     }
 }
 
-/// Each call of the model with what its tool gave, at the step that made it.
+/// Each tool call of the model is recorded with its output, at the step that made it.
 fn tools_are_recorded(events: &[Value]) {
     let (called, returned) = (of_kind(events, "tool_called"), of_kind(events, "tool_returned"));
     assert_eq!((called.len(), returned.len()), (2, 2), "{called:#?}");
@@ -227,7 +227,7 @@ fn tools_are_recorded(events: &[Value]) {
     assert_eq!(called[0]["call_id"], returned[0]["call_id"]);
 }
 
-/// From the first refusal to the patch.
+/// Checks that at most 5 s pass between the first rejected request and the patch.
 fn ended_at_once(arm: &str, events: &[Value]) {
     let at = |event: &Value| event["t_mono"].as_f64().unwrap();
     let served = of_kind(events, "request_served");
@@ -247,11 +247,11 @@ fn patch(stage: &Stage, out: &std::path::Path, arm: &str) -> String {
     std::fs::read_to_string(&patches[0]).unwrap()
 }
 
-/// An agent that ends before it received a response has shown nothing of the model.
+/// An agent that exits before its first response says nothing about the model.
 #[test]
-fn an_agent_that_never_asks_is_not_scored() {
+fn agent_without_a_request_is_not_scored() {
     let stage = Stage::new();
-    let out = run(&stage, "native", &[way("nothing", "nothing", "solves")], 3);
+    let out = run(&stage, "native", &[arm_spec("nothing", "nothing", "solves")], 3);
     let (row, _) = row(&stage, &out, "nothing");
     assert_eq!(row["outcome"], "infrastructure_fault_setup", "{row:#}");
     assert!(row["resolved"].is_null(), "{row:#}");
@@ -269,7 +269,7 @@ fn docker_each_ending_has_its_outcome() {
     }
 }
 
-/// The demo task, whose repository has settings and knowledge for the agent.
+/// The demo task, with agent settings and instructions in its repository.
 fn with_settings(stage: &Stage) -> Value {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -284,19 +284,20 @@ fn with_settings(stage: &Stage) -> Value {
     task
 }
 
-/// An agent that would obey the repository's settings does not see them; the graded tree and every step's tree do.
+/// An agent that would follow the repository's settings does not see them, but they are in the graded tree
+/// and in every step's tree.
 fn settings_are_ignored(kind: &str) {
     let stage = Stage::new();
     let task = with_settings(&stage);
     let ways = [
-        way("default", "heeds", "solves"),
-        Way {
+        arm_spec("default", "heeds", "solves"),
+        ArmSpec {
             keys: "repository_settings = \"ignore\"",
             budget: "steps = 21",
-            ..way("ignore", "heeds", "solves")
+            ..arm_spec("ignore", "heeds", "solves")
         },
-        Way { keys: "repository_settings = \"use\"", ..way("use", "heeds", "solves") },
-        Way { budget: "steps = 2", ..way("limit", "heeds", "goes-on") },
+        ArmSpec { keys: "repository_settings = \"use\"", ..arm_spec("use", "heeds", "solves") },
+        ArmSpec { budget: "steps = 2", ..arm_spec("limit", "heeds", "goes-on") },
     ];
     let out = run_task(&stage, kind, &ways, &task, 0);
     for (arm, resolved, used) in [
@@ -320,45 +321,45 @@ fn settings_are_ignored(kind: &str) {
         }
         assert!(!patch(&stage, &out, arm).contains("my-cli"), "{arm}");
     }
-    // At a limit the tree of the last step is graded, which was taken while the files were hidden.
+    // At a limit, the tree of the last step is graded, which was taken while the files were hidden.
     let (row, _) = row(&stage, &out, "limit");
     assert_eq!(row["outcome"], "budget_steps", "{row:#}");
     assert_eq!(patch(&stage, &out, "limit").matches("+one").count(), 2);
 }
 
 #[test]
-fn settings_of_the_repository_are_ignored_and_stay_in_the_tree() {
+fn repository_settings_are_ignored_but_stay_in_the_tree() {
     settings_are_ignored("native");
 }
 
 #[test]
-fn docker_settings_of_the_repository_are_ignored_and_stay_in_the_tree() {
-    if docker("docker_settings_of_the_repository_are_ignored_and_stay_in_the_tree") {
+fn docker_repository_settings_are_ignored_but_stay_in_the_tree() {
+    if docker("docker_repository_settings_are_ignored_but_stay_in_the_tree") {
         settings_are_ignored("docker");
     }
 }
 
-/// Linux starts no program with an argument of 128 KiB.
+/// Linux rejects a program argument of 128 KiB.
 #[test]
-fn a_statement_of_any_length_reaches_the_agent() {
+fn long_statement_reaches_the_agent() {
     let stage = Stage::new();
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
     task["source"]["path"] = root().join("configs/tasks/numerals").to_str().unwrap().into();
     let statement = task["statement"].as_str().unwrap();
     task["statement"] = format!("{statement}\n{}", "log line of a traceback\n".repeat(9000)).into();
-    let out = run_task(&stage, "native", &[way("a", "told", "solves")], &task, 0);
+    let out = run_task(&stage, "native", &[arm_spec("a", "told", "solves")], &task, 0);
     let (row, events) = row(&stage, &out, "a");
     assert_eq!((&row["outcome"], &row["resolved"]), (&json!("submitted"), &json!(true)), "{row:#}");
     let noted = of_kind(&events, "noted");
     assert!(noted.iter().any(|event| event["note"]["prompt_in_file"].is_string()), "{noted:#?}");
 }
 
-/// Requests of a sub-agent are steps and named as its own; a limit on main steps leaves them out.
+/// Requests of a sub-agent are steps, recorded with its name. A limit on main steps does not count them.
 #[test]
-fn sub_agents_have_steps_of_their_own() {
+fn sub_agent_requests_are_separate_steps() {
     let stage = Stage::new();
-    let way = Way { budget: "main_steps = 2", ..way("a", "helps", "goes-on") };
+    let way = ArmSpec { budget: "main_steps = 2", ..arm_spec("a", "helps", "goes-on") };
     let out = run(&stage, "native", &[way], 0);
     let (row, events) = row(&stage, &out, "a");
     assert_eq!(row["outcome"], "budget_main_steps", "{row:#}");
@@ -368,7 +369,7 @@ fn sub_agents_have_steps_of_their_own() {
     assert_eq!(who, [None, Some("h1"), None, Some("h1"), None], "{served:#?}");
 }
 
-/// Whatever the agent makes of it, a fault of the endpoint is one of the infrastructure: no score.
+/// An endpoint fault stays an infrastructure fault without a score, no matter how the agent handles it.
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let met = [
@@ -379,16 +380,16 @@ fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     ];
     for (mode, model) in met {
         let stage = Stage::new();
-        let out = run(&stage, "native", &[way("a", mode, model)], 3);
+        let out = run(&stage, "native", &[arm_spec("a", mode, model)], 3);
         let (row, _) = row(&stage, &out, "a");
         assert_eq!(row["outcome"], "infrastructure_fault_model", "{mode}: {row:#}");
         assert!(row["resolved"].is_null(), "{mode}: {row:#}");
     }
 }
 
-/// A setting is a factor, the folder of a manifest is not, and a mistake is told at its key.
+/// An agent setting changes the arm, the manifest's folder does not, and a mistake is reported at its key.
 #[test]
-fn settings_are_factors_and_paths_are_not() {
+fn arm_id_depends_on_settings_and_not_on_paths() {
     let plan = |folder: &str, lines: &str, status: i32| {
         let stage = Stage::new();
         std::fs::create_dir(stage.path(folder)).unwrap();

@@ -1,4 +1,5 @@
-//! A search of what the processes of agents hold: memory, variables, and the files of their `HOME` and work directory.
+//! Searches agents' processes for a key: memory, environment variables, and the files in `HOME` and the work
+//! directory.
 
 use std::{
     collections::BTreeMap,
@@ -10,22 +11,23 @@ use std::{
     time::Duration,
 };
 
-/// What every agent of an external scaffold has among its variables: how its processes are told from others.
+/// Set in the environment of every external agent, which identifies its processes.
 const HOME: &[u8] = b"HOME=/tmp/agent-home";
 const PAGE: u64 = 4096;
 
-/// What was seen of one agent.
+/// Results of searching one agent's processes.
 #[derive(Debug, Default)]
-pub struct Looks {
-    /// Processes in whose memory their own `HOME` was found: the search works.
+pub struct SearchResult {
+    /// Number of processes whose memory contained their own `HOME`, which proves that the search works.
     pub controls: usize,
-    /// Where the key was found.
+    /// Places where the key was found.
     pub found: Vec<String>,
 }
 
-/// Looks through all agents on the machine whose variables name a bundle's program, until it is over. By the agent's name.
-pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, Looks> {
-    let mut seen: BTreeMap<String, Looks> = BTreeMap::new();
+/// Searches all agents on the machine whose environment names a bundle's program, until `is_over`. Keyed by
+/// agent name.
+pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, SearchResult> {
+    let mut seen: BTreeMap<String, SearchResult> = BTreeMap::new();
     let mut looked: BTreeMap<(u32, u64), usize> = BTreeMap::new();
     while !is_over() {
         for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -36,7 +38,7 @@ pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, Looks> {
             let folder = entry.path();
             let Ok(variables) = fs::read(folder.join("environ")) else { continue };
             let Some(agent) = agent(&folder, &variables) else { continue };
-            // A process early in its life, later, and late: a process that grows is looked at anew.
+            // Each process is searched early, later and late: it is searched again when it has grown.
             let pages = resident(&folder);
             let times = looked.entry((pid, pages / 8192)).or_default();
             *times += 1;
@@ -44,14 +46,14 @@ pub fn watch(key: &str, is_over: &dyn Fn() -> bool) -> BTreeMap<String, Looks> {
                 continue;
             }
             let looks = seen.entry(agent).or_default();
-            look(&folder, key.as_bytes(), looks);
+            search(&folder, key.as_bytes(), looks);
         }
         sleep(Duration::from_millis(300));
     }
     seen
 }
 
-/// The scaffold that a process belongs to.
+/// Returns the scaffold that a process belongs to.
 fn agent(folder: &Path, variables: &[u8]) -> Option<String> {
     if !variables.split(|byte| *byte == 0).any(|one| one == HOME) {
         return None;
@@ -76,7 +78,7 @@ fn resident(folder: &Path) -> u64 {
     text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
-fn look(folder: &Path, key: &[u8], looks: &mut Looks) {
+fn search(folder: &Path, key: &[u8], looks: &mut SearchResult) {
     let holds = |bytes: &[u8], what: &[u8]| memchr::memmem::find(bytes, what).is_some();
     let mut control = false;
     memory(folder, &mut |place, bytes| {
@@ -95,7 +97,8 @@ fn look(folder: &Path, key: &[u8], looks: &mut Looks) {
     }
 }
 
-/// Every page that the process holds for itself: what is shared with a file is that file.
+/// Reads every private page of the process. Shared file mappings are skipped: the files themselves are
+/// searched.
 fn memory(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
     let (Ok(maps), Ok(mem), Ok(mut pages)) = (
         fs::read_to_string(folder.join("maps")),
@@ -115,7 +118,7 @@ fn memory(folder: &Path, each: &mut dyn FnMut(&str, &[u8])) {
         if !rights.starts_with("rw") {
             continue;
         }
-        // Most of what an engine reserves was never touched.
+        // Most of the address space that an engine reserves was never touched.
         let mut bits = vec![0; ((end - start) / PAGE * 8) as usize];
         if pages.seek(SeekFrom::Start(start / PAGE * 8)).is_err()
             || pages.read_exact(&mut bits).is_err()

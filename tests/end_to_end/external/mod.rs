@@ -1,4 +1,4 @@
-//! Command-line agents: a made-up one that behaves in every bad way, and real ones from their packages.
+//! Command-line agents: a made-up one that misbehaves in every way, and real ones from their packages.
 
 mod lent;
 mod made_up;

@@ -1,7 +1,7 @@
 //! Real agents from their packages, with scripted models: the arms of `configs/scaffold-comparison.toml`.
 //!
-//! Two of them by default, whose bundles are one program each. `PROCTOR_TIER=full` or `PROCTOR_AGENTS=all` runs all
-//! eight.
+//! By default two of them run, whose bundles are one program each. `PROCTOR_TIER=full` or
+//! `PROCTOR_AGENTS=all` runs all eight.
 
 use std::path::{Path, PathBuf};
 
@@ -14,15 +14,15 @@ use crate::{
 
 const COMPARISON: &str = "scaffold-comparison.toml";
 const SCRIPT: &str = "configs/scripts/scaffold-comparison.toml";
-/// Both are quick to fetch and start, and speak wire formats that are not the model's.
+/// Both download and start quickly, and use wire formats that differ from the model's.
 const IN_CI: [&str; 2] = ["claude-code", "codex"];
 
-/// Whether all agents are asked for.
+/// Whether all agents should run.
 pub fn all() -> bool {
     std::env::var("PROCTOR_AGENTS").map_or_else(|_| is_full(), |asked| asked == "all")
 }
 
-/// The comparison with the arms that are asked for, its tasks' path made absolute, and the script of its models.
+/// Returns the comparison with the selected arms and absolute task paths, and the script of its models.
 pub fn comparison(kind: &str) -> (toml::Table, toml::Table) {
     shipped(COMPARISON, kind)
 }
@@ -40,7 +40,7 @@ fn shipped(name: &str, kind: &str) -> (toml::Table, toml::Table) {
     (config, read("scripts/scaffold-comparison.toml").parse().unwrap())
 }
 
-/// A configuration with these arms, its paths made absolute.
+/// Writes a configuration with the selected arms and absolute paths.
 fn config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<String>) {
     let (mut config, _) = shipped(name, kind);
     if kind == "docker" {
@@ -49,7 +49,8 @@ fn config(stage: &Stage, name: &str, kind: &str) -> (String, Vec<String>) {
     write(stage, config, &root().join(SCRIPT))
 }
 
-/// Writes the configuration with the models of its arms alone, which the script plays. Returns its path and the arms' names.
+/// Writes the configuration with only the models of its arms, played by the script. Returns its path and the
+/// arms' names.
 fn write(stage: &Stage, mut config: toml::Table, script: &Path) -> (String, Vec<String>) {
     let arms = config["arms"].as_array().unwrap();
     let of = |key: &str| -> Vec<String> {
@@ -81,7 +82,7 @@ fn run_written(
     rows(stage, &out, names)
 }
 
-/// The demo task in an image that has neither Node nor pip.
+/// Writes the demo task with an image that has neither Node nor pip.
 fn bare_image(stage: &Stage) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -94,7 +95,7 @@ fn bare_image(stage: &Stage) -> PathBuf {
     stage.file("image.jsonl", &format!("{task}\n"))
 }
 
-/// The row of each arm's one trial in the report, and its journal.
+/// Returns each arm's row in the report and the journal of its only trial.
 pub fn rows(stage: &Stage, out: &Path, names: &[String]) -> Vec<(Value, PathBuf)> {
     let report = stage.report(out);
     let of = |name: &String| {
@@ -108,7 +109,7 @@ pub fn rows(stage: &Stage, out: &Path, names: &[String]) -> Vec<(Value, PathBuf)
     names.iter().map(of).collect()
 }
 
-/// Each solves the task with its own tool, and its record reads like a built-in loop's.
+/// Each agent solves the task with its own tool, and its record looks like that of a built-in loop.
 fn solve(name: &str, kind: &str) {
     let stage = Stage::new();
     for (row, journal) in run(&stage, name, kind, &[]) {
@@ -123,18 +124,18 @@ fn solve(name: &str, kind: &str) {
         assert!(looked.contains("to_roman"), "{shown}: {looked}");
         let kept = journal.parent().unwrap().join("scaffold");
         assert!(kept.join("stdout.log").is_file(), "{shown}: what it printed is not kept");
-        assert!(kept.join("home").is_dir(), "{shown}: nothing of its own log is kept");
+        assert!(kept.join("home").is_dir(), "{shown}: its own log is not kept");
     }
 }
 
-/// A limit of three steps is three answers; the agent is gone at once, and its work is graded.
+/// A limit of three steps allows three responses. Then the agent is ended at once, and its work is graded.
 #[test]
-fn a_limit_ends_a_real_agent_at_once() {
+fn limit_ends_a_real_agent_at_once() {
     let stage = Stage::new();
     for (row, journal) in run(&stage, COMPARISON, "native", &["budget.steps=3"]) {
         let shown = journal.display();
         assert_eq!(row["outcome"], "budget_steps", "{shown}: {row:#}");
-        // The script edits at its second step.
+        // The script edits in its second step.
         assert_eq!(row["resolved"], true, "{shown}: {row:#}");
         let served = events(&journal, "request_served");
         let answered = served.iter().filter(|one| one["status"] == 200).count();
@@ -146,7 +147,7 @@ fn a_limit_ends_a_real_agent_at_once() {
     }
 }
 
-/// Files of a repository that would take the shell from an agent, or end it at its first step.
+/// Repository files that would disable an agent's shell or end the agent at its first step.
 const HOSTILE_FILES: [(&str, &str); 8] = [
     (
         ".claude/settings.json",
@@ -174,7 +175,7 @@ const HOSTILE_FILES: [(&str, &str); 8] = [
     ),
 ];
 
-/// The demo task with those files and a statement of 200 KB.
+/// Writes the demo task with those files and a statement of 200 KB.
 fn hostile_task(stage: &Stage) -> PathBuf {
     let demo = std::fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -192,8 +193,8 @@ fn hostile_task(stage: &Stage) -> PathBuf {
     stage.file("hostile.jsonl", &format!("{task}\n"))
 }
 
-/// Neither settings of the repository, a long statement, a command that names `curl` nor 100 KB on standard error keep an
-/// agent from its work.
+/// Agents work despite hostile repository settings, a long statement, a command that names `curl`, and 100 KB
+/// of standard error.
 #[test]
 fn real_agents_solve_a_hostile_task() {
     let stage = Stage::new();
@@ -217,7 +218,7 @@ fn real_agents_solve_a_hostile_task() {
     }
 }
 
-/// A window that the agent's own prompt nearly fills.
+/// The agent's own prompt almost fills the context window.
 #[test]
 fn real_agents_solve_a_task_in_a_small_window() {
     let stage = Stage::new();
@@ -238,7 +239,7 @@ fn real_agents_solve_a_task() {
     solve(COMPARISON, "native");
 }
 
-/// The cross table: each agent on endpoints of the four wire formats, by the gateway's translation.
+/// Each agent on endpoints of all four wire formats, translated by the gateway.
 #[test]
 fn real_agents_solve_a_task_on_every_format() {
     solve("scaffold-formats.toml", "native");
@@ -251,7 +252,7 @@ fn docker_real_agents_solve_a_task() {
     }
 }
 
-/// The cross table in containers, where all agents are asked for: the translation is the same as above.
+/// The same in containers, if all agents are selected: the translation does not depend on the back end.
 #[test]
 fn docker_real_agents_solve_a_task_on_every_format() {
     if all() && docker("docker_real_agents_solve_a_task_on_every_format") {

@@ -1,5 +1,5 @@
-//! Real agents whose endpoint is in trouble, or whose tokens run out. Two agents by default. `PROCTOR_TIER=full` or
-//! `PROCTOR_AGENTS=all` runs all of them, with a silence of 60 s.
+//! Real agents whose endpoint has problems or whose token budget runs out. Two agents by default.
+//! `PROCTOR_TIER=full` or `PROCTOR_AGENTS=all` runs all of them, with a silence of 60 s.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +17,14 @@ use super::{
 };
 use crate::stage::{Stage, events};
 
-/// Longer than any client of the gateway waits for the head of a response (`configs/gateway-server.toml`).
+/// Longer than the gateway waits for the response headers for any client (`configs/gateway-server.toml`).
 const SILENCE: f64 = 25.0;
-/// What the issue asks for.
+/// The duration that the issue requires.
 const WHOLE_SILENCE: f64 = 60.0;
 const KEY: &str = "sk-planted-5d1c0a7be94f42d3";
 const STEP_TOKENS: u64 = 120;
 
-/// One trouble, in the place of the model's second answer.
+/// Endpoint problems that replace the model's second response.
 fn troubles() -> BTreeMap<&'static str, Value> {
     let silence = if all() { WHOLE_SILENCE } else { SILENCE };
     BTreeMap::from([
@@ -38,7 +38,7 @@ fn troubles() -> BTreeMap<&'static str, Value> {
     ])
 }
 
-/// The comparison's arms once for each trouble, with scripts that have it.
+/// Plans the comparison's arms once for each problem, with scripts that contain it.
 fn plan(stage: &Stage, runtime: &tokio::runtime::Runtime) -> (FakeLlm, String, Vec<String>) {
     let (mut config, mut script) = comparison("native");
     let arms = config["arms"].as_array().unwrap().clone();
@@ -93,7 +93,7 @@ fn plan(stage: &Stage, runtime: &tokio::runtime::Runtime) -> (FakeLlm, String, V
 }
 
 #[test]
-fn real_agents_survive_an_endpoint_in_trouble_and_never_hold_its_key() {
+fn real_agents_survive_endpoint_faults_without_access_to_the_key() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stage = Stage::new();
     let (fake, config, names) = plan(&stage, &runtime);
@@ -116,7 +116,7 @@ fn real_agents_survive_an_endpoint_in_trouble_and_never_hold_its_key() {
     let mut wrong = Vec::new();
     for (name, (row, journal)) in names.iter().zip(rows(&stage, &out, &names)) {
         let (_, trouble) = name.rsplit_once('-').unwrap();
-        if let Err(why) = survived(trouble, &row, &journal) {
+        if let Err(why) = check_survived(trouble, &row, &journal) {
             wrong.push(format!("{name}: {why}"));
         }
     }
@@ -131,7 +131,7 @@ fn real_agents_survive_an_endpoint_in_trouble_and_never_hold_its_key() {
     }
 }
 
-fn survived(trouble: &str, row: &Value, journal: &Path) -> Result<(), String> {
+fn check_survived(trouble: &str, row: &Value, journal: &Path) -> Result<(), String> {
     let answered = events(journal, "model_answered").len();
     let served = events(journal, "request_served");
     let with = |status: u64| served.iter().filter(|one| one["status"] == status).count();
@@ -148,7 +148,7 @@ fn survived(trouble: &str, row: &Value, journal: &Path) -> Result<(), String> {
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let took = at(&events(journal, "patch_collected")[0]) - at(refused);
         if with(200) != 3 || took >= 5.0 {
-            return Err(format!("{} answered, took {took} s to end", with(200)));
+            return Err(format!("{} responses, took {took} s to end", with(200)));
         }
         let tokens: u64 = row["tokens"]["input"].as_u64().unwrap_or(0);
         if tokens > 3 * STEP_TOKENS {

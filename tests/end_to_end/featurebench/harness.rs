@@ -1,18 +1,18 @@
-//! The benchmark's own harness, fetched from PyPI, on the same patches in the same images.
+//! The benchmark's own harness, installed from PyPI, run on the same patches in the same images.
 
 use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 
-use super::rows::Made;
+use super::rows::SolvedRow;
 use crate::not_run::not_run;
 use crate::stage::{Stage, cache, root};
 
-/// The harness says that it wants Python 3.12; what is called of it runs on 3.11, too.
+/// The harness declares Python 3.12 as required, but the parts used here also run on 3.11.
 const HARNESS: &str = "featurebench==0.2.3";
 const NEEDS: [&str; 2] = ["docker==7.1.0", "pandas==2.2.3"];
 
-/// An interpreter with the harness, made once; absent where the package index cannot be reached.
+/// Returns an interpreter with the harness, created once. `None` if the package index is unreachable.
 fn python(test: &str) -> Option<PathBuf> {
     let venv = cache().join("featurebench-harness");
     let python = venv.join("bin/python");
@@ -41,8 +41,12 @@ fn python(test: &str) -> Option<PathBuf> {
     Some(python)
 }
 
-/// What the harness says of each patch: resolved or not, and its seconds.
-pub fn judged(test: &str, stage: &Stage, cases: &[(&Made, String)]) -> Option<Vec<(bool, f64)>> {
+/// Returns the harness's verdict on each patch, resolved or not, and its seconds.
+pub fn judge(
+    test: &str,
+    stage: &Stage,
+    cases: &[(&SolvedRow, String)],
+) -> Option<Vec<(bool, f64)>> {
     let python = python(test)?;
     let lines = cases.iter().map(|(made, patch)| json!({"row": made.row, "patch": patch}));
     let lines: Vec<String> = lines.map(|line| line.to_string()).collect();

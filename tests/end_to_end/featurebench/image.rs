@@ -1,5 +1,5 @@
-//! Images as the benchmark's are: one a repository, the whole library installed for development at
-//! `/testbed`, and once more at `/root/my_repo`.
+//! Builds images like the benchmark's: one per repository, with the whole library installed in development
+//! mode at `/testbed` and copied to `/root/my_repo`.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use proctor_types::Source;
 
 use crate::stage::cache;
 
-/// A library of PyPI, with its tests in its sdist.
+/// A PyPI library whose sdist contains its tests.
 pub struct Library {
     pub name: &'static str,
     pub repo: &'static str,
@@ -34,7 +34,7 @@ pub const MISTUNE: Library = Library {
     sha256: "2eaf7952af928ca8d33b779762effc1da517b62c6ad85ec8ca957e3b07b9782a",
 };
 
-/// What tests and builds need, as wheels for any Python 3.
+/// Packages that tests and builds need, as wheels for any Python 3.
 const WHEELS: [&str; 9] = [
     "pytest==8.4.2",
     "pytest-timeout==2.4.0",
@@ -58,12 +58,12 @@ RUN cd /testbed && \\
 ";
 
 impl Library {
-    /// As the rows of the benchmark name it.
+    /// Returns the image name, in the form that the benchmark's rows use.
     pub fn image(&self) -> String {
         format!("proctor-test/featurebench-specs_{}-instance_{}", self.name, &self.sha256[..8])
     }
 
-    /// The unpacked sdist.
+    /// Returns the folder with the unpacked sdist.
     pub fn source(&self) -> PathBuf {
         let source = Source::Pypi {
             pypi: self.name.into(),
@@ -79,7 +79,7 @@ impl Library {
         fs::read_to_string(self.source().join(path)).unwrap()
     }
 
-    /// Builds the image. The engine's own cache makes a second call cheap.
+    /// Builds the image. The engine's cache makes later calls fast.
     pub fn build_image(&self) {
         let context = tempfile::tempdir().unwrap();
         let at = |name: &str| context.path().join(name);
@@ -88,12 +88,12 @@ impl Library {
         fs::write(at("Dockerfile"), DOCKERFILE).unwrap();
         let mut build = Command::new("docker");
         build.args(["build", "-q", "--network", "none", "-t", &self.image()]).arg(context.path());
-        // The engine's own builder: the other is a plug-in that not every machine has.
+        // Uses the engine's built-in builder, because BuildKit is a plug-in that may be missing.
         run(build.env("DOCKER_BUILDKIT", "0"));
     }
 }
 
-/// Downloaded once for all tests.
+/// Returns the folder of wheels, which all tests share.
 fn wheels() -> PathBuf {
     let folder = cache().join("featurebench-wheels");
     if folder.is_dir() {
@@ -107,7 +107,7 @@ fn wheels() -> PathBuf {
     let mut pip = Command::new(venv.join("bin/pip"));
     pip.args(["download", "-q", "--no-deps", "--only-binary", ":all:", "-d"]).arg(&wheels);
     run(pip.args(WHEELS));
-    // Another test may have been faster.
+    // Another test may have created the folder first.
     let _ = fs::rename(&wheels, &folder);
     folder
 }

@@ -1,5 +1,5 @@
-//! FeatureBench rows of both levels, made from real libraries and graded on Docker in images as the
-//! benchmark's are.
+//! FeatureBench rows of both levels, made from real libraries and graded on Docker in images like the
+//! benchmark's.
 
 mod harness;
 mod image;
@@ -14,15 +14,15 @@ use crate::{
     stage::{Stage, arm, docker},
 };
 use image::{BOLTONS, MISTUNE};
-use rows::Made;
+use rows::SolvedRow;
 
-fn dataset(stage: &Stage, made: &[Made]) -> String {
+fn dataset(stage: &Stage, made: &[SolvedRow]) -> String {
     let lines: Vec<String> = made.iter().map(|made| made.row.to_string()).collect();
     stage.file("rows.jsonl", &lines.join("\n")).display().to_string()
 }
 
-/// Everything that `proctor grade` prints and keeps of predictions, as its report.
-fn graded(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value {
+/// Runs `proctor grade` on predictions and returns its report.
+fn grade(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value {
     let name = Path::new(predictions).file_stem().unwrap().to_str().unwrap();
     let out = stage.path(&format!("graded-{name}"));
     let out = out.to_str().unwrap();
@@ -31,8 +31,8 @@ fn graded(stage: &Stage, predictions: &str, tasks: &str, sandbox: &str) -> Value
     stage.report(Path::new(out))
 }
 
-/// A line of FeatureBench's `output.jsonl`.
-fn line(made: &Made, agent: &str, attempt: usize, patch: &str) -> String {
+/// Returns a line of FeatureBench's `output.jsonl`.
+fn line(made: &SolvedRow, agent: &str, attempt: usize, patch: &str) -> String {
     json!({
         "instance_id": made.id(), "n_attempt": attempt, "model_patch": patch, "agent": agent,
         "model": "m", "task_metadata": made.row, "success": true, "error": null
@@ -48,21 +48,21 @@ fn resolved(report: &Value, name: &str) -> (u64, u64, Value) {
 }
 
 #[test]
-fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
-    let name = "featurebench_gold_resolves_and_nothing_does_not_on_docker";
+fn featurebench_gold_resolves_and_noop_does_not_on_docker() {
+    let name = "featurebench_gold_resolves_and_noop_does_not_on_docker";
     if !docker(name) {
         return;
     }
     [BOLTONS, MISTUNE].iter().for_each(|library| library.build_image());
     let stage = Stage::new();
-    let made: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let made: Vec<SolvedRow> = rows::level_1().into_iter().chain(rows::level_2()).collect();
     let of = made.len() as u64;
     let tasks = dataset(&stage, &made);
 
-    let gold = graded(&stage, "gold", &tasks, "docker");
+    let gold = grade(&stage, "gold", &tasks, "docker");
     assert_eq!(resolved(&gold, "gold"), (of, of, json!(1.0)), "{gold:#}");
     assert_eq!(arm(&gold, "gold")["resolved_clean"], of, "{gold:#}");
-    let noop = graded(&stage, "noop", &tasks, "docker");
+    let noop = grade(&stage, "noop", &tasks, "docker");
     assert_eq!(resolved(&noop, "noop"), (0, of, json!(0.0)), "{noop:#}");
     for report in [&gold, &noop] {
         for task in report["tasks"].as_array().unwrap() {
@@ -70,7 +70,7 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
         }
     }
 
-    // The same by the scaffolds, in closed sandboxes: what they leave behind is what is graded.
+    // The same with the scaffolds in closed sandboxes: the files that they leave are graded.
     let config = format!(
         "tasks = [{tasks:?}]\njobs = 2\n[sandbox]\nkind = \"docker\"\n\
          [[arms]]\nname = \"gold\"\nscaffold = \"gold\"\n\
@@ -85,7 +85,7 @@ fn featurebench_gold_resolves_and_nothing_does_not_on_docker() {
     assert_eq!(resolved(&report, "noop"), (0, of, json!(0.0)), "{report:#}");
 }
 
-/// The same rows where there is no engine: the environment is made of set-up lines.
+/// The same rows without an engine: set-up lines build the environment.
 #[test]
 fn featurebench_rows_are_graded_in_native_sandboxes() {
     let stage = Stage::new();
@@ -99,19 +99,19 @@ fn featurebench_rows_are_graded_in_native_sandboxes() {
         version = BOLTONS.version
     );
     let setup = stage.file("setup.sh", &setup);
-    let made: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
-    let made: Vec<Made> =
+    let made: Vec<SolvedRow> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let made: Vec<SolvedRow> =
         made.into_iter().filter(|made| made.row["repo"] == BOLTONS.repo).collect();
     let of = made.len() as u64;
     let tasks =
         format!("{}#base=host&bin=/venv/bin&setup={}", dataset(&stage, &made), setup.display());
     for (predictions, expected) in [("gold", (of, of, json!(1.0))), ("noop", (0, of, json!(0.0)))] {
-        let report = graded(&stage, predictions, &tasks, "native");
+        let report = grade(&stage, predictions, &tasks, "native");
         assert_eq!(resolved(&report, predictions), expected, "{report:#}");
     }
     let tricks = made.iter().filter_map(|made| Some(line(made, "sly", 1, made.trick.as_ref()?)));
     let output = stage.file("output.jsonl", &tricks.collect::<Vec<_>>().join("\n"));
-    let report = graded(&stage, output.to_str().unwrap(), &tasks, "native");
+    let report = grade(&stage, output.to_str().unwrap(), &tasks, "native");
     for trial in
         report["tasks"].as_array().unwrap().iter().filter(|trial| trial["resolved"] == true)
     {
@@ -125,14 +125,14 @@ fn featurebench_rows_are_graded_in_native_sandboxes() {
 }
 
 #[test]
-fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
-    let name = "featurebench_output_with_the_original_in_its_place_is_told_on_docker";
+fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
+    let name = "featurebench_output_that_imports_the_original_is_reported_on_docker";
     if !docker(name) {
         return;
     }
     [BOLTONS, MISTUNE].iter().for_each(|library| library.build_image());
     let stage = Stage::new();
-    let made: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let made: Vec<SolvedRow> = rows::level_1().into_iter().chain(rows::level_2()).collect();
     let tasks = dataset(&stage, &made);
     let lines = made.iter().map(|made| {
         let honest = line(made, "honest", 1, &made.solution);
@@ -140,10 +140,10 @@ fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
         format!("{honest}\n{}\n", line(made, "sly", 1, patch))
     });
     let output = stage.file("output.jsonl", &lines.collect::<String>());
-    let report = graded(&stage, output.to_str().unwrap(), &tasks, "docker");
+    let report = grade(&stage, output.to_str().unwrap(), &tasks, "docker");
     let of = made.len() as u64;
     for agent in ["honest/m", "sly/m"] {
-        // The benchmark's own number, which the trick does not lower.
+        // The benchmark's own number, which the trick does not reduce.
         assert_eq!(resolved(&report, agent), (of, of, json!(1.0)), "{report:#}");
     }
     let of_arm = |agent: &str, id: &str| {
@@ -170,10 +170,10 @@ fn featurebench_output_with_the_original_in_its_place_is_told_on_docker() {
     }
 }
 
-/// The harness's own code, on the same patches in the same images: solved, solved in part, cheated.
+/// The harness's own code on the same patches in the same images: solved, partly solved, cheated.
 #[test]
-fn featurebench_harness_says_the_same_on_docker() {
-    let name = "featurebench_harness_says_the_same_on_docker";
+fn featurebench_harness_agrees_on_docker() {
+    let name = "featurebench_harness_agrees_on_docker";
     if !docker(name) {
         return;
     }
@@ -181,24 +181,24 @@ fn featurebench_harness_says_the_same_on_docker() {
     let stage = Stage::new();
     let (first, second) = (rows::level_1(), rows::level_2());
     let (lists, numbers, toc) = (&second[0], &second[1], &second[2]);
-    let cases: Vec<(&Made, String)> = vec![
+    let cases: Vec<(&SolvedRow, String)> = vec![
         (&first[0], first[0].solution.clone()),
         (&first[1], rows::conftest(true)),
         (&first[1], rows::conftest(false)),
         (lists, lists.trick.clone().unwrap()),
         (lists, lists.solution.clone()),
-        // The installation fails, or there is nothing to install; the harness goes on.
+        // The installation fails, or there is nothing to install; the harness continues.
         (lists, lists.solution.replace("+setup(\n", "+raise SystemExit(1)\n")),
         (numbers, rows::without(&numbers.solution, "setup.py")),
         (toc, toc.solution.replace("+def add_toc_hook(", "+def add_no_hook(")),
     ];
-    let Some(said) = harness::judged(name, &stage, &cases) else { return };
+    let Some(said) = harness::judge(name, &stage, &cases) else { return };
     let solved: Vec<bool> = said.iter().map(|(resolved, _)| *resolved).collect();
     assert_eq!(solved, [true, true, false, true, true, false, false, false]);
 
-    let rows: Vec<Made> = rows::level_1().into_iter().chain(rows::level_2()).collect();
+    let rows: Vec<SolvedRow> = rows::level_1().into_iter().chain(rows::level_2()).collect();
     let tasks = dataset(&stage, &rows);
-    // Answers to one task are attempts.
+    // Several responses to one task count as attempts.
     let attempt = |at: usize| {
         let before = cases[..at].iter().filter(|(made, _)| made.id() == cases[at].0.id());
         before.count() + 1
@@ -206,7 +206,7 @@ fn featurebench_harness_says_the_same_on_docker() {
     let lines = cases.iter().enumerate();
     let lines = lines.map(|(at, (made, patch))| line(made, "case", attempt(at), patch));
     let output = stage.file("output.jsonl", &lines.collect::<Vec<_>>().join("\n"));
-    let report = graded(&stage, output.to_str().unwrap(), &tasks, "docker");
+    let report = grade(&stage, output.to_str().unwrap(), &tasks, "docker");
     for (at, ((made, _), (official, seconds))) in cases.iter().zip(&said).enumerate() {
         let mut trials = report["tasks"].as_array().unwrap().iter();
         let is_it = |trial: &&Value| trial["attempt"] == attempt(at) && trial["task"] == made.id();

@@ -1,4 +1,4 @@
-//! Rows as the benchmark's are, made by masking functions of real libraries.
+//! Rows like the benchmark's, made by masking functions of real libraries.
 
 use std::{fs, path::Path, process::Command};
 
@@ -15,23 +15,23 @@ setup(
 ";
 
 /// A row, and a patch that solves it.
-pub struct Made {
+pub struct SolvedRow {
     pub row: Value,
     pub solution: String,
-    /// On level 2, the patch that takes the original for its own.
+    /// On level 2, a patch that uses the original library instead of its own code.
     pub trick: Option<String>,
 }
 
-impl Made {
+impl SolvedRow {
     pub fn id(&self) -> &str {
         self.row["instance_id"].as_str().unwrap()
     }
 }
 
-/// A file's text before and after; `None` where it is not there.
+/// A file's path and its text before and after; `None` if the file does not exist.
 type Edit<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
 
-/// `git diff` between two states.
+/// Returns the `git diff` between two states.
 fn diff(edits: &[Edit<'_>]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| {
@@ -62,7 +62,7 @@ fn diff(edits: &[Edit<'_>]) -> String {
     git(&["diff", "--cached"])
 }
 
-/// A module's text in two: its functions and classes of these names, and the rest.
+/// Splits a module's text into the functions and classes with these names, and the rest.
 fn split(text: &str, names: &[&str]) -> (String, String) {
     let (mut taken, mut rest) = (String::new(), String::new());
     let mut inside = false;
@@ -80,11 +80,11 @@ fn split(text: &str, names: &[&str]) -> (String, String) {
         let part = if inside { &mut taken } else { &mut rest };
         part.push_str(line);
     }
-    assert!(!taken.is_empty(), "{names:?} are not there");
+    assert!(!taken.is_empty(), "{names:?} are missing");
     (taken, rest)
 }
 
-/// All columns of the published dataset, by which no row of ours differs.
+/// Returns a row with all columns of the published dataset that are the same in every test row.
 fn row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str) -> Value {
     let settings = json!({
         "repository": library.repo, "commit": library.version, "clone_method": "https",
@@ -118,25 +118,31 @@ fn row(library: &Library, test: &str, level: u32, patch: &str, test_patch: &str)
     })
 }
 
-/// Level 1: functions of a module are taken away, and a test file with them.
-fn incremental(library: &Library, module: &str, names: &[&str], test: &str, kept: &[&str]) -> Made {
+/// Level 1: removes functions from a module, and a test file with them.
+fn incremental(
+    library: &Library,
+    module: &str,
+    names: &[&str],
+    test: &str,
+    kept: &[&str],
+) -> SolvedRow {
     let (whole, tested) = (library.read(module), library.read(test));
     let (_, masked) = split(&whole, names);
     let patch = diff(&[(module, Some(&whole), Some(&masked))]);
     let test_patch = diff(&[(test, Some(&tested), None)]);
     let mut row = row(library, test, 1, &patch, &test_patch);
     row["PASS_TO_PASS"] = json!(kept);
-    Made { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), trick: None }
+    SolvedRow { row, solution: diff(&[(module, Some(&masked), Some(&whole))]), trick: None }
 }
 
-/// Level 2: a test file asks `agent_code` for what the library had.
+/// Level 2: a test file imports from `agent_code` what the library had.
 fn from_scratch(
     library: &Library,
     test: &str,
     rewritten: &str,
     module: &str,
     (path, text, names): (&str, &str, &[&str]),
-) -> Made {
+) -> SolvedRow {
     let test_patch = diff(&[(test, Some(&library.read(test)), Some(rewritten))]);
     let submission = |init: &str, more: Option<Edit<'_>>| {
         let mut edits =
@@ -150,13 +156,13 @@ fn from_scratch(
         submission(&format!("from .{stem} import {names}\n"), Some((path, None, Some(text))));
     let trick = submission(&format!("from {module} import {names}\n"), None);
     let mut row = row(library, test, 2, "", &test_patch);
-    // The published rows have none.
+    // The published rows have no gold.
     row["gold"] = json!(solution);
-    Made { row, solution, trick: Some(trick) }
+    SolvedRow { row, solution, trick: Some(trick) }
 }
 
-/// A name where it is used as one.
-fn renamed(text: &str, names: &[&str]) -> String {
+/// Replaces the names where they are used as identifiers.
+fn rename(text: &str, names: &[&str]) -> String {
     let mut out = text.to_owned();
     for name in names {
         let parts: Vec<&str> = out.split(name).collect();
@@ -173,7 +179,7 @@ fn renamed(text: &str, names: &[&str]) -> String {
     out
 }
 
-pub fn level_1() -> Vec<Made> {
+pub fn level_1() -> Vec<SolvedRow> {
     vec![
         incremental(
             &BOLTONS,
@@ -192,8 +198,8 @@ pub fn level_1() -> Vec<Made> {
     ]
 }
 
-pub fn level_2() -> Vec<Made> {
-    // The tests use more of the library than what is asked for.
+pub fn level_2() -> Vec<SolvedRow> {
+    // The tests use more of the library than the requested functions.
     let names = ["parse_int_list", "format_int_list"];
     let (lists, _) = split(&BOLTONS.read("boltons/strutils.py"), &names);
     let lists = format!("import collections\n\n\n{lists}");
@@ -209,12 +215,12 @@ pub fn level_2() -> Vec<Made> {
         "boltons.strutils",
         ("agent_code/lists.py", &lists, &names),
     );
-    // They use nothing else of it.
+    // The tests use nothing else from the library.
     let names = ["clamp", "ceil", "floor", "Bits"];
     let import = "from boltons.mathutils import clamp, ceil, floor, Bits\n";
     let test = BOLTONS.read("tests/test_mathutils.py");
     assert!(test.contains(import));
-    let test = format!("import agent_code\n{}", renamed(&test.replace(import, ""), &names));
+    let test = format!("import agent_code\n{}", rename(&test.replace(import, ""), &names));
     let text = BOLTONS.read("boltons/mathutils.py");
     let numbers = from_scratch(
         &BOLTONS,
@@ -223,12 +229,12 @@ pub fn level_2() -> Vec<Made> {
         "boltons.mathutils",
         ("agent_code/numbers.py", &text, &names),
     );
-    // What is asked for works on the library's own objects.
+    // The requested functions work on the library's own objects.
     let names = ["add_toc_hook", "render_toc_ul"];
     let import = "from mistune.toc import add_toc_hook, render_toc_ul\n";
     let test = MISTUNE.read("tests/test_hooks.py");
     assert!(test.contains(import));
-    let test = format!("import agent_code\n{}", renamed(&test.replace(import, ""), &names));
+    let test = format!("import agent_code\n{}", rename(&test.replace(import, ""), &names));
     let text = MISTUNE
         .read("src/mistune/toc.py")
         .replace("from .core import BlockState\nfrom .util import escape, striptags\n", TOC)
@@ -255,7 +261,7 @@ def striptags(text):
 
 ";
 
-/// A patch that adds a conftest, under which everything passes, or everything fails.
+/// Returns a patch that adds a conftest which makes every test pass or every test fail.
 pub fn conftest(passes: bool) -> String {
     let outcome = if passes { "passed" } else { "failed" };
     let text = format!(
@@ -266,7 +272,7 @@ pub fn conftest(passes: bool) -> String {
     diff(&[("conftest.py", None, Some(&text))])
 }
 
-/// A patch without its part for one file.
+/// Returns a patch without its part for one file.
 pub fn without(patch: &str, file: &str) -> String {
     let header = "diff --git ";
     let kept = patch.split(header).filter(|part| !part.is_empty());

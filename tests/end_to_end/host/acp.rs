@@ -1,12 +1,13 @@
-//! The scaffold `acp` with an agent without libraries: what it is told at a limit, and its side requests.
+//! The scaffold `acp` with an agent that uses no libraries: the cancel message at a limit, and its side
+//! requests.
 
 use std::fs;
 
-use super::process::{Seen, configuration};
+use super::process::{ArmRecord, configuration};
 use crate::stage::{Stage, root};
 
 #[test]
-fn an_acp_agent_is_told_to_stop_and_its_titles_are_no_steps() {
+fn acp_agent_is_cancelled_and_title_requests_are_not_steps() {
     let stage = Stage::new();
     let agent = root().join("tests/end_to_end/host/acp_agent.py");
     fs::copy(agent, stage.path("agent.py")).unwrap();
@@ -27,12 +28,12 @@ fn an_acp_agent_is_told_to_stop_and_its_titles_are_no_steps() {
     let out = stage.path("run");
     stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 0);
 
-    let waits = Seen::of(&stage, &out, "waits");
+    let waits = ArmRecord::of(&stage, &out, "waits");
     assert_eq!(waits.row["outcome"], "budget_wall", "{:#}", waits.row);
     assert_eq!(waits.file("scaffold/stderr.log").trim(), "told: session/cancel one");
 
     let classes = |arm: &str| {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         let served = seen.of_kind("request_served").into_iter();
         let served = served.map(|one| (one["class"].to_string(), one["status"].to_string()));
         (seen.row["outcome"].to_string(), seen.answers(), served.collect::<Vec<_>>())
@@ -40,7 +41,7 @@ fn an_acp_agent_is_told_to_stop_and_its_titles_are_no_steps() {
     let of = |class: &str, status: u16| (format!("\"{class}\""), status.to_string());
     let expected = ("\"submitted\"".to_owned(), 1, vec![of("side", 200), of("main", 200)]);
     assert_eq!(classes("titles"), expected);
-    // Without rules the title is the one step, and the conversation itself is refused.
+    // Without rules, the title request is the only step, and the conversation itself is rejected.
     let expected = ("\"budget_steps\"".to_owned(), 1, vec![of("main", 200), of("main", 402)]);
     assert_eq!(classes("all main"), expected);
 }

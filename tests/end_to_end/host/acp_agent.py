@@ -1,4 +1,4 @@
-"""An agent of the scaffold `acp` without a library: it asks for a title first, or waits until it is told to stop."""
+"""An agent for the scaffold `acp` without a library: it requests a title first, or waits until it is cancelled."""
 import json
 import os
 import sys
@@ -37,6 +37,6 @@ for line in sys.stdin:
             answer(prompt, {"stopReason": "end_turn"})
     elif method == "session/cancel":
         print("told:", method, message["params"]["sessionId"], file=sys.stderr, flush=True)
-        # Its answer is its end, and may overtake what it just said on another stream.
+        # The response ends the agent and may overtake its last message on the other stream.
         time.sleep(0.5)
         answer(prompt, {"stopReason": "cancelled"})

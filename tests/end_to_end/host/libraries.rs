@@ -1,5 +1,5 @@
-//! The examples of the documentation that need libraries: agents of the scaffolds `acp` and `mcp` on the official Python
-//! ones, and mini-swe-agent with its loop outside the task's sandbox.
+//! Documentation examples that need libraries: agents of the scaffolds `acp` and `mcp` with the official
+//! Python SDKs, and mini-swe-agent with its loop outside the task's sandbox.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::process::{Seen, configuration};
+use super::process::{ArmRecord, configuration};
 use crate::{
     not_run::not_run,
     stage::{Stage, docker, root},
@@ -20,7 +20,7 @@ const PACKAGES: [&str; 12] = [
     "agent-client-protocol==0.12.1",
     "mcp==2.3.0",
     "openai>=2,<3",
-    // Of mini-swe-agent, without litellm.
+    // Dependencies of mini-swe-agent, except litellm.
     "jinja2",
     "pydantic",
     "pyyaml",
@@ -32,7 +32,7 @@ const PACKAGES: [&str; 12] = [
     "typer",
 ];
 
-/// The examples beside their libraries, 94 MB: one folder for all tests, filled once and kept beside other clients.
+/// The examples with their libraries, 94 MB: one folder for all tests, created once next to other clients.
 fn program() -> &'static Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -41,7 +41,7 @@ fn program() -> &'static Result<PathBuf, String> {
         let place = clients.join("host-2");
         fs::create_dir_all(&clients).map_err(|error| error.to_string())?;
         if !place.is_dir() {
-            fill(&clients, &place)?;
+            install_examples(&clients, &place)?;
         }
         for file in ["acp_agent.py", "mcp_agent.py", "mini_swe_agent.py"] {
             let text = fs::read(root().join("scaffolds/host/examples").join(file)).unwrap();
@@ -53,15 +53,15 @@ fn program() -> &'static Result<PathBuf, String> {
     })
 }
 
-fn fill(clients: &Path, place: &Path) -> Result<(), String> {
-    // Filled under another name first: a run that was cut leaves nothing that looks whole.
+fn install_examples(clients: &Path, place: &Path) -> Result<(), String> {
+    // Created under a temporary name first, so that an interrupted run leaves no folder that looks complete.
     let making = tempfile::tempdir_in(clients).map_err(|error| error.to_string())?;
     let run = |command: &mut Command| match command.output() {
         Ok(done) if done.status.success() => Ok(()),
         Ok(done) => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
         Err(error) => Err(error.to_string()),
     };
-    // By the interpreter that the agent's sandbox has.
+    // With the interpreter that the agent's sandbox has.
     let (venv, made) = (making.path().join("venv"), making.path().join("program"));
     run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&venv))?;
     let install = |packages: &[&str]| {
@@ -70,14 +70,15 @@ fn fill(clients: &Path, place: &Path) -> Result<(), String> {
     };
     install(&PACKAGES)?;
     install(&["--no-deps", "mini-swe-agent==2.4.6"])?;
-    // Somebody else may have laid the same one.
+    // Another process may have created the same folder.
     match fs::rename(&made, place) {
         Err(error) if !place.is_dir() => Err(error.to_string()),
         _ => Ok(()),
     }
 }
 
-/// Arms of examples on one back end: a name, a scaffold, a model and a budget. `None`: not run.
+/// Runs example arms on one back end: name, scaffold, model and budget. Returns `None` if the test cannot
+/// run.
 fn run(test: &str, kind: &str, arms: &[(&str, &str, &str, &str)]) -> Option<(Stage, PathBuf)> {
     let program = match program() {
         Ok(program) => program.display(),
@@ -111,60 +112,61 @@ fn solve(test: &str, kind: &str) {
     ];
     let Some((stage, out)) = run(test, kind, &arms) else { return };
     for (arm, steps, calls) in [("acp", 3, 2), ("mcp", 3, 2), ("by submit", 2, 2), ("mini", 3, 3)] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{arm}: {:#}", seen.row);
         assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
-        // What was done in the task's sandbox is in the record once, with what came of it.
+        // Commands in the task's sandbox are recorded once, each with its result.
         let (called, returned) = (seen.of_kind("tool_called"), seen.of_kind("tool_returned"));
         assert_eq!((called.len(), returned.len()), (calls, calls), "{arm}: {called:#?}");
         assert_eq!(returned[0]["exit_status"], 0, "{arm}: {returned:#?}");
-        // Every request of those that ask by themselves passed the gateway's server.
+        // Agents that call the model themselves send every request through the gateway's server.
         let served = if arm == "mini" { 0 } else { steps };
-        // One that was on its way when a submission ended its program was not delivered.
+        // A response in flight when a submission ended the program was not delivered.
         let requests = seen.of_kind("request_served").into_iter();
         let delivered = requests.filter(|one| one["delivered"] == true).count();
         assert_eq!(delivered as u64, served, "{arm}");
     }
-    let acp = Seen::of(&stage, &out, "acp");
+    let acp = ArmRecord::of(&stage, &out, "acp");
     let shown = |key: &str| {
         let noted = acp.of_kind("noted").into_iter();
         let found = noted.map(|event| event["note"]["agent_showed"][key].clone());
         found.filter(|one| !one.is_null()).collect::<Vec<Value>>()
     };
-    assert_eq!(shown("permission").len(), 2, "each command was asked for");
+    assert_eq!(shown("permission").len(), 2, "each command needed a permission");
     assert_eq!(shown("toolCallId").len(), 2);
     assert_eq!(shown("message").last().unwrap(), "Done.");
 }
 
 #[test]
-fn an_acp_agent_and_an_mcp_client_solve_the_task() {
-    solve("an_acp_agent_and_an_mcp_client_solve_the_task", "native");
+fn acp_agent_and_mcp_client_solve_the_task() {
+    solve("acp_agent_and_mcp_client_solve_the_task", "native");
 }
 
 #[test]
-fn docker_an_acp_agent_and_an_mcp_client_solve_the_task() {
-    let test = "docker_an_acp_agent_and_an_mcp_client_solve_the_task";
+fn docker_acp_agent_and_mcp_client_solve_the_task() {
+    let test = "docker_acp_agent_and_mcp_client_solve_the_task";
     if docker(test) {
         solve(test, "docker");
     }
 }
 
-/// A limit is as many answers, whoever asks; the agent is gone soon, and its work so far is graded.
+/// A limit allows the same number of responses with either scaffold. The agent ends soon, and its work so far
+/// is graded.
 #[test]
-fn a_limit_ends_an_acp_agent_and_an_mcp_client() {
+fn limit_ends_an_acp_agent_and_an_mcp_client() {
     let arms = [
         ("acp", "acp", "goes-on", "steps = 3"),
         ("mcp", "mcp", "goes-on", "steps = 3"),
         ("acp empty", "acp", "empty", "steps = 3"),
     ];
-    let test = "a_limit_ends_an_acp_agent_and_an_mcp_client";
+    let test = "limit_ends_an_acp_agent_and_an_mcp_client";
     let Some((stage, out)) = run(test, "native", &arms) else { return };
     for arm in ["acp", "mcp"] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "budget_steps", "{arm}: {:#}", seen.row);
         assert_eq!(seen.answers(), 3, "{arm}");
-        // The commands of step 3 ran, and none after the refusal.
+        // The commands of step 3 ran, and none after the rejection.
         assert_eq!(seen.file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let refused = seen.of_kind("request_served");
@@ -172,7 +174,7 @@ fn a_limit_ends_an_acp_agent_and_an_mcp_client() {
         let took = at(seen.of_kind("patch_collected")[0]) - at(refused);
         assert!(took < 5.0, "{arm} took {took} s to end");
     }
-    let empty = Seen::of(&stage, &out, "acp empty");
+    let empty = ArmRecord::of(&stage, &out, "acp empty");
     assert_eq!(empty.row["outcome"], "scaffold_exited", "{:#}", empty.row);
     assert!(empty.file("outcome.json").contains("empty_turn"), "{}", empty.file("outcome.json"));
 }

@@ -1,4 +1,4 @@
-//! Agents of a user's own whose loop runs outside the task's sandbox.
+//! A user's own agents, whose loop runs outside the task's sandbox.
 
 mod acp;
 mod libraries;

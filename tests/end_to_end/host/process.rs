@@ -1,5 +1,4 @@
-//! The scaffold `process`: the example of the documentation, and an agent that misbehaves in every
-//! way.
+//! The scaffold `process`: the example from the documentation, and an agent that misbehaves in every way.
 
 use std::{
     fs,
@@ -11,16 +10,16 @@ use serde_json::{Value, json};
 
 use crate::stage::{DEMO_SOLUTION, Stage, docker, find, root};
 
-/// An arm: its name, its model, more lines of its settings, and its budget.
-struct Way {
+/// An arm: name, model, extra settings lines, and budget.
+struct ArmSpec {
     name: &'static str,
     model: &'static str,
     settings: String,
     budget: &'static str,
 }
 
-fn way(mode: &'static str, model: &'static str) -> Way {
-    Way {
+fn arm_spec(mode: &'static str, model: &'static str) -> ArmSpec {
+    ArmSpec {
         name: mode,
         model,
         settings: format!("mode = \"{mode}\"\nidle_seconds = 3"),
@@ -28,12 +27,12 @@ fn way(mode: &'static str, model: &'static str) -> Way {
     }
 }
 
-/// A line without a quote, which solves the demo task.
+/// Returns a command without quotes that solves the demo task.
 pub(super) fn solution() -> String {
     format!("echo {} | base64 -d | sh", BASE64_STANDARD.encode(DEMO_SOLUTION))
 }
 
-/// The models' responses, by model name.
+/// Returns the models' responses by model name.
 fn script() -> Value {
     let call =
         |line: &str| json!({"tool_calls": [{"name": "shell", "arguments": {"command": line}}]});
@@ -54,7 +53,7 @@ fn script() -> Value {
     ]})
 }
 
-/// The demo task's first row and the script, and the start of a configuration with the models of the arms.
+/// Writes the demo's first task and the script. Returns the start of a configuration with the arms' models.
 pub(super) fn configuration(stage: &Stage, kind: &str, models: &[&str]) -> String {
     let demo = fs::read_to_string(root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();
@@ -73,14 +72,14 @@ pub(super) fn configuration(stage: &Stage, kind: &str, models: &[&str]) -> Strin
     text
 }
 
-/// A run of one arm for each way, with an agent's file beside the configuration.
-fn run(stage: &Stage, kind: &str, agent: &str, ways: &[Way], status: i32) -> PathBuf {
+/// Runs one arm for each way, with an agent's file next to the configuration.
+fn run(stage: &Stage, kind: &str, agent: &str, ways: &[ArmSpec], status: i32) -> PathBuf {
     fs::copy(root().join(agent), stage.path("agent.py")).unwrap();
     let mut models: Vec<&str> = ways.iter().map(|way| way.model).collect();
     models.sort_unstable();
     models.dedup();
     let mut text = configuration(stage, kind, &models);
-    for Way { name, model, settings, budget } in ways {
+    for ArmSpec { name, model, settings, budget } in ways {
         text += &format!(
             "[[arms]]\nname = \"{name}\"\nscaffold = \"process\"\nmodel = \"{model}\"\n\
              budget = {{ {budget} }}\n[arms.settings]\nprogram = \"agent.py\"\n\
@@ -93,13 +92,13 @@ fn run(stage: &Stage, kind: &str, agent: &str, ways: &[Way], status: i32) -> Pat
     out
 }
 
-pub(super) struct Seen {
+pub(super) struct ArmRecord {
     pub(super) row: Value,
     events: Vec<Value>,
     folder: PathBuf,
 }
 
-impl Seen {
+impl ArmRecord {
     pub(super) fn of(stage: &Stage, out: &Path, arm: &str) -> Self {
         let report = stage.report(out);
         let arms = report["arms"].as_array().unwrap();
@@ -135,25 +134,24 @@ impl Seen {
 const EXAMPLE: &str = "scaffolds/host/examples/agent.py";
 const BAD: &str = "tests/end_to_end/host/agent.py";
 
-/// The example of the documentation solves the task, with both of its endings, and with the record
-/// of a built-in loop.
+/// The example from the documentation solves the task with both of its endings, and records the same events
+/// as a built-in loop.
 fn example(kind: &str) {
     let text = fs::read_to_string(root().join(EXAMPLE)).unwrap();
     assert!(text.lines().count() < 60, "the documentation says: under 60 lines");
     let stage = Stage::new();
-    let named = |name, model| Way { name, settings: String::new(), ..way("x", model) };
+    let named = |name, model| ArmSpec { name, settings: String::new(), ..arm_spec("x", model) };
     let ways = [named("by finish", "solves"), named("by submit", "submits")];
     let out = run(&stage, kind, EXAMPLE, &ways, 0);
     for (arm, steps, calls) in [("by finish", 3, 2), ("by submit", 2, 2)] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.row["outcome"], "submitted", "{arm}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{arm}: {:#}", seen.row);
         assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
         let returned = seen.of_kind("tool_returned");
         assert_eq!((seen.of_kind("tool_called").len(), returned.len()), (calls, calls), "{arm}");
         assert_eq!(seen.row["integrity"], "clean", "{arm}: {:#}", seen.row);
-        // The record is that of a built-in loop: the call of the response, and the snapshot of its
-        // step.
+        // The record equals that of a built-in loop: the response's tool call, and its step's snapshot.
         let answered = seen.of_kind("model_answered");
         let call = &answered[0]["answer"]["tool_calls"][0]["id"];
         assert_eq!(seen.of_kind("tool_called")[0]["call_id"], *call, "{arm}");
@@ -162,58 +160,61 @@ fn example(kind: &str) {
 }
 
 #[test]
-fn the_example_solves_the_task() {
+fn process_example_solves_the_task() {
     example("native");
 }
 
 #[test]
-fn docker_the_example_solves_the_task() {
-    if docker("docker_the_example_solves_the_task") {
+fn docker_process_example_solves_the_task() {
+    if docker("docker_process_example_solves_the_task") {
         example("docker");
     }
 }
 
-/// Every line of the table in `docs/host.md`, and every way to be hostile.
+/// Every line of the table in `docs/host.md`, and every hostile mode.
 #[test]
 fn each_ending_has_its_outcome() {
     let stage = Stage::new();
-    // A file of the user that the agent looks for.
+    // A file of the user that the agent tries to find.
     let secret = "proctor-secret-of-the-user";
     stage.file(secret, "key");
-    let probes = Way {
+    let probes = ArmSpec {
         settings: format!("mode = \"probes\"\nidle_seconds = 60\nsecret = \"{secret}\""),
-        ..way("probes", "solves")
+        ..arm_spec("probes", "solves")
     };
-    let steps = |mode| Way { budget: "steps = 3", ..way(mode, "goes-on") };
+    let steps = |mode| ArmSpec { budget: "steps = 3", ..arm_spec(mode, "goes-on") };
     let ways = [
-        way("solve", "solves"),
-        way("early", "solves"),
-        way("text", "solves"),
+        arm_spec("solve", "solves"),
+        arm_spec("early", "solves"),
+        arm_spec("text", "solves"),
         probes,
-        way("gives_up", "solves"),
-        way("version", "solves"),
-        way("nothing", "solves"),
-        way("crash", "solves"),
-        way("killed", "solves"),
-        Way { settings: "mode = \"memory\"\nidle_seconds = 60".into(), ..way("memory", "solves") },
-        way("idle", "solves"),
-        way("chatters", "solves"),
-        way("empty", "empty"),
-        way("garbage", "solves"),
-        way("bytes", "solves"),
-        way("giant", "solves"),
-        way("ids", "solves"),
-        way("unknown", "solves"),
-        way("deaf", "solves"),
-        way("loops", "solves"),
+        arm_spec("gives_up", "solves"),
+        arm_spec("version", "solves"),
+        arm_spec("nothing", "solves"),
+        arm_spec("crash", "solves"),
+        arm_spec("killed", "solves"),
+        ArmSpec {
+            settings: "mode = \"memory\"\nidle_seconds = 60".into(),
+            ..arm_spec("memory", "solves")
+        },
+        arm_spec("idle", "solves"),
+        arm_spec("chatters", "solves"),
+        arm_spec("empty", "empty"),
+        arm_spec("garbage", "solves"),
+        arm_spec("bytes", "solves"),
+        arm_spec("giant", "solves"),
+        arm_spec("ids", "solves"),
+        arm_spec("unknown", "solves"),
+        arm_spec("deaf", "solves"),
+        arm_spec("loops", "solves"),
         steps("steps"),
         steps("stubborn"),
-        Way { name: "tokens", budget: "total_tokens = 400", ..way("solve", "goes-on") },
-        Way {
+        ArmSpec { name: "tokens", budget: "total_tokens = 400", ..arm_spec("solve", "goes-on") },
+        ArmSpec {
             name: "time",
             budget: "wall_seconds = 2",
             settings: "mode = \"idle\"".into(),
-            ..way("idle", "solves")
+            ..arm_spec("idle", "solves")
         },
     ];
     let out = run(&stage, "native", BAD, &ways, 3);
@@ -223,7 +224,7 @@ fn each_ending_has_its_outcome() {
         ("text", "submitted", None, true, ""),
         ("probes", "submitted", None, false, ""),
         ("gives_up", "scaffold_exited", Some("finished"), false, "too hard"),
-        // They ended before they received a response.
+        // These agents ended before they received a response.
         ("version", "infrastructure_fault_setup", None, false, ""),
         ("nothing", "infrastructure_fault_setup", None, false, ""),
         ("crash", "scaffold_exited", Some("crashed"), false, "exit status 1: boom"),
@@ -250,7 +251,7 @@ fn each_ending_has_its_outcome() {
         ("tokens", "budget_total_tokens", None, false, ""),
         ("time", "budget_wall", None, false, ""),
     ] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         let row = &seen.row;
         assert_eq!(row["outcome"], outcome, "{arm}: {row:#}");
         assert_eq!(row["cause"].as_str(), cause, "{arm}: {row:#}");
@@ -260,29 +261,29 @@ fn each_ending_has_its_outcome() {
         assert_eq!(row["steps"], seen.answers(), "{arm}");
         assert_ne!(row["integrity"], "contaminated", "{arm}: {row:#}");
     }
-    let probes = Seen::of(&stage, &out, "probes");
+    let probes = ArmRecord::of(&stage, &out, "probes");
     assert!(probes.logs().contains(&"failed: "), "{:?}", probes.logs());
     assert!(!probes.file("patch.diff").contains("late"), "{}", probes.file("patch.diff"));
     assert_eq!(probes.file("scaffold/stderr.log").trim(), "-32000");
-    let steps = Seen::of(&stage, &out, "steps");
+    let steps = ArmRecord::of(&stage, &out, "steps");
     assert_eq!(steps.file("scaffold/stderr.log").trim(), "told: -32000");
     for arm in ["steps", "stubborn"] {
-        let seen = Seen::of(&stage, &out, arm);
+        let seen = ArmRecord::of(&stage, &out, arm);
         assert_eq!(seen.answers(), 3, "{arm}");
-        // The commands of step 3 ran, and none after the refusal.
+        // The commands of step 3 ran, and none after the rejection.
         assert_eq!(seen.file("patch.diff").matches("+one").count(), 3, "{arm}");
         let at = |event: &Value| event["t_mono"].as_f64().unwrap();
         let last = seen.of_kind("tool_returned");
         let took = at(seen.of_kind("patch_collected")[0]) - at(last[last.len() - 1]);
         assert!(took < 5.0, "{arm} took {took} s to end");
     }
-    let chatters = Seen::of(&stage, &out, "chatters");
+    let chatters = ArmRecord::of(&stage, &out, "chatters");
     assert_eq!(chatters.logs().len(), 1000);
     assert!(chatters.logs().iter().all(|text| text.len() == 4096));
 }
 
-/// The agent's own sandbox is searched like the task's: a program that contains the solution is
-/// rejected by name, in the file itself and in an archive.
+/// The agent's sandbox is scanned like the task's: a program that contains the solution, directly or in an
+/// archive, is rejected and named.
 #[test]
 fn host_program_with_the_solution_is_rejected() {
     for packed in [false, true] {
@@ -309,7 +310,7 @@ fn host_program_with_the_solution_is_rejected() {
         let config = stage.file("run.toml", &text);
         let out = stage.path("run");
         stage.run(["run", config.to_str().unwrap(), "--out", out.to_str().unwrap()], 3);
-        let seen = Seen::of(&stage, &out, "a");
+        let seen = ArmRecord::of(&stage, &out, "a");
         assert_eq!(seen.row["outcome"], "infrastructure_fault_setup", "{:#}", seen.row);
         assert_eq!(seen.answers(), 0);
         let outcome = seen.file("outcome.json");
@@ -321,19 +322,18 @@ fn host_program_with_the_solution_is_rejected() {
     }
 }
 
-/// A fault of the endpoint stays a fault, whatever the agent does with it.
+/// An endpoint fault stays a fault, no matter how the agent handles it.
 #[test]
 fn endpoint_fault_seen_by_the_agent_stays_a_fault() {
     let stage = Stage::new();
-    let out = run(&stage, "native", BAD, &[way("solve", "no-key")], 3);
-    let seen = Seen::of(&stage, &out, "solve");
+    let out = run(&stage, "native", BAD, &[arm_spec("solve", "no-key")], 3);
+    let seen = ArmRecord::of(&stage, &out, "solve");
     assert_eq!(seen.row["outcome"], "infrastructure_fault_model", "{:#}", seen.row);
     assert!(seen.row["resolved"].is_null(), "{:#}", seen.row);
 }
 
-/// The content of the program is a factor, its path is not. A run continues with the program that
-/// it was planned with, even if the file was changed since; if the copy is gone too, it is
-/// rejected.
+/// The program's content is part of the arm, its path is not. A run continues with the program that it was
+/// planned with, even if the file has changed since. If the stored copy is missing too, the run is rejected.
 #[test]
 fn resume_uses_the_program_of_the_plan() {
     let plan = |name: &str, agent: &str| {
@@ -354,9 +354,9 @@ fn resume_uses_the_program_of_the_plan() {
 
     let stage = Stage::new();
     let cache = stage.path("cache");
-    let missing = Way { name: "a", ..way("solve", "no-key") };
+    let missing = ArmSpec { name: "a", ..arm_spec("solve", "no-key") };
     let out = {
-        // Its model cannot be called: nothing of the run is done.
+        // Its model cannot be called, so no trial of the run is finished.
         let out = stage.path("run");
         fs::copy(root().join(BAD), stage.path("agent.py")).unwrap();
         let text = configuration(&stage, "native", &["no-key"]);
@@ -371,7 +371,7 @@ fn resume_uses_the_program_of_the_plan() {
         assert_eq!(status.code(), Some(3));
         out
     };
-    // The endpoint works again, and the user has changed the agent meanwhile.
+    // The endpoint works again, and the user has since changed the agent.
     let healed = script().to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
     stage.file("script.json", &healed);
     fs::write(stage.path("agent.py"), "raise SystemExit('another one')").unwrap();
@@ -389,12 +389,12 @@ fn resume_uses_the_program_of_the_plan() {
     let output = resume();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    let seen = Seen::of(&stage, &out, "a");
+    let seen = ArmRecord::of(&stage, &out, "a");
     assert_ne!(seen.row["outcome"], "infrastructure_fault_model", "{:#}", seen.row);
     assert!(seen.answers() > 0, "{:#}", seen.row);
 }
 
-/// Mistakes are reported with their keys, before anything runs.
+/// Mistakes are reported at their keys before anything runs.
 #[test]
 fn host_mistakes_are_reported_at_their_key() {
     let told = |settings: &str| {

@@ -1,4 +1,5 @@
-//! The scaffold `python:FILE.py:FUNCTION`: functions that solve, and each way to misbehave.
+//! The scaffold `python:FILE.py:FUNCTION`: functions that solve the task, and functions that misbehave in
+//! every way.
 
 use std::{
     fs,
@@ -10,13 +11,13 @@ use std::{
 
 use serde_json::Value;
 
-use super::process::{Seen, configuration};
+use super::process::{ArmRecord, configuration};
 use crate::stage::{Stage, docker, root};
 
 const AGENTS: &str = "tests/end_to_end/host/python_agents.py";
 const EXAMPLE: &str = "scaffolds/python/examples/plain_agent.py";
 
-/// A virtual environment in the stage's folder with one package, `marker`.
+/// Creates a virtual environment in the stage's folder with one package, `marker`.
 fn environment(stage: &Stage, version: &str) -> PathBuf {
     let venv = stage.path("venv");
     if !venv.is_dir() {
@@ -41,7 +42,7 @@ fn environment(stage: &Stage, version: &str) -> PathBuf {
     venv.join("bin/python")
 }
 
-/// An arm of one function.
+/// Returns an arm that uses one function.
 fn arm(name: &str, function: &str, model: &str, lines: &str) -> String {
     format!(
         "[[arms]]\nname = \"{name}\"\nscaffold = \"python:agents.py:{function}\"\nmodel = \"{model}\"\n\
@@ -50,7 +51,8 @@ fn arm(name: &str, function: &str, model: &str, lines: &str) -> String {
 }
 
 fn run(stage: &Stage, kind: &str, arms: &str, models: &[&str], status: i32) -> PathBuf {
-    // Tests run at once, and two environments of the same packages are one interpreter in the cache.
+    // Tests run in parallel, and two environments with the same packages would share one interpreter in the
+    // cache.
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     environment(stage, &format!("1.{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
     fs::copy(root().join(AGENTS), stage.path("agents.py")).unwrap();
@@ -78,24 +80,24 @@ fn solve(kind: &str) {
     for (name, steps) in
         [("example", 2), ("ask", 3), ("client", 3), ("prints", 2), ("coroutine", 2), ("alone", 3)]
     {
-        let seen = Seen::of(&stage, &out, name);
+        let seen = ArmRecord::of(&stage, &out, name);
         assert_eq!(seen.row["outcome"], "submitted", "{name}: {:#}", seen.row);
         assert_eq!(seen.row["resolved"], true, "{name}: {:#}", seen.row);
         assert_eq!(seen.row["integrity"], "clean", "{name}: {:#}", seen.row);
         assert_eq!((seen.row["steps"].as_u64(), seen.answers()), (Some(steps), steps as usize));
     }
-    let printed = Seen::of(&stage, &out, "prints").file("scaffold/stderr.log");
+    let printed = ArmRecord::of(&stage, &out, "prints").file("scaffold/stderr.log");
     assert!(printed.contains("not a message") && printed.contains("neither is this"), "{printed}");
 }
 
 #[test]
-fn a_function_solves_the_task() {
+fn python_function_solves_the_task() {
     solve("native");
 }
 
 #[test]
-fn docker_a_function_solves_the_task() {
-    if docker("docker_a_function_solves_the_task") {
+fn docker_python_function_solves_the_task() {
+    if docker("docker_python_function_solves_the_task") {
         solve("docker");
     }
 }
@@ -126,7 +128,7 @@ fn each_ending_of_a_function_has_its_outcome() {
         ("forever", "scaffold_exited", Some("idle"), "made no request for 3 s"),
         ("missing", "infrastructure_fault_setup", None, "has no function no_such_function"),
     ] {
-        let seen = Seen::of(&stage, &out, name);
+        let seen = ArmRecord::of(&stage, &out, name);
         let row = &seen.row;
         assert_eq!(row["outcome"], outcome, "{name}: {row:#}");
         assert_eq!(row["cause"].as_str(), cause, "{name}: {row:#}");
@@ -135,10 +137,10 @@ fn each_ending_of_a_function_has_its_outcome() {
         assert_eq!(row["steps"].as_u64().unwrap_or(0), seen.answers() as u64, "{name}");
     }
     for name in ["steps", "stubborn", "both"] {
-        assert_eq!(Seen::of(&stage, &out, name).answers(), 3, "{name}");
+        assert_eq!(ArmRecord::of(&stage, &out, name).answers(), 3, "{name}");
     }
-    // The commands of the last step ran, and none after the refusal.
-    let stubborn = Seen::of(&stage, &out, "stubborn");
+    // The commands of the last step ran, and none after the rejection.
+    let stubborn = ArmRecord::of(&stage, &out, "stubborn");
     assert_eq!(stubborn.file("patch.diff").matches("+one").count(), 3);
 }
 
@@ -152,7 +154,7 @@ fn hostile_file_has_no_key_no_user_files_and_no_network() {
     let settings = format!("settings = {{ secret = \"{secret}\", port = {port} }}");
     let arms = arm("hostile", "hostile", "submits", &settings);
     let out = run(&stage, "native", &arms, &["submits"], 0);
-    let seen = Seen::of(&stage, &out, "hostile");
+    let seen = ArmRecord::of(&stage, &out, "hostile");
     let logs = seen.logs();
     assert!(logs.contains(&"marker: of the environment"), "{logs:?} {:#}", seen.row);
     let prefix = format!("prefix: {}", stage.path("venv").display());
@@ -162,8 +164,8 @@ fn hostile_file_has_no_key_no_user_files_and_no_network() {
     assert_eq!(seen.row["resolved"], true, "{:#}", seen.row);
 }
 
-/// The arm's id as a plan prints it.
-fn planned(stage: &Stage, config: &Path) -> String {
+/// Returns the arm's id from the printed plan.
+fn planned_arm_id(stage: &Stage, config: &Path) -> String {
     let output = stage.run(["run", config.to_str().unwrap(), "--dry-run"], 0);
     let printed = String::from_utf8_lossy(&output.stdout);
     printed.split_whitespace().nth(1).unwrap_or_default().to_owned()
@@ -180,16 +182,16 @@ fn python_arm_id_depends_on_file_and_packages() {
              interpreter = \"venv/bin/python\"\n"
         );
         let config = stage.file("run.toml", &(configuration(&stage, "native", &["solves"]) + &arm));
-        planned(&stage, &config)
+        planned_arm_id(&stage, &config)
     };
     let first = plan("agent.py", "one", "1.0");
-    assert_eq!(first, plan("agent.py", "one", "1.0"), "another folder, the same arm");
+    assert_eq!(first, plan("agent.py", "one", "1.0"), "the folder is not part of the arm");
     assert_ne!(first, plan("agent.py", "two", "1.0"));
     assert_ne!(first, plan("agent.py", "one", "2.0"));
 }
 
 #[test]
-fn mistakes_of_a_python_arm_are_reported_at_their_key() {
+fn python_arm_mistakes_are_reported_at_their_key() {
     let told = |scaffold: &str, lines: &str| {
         let stage = Stage::new();
         stage.file("agent.py", "");
@@ -223,10 +225,10 @@ fn mistakes_of_a_python_arm_are_reported_at_their_key() {
          settings = {{ endpoint = false }}\nbudget = {{ tool_seconds = 5 }}\n"
     );
     let config = stage.file("run.toml", &(text + &arm));
-    assert!(!planned(&stage, &config).is_empty());
+    assert!(!planned_arm_id(&stage, &config).is_empty());
 }
 
-/// A trial runs what was planned, from any machine that has the same file and packages.
+/// A trial runs the planned function on any machine that has the same file and packages.
 #[test]
 fn resume_finds_file_and_interpreter_again() {
     let stage = Stage::new();
@@ -239,7 +241,7 @@ fn resume_finds_file_and_interpreter_again() {
     let proctor = |args: &[&str]| {
         let output = stage.proctor(args).env("PROCTOR_CACHE", &cache).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // Lines are wrapped for terminals.
+        // Undoes line wrapping for terminals.
         (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let (config, out_text) = (config.to_str().unwrap(), out.to_str().unwrap());
@@ -248,7 +250,7 @@ fn resume_finds_file_and_interpreter_again() {
         serde_json::from_slice(&fs::read(stage.path("script.json")).unwrap()).unwrap();
     let healed = script.to_string().replace("401", "429").replace("\"times\":0", "\"times\":1");
     stage.file("script.json", &healed);
-    // Another version of a package is another arm.
+    // A different version of a package makes a different arm.
     fs::remove_dir_all(cache.join("programs")).unwrap();
     environment(&stage, "2.0");
     let (status, said) = proctor(&["resume", out_text]);
@@ -257,5 +259,5 @@ fn resume_finds_file_and_interpreter_again() {
     environment(&stage, "1.0");
     let (status, said) = proctor(&["resume", out_text]);
     assert_eq!(status, Some(0), "{said}");
-    assert!(Seen::of(&stage, &out, "a").answers() > 0);
+    assert!(ArmRecord::of(&stage, &out, "a").answers() > 0);
 }

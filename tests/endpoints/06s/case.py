@@ -1,4 +1,4 @@
-"""#6 with single-shot: one answer of finish_reason network_error and no text: scored at once?"""
+"""#6 with single-shot: a response with finish_reason network_error and no text. Is it scored at once?"""
 from mock import *
 class C(Case):
     scaffold = 'single-shot'

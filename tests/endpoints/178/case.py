@@ -1,4 +1,4 @@
-"""The same in silence (no byte at all)."""
+"""The same without a single byte."""
 from mock import *
 class C(Case):
     budget = 'steps = 12\nwall_seconds = 30'

@@ -1,4 +1,4 @@
-"""responses/tools, Azure: response.incomplete by content_filter with half a text once at step 2; the same request again is answered. (codex#17615, opencode#22444)"""
+"""responses/tools, Azure: response.incomplete by content_filter with partial text once at step 2; the repeated request succeeds. (codex#17615, opencode#22444)"""
 from mock import *
 class C(Case):
     api = 'responses'

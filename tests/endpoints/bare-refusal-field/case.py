@@ -1,4 +1,4 @@
-"""chat/tools: the endpoint writes `reasoning_content` itself and refuses it in requests with status 400 and no body, from the second turn on. (qwen-code#11045)"""
+"""chat/tools: the endpoint sends `reasoning_content` but rejects it in requests with status 400 and no body, from the second turn on. (qwen-code#11045)"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""chat endpoint (Cerebras), Messages client: reasoning comes as `reasoning`; `reasoning_content` in a request gets status 400 without a body, from the second turn on. (qwen-code#11045, chatwise#1442)"""
+"""chat endpoint (Cerebras), Messages client: reasoning arrives as `reasoning`; `reasoning_content` in a request gets status 400 without a body, from the second turn on. (qwen-code#11045, chatwise#1442)"""
 from mock import *
 class C(Case):
     scaffold = '../cli/messages.toml'

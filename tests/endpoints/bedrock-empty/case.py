@@ -1,4 +1,4 @@
-"""messages/tools over Bedrock: no empty or white text block anywhere, results too; the model runs `true`, then prints blanks. (hermes-agent#55093)"""
+"""messages/tools over Bedrock: empty or whitespace-only text blocks are rejected everywhere, also in results; the model runs `true`, then prints blanks. (hermes-agent#55093)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""messages/tools, a router: the first service puts `caller` into its tool_use blocks, and the service from step 2 on refuses it. (anthropic-sdk-java#383, langchain#31208, claude-code#4378)"""
+"""messages/tools, a router: the first service adds `caller` to its tool_use blocks, and the service from step 2 on rejects it. (anthropic-sdk-java#383, langchain#31208, claude-code#4378)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""chat/tools, honest, Portkey before Bedrock: `prompt_tokens` leaves out what came from the cache (368 of 10,904). The model looks at a long log, then gives up with text: scored. (Portkey-AI/gateway#1210, #1211)"""
+"""chat/tools, honest, Portkey before Bedrock: `prompt_tokens` excludes cached tokens (368 of 10,904). The model reads a long log, then gives up with text: scored. (Portkey-AI/gateway#1210, #1211)"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

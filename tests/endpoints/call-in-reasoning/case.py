@@ -1,4 +1,4 @@
-"""chat/tools, vLLM/SGLang reasoning parser: the call stays as markup within the reasoning (no content, no call, stop), three times at step 2, then fine."""
+"""chat/tools, vLLM/SGLang reasoning parser: the call stays as markup in the reasoning (no content, no call, stop), three times at step 2, then a valid response."""
 from mock import *
 class C(Case):
     n = 0; N = 3

@@ -1,4 +1,4 @@
-"""chat/tools: at step 2 a call comes as text in markup, each time in another form; then as a call again. (sglang#40236, stdapi.ai#182, hermes-agent#24534, vllm#31207, command-code#909, oh-my-pi#8495)"""
+"""chat/tools: at step 2 a call arrives as markup in the text, each time in a different form; then as a call. (sglang#40236, stdapi.ai#182, hermes-agent#24534, vllm#31207, command-code#909, oh-my-pi#8495)"""
 from mock import *
 F = {
  'hermes': '<tool_call>\n{"name": "shell", "arguments": {"command": "cat numerals/roman.py", "timeout": null}}\n</tool_call>',

@@ -1,4 +1,4 @@
-"""chat/tools, TGI: delta.tool_calls is an object, the name stands in each piece, id '', finish_reason stop or eos_token. (text-generation-inference#2794, PR 2949)"""
+"""chat/tools, TGI: delta.tool_calls is an object, every piece has the name, id '', finish_reason stop or eos_token. (text-generation-inference#2794, PR 2949)"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

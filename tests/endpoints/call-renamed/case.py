@@ -1,4 +1,4 @@
-"""responses/tools, vLLM: the last event lists the streamed call under another id and another call_id, behind a reasoning item that the stream left out. It must run once. (vllm#47916)"""
+"""responses/tools, vLLM: the last event lists the streamed call with a different id and call_id, after a reasoning item that the stream omitted. The call must run once. (vllm#47916)"""
 from mock import *
 ONCE = 'test ! -e .once && touch .once || echo "raise SystemExit(1)" >> numerals/__init__.py\n'
 class C(Case):

@@ -1,4 +1,4 @@
-"""Messages endpoint, Responses client: thinking with signature and redacted_thinking, two parallel calls, must come back first and unchanged; both results in one message. A signature without text (display omitted) too. (opencode#3077, litellm#41361)"""
+"""Messages endpoint, Responses client: signed thinking and redacted_thinking before two parallel calls must be sent back first and unchanged, and both results in one message. Also a signature without text (display omitted). (opencode#3077, litellm#41361)"""
 from mock import *
 class C(Case):
     api = 'messages'

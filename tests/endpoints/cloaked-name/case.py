@@ -1,4 +1,4 @@
-"""messages/tools, a router that cloaks tool names (_ide) and forgets to take it off in streams; unstreamed the names are right. (9router#3466, #2391; CLIProxyAPI#1694)"""
+"""messages/tools, a router that renames tools (suffix _ide) and does not restore the names in streams; without streaming the names are correct. (9router#3466, #2391; CLIProxyAPI#1694)"""
 from mock import *
 class C(Case):
     api = 'messages'

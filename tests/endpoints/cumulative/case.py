@@ -1,4 +1,4 @@
-"""chat/bash, DashScope: each delta holds the whole text so far instead of its new part; the last one says finish_reason. (qwen-code#3896, #3279, #3806)"""
+"""chat/bash, DashScope: each delta contains the whole text so far instead of the new part; the last one has finish_reason. (qwen-code#3896, #3279, #3806)"""
 from mock import *
 class C(Case):
     scaffold = 'bash'

@@ -1,4 +1,4 @@
-"""chat endpoint (sub2api/LiteLLM before Claude), Messages client: arguments begin with an extra {} ('{}{"command": ...}'), every time. (litellm#4537, sub2api#6336, ai-gateway#1465)"""
+"""chat endpoint (sub2api/LiteLLM before Claude), Messages client: arguments always begin with an extra {} ('{}{"command": ...}'). (litellm#4537, sub2api#6336, ai-gateway#1465)"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""chat/tools, Ollama with the default window of 4,096: the front of the prompt (system, tools, task) is silently discarded, usage says 2,050 for a prompt of thousands; the model then greets. (ollama#17889, #3839; PuPu#129)"""
+"""chat/tools, Ollama with the default window of 4,096: the start of the prompt (system, tools, task) is silently discarded, and usage reports 2,050 tokens for a prompt of thousands; the model then greets. (ollama#17889, #3839; PuPu#129)"""
 from mock import *
 class C(Case):
     budget = 'steps = 12\nwall_seconds = 120'

@@ -1,4 +1,4 @@
-"""chat/tools, DashScope: id '' and arguments null restated, finish_reason beside an empty delta; a call cut in the middle and a call without arguments; every function.arguments of the history must be a JSON object. (nanobot#2469, ainovel-cli#52, xiaozhi#1958)"""
+"""chat/tools, DashScope: repeated id '' and null arguments, finish_reason next to an empty delta; a truncated call and a call without arguments; every function.arguments in the history must be a JSON object. (nanobot#2469, ainovel-cli#52, xiaozhi#1958)"""
 from mock import *
 class C(Case):
     def script(self, conv):

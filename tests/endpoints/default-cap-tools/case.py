@@ -1,4 +1,4 @@
-"""chat/tools, the same gateway: its own default of 2,048 tokens cuts the call in the middle (finish_reason length) where the request names no limit."""
+"""chat/tools, the same gateway: its default limit of 2,048 tokens truncates the call (finish_reason length) if the request sets no limit."""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""chat/bash, a gateway that cuts at its own default of 2,048 tokens where the request names no max_tokens (thinking included); with a limit in the request all is well. (mistral-vibe#1118, bedrock-access-gateway#237, tgi#2421)"""
+"""chat/bash, a gateway that truncates at its default limit of 2,048 tokens, including thinking, if the request sets no max_tokens; with a limit it works. (mistral-vibe#1118, bedrock-access-gateway#237, tgi#2421)"""
 from mock import *
 class C(Case):
     scaffold = 'bash'

@@ -1,4 +1,4 @@
-"""responses/tools, Codex Spark and Copilot: no argument deltas; the arguments stand in function_call_arguments.done alone, output_item.done has none (or `{}`), and completed has no output. (litellm#27144, docker-agent#3825, LocalAI#11635)"""
+"""responses/tools, Codex Spark and Copilot: no argument deltas; only function_call_arguments.done has the arguments, output_item.done has none (or `{}`), and completed has no output. (litellm#27144, docker-agent#3825, LocalAI#11635)"""
 from mock import *
 class C(Case):
     api = 'responses'

@@ -1,4 +1,4 @@
-"""chat/tools: a stream that ends with [DONE] and never says why; and one that breaks in a call, which must be requested again."""
+"""chat/tools: a stream that ends with [DONE] but without a finish_reason, and one that breaks inside a call, which must be requested again."""
 from mock import *
 class C(Case):
     n = 0

@@ -1,4 +1,4 @@
-"""chat/tools: the server encodes the arguments twice, streamed or not: a JSON string that holds the object. (vllm#54964, langchain-oracle#70, forgecode#2764)"""
+"""chat/tools: the server encodes the arguments twice, streamed or not: a JSON string that contains the object. (vllm#54964, langchain-oracle#70, forgecode#2764)"""
 from mock import *
 class C(Case):
     sticky = True

@@ -1,4 +1,4 @@
-"""messages/tools: a proxy gives two parallel calls one id, and the same id again in the next turn; the API behind wants unique ids. (claudegram#12, eca#233)"""
+"""messages/tools: a proxy gives two parallel calls the same id, and uses it again in the next turn; the API behind it requires unique ids. (claudegram#12, eca#233)"""
 from mock import *
 class C(Case):
     api = 'messages'

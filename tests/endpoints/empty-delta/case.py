@@ -1,4 +1,4 @@
-"""messages/bash, LiteLLM before vLLM: streamed text arrives as empty input_json_delta in a text block (the text is lost, 60 output tokens); unstreamed it is whole. (litellm#29286)"""
+"""messages/bash, LiteLLM before vLLM: streamed text arrives as an empty input_json_delta in a text block (the text is lost, 60 output tokens); without streaming it is complete. (litellm#29286)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""messages/tools: stop_reason tool_use, no block at all, tokens counted, three times (raw from the service); then fine. (pi#9681)"""
+"""messages/tools: stop_reason tool_use without any block but with counted tokens, three times (directly from the service); then a valid response. (pi#9681)"""
 from mock import *
 class C(Case):
     api = 'messages'

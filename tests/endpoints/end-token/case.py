@@ -1,4 +1,4 @@
-"""chat/bash, llamafile and llama.cpp: the token that ends each turn stands in the text, behind the fence of the command. (llamafile#465, llama.cpp#6872)"""
+"""chat/bash, llamafile and llama.cpp: the end-of-turn token appears in the text, after the command's fence. (llamafile#465, llama.cpp#6872)"""
 from mock import *
 class C(Case):
     scaffold = 'bash'

@@ -1,4 +1,4 @@
-"""chat/tools: the second request gets a proxy's error as the text of a response without tokens, once."""
+"""chat/tools: once, a proxy returns its error as the text of the second response, without tokens."""
 from mock import *
 class C(Case):
     failed = False

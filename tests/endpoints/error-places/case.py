@@ -1,4 +1,4 @@
-"""chat/tools, LiteLLM before Mistral: 422 for `reasoning_content`, which it wrote itself. `loc` alone names the field, below `message.detail`. (crush#1590, litellm#30835, mistral-go#2)"""
+"""chat/tools, LiteLLM before Mistral: 422 for `reasoning_content`, which the server sent itself. Only `loc`, below `message.detail`, names the field. (crush#1590, litellm#30835, mistral-go#2)"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

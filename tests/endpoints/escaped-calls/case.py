@@ -1,4 +1,4 @@
-"""chat/tools behind a proxy that escapes every text for HTML, always: `&&` arrives as `&amp;&amp;`, so each command of the model fails. Not the model's failure."""
+"""chat/tools behind a proxy that always escapes every text for HTML: `&&` arrives as `&amp;&amp;`, so every command of the model fails. Not the model's failure."""
 from mock import *
 import html
 class C(Case):

@@ -1,4 +1,4 @@
-"""chat/tools: a proxy escapes for HTML what it streams; responses in one piece are right."""
+"""chat/tools: a proxy escapes streamed responses for HTML; complete responses are correct."""
 from mock import *
 import html
 class C(Case):

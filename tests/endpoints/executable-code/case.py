@@ -1,4 +1,4 @@
-"""gemini/tools: from step 2 on the call comes as an executableCode part (print(default_api.shell(...))) and not as a functionCall, though no code execution was asked for. (java-genai#347)"""
+"""gemini/tools: from step 2 on, the call arrives as an executableCode part (print(default_api.shell(...))) instead of a functionCall, although code execution was not requested. (java-genai#347)"""
 from mock import *
 class C(Case):
     api = 'gemini'

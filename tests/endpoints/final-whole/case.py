@@ -1,4 +1,4 @@
-"""chat/bash, RAGFlow and others: deltas are right, then one more delta holds the whole answer again (finish_reason beside it), always in streams; unstreamed it is right. The command appends and must run once. (ragflow#15286/15443, hermes-browser-extension#11)"""
+"""chat/bash, RAGFlow and others: after correct deltas, one more delta contains the whole response again (with finish_reason), always in streams; without streaming it is correct. The command appends and must run once. (ragflow#15286/15443, hermes-browser-extension#11)"""
 from mock import *
 ONCE = 'test ! -e .once && touch .once || echo "raise SystemExit(1)" >> numerals/__init__.py\n'
 class C(Case):

@@ -1,4 +1,4 @@
-"""chat/tools, Open WebUI before Ollama: finish_reason stop in the very first, empty chunk, the answer after it; at step 2 such a stream breaks in the middle of a call (twice). Others say finish_reason '' in each chunk. (open-webui#23921, opencrabs#1499, cc-switch#5093)"""
+"""chat/tools, Open WebUI before Ollama: finish_reason stop in the first, empty chunk, followed by the response; at step 2 such a stream breaks inside a call (twice). Others send finish_reason '' in each chunk. (open-webui#23921, opencrabs#1499, cc-switch#5093)"""
 from mock import *
 class C(Case):
     n = 0

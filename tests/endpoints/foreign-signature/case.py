@@ -1,4 +1,4 @@
-"""messages/tools, a proxy over several accounts: from step 3 on another account answers, which refuses the signatures of the first one's thinking; without those blocks it answers. (CLIProxyAPI#1584, ccs#415, Antigravity-Manager#498)"""
+"""messages/tools, a proxy over several accounts: from step 3 on another account responds, which rejects thinking signatures of the first one; without those blocks it accepts the request. (CLIProxyAPI#1584, ccs#415, Antigravity-Manager#498)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""messages/tools: ids of calls hold a dot and a colon; each result must name the id that its call came back with."""
+"""messages/tools: call ids contain a dot and a colon; each result must use the id that its call was sent back with."""
 from mock import *
 class C(Case):
     api = 'messages'

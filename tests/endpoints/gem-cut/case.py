@@ -1,4 +1,4 @@
-"""gemini/bash: a stream that ends cleanly without finishReason in the middle of a command (three times), then thoughts alone without finishReason (twice). The half command must not run. (gemini-cli#8073, CLIProxyAPI#5226)"""
+"""gemini/bash: a stream ends without an error or a finishReason inside a command (three times), then a stream has only thoughts and no finishReason (twice). The partial command must not run. (gemini-cli#8073, CLIProxyAPI#5226)"""
 from mock import *
 class C(Case):
     api = 'gemini'

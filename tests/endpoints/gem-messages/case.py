@@ -1,4 +1,4 @@
-"""gemini endpoint, Messages client: signature on the first of two parallel calls; ids; results in one content. (Antigravity-Manager#938, #3202)"""
+"""gemini endpoint, Messages client: a signature on the first of two parallel calls; ids; all results in one content. (Antigravity-Manager#938, #3202)"""
 from mock import *
 class C(Case):
     api = 'gemini'

@@ -1,4 +1,4 @@
-"""gemini/tools, a router: the first call comes from the Gemini API with an id, and Vertex, which serves step 2 on, knows no ids of calls and results. (axonhub#874, vercel/ai#15891)"""
+"""gemini/tools, a router: the first call comes from the Gemini API with an id, and Vertex, which serves step 2 on, does not support ids of calls and results. (axonhub#874, vercel/ai#15891)"""
 from mock import *
 class C(Case):
     api = 'gemini'

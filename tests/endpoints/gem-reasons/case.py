@@ -1,4 +1,4 @@
-"""gemini/tools: a finishReason (env REASON) with half a text at step 2, N times (env N, 1), then fine. (ai-dial-adapter-vertexai#85: RECITATION on 'count from 1 to 100')"""
+"""gemini/tools: a finishReason (env REASON) with partial text at step 2, N times (env N, default 1), then a valid response. (ai-dial-adapter-vertexai#85: RECITATION on 'count from 1 to 100')"""
 from mock import *
 R_, N_ = os.environ.get('REASON', 'RECITATION'), int(os.environ.get('N', '1'))
 class C(Case):

@@ -1,4 +1,4 @@
-"""gemini/tools, a proxy over several accounts: from step 3 on another account answers, for which the first one's thought signatures are corrupted; a call must have a signature, or the word that skips the check. (gemini-cli#13467, sub2api#393, 9router#4136)"""
+"""gemini/tools, a proxy over several accounts: from step 3 on another account responds, which considers the first one's thought signatures corrupted; a call must have a signature or the value that skips the check. (gemini-cli#13467, sub2api#393, 9router#4136)"""
 from mock import *
 class C(Case):
     api = 'gemini'

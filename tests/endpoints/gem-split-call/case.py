@@ -1,4 +1,4 @@
-"""gemini/tools: a stream carries a call in two parts, its name with empty args, then its args without a name; a functionCall without a name is refused in requests. (vscode-unify-chat-provider#48)"""
+"""gemini/tools: a stream splits a call into two parts: the name with empty args, then the args without a name; requests must not contain a functionCall without a name. (vscode-unify-chat-provider#48)"""
 from mock import *
 class C(Case):
     api = 'gemini'

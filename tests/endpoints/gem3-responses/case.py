@@ -1,4 +1,4 @@
-"""Gemini's chat address, Responses client: extra_content on the first of two parallel calls only must come back there. (aiproxy#450, OpenChatCut#6)"""
+"""Gemini's chat address, Responses client: extra_content, which only the first of two parallel calls has, must be sent back on that call. (aiproxy#450, OpenChatCut#6)"""
 from mock import *
 class C(Case):
     scaffold = '../cli/responses.toml'

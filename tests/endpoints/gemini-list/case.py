@@ -1,4 +1,4 @@
-"""gemini/tools behind a proxy that loses ?alt=sse: the stream is a JSON array. (nyro#182, nous#26)"""
+"""gemini/tools behind a proxy that drops ?alt=sse: the stream is a JSON array. (nyro#182, nous#26)"""
 from mock import *
 class C(Case):
     api = 'gemini'

@@ -1,4 +1,4 @@
-"""gemini/tools. Parallel calls: the signature stands on the first call only, another on an empty last text part; all must come back where they stood; results in one content. (rust-genai#299, adk-go#442)"""
+"""gemini/tools. Parallel calls: only the first call has a signature, and an empty last text part has another; all must be sent back in place, and all results in one content. (rust-genai#299, adk-go#442)"""
 from mock import *
 class C(Case):
     api = 'gemini'

@@ -1,4 +1,4 @@
-"""chat/tools, honest: the model looks, then gives up with text: scored."""
+"""chat/tools, honest: the model explores, then gives up with text: scored."""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""chat/tools, llama.cpp with gpt-oss: a message with calls may hold content or reasoning_content, not both (500 from the template), though the server wrote both itself. (llama.cpp#17040)"""
+"""chat/tools, llama.cpp with gpt-oss: a message with calls may have content or reasoning_content but not both (500 from the template), although the server sent both. (llama.cpp#17040)"""
 from mock import *
 class C(Case):
     tasks = 'AB'

@@ -1,4 +1,4 @@
-"""responses/tools, xAI: from A's step 3 on the service cannot decrypt the blobs of steps 1 and 2 (snapshot rotated); error is a string, without a code. Without them it answers. (openclaw#97925, grok2api#688)"""
+"""responses/tools, xAI: from A's step 3 on, the service cannot decrypt the blobs of steps 1 and 2 (snapshot rotated); error is a string without a code. Without the blobs it accepts the request. (openclaw#97925, grok2api#688)"""
 from mock import *
 class C(Case):
     api = 'responses'

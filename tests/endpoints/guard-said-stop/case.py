@@ -1,4 +1,4 @@
-"""messages/bash, the same guard behind /v1/messages: `repetition` is mapped to end_turn, in the middle of a fenced command. Each time in streams and out of them. No client can mend it; half a command is not the model's end. (mlx-node#81)"""
+"""messages/bash, the same guard behind /v1/messages: `repetition` is mapped to end_turn, always inside a fenced command, streamed or not. No client can fix it, and the partial command is not the end of the model's turn. (mlx-node#81)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""chat/tools: the first words come, and then empty events until the wall limit, which is shorter than the idle limit. The endpoint took the time."""
+"""chat/tools: the first words arrive, then empty events until the wall limit, which is shorter than the idle limit. The endpoint used up the time."""
 from mock import *
 class C(Case):
     budget = 'steps = 12\nwall_seconds = 16'

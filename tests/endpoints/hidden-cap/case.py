@@ -1,4 +1,4 @@
-"""chat/tools: the server stops each response after 256 tokens and says `stop`, before the model came to its call."""
+"""chat/tools: the server stops each response after 256 tokens with `stop`, before the model's call."""
 from mock import *
 class C(Case):
     budget = 'steps = 6\nwall_seconds = 60'

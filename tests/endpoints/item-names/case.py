@@ -1,4 +1,4 @@
-"""responses/tools: the model called a tool by a name with a blank; names of items must match a pattern."""
+"""responses/tools: the model called a tool with a blank in its name; item names must match a pattern."""
 from mock import *
 import re
 class C(Case):

@@ -1,4 +1,4 @@
-"""responses/tools, a strict endpoint: `status`, which it writes itself, is an unknown parameter of each item of the input. (pi#7263, jcode#1028, codex-proxy-rs#194)"""
+"""responses/tools, a strict endpoint: it rejects `status`, which it sends itself, as an unknown parameter of input items. (pi#7263, jcode#1028, codex-proxy-rs#194)"""
 from mock import *
 class C(Case):
     api = 'responses'

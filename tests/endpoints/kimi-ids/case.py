@@ -1,4 +1,4 @@
-"""chat endpoint (Kimi K2), Messages client: ids functions.shell:N with a global counter must come back unchanged, reasoning_content too, over two parallel calls. (llxprt-code#713, kimchi#1063)"""
+"""chat endpoint (Kimi K2), Messages client: ids functions.shell:N with a global counter and reasoning_content must be sent back unchanged, over two parallel calls. (llxprt-code#713, kimchi#1063)"""
 from mock import *
 class C(Case):
     scaffold = '../cli/messages.toml'

@@ -1,4 +1,4 @@
-"""chat/tools, LiteLLM: the stream of the provider broke off, LiteLLM wrote finish_reason stop behind a half call (and no usage): five times, then fine. (litellm#40260, #42085)"""
+"""chat/tools, LiteLLM: the provider's stream broke off, and LiteLLM sent finish_reason stop after a partial call (without usage): five times, then a valid response. (litellm#40260, #42085)"""
 from mock import *
 class C(Case):
     n = 0

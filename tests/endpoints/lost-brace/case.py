@@ -1,4 +1,4 @@
-"""chat/tools, vLLM hermes parser with MTP: the last brace of streamed arguments is dropped, every time; unstreamed they are whole. (vllm#32152)"""
+"""chat/tools, vLLM hermes parser with MTP: the last brace of streamed arguments is always dropped; without streaming they are complete. (vllm#32152)"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

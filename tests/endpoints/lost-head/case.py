@@ -1,4 +1,4 @@
-"""messages/tools, vLLM's /v1/messages: the first piece of the arguments ('{"') is dropped, every time in streams; unstreamed they are whole. (vllm#34887)"""
+"""messages/tools, vLLM's /v1/messages: the first piece of the arguments ('{"') is always dropped in streams; without streaming they are complete. (vllm#34887)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""messages/tools, LiteLLM before Gemini: streamed tool_use blocks come with input {} and no delta (126 output tokens); the same unstreamed is whole. (litellm#25836, #25561, #25390)"""
+"""messages/tools, LiteLLM before Gemini: streamed tool_use blocks have input {} and no delta (126 output tokens); without streaming they are complete. (litellm#25836, #25561, #25390)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""chat/tools behind a guardrail that masks personal data in what the model says, always: `from_roman` arrives as `<PERSON>`, `2026` as `<DATE_TIME>`. Not the model's failure. (litellm#30447, #31950)"""
+"""chat/tools behind a guardrail that always masks personal data in the model's output: `from_roman` arrives as `<PERSON>`, `2026` as `<DATE_TIME>`. Not the model's failure. (litellm#30447, #31950)"""
 from mock import *
 class C(Case):
     sticky = True

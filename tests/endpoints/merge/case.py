@@ -1,4 +1,4 @@
-"""chat endpoint, Responses client: text, reasoning_content and two calls of one answer must come back as one assistant message (no two assistants in a row), results in order. (DeepSeek/Mistral: openai "insufficient tool messages"; zed#37021)"""
+"""chat endpoint, Responses client: text, reasoning_content and two calls of one response must be sent back as one assistant message (never two assistant messages in a row), with results in order. (DeepSeek/Mistral: openai "insufficient tool messages"; zed#37021)"""
 from mock import *
 class C(Case):
     scaffold = '../cli/responses.toml'

@@ -1,4 +1,4 @@
-"""chat/tools, Mistral: no user after tool, no user after user, as many results as calls, ids of 9 alphanumerics, names of known form, no empty assistant; met after an unknown tool, text alone, an empty answer, a cut answer, a broken call. (zed#37021, mistral-vibe#578, ironclaw#1241)"""
+"""chat/tools, Mistral: no user message after tool or user, one result per call, ids of 9 alphanumerics, valid names, no empty assistant message; tested after an unknown tool, text only, an empty response, a truncated response, a malformed call. (zed#37021, mistral-vibe#578, ironclaw#1241)"""
 from mock import *
 class C(Case):
     def script(self, conv):

@@ -1,4 +1,4 @@
-"""responses/tools: a server (SGLang's adapter) counts `output_index` anew in each kind of event; the items' ids are right."""
+"""responses/tools: a server (SGLang's adapter) counts `output_index` separately for each kind of event; the items' ids are correct."""
 from mock import *
 class C(Case):
     api = 'responses'

@@ -1,4 +1,4 @@
-"""chat/tools, SGLang minimax_m2: a call streams as two entries, the first with a name and no arguments, the second without name and id and with the arguments twice over (first time cut); unstreamed they are whole. (sglang#23071)"""
+"""chat/tools, SGLang minimax_m2: a call is streamed as two entries, the first with a name and no arguments, the second without name and id and with the arguments twice (the first copy truncated); without streaming it is complete. (sglang#23071)"""
 from mock import *
 class C(Case):
     budget = 'steps = 12\nwall_seconds = 60'

@@ -1,4 +1,4 @@
-"""chat/tools, OpenRouter and others before Gemini: an empty `stop` whose native_finish_reason is MALFORMED_FUNCTION_CALL, then finish_reason `function_call_filter: MALFORMED_FUNCTION_CALL`, then native UNEXPECTED_TOOL_CALL; tokens were counted. Then fine. (hermes-agent#83882, #11171, req_llm#944)"""
+"""chat/tools, OpenRouter and others before Gemini: an empty `stop` with native_finish_reason MALFORMED_FUNCTION_CALL, then finish_reason `function_call_filter: MALFORMED_FUNCTION_CALL`, then native UNEXPECTED_TOOL_CALL, all with counted tokens. Then a valid response. (hermes-agent#83882, #11171, req_llm#944)"""
 from mock import *
 class C(Case):
     n = 0

@@ -1,4 +1,4 @@
-"""responses/tools, routers: the last event is `response.done`, and at step 2 the stream ends after the last item without any; unstreamed the response is whole. (9router#2142, airi#2593)"""
+"""responses/tools, routers: the last event is `response.done`, and at step 2 the stream ends after the last item without it; without streaming the response is complete. (9router#2142, airi#2593)"""
 from mock import *
 class C(Case):
     api = 'responses'

@@ -1,4 +1,4 @@
-"""chat/tools, Gemini's chat address: a tool without parameters must not have an object without properties. (agno#2112, vercel/ai#3371, aichat#666)"""
+"""chat/tools, Gemini's chat address: a tool without parameters must not have an object schema without properties. (agno#2112, vercel/ai#3371, aichat#666)"""
 from mock import *
 class C(Case):
     def script(self, conv): return [lambda: chat_call('ls')]

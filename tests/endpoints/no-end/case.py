@@ -1,4 +1,4 @@
-"""chat/tools, OpenCode Zen: each stream ends after its last piece, without a finish_reason and [DONE]; unstreamed the response is whole. (opencode#43882, #43379)"""
+"""chat/tools, OpenCode Zen: each stream ends after its last piece, without finish_reason and [DONE]; without streaming the response is complete. (opencode#43882, #43379)"""
 from mock import *
 class C(Case):
     sticky = True

@@ -1,4 +1,4 @@
-"""chat/tools: the content of a message must be a string, and not null, also beside calls."""
+"""chat/tools: the content of a message must be a string and not null, also in messages with calls."""
 from mock import *
 class C(Case):
     def script(self, conv): return [lambda: chat({'role': 'assistant', 'content': None, 'tool_calls': [tcall(args=sh('ls'))]})]

@@ -1,4 +1,4 @@
-"""responses/tools, two tasks, Copilot: 401 token expired once in the middle (step 3 of A), the same key is answered a moment later. (openclaw#25994, copilot-cli#3763, copilot-api#166)"""
+"""responses/tools, two tasks, Copilot: 401 token expired once during a trial (step 3 of A); the same key works again a moment later. (openclaw#25994, copilot-cli#3763, copilot-api#166)"""
 from mock import *
 class C(Case):
     api = 'responses'

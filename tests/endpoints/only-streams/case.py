@@ -1,4 +1,4 @@
-"""chat/tools, DashScope (QwQ): the model refuses requests without `stream`, and the first stream of each call loses its last brace. (OpenManus#330, new-api#905, ragflow#5912)"""
+"""chat/tools, DashScope (QwQ): the model rejects requests without `stream`, and the first stream of each call loses its last brace. (OpenManus#330, new-api#905, ragflow#5912)"""
 from mock import *
 class C(Case):
     sticky = True

@@ -1,4 +1,4 @@
-"""chat/tools, vLLM's xlam parser: streamed arguments get a `{` in front of the whole object (`{{"command"...`), or the whole object twice; unstreamed they are right. (vllm#51697)"""
+"""chat/tools, vLLM's xlam parser: streamed arguments have an extra `{` before the object (`{{"command"...`), or the whole object twice; without streaming they are correct. (vllm#51697)"""
 from mock import *
 class C(Case):
     sticky = True

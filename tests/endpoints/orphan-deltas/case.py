@@ -1,4 +1,4 @@
-"""responses/bash, a third-party gateway: text deltas without output_item.added of a message, only the reasoning item is opened and closed, completed has neither output nor usage. (cindy#4509)"""
+"""responses/bash, a third-party gateway: text deltas without output_item.added for their message; only the reasoning item is opened and closed, and completed has neither output nor usage. (cindy#4509)"""
 from mock import *
 class C(Case):
     api = 'responses'

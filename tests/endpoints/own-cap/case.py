@@ -1,4 +1,4 @@
-"""chat/tools: the arm asks for 8,000 tokens; the gateway caps at 1,000 of its own and says length, each time, in the middle of the call. Not the model's limit: no verdict. (hermes-agent#108558)"""
+"""chat/tools: the arm requests 8,000 tokens, but the gateway has a limit of 1,000 and returns length inside the call every time. Not the model's limit: no verdict. (hermes-agent#108558)"""
 from mock import *
 class C(Case):
     budget = 'steps = 6\nwall_seconds = 120'

@@ -1,4 +1,4 @@
-"""chat/tools, honest: the model itself writes malformed arguments each time, streamed or not, then gives up: scored."""
+"""chat/tools, honest: the model itself always writes malformed arguments, streamed or not, then gives up: scored."""
 from mock import *
 class C(Case):
     sticky = True

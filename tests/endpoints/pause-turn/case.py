@@ -1,4 +1,4 @@
-"""messages/bash: stop_reason pause_turn four times in a row, text alone (a gateway's own server tool loop): the turn must be gone on with, thinking unchanged, and never be counted as the model's end. (pydantic-ai#2600, dust#28390)"""
+"""messages/bash: stop_reason pause_turn four times in a row with only text (a gateway's own server tool loop): the turn must be continued with unchanged thinking, and must never count as the model's end. (pydantic-ai#2600, dust#28390)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""messages/tools: the server ends a turn of text with `tool_use` and lost the call. Twice, then fine."""
+"""messages/tools: the server lost a call and ends a text-only turn with `tool_use`. Twice, then a valid response."""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""chat/tools: each response waits behind comments of a queue; the wall limit is reached there, and the queue took most of it."""
+"""chat/tools: queue comments precede each response; the wall limit is reached during them, and the queue took most of the time."""
 from mock import *
 class C(Case):
     budget = 'steps = 12\nwall_seconds = 12'

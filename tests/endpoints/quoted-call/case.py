@@ -1,4 +1,4 @@
-"""chat/tools: the model works, then ends with an answer that explains itself with a call as an example in prose: scored."""
+"""chat/tools: the model works, then ends with a response that quotes a call as an example in its prose: scored."""
 from mock import *
 class C(Case):
     budget = 'steps = 8\nwall_seconds = 120'

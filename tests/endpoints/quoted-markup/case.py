@@ -1,4 +1,4 @@
-"""chat client (CLI): the final answer quotes the markup of a call within backticks in the middle of a sentence: scored."""
+"""chat client (CLI): the final response quotes the markup of a call in backticks inside a sentence: scored."""
 from mock import *
 class C(Case):
     budget = 'steps = 8\nwall_seconds = 120'

@@ -1,4 +1,4 @@
-"""chat/tools, a gateway that turns Bedrock's responses into chat: newlines and tabs stand unescaped within the strings of arguments, streamed or not. (goose#2892, omlx#1672, kimi-cli#1378)"""
+"""chat/tools, a gateway that converts Bedrock's responses to chat: newlines and tabs are unescaped in the strings of arguments, streamed or not. (goose#2892, omlx#1672, kimi-cli#1378)"""
 from mock import *
 class C(Case):
     sticky = True

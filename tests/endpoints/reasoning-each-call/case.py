@@ -1,4 +1,4 @@
-"""responses/tools, DeepSeek V4 over a gateway: two calls share one reasoning item, yet each call of the input must have a reasoning item directly before it. (rikkahub#1690)"""
+"""responses/tools, DeepSeek V4 over a gateway: two calls share one reasoning item, but each call in the input must directly follow a reasoning item. (rikkahub#1690)"""
 from mock import *
 class C(Case):
     api = 'responses'

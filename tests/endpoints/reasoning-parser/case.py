@@ -1,4 +1,4 @@
-"""chat/bash, vLLM's reasoning parser with thinking turned off: each answer comes as reasoning, and content is null. (vllm#17349, #19222, #53284)"""
+"""chat/bash, vLLM's reasoning parser with thinking disabled: each response arrives as reasoning, and content is null. (vllm#17349, #19222, #53284)"""
 from mock import *
 class C(Case):
     scaffold = 'bash'

@@ -1,4 +1,4 @@
-"""responses endpoint (DeepSeek V4 over a gateway), Messages client: reasoning with reasoning_text and without encrypted content must come back before its call. (rikkahub#1690, Agora#141)"""
+"""responses endpoint (DeepSeek V4 over a gateway), Messages client: reasoning with reasoning_text and without encrypted content must be sent back before its call. (rikkahub#1690, Agora#141)"""
 from mock import *
 class C(Case):
     api = 'responses'

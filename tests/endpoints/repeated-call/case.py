@@ -1,4 +1,4 @@
-"""chat/tools, new-api (Responses turned into Chat): the terminal event repeats the call, same id, name and arguments, under index 1. It must run once. (new-api#6278)"""
+"""chat/tools, new-api (Responses converted to Chat): the final event repeats the call with the same id, name and arguments at index 1. It must run once. (new-api#6278)"""
 from mock import *
 ONCE = 'test ! -e .once && touch .once || echo "raise SystemExit(1)" >> numerals/__init__.py\n'
 class C(Case):

@@ -1,4 +1,4 @@
-"""chat/tools, MLX servers: a guard against loops cuts a wide line of `====` in a legitimate call and says finish_reason `repetition`, twice; then the call is whole. (mlx-node#81, MTPLX#311)"""
+"""chat/tools, MLX servers: a loop guard truncates a long line of `====` in a legitimate call with finish_reason `repetition`, twice; then the call is complete. (mlx-node#81, MTPLX#311)"""
 from mock import *
 class C(Case):
     n = 0

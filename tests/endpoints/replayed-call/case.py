@@ -1,4 +1,4 @@
-"""chat/tools, the same proxies: half a call, then the whole call of the second attempt under the same index with another id; unstreamed it is right. (shenyu#6647)"""
+"""chat/tools, the same proxies: a partial call, then the complete call of the second attempt at the same index with a different id; without streaming it is correct. (shenyu#6647)"""
 from mock import *
 class C(Case):
     sticky = True

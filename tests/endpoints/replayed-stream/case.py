@@ -1,4 +1,4 @@
-"""chat/bash, proxies that retry a broken stream: the first half of one response, then the whole of another in the same stream (another id, a second `role`), each time; unstreamed it is right. (shenyu#6647, gemini-web2api#92)"""
+"""chat/bash, proxies that retry a broken stream: the first half of one response, then all of another one in the same stream (different id, a second `role`), every time; without streaming it is correct. (shenyu#6647, gemini-web2api#92)"""
 from mock import *
 class C(Case):
     scaffold = 'bash'

@@ -1,4 +1,4 @@
-"""chat/tools behind a semantic cache: each later request gets the first response again, to the byte. The model never saw the requests."""
+"""chat/tools behind a semantic cache: every later request gets the exact bytes of the first response. The model never received the requests."""
 from mock import *
 FIRST = {'id': 'chatcmpl-8c41f0d2a97b', 'tool_calls': [tcall(args=sh('ls'), id='call_77ab19cd')]}
 class C(Case):

@@ -1,4 +1,4 @@
-"""responses/tools: a response that the server itself left incomplete (no limit, no filter) behind half a text. Twice, then fine."""
+"""responses/tools: a response that the server marked as incomplete (no limit, no filter) after partial text. Twice, then a valid response."""
 from mock import *
 class C(Case):
     api = 'responses'

@@ -1,4 +1,4 @@
-"""responses/tools, a router: step 1 from vLLM (ids without prefixes, a message without content, completed with output []), step 2 on at OpenAI, which wants fc_/msg_/rs_ ids or none, and each reasoning directly before its call. (continue#11785, vllm#29947/#36445)"""
+"""responses/tools, a router: step 1 from vLLM (ids without prefixes, a message without content, completed with output []), from step 2 on OpenAI, which requires fc_/msg_/rs_ ids or none, and each reasoning item directly before its call. (continue#11785, vllm#29947/#36445)"""
 from mock import *
 class C(Case):
     api = 'responses'

@@ -1,4 +1,4 @@
-"""chat/tools, honest: the model ends with a short text that begins with `Error:`, with the usage of such a text: scored."""
+"""chat/tools, honest: the model ends with a short text that begins with `Error:`, with matching usage: scored."""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

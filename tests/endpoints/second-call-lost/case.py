@@ -1,4 +1,4 @@
-"""chat/tools, SGLang: of two calls in one increment the second comes without arguments (`''`), each time in streams; unstreamed both are whole. (sglang#37634)"""
+"""chat/tools, SGLang: of two calls in one increment, the second one has no arguments (`''`), always in streams; without streaming both are complete. (sglang#37634)"""
 from mock import *
 TOLD = {'prompt_tokens': 100, 'completion_tokens': 180, 'total_tokens': 280}
 class C(Case):

@@ -1,4 +1,4 @@
-"""chat/tools, SGLang/vLLM: finish_reason abort (the server broke the request off) with half a text, three times in a row, then fine."""
+"""chat/tools, SGLang/vLLM: finish_reason abort (the server aborted the request) with partial text, three times in a row, then a valid response."""
 from mock import *
 class C(Case):
     n = 0

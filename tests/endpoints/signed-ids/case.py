@@ -1,4 +1,4 @@
-"""responses/tools, LiteLLM's router: Gemini's turns carry the thought signature in the ids of items and calls (hundreds of characters); then the router falls back on OpenAI, which takes 64. (litellm#41534, #18160, agentgateway#3342)"""
+"""responses/tools, LiteLLM's router: Gemini's turns have the thought signature in item and call ids (hundreds of characters); then the router falls back to OpenAI, which allows 64 characters. (litellm#41534, #18160, agentgateway#3342)"""
 from mock import *
 class C(Case):
     api = 'responses'

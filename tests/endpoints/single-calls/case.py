@@ -1,4 +1,4 @@
-"""chat/tools: the template takes one call a turn, and the model made two."""
+"""chat/tools: the template supports one call per turn, and the model made two."""
 from mock import *
 class C(Case):
     def script(self, conv): return [lambda: chat({'role': 'assistant', 'tool_calls': [tcall(args=sh('ls')), tcall(args=sh('pwd'), index=1)]})]

@@ -1,4 +1,4 @@
-"""chat/tools, vLLM's gpt-oss with speculative decoding: of the tokens of one step the stream has the last alone, so arguments are full of holes; unstreamed they are whole. (vllm#26027, #30204)"""
+"""chat/tools, vLLM's gpt-oss with speculative decoding: the stream contains only the last token of each decoding step, so arguments have gaps; without streaming they are complete. (vllm#26027, #30204)"""
 from mock import *
 import re
 class C(Case):

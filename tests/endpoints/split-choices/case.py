@@ -1,4 +1,4 @@
-"""chat/tools: whole responses whose text and call stand in two choices; the calls must come back in one turn."""
+"""chat/tools: complete responses with text and call in two separate choices; the calls must be sent back in one turn."""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""chat/tools, Gemini and others: a stream carries the name of a call in two pieces (`sh`, `ell`); unstreamed it is whole. (continue#5849, Switchyard#785)"""
+"""chat/tools, Gemini and others: a stream splits the name of a call into two pieces (`sh`, `ell`); without streaming it is complete. (continue#5849, Switchyard#785)"""
 from mock import *
 class C(Case):
     sticky = True

@@ -1,4 +1,4 @@
-"""chat/tools, Copilot in a rollout: servers that don't have the model yet answer 400 `model_not_supported` four times at step 2, and 404 once at step 3; the others answer. (oh-my-pi#7651, gh-aw#35075)"""
+"""chat/tools, Copilot during a rollout: servers without the new model respond with 400 `model_not_supported` four times at step 2, and 404 once at step 3; the others respond normally. (oh-my-pi#7651, gh-aw#35075)"""
 from mock import *
 class C(Case):
     timeout = 150

@@ -1,4 +1,4 @@
-"""chat/tools, honest, a server that reports the same usage for each response. The model looks at a long log, then gives up with text: scored."""
+"""chat/tools, honest, a server that reports the same usage for every response. The model reads a long log, then gives up with text: scored."""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""gemini/bash, CLIProxyAPI: two empty chunks with finishReason STOP come first (parts []), then the text without one, then STOP twice more. (kelivo#1003, ailoy#434)"""
+"""gemini/bash, CLIProxyAPI: two empty chunks with finishReason STOP (parts []), then the text without one, then STOP twice more. (kelivo#1003, ailoy#434)"""
 from mock import *
 class C(Case):
     api = 'gemini'

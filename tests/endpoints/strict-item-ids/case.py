@@ -1,4 +1,4 @@
-"""responses/tools, a strict gateway: each reasoning, message and call item of the input must have the id that it came with. (opencode#48441)"""
+"""responses/tools, a strict gateway: each reasoning, message and call item in the input must have its original id. (opencode#48441)"""
 from mock import *
 class C(Case):
     api = 'responses'

@@ -1,4 +1,4 @@
-"""messages/tools, gateways before chat endpoints: `input` of a tool_use is the JSON text of the object, without deltas, streamed or not; in requests it must be an object. (claude-code-proxy#13, Bamboo-agent#359)"""
+"""messages/tools, gateways before chat endpoints: `input` of a tool_use is the object's JSON text, without deltas, streamed or not; in requests it must be an object. (claude-code-proxy#13, Bamboo-agent#359)"""
 from mock import *
 class C(Case):
     api = 'messages'

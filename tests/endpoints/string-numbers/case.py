@@ -1,4 +1,4 @@
-"""chat/tools, parsers that give each argument of a nullable type as a string: timeout `"null"`, `"60"`, `"None"`, streamed or not. (vllm#37831, sglang#15135, smg#1841)"""
+"""chat/tools, parsers that return every argument of a nullable type as a string: timeout `"null"`, `"60"`, `"None"`, streamed or not. (vllm#37831, sglang#15135, smg#1841)"""
 from mock import *
 class C(Case):
     sticky = True

@@ -1,4 +1,4 @@
-"""gemini/bash: a gateway's own small maxOutputTokens is used up by thinking: MAX_TOKENS, content without parts, thoughtsTokenCount 2,999, where the request names no limit; with one it answers. (adk-python#1357, helm#3804)"""
+"""gemini/bash: thinking uses up a gateway's own small maxOutputTokens if the request sets no limit: MAX_TOKENS, content without parts, thoughtsTokenCount 2,999; with a limit it responds normally. (adk-python#1357, helm#3804)"""
 from mock import *
 class C(Case):
     api = 'gemini'

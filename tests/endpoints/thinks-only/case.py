@@ -1,4 +1,4 @@
-"""chat/bash, honest: the model thinks, stops, and writes no text, each time: scored."""
+"""chat/bash, honest: the model always thinks and stops without text: scored."""
 from mock import *
 class C(Case):
     scaffold = 'bash'

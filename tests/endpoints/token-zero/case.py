@@ -1,4 +1,4 @@
-"""chat/tools, vLLM: logits that are no numbers become token 0, which is `!`: from step 2 on each response is 512 exclamation marks and `stop`, until the server is restarted. (vllm#53305, MTPLX#311, sglang#33187)"""
+"""chat/tools, vLLM: NaN logits become token 0, which is `!`: from step 2 on, each response is 512 exclamation marks and `stop`, until the server is restarted. (vllm#53305, MTPLX#311, sglang#33187)"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""chat endpoint: in streams a character of several bytes comes as U+FFFD (split before it was decoded), always; unstreamed it is right. The command needs the character. (claude-code#48904, #42867)"""
+"""chat endpoint: in streams, multi-byte characters always arrive as U+FFFD (split before decoding); without streaming they are correct. The command needs the character. (claude-code#48904, #42867)"""
 from mock import *
 class C(Case):
     sticky = True

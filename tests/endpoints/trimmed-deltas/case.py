@@ -1,4 +1,4 @@
-"""messages/tools: a proxy trims each piece of streamed arguments, so blanks and newlines between words are lost (the JSON stays whole); unstreamed they are right. (metapi#494, OmniRoute#9170, opencode-copilot-chat#194)"""
+"""messages/tools: a proxy trims each piece of streamed arguments, so blanks and newlines between words are lost (the JSON stays valid); without streaming they are correct. (metapi#494, OmniRoute#9170, opencode-copilot-chat#194)"""
 from mock import *
 import re
 class C(Case):

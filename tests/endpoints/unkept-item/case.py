@@ -1,4 +1,4 @@
-"""responses/tools: status 404 for an item that the endpoint did not keep; it takes items without ids."""
+"""responses/tools: status 404 for an item that the endpoint did not store; it accepts items without ids."""
 from mock import *
 class C(Case):
     api = 'responses'

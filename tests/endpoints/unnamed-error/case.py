@@ -1,4 +1,4 @@
-"""chat/bash, vLLM behind a proxy: status 200, half a text, then {"detail": ...} or {"object": "error", ...} in the stream and [DONE], three times at step 2, then fine. (SHTUCodeProxy#4)"""
+"""chat/bash, vLLM behind a proxy: status 200, partial text, then {"detail": ...} or {"object": "error", ...} in the stream and [DONE], three times at step 2, then a valid response. (SHTUCodeProxy#4)"""
 from mock import *
 class C(Case):
     scaffold = 'bash'

@@ -1,4 +1,4 @@
-"""responses/tools, a stateless gateway: a reasoning item with its id makes the service behind it answer 404, which the gateway tells as 502 `Upstream request failed`, each time; without ids it answers. (sub2api#2067, neon-pkgs#367)"""
+"""responses/tools, a stateless gateway: a reasoning item with its id makes the service behind it respond with 404, which the gateway reports as 502 `Upstream request failed`, every time; without ids it works. (sub2api#2067, neon-pkgs#367)"""
 from mock import *
 class C(Case):
     api = 'responses'

@@ -1,4 +1,4 @@
-"""chat/bash, vLLM: max_tokens must fit into what the prompt leaves of the window of 8,192; each step leaves less, and a smaller max_tokens is accepted. (vllm#42474)"""
+"""chat/bash, vLLM: max_tokens must fit into the rest of the 8,192-token window; each step leaves less room, and a smaller max_tokens is accepted. (vllm#42474)"""
 from mock import *
 class C(Case):
     scaffold = 'bash'

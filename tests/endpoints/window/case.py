@@ -1,4 +1,4 @@
-"""messages/bash: stop_reason model_context_window_exceeded with half an answer three times, though the window is far (a gateway with a small one): told as what?"""
+"""messages/bash: stop_reason model_context_window_exceeded with a partial response three times, although the window is far from full (a gateway with a small one). How is it reported?"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""chat/tools, z.ai: finish_reason model_context_window_exceeded, no text, usage 0, at a tiny prompt (a fault of the service), three times, then fine. (moai-adk#676, opencode#18813)"""
+"""chat/tools, z.ai: finish_reason model_context_window_exceeded, no text, usage 0, for a tiny prompt (a fault of the service), three times, then a valid response. (moai-adk#676, opencode#18813)"""
 from mock import *
 class C(Case):
     n = 0

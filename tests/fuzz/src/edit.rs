@@ -1,11 +1,11 @@
-//! One edit of an input: of its bytes, its lines, its words, or its JSON.
+//! Applies one edit to an input: to its bytes, lines, words or JSON.
 
 use serde_json::Value;
 
-/// The kind of edit, and three choices that it makes.
+/// The kind of edit, and three numbers that determine its details.
 pub(crate) type Edit = (u8, u32, u32, u32);
 
-/// Larger inputs only cost time.
+/// Maximum size of an input: larger ones only cost time.
 const LARGEST: usize = 1 << 16;
 
 /// Inputs that parsers often get wrong. JSON strings are written here verbatim.
@@ -69,7 +69,7 @@ pub(crate) fn apply(mut input: Vec<u8>, seeds: &[Vec<u8>], (kind, a, b, c): Edit
         6 => swap(&mut input, a, other, b, |byte| byte == b'\n'),
         7 => swap(&mut input, a, other, b, |byte| !byte.is_ascii_alphanumeric() && byte != b'_'),
         8 => swap(&mut input, a, odd, 0, |byte| !byte.is_ascii_alphanumeric() && byte != b'_'),
-        // Long and deep.
+        // Produces long and deeply nested inputs.
         9 => {
             let many = odd[..1].repeat(1 << (c % 13));
             input.splice(at..at, many);
@@ -85,7 +85,7 @@ pub(crate) fn apply(mut input: Vec<u8>, seeds: &[Vec<u8>], (kind, a, b, c): Edit
     input
 }
 
-/// A part of `length` bytes that begins at `at`, usually a short one.
+/// Returns a range in `length` bytes that begins at `at`, usually a short one.
 fn part(at: usize, choice: usize, length: usize) -> std::ops::Range<usize> {
     let most = if choice.is_multiple_of(4) { length } else { 16 };
     at..(at + choice % (most + 1)).min(length)

@@ -22,11 +22,11 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
 
-/// How long a target is fuzzed without `PROCTOR_FUZZ_SECONDS`.
+/// Default duration of a target in seconds, without `PROCTOR_FUZZ_SECONDS`.
 const SECONDS: f64 = 1.5;
-/// The same in the full tier.
+/// Default duration in the full tier.
 const FULL_SECONDS: f64 = 120.0;
-/// No input of the sizes made here may take longer.
+/// Time limit for a single input of the sizes generated here.
 const SLOWEST: Duration = Duration::from_secs(5);
 /// Number of inputs between two checks of the clock.
 const BATCH: u32 = 32;
@@ -42,7 +42,7 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     let folder = seeds.as_ref();
     let seeds = read(folder);
     for (name, bytes) in &seeds {
-        assert!(accepts(bytes), "{}: the seed is not accepted as it stands", name);
+        assert!(accepts(bytes), "{}: the unchanged seed is not accepted", name);
     }
     let seeds: Vec<Vec<u8>> = seeds.into_iter().map(|(_, bytes)| bytes).collect();
     let full = || tier::is_full().then_some(FULL_SECONDS);
@@ -77,13 +77,13 @@ pub fn fuzz(seeds: impl AsRef<Path>, accepts: impl Fn(&[u8]) -> bool) {
     let _ = writeln!(std::io::stderr(), "fuzz: {name}: {inputs} inputs, {taken} of them accepted");
 }
 
-/// Asserts that an error is one line of a reasonable length, and names what it is about.
+/// Asserts that an error is a single line of reasonable length that names `place`.
 #[track_caller]
 pub fn told(error: &str, place: &str) {
-    assert!(!error.contains('\n'), "an error of several lines: {error}");
+    assert!(!error.contains('\n'), "the error has several lines: {error}");
     let long = error.chars().count();
-    assert!(long < TOLD, "an error of {long} characters: {error}");
-    assert!(error.contains(place), "an error that does not name `{place}`: {error}");
+    assert!(long < TOLD, "the error has {long} characters: {error}");
+    assert!(error.contains(place), "the error does not name `{place}`: {error}");
 }
 
 fn read(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -106,7 +106,7 @@ fn number(name: &str) -> Option<f64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// The failure and the input, with as few edits as possible.
+/// Returns the failure and the input, with as few edits as possible.
 fn batch(
     seeds: &[Vec<u8>],
     seed: u64,

@@ -1,11 +1,11 @@
-//! Artifacts that claim one another's place.
+//! Finds artifacts that overlap each other or the logs.
 
 use serde_json::{Map, Value};
 
-/// What every task publishes.
+/// The folder that Harbor publishes for every task.
 const PUBLISHED: &str = "/logs/artifacts";
 
-/// Folders that Harbor keeps for itself.
+/// Folders that Harbor reserves.
 const LOGS: [&str; 2] = ["/logs/agent", "/logs/verifier"];
 
 pub(super) struct Artifact<'t> {
@@ -15,7 +15,7 @@ pub(super) struct Artifact<'t> {
     service: &'t str,
 }
 
-/// The artifacts of a `task.toml` that the loader accepts.
+/// Returns the artifacts of a `task.toml` that the loader accepts.
 pub(super) fn read(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
     let entries = raw.get("artifacts").and_then(Value::as_array).into_iter().flatten();
     let read = |entry| {
@@ -31,7 +31,7 @@ pub(super) fn read(raw: &Map<String, Value>) -> Vec<Artifact<'_>> {
     entries.filter_map(read).collect()
 }
 
-/// Pairs of sources of which the second is skipped.
+/// Returns pairs of sources of which Harbor skips the second.
 pub(super) fn overlaps<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)> {
     let published =
         Artifact { source: PUBLISHED, destination: None, exclude: Vec::new(), service: "main" };
@@ -51,7 +51,7 @@ pub(super) fn overlaps<'t>(artifacts: &[Artifact<'t>]) -> Vec<(&'t str, &'t str)
     found
 }
 
-/// Sources that overlap the logs of agent or verifier.
+/// Returns sources that overlap the logs of the agent or the verifier.
 pub(super) fn of_logs<'t>(artifacts: &[Artifact<'t>]) -> Vec<&'t str> {
     let overlaps = |source: &str| {
         LOGS.iter().any(|logs| {
@@ -63,7 +63,7 @@ pub(super) fn of_logs<'t>(artifacts: &[Artifact<'t>]) -> Vec<&'t str> {
 }
 
 impl<'t> Artifact<'t> {
-    /// Where it is collected, below the folder of artifacts.
+    /// Returns the destination, relative to the artifacts folder.
     fn output(&self) -> Vec<&'t str> {
         let mut parts = path(self.destination.unwrap_or(self.source)).1;
         parts.retain(|part| *part != "..");
@@ -71,7 +71,7 @@ impl<'t> Artifact<'t> {
     }
 }
 
-/// Whether the first brings the second, at the same place.
+/// Whether collecting the first artifact already puts the second one in its place.
 fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
     let (above, below) = (path(first.source), path(second.source));
     if first.service != second.service || above.0 != below.0 || !below.1.starts_with(&above.1) {
@@ -86,7 +86,7 @@ fn is_covered(first: &Artifact<'_>, second: &Artifact<'_>) -> bool {
     first.exclude.is_empty() && other == expected
 }
 
-/// Whether a path is absolute, and its parts.
+/// Returns whether a path is absolute, and its components.
 fn path(text: &str) -> (bool, Vec<&str>) {
     let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
     (text.starts_with('/'), parts.collect())
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn artifacts_overlap_where_one_claims_the_place_of_another() {
+    fn artifacts_that_share_a_destination_overlap() {
         for (text, pairs, logs) in [
             ("artifacts = ['/app/out']", 0, 0),
             ("artifacts = ['/app/out', '/app/out/a']", 0, 0),

@@ -1,6 +1,7 @@
-//! Downloads in shell commands.
+//! Detects downloads in shell commands.
 
-/// Whether a command fetches a file from another machine and keeps or runs it. `next` is the program that its output goes to.
+/// Whether a command downloads a file from another host and saves or executes it. `next` is the program that
+/// receives its output.
 pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
     let Some((&program, arguments)) = command.split_first() else { return false };
     if !matches!(program, "curl" | "wget" | "git")
@@ -14,7 +15,7 @@ pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
     if matches!(next, Some("sh" | "bash")) {
         return true;
     }
-    // A request that looks whether a service answers keeps nothing.
+    // A request that only checks whether a service responds saves nothing.
     if arguments.iter().any(|word| matches!(*word, "--spider" | "-O-" | "-qO-")) {
         return false;
     }
@@ -37,7 +38,7 @@ pub(super) fn is_download(command: &[&str], next: Option<&str>) -> bool {
     program == "wget" || arguments.iter().any(|word| word.starts_with('>') && *word != ">/dev/null")
 }
 
-/// Whether a word is an address of another machine.
+/// Whether a word is the address of another host.
 fn is_external(word: &str) -> bool {
     let word = word.strip_prefix("--url=").unwrap_or(word);
     let is_name = |host: &str| {
@@ -53,7 +54,7 @@ fn is_external(word: &str) -> bool {
     })
 }
 
-/// The host of an address, in small letters.
+/// Returns the host of an address in lower case.
 fn host(address: &str) -> Option<String> {
     let rest = match address.split_once("://") {
         Some((scheme, rest)) => {
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_download_is_kept_or_run_and_comes_from_elsewhere() {
+    fn download_must_be_saved_or_executed_and_not_be_local() {
         for (command, next, expected) in [
             ("curl -LsSf https://a.sh/x", Some("sh"), true),
             ("curl -LsSf https://a.sh/x", Some("grep"), false),

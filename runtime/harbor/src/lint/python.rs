@@ -1,10 +1,10 @@
-//! Python packages in shell commands.
+//! Finds Python packages in shell commands.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A requirement of PEP 508 by name, with its version specifiers in the second group.
+/// A PEP 508 requirement by name, with its version specifiers in the second group.
 static REQUIREMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let specifier = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[^\s,;()<>=!~]+";
     let name = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._,\s-]*\])?\s*";
@@ -12,7 +12,7 @@ static REQUIREMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^\s*{name}(\(?\s*(?:{list})?\s*\)?)\s*(?:;.*)?$")).ok()
 });
 
-/// What a command of pip or uv installs, as it is written.
+/// Returns the packages that a pip or uv command installs, as written.
 pub(super) fn packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec<&'w str> {
     let (is_run, arguments) = match command {
         ["pip" | "pip3", "install", rest @ ..] => (false, rest),
@@ -40,7 +40,7 @@ pub(super) fn packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec
                 words.next();
             }
         } else if !word.starts_with('-') {
-            // What follows are the arguments of the program.
+            // The remaining words are arguments of the program.
             if is_run {
                 break;
             }
@@ -51,7 +51,7 @@ pub(super) fn packages<'w>(command: &[&'w str], value_options: &[String]) -> Vec
     if packages == ["pip"] && upgrades { Vec::new() } else { packages }
 }
 
-/// Whether another day may bring another version. Files, folders and variables are not judged.
+/// Whether the package's version may change over time. Files, folders and variables are not considered.
 pub(super) fn is_unpinned(package: &str) -> bool {
     let is_local = [".", "/", "file:"].iter().any(|start| package.starts_with(start));
     if package.is_empty() || package.contains('$') || is_local {
@@ -70,7 +70,7 @@ pub(super) fn is_unpinned(package: &str) -> bool {
     !specifiers.trim_matches(['(', ')', ' ']).split(',').any(is_exact)
 }
 
-/// `@` and a commit, at the end or before `#`.
+/// Whether an address contains `@` and a commit, at the end or before `#`.
 fn has_commit(address: &str) -> bool {
     address.match_indices('@').any(|(at, _)| {
         let rest = &address.as_bytes()[at + 1..];
@@ -86,7 +86,7 @@ fn has_hash(address: &str) -> bool {
     })
 }
 
-/// The name of a package, without extras and versions.
+/// Returns the name of a package without extras and versions.
 pub(super) fn name(package: &str) -> String {
     let end = package.find(['<', '>', '=', '!', '~', '[']).unwrap_or(package.len());
     package[..end].to_lowercase().replace('_', "-")
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_what_the_command_installs() {
+    fn packages_are_parsed_from_install_commands() {
         let options = ["-r".to_owned(), "--from".to_owned()];
         for (command, expected) in [
             ("pip install a b==1 -r req.txt -q", vec!["a", "b==1"]),

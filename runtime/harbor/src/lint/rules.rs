@@ -1,4 +1,4 @@
-//! `configs/harbor-lint.toml`.
+//! The rule table `configs/harbor-lint.toml`.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ static RULES: ShippedTable<LintRules> =
 #[serde(deny_unknown_fields)]
 pub(super) struct LintRules {
     pub(super) default: Vec<String>,
-    /// Rules that the loader covers.
+    /// Rules that the loader already checks.
     loader: Vec<String>,
-    /// What each rule finds.
+    /// Description of each rule's findings.
     pub(super) rules: BTreeMap<String, String>,
     pub(super) python: PythonRules,
 }

@@ -1,13 +1,15 @@
-//! Shell lines and lines of Dockerfiles as words, by the rules of Python's `shlex`, which Harbor's lint uses.
+//! Splits shell lines and Dockerfile lines into words by the rules of Python's `shlex`, which Harbor's lint
+//! uses.
 
 use std::{iter::Peekable, str::Chars};
 
 use proctor_types::shell_word;
 
-/// What ends a command.
+/// Words that end a command.
 const SEPARATORS: [&str; 5] = [";", "&&", "||", "&", "|"];
 
-/// Lines with their numbers, counted from 1. Continued lines are joined; comments and lines with a heredoc are left out.
+/// Returns lines with their numbers, counted from 1. Joins continued lines and skips comments and lines with
+/// a heredoc.
 pub(super) fn lines(source: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let (mut pending, mut start) = (String::new(), 1);
@@ -43,7 +45,7 @@ pub(super) fn lines(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The delimiters of the heredocs that a line opens.
+/// Returns the delimiters of the heredocs that a line opens.
 fn heredocs(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = line;
@@ -60,7 +62,7 @@ fn heredocs(line: &str) -> Vec<String> {
     found
 }
 
-/// What follows the quoted text at the beginning, if it ends.
+/// Returns the text after a leading quoted string, or `None` if the quote does not end.
 fn quoted(text: &str) -> Option<&str> {
     if let Some(inner) = text.strip_prefix('\'') {
         return inner.split_once('\'').map(|(_, after)| after);
@@ -79,7 +81,7 @@ fn quoted(text: &str) -> Option<&str> {
     None
 }
 
-/// The delimiter behind `<<`, and what follows it.
+/// Returns the delimiter after `<<`, and the text after it.
 fn delimiter(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('-').unwrap_or(text).trim_start();
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'));
@@ -95,7 +97,7 @@ fn delimiter(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// The value of a Dockerfile instruction without the options (`--from=x`) that it begins with.
+/// Returns the value of a Dockerfile instruction without leading options (`--from=x`).
 pub(super) fn without_options(value: &str) -> &str {
     let mut rest = value;
     while rest.starts_with("--") {
@@ -105,18 +107,18 @@ pub(super) fn without_options(value: &str) -> &str {
     rest
 }
 
-/// Splits a text at white space. Nothing: a quotation does not end.
+/// Splits a text at white space. Returns `None` if a quotation does not end.
 pub(super) fn words(text: &str) -> Option<Vec<String>> {
     Lexer { chars: text.chars().peekable(), is_shell: false }.words()
 }
 
-/// A line that has exactly these words.
+/// Joins words into a line that splits into exactly these words.
 pub(super) fn joined(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     words.join(" ")
 }
 
-/// The commands of a line, each with what separates it from the next. A line that is no shell line has none.
+/// Returns the commands of a line, each with its separator. Returns none if the line is not valid shell.
 pub(super) fn commands(line: &str) -> Vec<(Vec<String>, String)> {
     let lexer = Lexer { chars: line.chars().peekable(), is_shell: true };
     let Some(tokens) = lexer.words() else { return Vec::new() };
@@ -136,20 +138,20 @@ pub(super) fn commands(line: &str) -> Vec<(Vec<String>, String)> {
 
 struct Lexer<'t> {
     chars: Peekable<Chars<'t>>,
-    /// `;`, `&` and `|` are words of their own, and `#` begins a comment.
+    /// Whether `;`, `&` and `|` are separate words and `#` starts a comment.
     is_shell: bool,
 }
 
 impl Lexer<'_> {
     fn words(mut self) -> Option<Vec<String>> {
         let mut words = Vec::new();
-        // Absent between words. A quoted empty text is a word, too.
+        // `None` between words. A quoted empty string is a word, too.
         let mut word: Option<String> = None;
         while let Some(c) = self.chars.next() {
             if c.is_ascii_whitespace() {
                 words.extend(word.take());
             } else if self.is_shell && c == '#' {
-                // No line break is in a line: the comment is its end.
+                // A line contains no line break, so the comment extends to its end.
                 break;
             } else if self.is_punctuation(c) {
                 words.extend(word.take());
@@ -179,7 +181,7 @@ impl Lexer<'_> {
         self.is_shell && matches!(c, ';' | '&' | '|')
     }
 
-    /// The text up to the closing quote.
+    /// Returns the text up to the closing quote.
     fn quotation(&mut self, quote: char) -> Option<String> {
         let mut inner = String::new();
         loop {
@@ -200,17 +202,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_joined_and_comments_and_heredocs_left_out() {
+    fn lines_are_joined_without_comments_and_heredocs() {
         let source = "#!/bin/bash\n\na \\\n  # no\n  b\ncat > x <<'END' && y\npip install z\nEND\nc \"<<no\"\nd <<< e\ne\n";
         let found = lines(source);
         let found: Vec<(usize, &str)> =
             found.iter().map(|(line, text)| (*line, text.as_str())).collect();
-        // Harbor's lint takes `<<< e` for a heredoc.
+        // Harbor's lint treats `<<< e` as a heredoc.
         assert_eq!(found, [(3, "a    b"), (9, "c \"<<no\"")]);
     }
 
     #[test]
-    fn commands_are_split_at_separators_and_quotes_hold() {
+    fn commands_are_split_at_unquoted_separators() {
         let found = commands("a 'b c';d&&e \"f\\\"\\n\" | sh # g");
         let shown: Vec<String> =
             found.iter().map(|(words, end)| format!("{}{end}", words.join(","))).collect();

@@ -1,4 +1,4 @@
-//! `task.toml` texts that Harbor's own package has parsed: `tests/harbor/configs.py`.
+//! Compares with results of Harbor's own package for `task.toml` texts: `tests/harbor/configs.py`.
 
 use std::{fs, path::Path};
 
@@ -22,8 +22,8 @@ fn network(network: Option<&HarborNetwork>) -> Value {
     }
 }
 
-/// In the form that the script writes.
-fn written(config: &Config) -> Value {
+/// Returns the configuration in the form that the script writes.
+fn to_json(config: &Config) -> Value {
     json!({
         "name": config.name,
         "agent_seconds": config.agent.seconds,
@@ -45,30 +45,30 @@ fn written(config: &Config) -> Value {
     })
 }
 
-/// Numbers compare by value: 2 is 2.0.
-fn same(one: &Value, other: &Value) -> bool {
+/// Compares numbers by value: 2 equals 2.0.
+fn equal_values(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len()
-                && one
-                    .iter()
-                    .all(|(key, value)| other.get(key).is_some_and(|found| same(value, found)))
+                && one.iter().all(|(key, value)| {
+                    other.get(key).is_some_and(|found| equal_values(value, found))
+                })
         }
         (one, other) => one == other,
     }
 }
 
 #[test]
-fn configurations_are_read_and_rejected_as_harbors_package_does() {
+fn configurations_match_harbors_package() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/harbor/configs.json");
     let cases: Vec<Case> = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     assert!(cases.len() > 50);
     let mut wrong = Vec::new();
     for Case { text, config } in &cases {
-        let found = read_config(text).map(|read| written(&read.config));
+        let found = read_config(text).map(|read| to_json(&read.config));
         let agrees = match (&found, config) {
-            (Ok(found), Some(config)) => same(found, config),
+            (Ok(found), Some(config)) => equal_values(found, config),
             (Err(mistakes), None) => !mistakes.is_empty(),
             _ => false,
         };

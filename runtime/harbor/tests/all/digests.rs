@@ -1,7 +1,7 @@
-//! Generated folders whose digests and inputs Harbor's own package has computed:
+//! Compares generated folders with the digests and inputs that Harbor's own package computed:
 //! `tests/harbor/digests.py`.
 
-#![expect(clippy::unwrap_used, reason = "a test helper that cannot go on ends the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers panic on errors")]
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
 
@@ -37,7 +37,7 @@ fn table() -> Table {
     serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
 }
 
-fn made(case: &Case) -> tempfile::TempDir {
+fn create_folder(case: &Case) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (path, text) in &case.files {
         let path = folder.path().join(path);
@@ -51,12 +51,12 @@ fn made(case: &Case) -> tempfile::TempDir {
 }
 
 #[test]
-fn digests_and_inputs_are_those_of_harbors_package() {
+fn digests_and_inputs_match_harbors_package() {
     let table = table();
     assert!(table.cases.len() > 100);
     let mut wrong = Vec::new();
     for case in &table.cases {
-        let folder = made(case);
+        let folder = create_folder(case);
         let task = Folder::open(folder.path()).unwrap();
         let found = task.digest().and_then(|digest| {
             let mut inputs: Vec<String> =
@@ -78,7 +78,7 @@ fn digests_and_inputs_are_those_of_harbors_package() {
 }
 
 #[test]
-fn the_digest_of_a_data_set_is_that_of_harbors_package() {
+fn dataset_digest_matches_harbors_package() {
     for set in table().datasets {
         let tasks = set.tasks.iter().map(String::as_str);
         let files = set.files.iter().map(|(path, digest)| (path.as_str(), digest.as_str()));

@@ -1,4 +1,4 @@
-//! Made folders, in which Harbor's own lint looked for mistakes: `tests/harbor/lint.py`.
+//! Compares findings in generated folders with those of Harbor's own lint: `tests/harbor/lint.py`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ struct Case {
 }
 
 #[test]
-fn findings_are_those_of_harbors_package() {
+fn findings_match_harbors_package() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/harbor/lint.json");
     let cases: Vec<Case> = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     assert!(cases.len() > 30);
@@ -32,7 +32,7 @@ fn findings_are_those_of_harbors_package() {
         let found = lint(&Folder::open(place.path()).unwrap()).unwrap();
         let found: BTreeSet<_> = found
             .into_iter()
-            // Harbor names no lines of `task.toml`.
+            // Harbor reports no lines for `task.toml`.
             .map(|one| (one.line.filter(|_| one.path != TASK), one.path, one.rule))
             .collect();
         let expected: BTreeSet<_> =
@@ -40,7 +40,7 @@ fn findings_are_those_of_harbors_package() {
         if found != expected {
             let missing: Vec<_> = expected.difference(&found).collect();
             let more: Vec<_> = found.difference(&expected).collect();
-            wrong.push(format!("{name}: missing {missing:?}, more {more:?}"));
+            wrong.push(format!("{name}: missing {missing:?}, unexpected {more:?}"));
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));

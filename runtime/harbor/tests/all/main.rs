@@ -1,4 +1,4 @@
-//! Tests of Harbor folders against Harbor's own package.
+//! Compares the handling of Harbor folders with Harbor's own package.
 
 mod configs;
 mod digests;
