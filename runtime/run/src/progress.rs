@@ -8,10 +8,12 @@ use proctor_types::{BudgetKind, BudgetScope, Event, Fault, Outcome, TrialId, Ver
 /// Progress events for display. The record does not depend on them.
 #[derive(Debug, Clone)]
 pub enum Progress {
+    /// A task's environment was built. Environments from the cache have no event.
     EnvironmentBuilt {
         task: String,
         seconds: f64,
     },
+    /// The first try of the trial starts.
     Started {
         trial: TrialId,
         arm: String,
@@ -86,11 +88,13 @@ pub enum Progress {
         arm: String,
         doing: Doing,
     },
+    /// A step ended.
     Stepped {
         trial: TrialId,
         arm: String,
         step: u64,
     },
+    /// A try ended with an infrastructure fault.
     TryFailed {
         trial: TrialId,
         arm: String,
@@ -104,16 +108,20 @@ pub enum Progress {
         arm: String,
         fault: Fault,
     },
+    /// The trial has an outcome. It is graded next, unless its ending is unfinished
+    /// (`Ending::is_unfinished`), in which case this is its last event.
     Ended {
         trial: TrialId,
         arm: String,
         outcome: Box<Outcome>,
     },
+    /// The trial has a verdict. This is its last event.
     Graded {
         trial: TrialId,
         arm: String,
         verdict: Box<Verdict>,
     },
+    /// The trial has no verdict because its grading failed. This is its last event.
     GradingFailed {
         trial: TrialId,
         arm: String,
