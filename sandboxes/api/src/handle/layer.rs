@@ -14,19 +14,19 @@ use crate::wire::{Layer, LayerRequest, Refusal, RefusalKind, Reply, Request, Wri
 /// Maximum size of a layer, in bytes of JSON.
 const LAYER_LIMIT: usize = 256 << 20;
 
-/// Lists what a sandbox wrote, if its agent cannot.
+/// Lists what was written in a sandbox, for agents that cannot do so themselves.
 #[async_trait]
 pub trait WrittenPaths: Send + Sync {
-    /// What was written since the sandbox was created.
+    /// Lists what was written since the sandbox was created.
     ///
     /// # Errors
-    /// Why it is unknown, for people.
+    /// A human-readable reason why the list is unavailable.
     async fn written(&self) -> Result<Written, String>;
 
-    /// The same, however long it takes.
+    /// Like [`WrittenPaths::written`], without a time limit.
     ///
     /// # Errors
-    /// Why it is unknown, for people.
+    /// A human-readable reason why the list is unavailable.
     async fn written_in_any_case(&self) -> Result<Written, String> {
         self.written().await
     }
@@ -37,20 +37,20 @@ pub trait WrittenPaths: Send + Sync {
 pub enum LayerState {
     /// Unchanged since the previous reply.
     Same,
-    /// The differences from the agent's start.
+    /// The differences since the agent's start.
     Changed(Layer),
-    /// Why the same state could not be restored in another sandbox.
+    /// Why this state cannot be restored in another sandbox.
     Unkept(String),
 }
 
 impl SandboxHandle {
-    /// Sets who lists what the sandbox wrote. Only the first call has an effect.
+    /// Sets the provider of the list of written paths. Only the first call has an effect.
     pub fn set_written_paths(&self, written: Arc<dyn WrittenPaths>) {
         let _ = self.written_paths.set(written);
     }
 
     /// Captures the state outside the work directory. Content that this channel has not sent before
-    /// goes to `sink`. The first request for a sandbox is a fresh one.
+    /// goes to `sink`. The first request for a sandbox sets the baseline.
     ///
     /// # Errors
     /// If the sink fails, the request is cancelled and the sink's error is returned.
@@ -66,7 +66,8 @@ impl SandboxHandle {
         self.layer_of(request, written, sink).await
     }
 
-    /// Like [`SandboxHandle::layer_to`], but waits for the list however long it takes.
+    /// Like [`SandboxHandle::layer_to`], but waits for the list of written paths without a time
+    /// limit.
     ///
     /// # Errors
     /// See [`SandboxHandle::layer_to`].

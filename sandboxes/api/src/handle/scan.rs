@@ -9,10 +9,10 @@ use crate::wire::{
 };
 
 impl SandboxHandle {
-    /// Scans for what `secrets` describes. The sandbox receives only hashes.
+    /// Scans for the content that `secrets` describes. The sandbox receives only hashes.
     ///
     /// # Errors
-    /// Rejected if the secrets exceed [`SECRETS_LIMIT`] or the scan exceeds its limit of entries.
+    /// The secrets exceed [`SECRETS_LIMIT`], or the scan exceeds its limit of entries.
     pub async fn scan(
         &self,
         request: ScanRequest,
