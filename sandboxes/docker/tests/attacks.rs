@@ -1,5 +1,5 @@
-//! The attacks on containers: they fail, and some succeed without their defences. Attacks that the
-//! engine itself stops cannot be shown to succeed.
+//! Attacks on containers. They must fail, and some must succeed without their defences. Attacks
+//! that the engine itself prevents cannot be shown to succeed.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -20,7 +20,7 @@ use proctor_sandbox_api::{
     wire::{Defence, RawPath},
 };
 
-/// Attacks that work on an engine's default container, and their defences here.
+/// Attacks that succeed in an engine's default container, and the defences that prevent them here.
 const UNDONE: [(&str, &[Defence]); 6] = [
     (
         "agents_memory_is_read",
@@ -60,7 +60,7 @@ async fn prepared(docker: &Docker) -> Prepared {
     docker.prepare(&spec).await.unwrap()
 }
 
-/// The containers of attacks, and their volumes: what an engine holds for a sandbox.
+/// Lists the containers of attacks and their volumes, which are what an engine keeps for a sandbox.
 fn census() -> Vec<String> {
     let listed = |args: &[&str]| {
         let output = Process::new("docker").args(args).output().unwrap();
@@ -79,8 +79,8 @@ async fn docker_attacks_are_withstood() {
     announce("docker attack", &results);
     let attacks = attacks();
     assert!(attacks.len() >= 25, "{} attacks", attacks.len());
-    // What an engine may not limit: watches and terminals, the number of files, disk without a
-    // quota.
+    // An engine may be unable to limit watches and terminals, the number of files, and, without a
+    // quota, disk space.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 3 } else { usize::MAX };
     let missed = missed(attacks.iter().map(|attack| attack.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}\n{}", render(&results));
