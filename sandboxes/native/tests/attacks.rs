@@ -138,7 +138,7 @@ fn native_attacks_are_withstood_without_root() {
         String::from_utf8_lossy(&done.stdout),
         String::from_utf8_lossy(&done.stderr)
     );
-    if said.contains("make a user namespace: ") {
+    if said.contains("create a user namespace: ") {
         return not_run(test, "ROOT", "normal users cannot create user namespaces here");
     }
     let list: Vec<_> = said.lines().filter(|line| line.starts_with("conformance")).collect();

@@ -1,4 +1,4 @@
-//! The differences from the agent's start.
+//! Computes the differences from the agent's start.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,7 +16,7 @@ pub(super) struct Changes {
     pub removed: BTreeSet<Vec<u8>>,
 }
 
-/// The differences; `Err` if they cannot be kept.
+/// Returns the differences, or the reason why they cannot be captured.
 pub(super) fn changes(
     base: &Listed,
     listed: &Listed,
@@ -33,7 +33,7 @@ pub(super) fn changes(
             }
             continue;
         };
-        // Everything below a recreated directory has to be recreated, too.
+        // Everything below a recreated directory has to be recreated too.
         let is_below = || above(path).any(|folder| replaced.contains(folder));
         if before.is_some_and(|before| before.same_as(now)) && !is_below() {
             continue;

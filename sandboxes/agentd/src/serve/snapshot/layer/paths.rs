@@ -18,7 +18,7 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The parents of a path, topmost first.
+/// Returns the parents of a path, topmost first.
 pub(super) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     ends.map(move |(at, _)| &path[..at])
