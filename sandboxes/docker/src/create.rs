@@ -127,8 +127,9 @@ fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
     for cut in cuts {
         let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
         if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
-            let what =
-                format!("cannot hide entries of {at}: the engine cannot mount a path with this name");
+            let what = format!(
+                "cannot hide entries of {at}: the engine cannot mount a path with this name"
+            );
             return Err(Fault::new(Layer::Sandbox, what).hint("choose another cache folder"));
         }
         let bind = format!("{at}:{at}:ro");

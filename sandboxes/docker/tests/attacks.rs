@@ -23,7 +23,7 @@ use proctor_sandbox_api::{
 /// Attacks that succeed in an engine's default container, and the defences that prevent them here.
 const UNDONE: [(&str, &[Defence]); 6] = [
     (
-        "agents_memory_is_read",
+        "agent_memory_is_read",
         &[
             Defence::AgentIdentity,
             Defence::NotDumpable,
@@ -31,8 +31,8 @@ const UNDONE: [(&str, &[Defence]); 6] = [
             Defence::SystemCalls,
         ],
     ),
-    ("agents_settings_are_changed", &[Defence::AgentIdentity]),
-    ("agents_user_is_taken", &[Defence::SystemCalls]),
+    ("agent_settings_are_changed", &[Defence::AgentIdentity]),
+    ("agent_user_is_taken_over", &[Defence::SystemCalls]),
     ("dangerous_system_calls_are_made", &[Defence::SystemCalls]),
     ("core_dumps_are_written", &[Defence::CoreDumps]),
     ("swarm_outlives_its_command", &[Defence::Eviction]),

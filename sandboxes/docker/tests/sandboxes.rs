@@ -173,7 +173,9 @@ const ENGINES_PATIENCE: Duration = Duration::from_secs(10);
 /// respond.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_closes_an_unresponsive_sandbox_without_waiting() {
-    let Some(docker) = engine("docker_closes_an_unresponsive_sandbox_without_waiting").await else { return };
+    let Some(docker) = engine("docker_closes_an_unresponsive_sandbox_without_waiting").await else {
+        return;
+    };
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
     for stopped in [false, true] {
         let mut spec = handle(&prepared);
@@ -265,7 +267,10 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
     let copied = Process::new("cp").arg("-a").arg(lock_folder(runtime.id())).arg(&cache).status();
     assert!(copied.unwrap().success());
     Docker::connect_in(&cache).await.unwrap().sweep().await.unwrap();
-    assert!(!containers("-q").is_empty(), "a live runtime was swept by a runtime with a copy of its cache");
+    assert!(
+        !containers("-q").is_empty(),
+        "a live runtime was swept by a runtime with a copy of its cache"
+    );
 
     runtime.kill().unwrap();
     runtime.wait().unwrap();
@@ -282,7 +287,9 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
 /// Provides a root file system with a single file in three ways: no libc, no shell, no Python.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_sandboxes_need_no_programs_in_their_base() {
-    let Some(docker) = engine("docker_sandboxes_need_no_programs_in_their_base").await else { return };
+    let Some(docker) = engine("docker_sandboxes_need_no_programs_in_their_base").await else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     fs::create_dir_all(root.join("etc")).unwrap();

@@ -359,8 +359,11 @@ impl Inner {
             let closed = sandbox.close().await;
             ran.and(closed).map_err(|fault| explained(fault, sandbox.enforcement()))?;
             setup::sweep_mount_points(&building.tree(), &lent).map_err(|error| {
-                Fault::new(Layer::Environment, format!("cannot remove leftover mount points from the layer: {error}"))
-                    .cause(Cause::of_io(&error))
+                Fault::new(
+                    Layer::Environment,
+                    format!("cannot remove leftover mount points from the layer: {error}"),
+                )
+                .cause(Cause::of_io(&error))
             })?;
         }
         let (place, base) = (layer::folder(&self.cache, digest), base.clone());

@@ -76,8 +76,8 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     let mut devices = Vec::with_capacity(DEVICES.len());
     for name in DEVICES {
         // Read-only: the device can still be written to, but its mode cannot be changed.
-        let tree =
-            read_only(&Path::new("/dev").join(name), 0).during(format_args!("mount /dev/{name}"))?;
+        let tree = read_only(&Path::new("/dev").join(name), 0)
+            .during(format_args!("mount /dev/{name}"))?;
         devices.push((tree, name));
     }
     // Mount it while the host's own /proc is still visible, as the kernel requires.
