@@ -70,7 +70,7 @@ extern "C" fn begin() {
         Some(since) => since,
         None => {
             let now = monotonic();
-            hand_on(c"PROCTOR_CLOCK_SINCE", now);
+            set_variable(c"PROCTOR_CLOCK_SINCE", now);
             now
         }
     };
@@ -92,7 +92,7 @@ fn number(name: &CStr) -> Option<i64> {
     Some(value)
 }
 
-fn hand_on(name: &CStr, mut value: i64) {
+fn set_variable(name: &CStr, mut value: i64) {
     let mut digits = [0u8; 24];
     let mut at = digits.len() - 1;
     while at > 0 {
@@ -107,7 +107,7 @@ fn hand_on(name: &CStr, mut value: i64) {
 }
 
 /// Returns the kernel's own result, or a negative error number.
-fn asked(clock: c_int, time: *mut TimeSpec) -> isize {
+fn kernel_time(clock: c_int, time: *mut TimeSpec) -> isize {
     let done: isize;
     #[cfg(target_arch = "x86_64")]
     unsafe {
@@ -124,7 +124,7 @@ fn asked(clock: c_int, time: *mut TimeSpec) -> isize {
 
 fn nanos(clock: c_int) -> i64 {
     let mut time = TimeSpec { seconds: 0, nanos: 0 };
-    asked(clock, &mut time);
+    kernel_time(clock, &mut time);
     time.seconds.wrapping_mul(SECOND).wrapping_add(time.nanos)
 }
 
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut TimeSpec) -> c_i
         unsafe { time.write(spec(now())) };
         return 0;
     }
-    match asked(clock, time) {
+    match kernel_time(clock, time) {
         error if error < 0 => {
             unsafe { __errno_location().write(-error as c_int) };
             -1

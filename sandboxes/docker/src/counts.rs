@@ -9,7 +9,7 @@ use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 const LIMIT: u64 = 64 << 10;
 
 /// A container as the engine knows it.
-pub struct Counted<'a> {
+pub struct ContainerRef<'a> {
     pub client: &'a bollard::Docker,
     pub id: &'a str,
     /// Whether the engine uses control groups version 2.
@@ -19,7 +19,7 @@ pub struct Counted<'a> {
 /// Reads the counters inside the container if it still runs. It sees its own control group, which
 /// the engine mounts read-only: root inside can neither write to it nor mount over it. This also
 /// works with an engine on another machine.
-pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCounts {
+pub async fn of(handle: &SandboxHandle, container: &ContainerRef<'_>) -> SandboxCounts {
     let read = |&(controller, file): &(&str, &'static str)| {
         let path = match container.unified {
             true => format!("/sys/fs/cgroup/{file}"),
@@ -51,7 +51,7 @@ pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCount
 
 /// Requests the counters from the engine. It has fewer: with version 2, neither peak memory nor
 /// kills.
-async fn of_engine(container: &Counted<'_>) -> SandboxCounts {
+async fn of_engine(container: &ContainerRef<'_>) -> SandboxCounts {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true).build();
     let mut stats = Box::pin(container.client.stats(container.id, Some(options)));
     let Some(Ok(stats)) = stats.next().await else { return SandboxCounts::default() };
@@ -78,7 +78,7 @@ async fn of_engine(container: &Counted<'_>) -> SandboxCounts {
 }
 
 /// Returns 1 if the kernel killed a process in the container. The engine does not count kills.
-async fn killed(container: &Counted<'_>) -> Option<u64> {
+async fn killed(container: &ContainerRef<'_>) -> Option<u64> {
     let found = container.client.inspect_container(container.id, None).await.ok()?;
     found.state?.oom_killed.map(u64::from)
 }

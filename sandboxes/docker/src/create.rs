@@ -17,7 +17,7 @@ use bollard::{
 };
 use proctor_host::{absent::Cut, host_base};
 use proctor_sandbox_api::{
-    Enforcement, Mount as Lent, SandboxHandle, SandboxRequest, Witness, WrittenPaths,
+    Enforcement, Mount as HostMount, SandboxHandle, SandboxRequest, Witness, WrittenPaths,
 };
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
@@ -25,7 +25,7 @@ use crate::{
     base,
     docker::Engine,
     fault, hardening, layer, owner,
-    sandbox::{Guard, Word},
+    sandbox::{EngineWitness, Guard},
     stream::{LastWords, Output, text},
     tarball::AGENT_PATH,
 };
@@ -67,9 +67,9 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     enforcement.not_enforced.extend(hardening::never_enforced());
     let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
     if layer::stands_on_host(image) && !spec.environment.absent.paths.is_empty() {
-        cut(&mut asked, engine.cuts(spec.environment.absent.clone()).await?)?;
+        add_cuts(&mut asked, engine.cuts(spec.environment.absent.clone()).await?)?;
     }
-    lend(&mut asked, &spec.mounts, engine.local)?;
+    add_mounts(&mut asked, &spec.mounts, engine.local)?;
     if engine.has_quota() {
         let size = format!("{}m", spec.limits.disk_mb);
         asked.storage_opt = Some(HashMap::from([("size".to_owned(), size)]));
@@ -110,7 +110,7 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
         }
     };
     enforcement.not_enforced.extend(notes);
-    let word = Arc::new(Word {
+    let word = Arc::new(EngineWitness {
         client: engine.client.clone(),
         id: guard.id().to_owned(),
         disk_mb: (!engine.has_quota()).then_some(spec.limits.disk_mb),
@@ -123,7 +123,7 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
 
 /// Hides entries of host directories, with volumes that the engine mounts as overlays and removes
 /// with the container.
-fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
+fn add_cuts(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
     for cut in cuts {
         let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
         if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
@@ -162,7 +162,7 @@ fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
 }
 
 /// Mounts directories of this machine, read-only.
-fn lend(config: &mut HostConfig, mounts: &[Lent], local: bool) -> Result<(), Fault> {
+fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], local: bool) -> Result<(), Fault> {
     for mount in mounts {
         let (folder, at) = (mount.folder.display(), &mount.at);
         if !local {

@@ -18,7 +18,7 @@ use proctor_types::{Fault, SandboxCounts};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
-    counts::{self, Counted},
+    counts::{self, ContainerRef},
     create::Opened,
     docker::Engine,
     fault,
@@ -44,7 +44,7 @@ impl DockerSandbox {
 }
 
 /// The engine's information about a container's end.
-pub struct Word {
+pub struct EngineWitness {
     pub client: bollard::Docker,
     pub id: String,
     /// `None` if the engine enforces the disk limit itself.
@@ -88,7 +88,7 @@ impl Listings {
 }
 
 #[async_trait]
-impl WrittenPaths for Word {
+impl WrittenPaths for EngineWitness {
     async fn written(&self) -> Result<Written, String> {
         let refused = self.listings.lock().unwrap_or_else(PoisonError::into_inner).refused();
         match refused {
@@ -129,7 +129,7 @@ impl WrittenPaths for Word {
 }
 
 #[async_trait]
-impl Witness for Word {
+impl Witness for EngineWitness {
     async fn killed(&self) -> Option<String> {
         // The engine notices the end of a container a moment after its channel has closed.
         for _ in 0..20 {
@@ -168,7 +168,7 @@ impl Sandbox for DockerSandbox {
         let of_kernel = match &self.guard {
             Some(Guard { engine: Some(engine), id }) => {
                 let unified = engine.unified;
-                let container = Counted { client: &engine.client, id, unified };
+                let container = ContainerRef { client: &engine.client, id, unified };
                 counts::of(&self.handle, &container).await
             }
             _ => SandboxCounts::default(),

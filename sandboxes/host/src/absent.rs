@@ -140,7 +140,7 @@ fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result
     // times.
     for folder in made.iter().rev() {
         if let Ok(inner) = folder.strip_prefix(at) {
-            alike(&marks.join(inner), folder)?;
+            copy_attributes(&marks.join(inner), folder)?;
         }
     }
     Ok(())
@@ -166,7 +166,7 @@ fn below(marks: &Path, at: &Path, folder: &Path, made: &mut Vec<PathBuf>) -> io:
 }
 
 /// Copies owner, mode and times, because the overlay shows those of the upper directory.
-fn alike(folder: &Path, model: &Path) -> io::Result<()> {
+fn copy_attributes(folder: &Path, model: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(model)?;
     // Only root may change owners. For other users, all directories of the sandbox have the same
     // owner anyway.

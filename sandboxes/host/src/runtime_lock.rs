@@ -176,7 +176,7 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     };
     let identity = match identity {
         Some(identity) => identity.clone(),
-        None => match stated(&file) {
+        None => match read_identity(&file) {
             Some(identity) => identity,
             None => return Life::Unknown("its lock file has no identity"),
         },
@@ -235,7 +235,7 @@ pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
 }
 
 /// Parses the first line of a lock file with a buffered read, because its length varies.
-fn stated(file: &File) -> Option<LockIdentity> {
+fn read_identity(file: &File) -> Option<LockIdentity> {
     let mut line = String::new();
     let mut reader = BufReader::with_capacity(256, file);
     reader.read_line(&mut line).ok()?;

@@ -202,7 +202,7 @@ pub(crate) fn cut(binds: &mut Vec<Bind>, cuts: &[Cut]) {
 }
 
 /// Returns read-only mounts of the host directories that a trial's sandbox uses.
-pub(crate) fn lent(mounts: &[Mount]) -> Result<Vec<Bind>, Fault> {
+pub(crate) fn mount_binds(mounts: &[Mount]) -> Result<Vec<Bind>, Fault> {
     let view = |mount: &Mount| {
         let found = fs::canonicalize(&mount.folder);
         let folder = found.map_err(|error| {

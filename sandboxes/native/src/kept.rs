@@ -19,7 +19,7 @@ pub(crate) fn list(cache: &Path) -> io::Result<Vec<Kept>> {
     let mut found = Vec::new();
     for (folder, kind) in FOLDERS {
         for (name, path) in entries(&cache.join(folder))? {
-            if is_made(kind, &name) {
+            if is_own_name(kind, &name) {
                 found.push(kept(kind, &name, &path)?);
             }
         }
@@ -48,7 +48,7 @@ pub(crate) fn remove(cache: &Path, kept: &Kept) -> io::Result<()> {
     }
 }
 
-fn is_made(kind: &str, name: &str) -> bool {
+fn is_own_name(kind: &str, name: &str) -> bool {
     match kind {
         "layer" => is_hex(name, 64),
         _ => {

@@ -82,7 +82,7 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
             .hint("the cache folder must be on a file system that is not mounted noexec")
     })?;
     let mut stream = stream;
-    match converse(&mut stream, plan).await {
+    match exchange(&mut stream, plan).await {
         Ok(LayoutReport::Ready { notes }) => {
             // The helper writes no more errors. It notices the runtime's end through the channel.
             drop(helper.0.stderr.take());
@@ -150,7 +150,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
     }
 }
 
-async fn converse(stream: &mut UnixStream, plan: &SandboxLayout) -> io::Result<LayoutReport> {
+async fn exchange(stream: &mut UnixStream, plan: &SandboxLayout) -> io::Result<LayoutReport> {
     let body = serde_json::to_vec(plan)?;
     if body.len() > PLAN_LIMIT {
         return Err(io::Error::other("the plan is too long"));

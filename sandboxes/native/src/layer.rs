@@ -158,7 +158,7 @@ impl Building {
     }
 
     /// Returns the folder for the machine's set-up files during the build.
-    pub(crate) fn lent(&self) -> PathBuf {
+    pub(crate) fn setup_files(&self) -> PathBuf {
         self.folder.join("lent")
     }
 
@@ -166,7 +166,7 @@ impl Building {
     pub(crate) fn finish(self, place: &Path, base: ResolvedBase) -> Result<(), Fault> {
         let finish = || -> io::Result<()> {
             tree::remove(&self.work())?;
-            tree::remove(&self.lent())?;
+            tree::remove(&self.setup_files())?;
             let record = serde_json::to_vec_pretty(&Record { format: FORMAT, base })?;
             fs::write(self.folder.join("layer.json"), record)?;
             // `read` could not use the layer that was there.

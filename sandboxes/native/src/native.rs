@@ -199,8 +199,10 @@ impl Backend for Native {
             true => self.0.cuts(absent).await?,
             false => Vec::new(),
         };
-        let lent = base::lent(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
-        let sandbox = self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, lent)).await;
+        let extra =
+            base::mount_binds(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
+        let sandbox =
+            self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, extra)).await;
         let mut sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
         sandbox.set_archive(archive);
         sandbox.handle().set_image_env(archive::settings(&record.base.folder).env);
@@ -349,16 +351,20 @@ impl Inner {
         })
         .await?;
         if !spec.setup.is_empty() {
-            let lent = setup::lent(&building.lent(), &spec.base).map_err(|error| {
-                Fault::new(Layer::Environment, format!("prepare the set-up environment: {error}"))
+            let extra =
+                setup::setup_binds(&building.setup_files(), &spec.base).map_err(|error| {
+                    Fault::new(
+                        Layer::Environment,
+                        format!("prepare the set-up environment: {error}"),
+                    )
                     .cause(Cause::of_io(&error))
-            })?;
+                })?;
             let lower = vec![base.folder.clone()];
-            let mut sandbox = self.open(base, lower, Kind::Build(&building, lent.clone())).await?;
+            let mut sandbox = self.open(base, lower, Kind::Build(&building, extra.clone())).await?;
             let ran = setup_lines::run(sandbox.handle(), spec).await;
             let closed = sandbox.close().await;
             ran.and(closed).map_err(|fault| explained(fault, sandbox.enforcement()))?;
-            setup::sweep_mount_points(&building.tree(), &lent).map_err(|error| {
+            setup::sweep_mount_points(&building.tree(), &extra).map_err(|error| {
                 Fault::new(
                     Layer::Environment,
                     format!("cannot remove leftover mount points from the layer: {error}"),
@@ -383,9 +389,9 @@ impl Inner {
         };
         let mut group = self.groups.make(&format!("sandbox-{number}"), limits, &self.entry);
         let (mut binds, covers) = if base.host { base::host_views() } else { Default::default() };
-        if let Kind::Trial(_, cuts, lent) = &kind {
+        if let Kind::Trial(_, cuts, extra) = &kind {
             base::cut(&mut binds, cuts);
-            binds.extend(lent.iter().cloned());
+            binds.extend(extra.iter().cloned());
         }
         let mut enforcement = Enforcement::default();
         let mut process_limit = None;
@@ -413,8 +419,8 @@ impl Inner {
             }
         };
         let network = matches!(kind, Kind::Build(..));
-        if let Kind::Build(_, lent) = kind {
-            binds.extend(lent);
+        if let Kind::Build(_, extra) = kind {
+            binds.extend(extra);
         }
         let plan = SandboxLayout {
             cgroups: group.procs.iter().map(|path| raw(path)).collect(),

@@ -13,7 +13,7 @@ use crate::base::raw;
 
 /// Returns mounts of the host's registry settings, certificates and name resolution for a set-up.
 /// The mounts end with the set-up, so nothing remains in the layer.
-pub(crate) fn lent(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
+pub(crate) fn setup_binds(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
     fs::create_dir_all(folder)?;
     let mut binds = Vec::new();
     for (index, (to, bytes)) in host_base::setup_files().into_iter().enumerate() {

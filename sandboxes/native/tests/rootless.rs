@@ -143,8 +143,8 @@ async fn id_range_passes_the_kit() {
 }
 
 #[tokio::test]
-async fn a_range_has_other_users_and_their_files_can_be_removed() {
-    let test = "a_range_has_other_users_and_their_files_can_be_removed";
+async fn id_range_provides_other_users_and_their_files_can_be_removed() {
+    let test = "id_range_provides_other_users_and_their_files_can_be_removed";
     if ran_as(users::ranged(test), test, None) {
         return;
     }
@@ -173,8 +173,8 @@ async fn a_range_has_other_users_and_their_files_can_be_removed() {
 }
 
 #[tokio::test]
-async fn one_id_rejects_other_users_by_name() {
-    if ran_as(Some(users::one_id(2)), "one_id_rejects_other_users_by_name", None) {
+async fn one_id_rejects_other_users_with_a_hint() {
+    if ran_as(Some(users::one_id(2)), "one_id_rejects_other_users_with_a_hint", None) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();

@@ -9,9 +9,9 @@ use proctor_wire::{Found, Secrets, WINDOW_LINES};
 
 /// A hasher that returns the key, because the keys are already hashes.
 #[derive(Default)]
-pub struct Same(u64);
+pub struct IdentityHasher(u64);
 
-impl Hasher for Same {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -27,7 +27,7 @@ impl Hasher for Same {
     }
 }
 
-type Table = HashMap<u64, Vec<(u32, u32)>, BuildHasherDefault<Same>>;
+type Table = HashMap<u64, Vec<(u32, u32)>, BuildHasherDefault<IdentityHasher>>;
 
 pub struct Index {
     pub secrets: Secrets,

@@ -143,7 +143,7 @@ impl Server {
 
     /// Kills everything in the sandbox. The ends of the killed commands are not reported.
     pub fn end_sandbox(&self) {
-        self.outbox.hardening();
+        self.outbox.discard_later_frames();
         self.reaper.close();
         processes::kill_everything();
     }

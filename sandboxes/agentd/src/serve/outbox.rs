@@ -69,7 +69,7 @@ impl Outbox {
 
     /// Drops everything sent from now on. The sandbox is about to be killed, and the host must not
     /// think that a command killed with it ended by itself.
-    pub fn hardening(&self) {
+    pub fn discard_later_frames(&self) {
         self.lock().leaks = true;
     }
 

@@ -20,13 +20,13 @@ const IDLE: Duration = Duration::from_millis(500);
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended {
+pub struct ExitState {
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub at: Instant,
 }
 
-type Listener = Box<dyn FnOnce(Ended) + Send>;
+type Listener = Box<dyn FnOnce(ExitState) + Send>;
 
 #[derive(Default)]
 pub struct Reaper {
@@ -54,7 +54,7 @@ impl Reaper {
     pub fn adopt(
         &self,
         spawn: impl FnOnce() -> io::Result<i32>,
-        listener: impl FnOnce(Ended) + Send + 'static,
+        listener: impl FnOnce(ExitState) + Send + 'static,
     ) -> io::Result<i32> {
         let mut waiting = self.lock();
         if waiting.closed {
@@ -97,8 +97,12 @@ impl Reaper {
     }
 }
 
-fn ended(status: WaitStatus) -> Ended {
-    Ended { code: status.exit_status(), signal: status.terminating_signal(), at: Instant::now() }
+fn ended(status: WaitStatus) -> ExitState {
+    ExitState {
+        code: status.exit_status(),
+        signal: status.terminating_signal(),
+        at: Instant::now(),
+    }
 }
 
 /// Waits until a child is dead and leaves it unreaped. Returns `None` if there are no children.

@@ -20,7 +20,7 @@ use super::{
     dispatch::Server,
     eviction,
     processes::{self, Mark},
-    reaper::Ended,
+    reaper::ExitState,
     refusal::{describe, from_errno, refuse},
     spawn::{Launch, prepare},
     stream::{Input, PIECE, Stream},
@@ -125,7 +125,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     let limit = request.time_limit_ms.map(Duration::from_millis);
     let deadline = limit.and_then(|limit| started.checked_add(limit));
     let mut exited = Exited::default();
-    let mut status: Option<Ended> = None;
+    let mut status: Option<ExitState> = None;
     let mut killed: Option<Instant> = None;
     loop {
         stream.settle();
@@ -176,11 +176,11 @@ fn start(
     stream: &Arc<Stream>,
     mut command: Command,
     mark: Mark,
-    ended: &Arc<Mutex<Option<Ended>>>,
+    ended: &Arc<Mutex<Option<ExitState>>>,
 ) -> io::Result<i32> {
     loop {
         let (ended, stream) = (Arc::clone(ended), Arc::clone(stream));
-        let listener = move |status: Ended| {
+        let listener = move |status: ExitState| {
             *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
             stream.wake();
         };

@@ -164,7 +164,7 @@ impl Call {
                     continue;
                 }
             };
-            return self.taken(event);
+            return self.consume(event);
         }
     }
 
@@ -189,7 +189,7 @@ impl Call {
                     continue;
                 }
             };
-            return self.taken(event);
+            return self.consume(event);
         }
     }
 
@@ -209,11 +209,11 @@ impl Call {
     /// Like [`Call::step`] without input, in poll form.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, SandboxError>> {
         let event = ready!(self.events.poll_recv(cx));
-        Poll::Ready(self.taken(event))
+        Poll::Ready(self.consume(event))
     }
 
     /// Returns credit for data that was taken from the queue.
-    fn taken(&mut self, event: Option<Event>) -> Result<Event, SandboxError> {
+    fn consume(&mut self, event: Option<Event>) -> Result<Event, SandboxError> {
         let event = event.ok_or_else(|| self.link.error())?;
         match &event {
             Event::Data(_, bytes) => {
@@ -261,13 +261,13 @@ impl Call {
             match self.step(&mut Input::none()).await? {
                 Event::Reply(reply) => return reply.map_err(SandboxError::Refused),
                 Event::End => {}
-                Event::Data(..) => return Err(self.left("unrequested data")),
+                Event::Data(..) => return Err(self.protocol_error("unrequested data")),
             }
         }
     }
 
     /// Closes the channel because the agent violated the protocol.
-    pub fn left(&self, why: &str) -> SandboxError {
+    pub fn protocol_error(&self, why: &str) -> SandboxError {
         self.link.end(&format!("protocol error of the sandbox agent: {why}"));
         self.link.error()
     }

@@ -25,14 +25,16 @@ impl SandboxHandle {
         loop {
             match call.step(&mut Input::none()).await? {
                 Event::Data(channel::STDOUT, bytes) => content.extend_from_slice(&bytes),
-                Event::Data(..) => return Err(call.left("a file on the wrong channel")),
+                Event::Data(..) => return Err(call.protocol_error("a file on the wrong channel")),
                 Event::End => {}
                 Event::Reply(Ok(Reply::File { .. })) => return Ok(content),
-                Event::Reply(Ok(_)) => return Err(call.left("expected the reply to a read")),
+                Event::Reply(Ok(_)) => {
+                    return Err(call.protocol_error("expected the reply to a read"));
+                }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
             }
             if content.len() as u64 > limit {
-                return Err(call.left("more of a file than requested"));
+                return Err(call.protocol_error("more of a file than requested"));
             }
         }
     }
@@ -126,7 +128,7 @@ impl SandboxHandle {
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
                 Event::End => {}
                 Event::Data(..) | Event::Reply(_) => {
-                    return Err(call.left("expected the reply to a write"));
+                    return Err(call.protocol_error("expected the reply to a write"));
                 }
             }
         }

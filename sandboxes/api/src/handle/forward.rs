@@ -38,7 +38,7 @@ impl SandboxHandle {
     pub async fn listener(&self) -> Result<Listener, SandboxError> {
         let port = self.listen(0).await?;
         let (connections, incoming) = mpsc::channel(WAITING);
-        match self.link.hear(port, connections) {
+        match self.link.add_listener(port, connections) {
             true => Ok(Listener { port, incoming, link: Arc::clone(&self.link) }),
             false => Err(self.link.error()),
         }
@@ -78,7 +78,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.link.unhear(self.port);
+        self.link.remove_listener(self.port);
     }
 }
 

@@ -113,20 +113,24 @@ impl SandboxHandle {
                     let taken = contents.take(&more, file_limit, sink);
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.too_long {
-                        return Err(call.left("a layer's blob exceeds the limit for files").into());
+                        return Err(call
+                            .protocol_error("a layer's blob exceeds the limit for files")
+                            .into());
                     }
                 }
                 Event::Data(channel::RESULTS, more) => {
                     if json.len() + more.len() > LAYER_LIMIT {
-                        return Err(call.left("a layer is too long").into());
+                        return Err(call.protocol_error("a layer is too long").into());
                     }
                     json.extend_from_slice(&more);
                 }
-                Event::Data(..) => return Err(call.left("a layer on the wrong channel").into()),
+                Event::Data(..) => {
+                    return Err(call.protocol_error("a layer on the wrong channel").into());
+                }
                 Event::End => {}
                 Event::Reply(Ok(Reply::Layer(reply))) => {
                     if !contents.is_done() {
-                        return Err(call.left("truncated blob of a layer").into());
+                        return Err(call.protocol_error("truncated blob of a layer").into());
                     }
                     if let Some(why) = reply.unkept {
                         return Ok(LayerState::Unkept(why));
@@ -138,12 +142,12 @@ impl SandboxHandle {
                         return Ok(LayerState::Changed(Layer::default()));
                     }
                     let layer = serde_json::from_slice(&json);
-                    let layer =
-                        layer.map_err(|error| call.left(&format!("invalid layer: {error}")))?;
+                    let layer = layer
+                        .map_err(|error| call.protocol_error(&format!("invalid layer: {error}")))?;
                     return Ok(LayerState::Changed(layer));
                 }
                 Event::Reply(Ok(_)) => {
-                    return Err(call.left("expected the reply to a layer").into());
+                    return Err(call.protocol_error("expected the reply to a layer").into());
                 }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
             }

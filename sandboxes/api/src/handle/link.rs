@@ -259,7 +259,7 @@ impl Link {
     }
 
     /// Routes connections to the port to this listener. Returns `false` if the sandbox is gone.
-    pub fn hear(&self, port: u16, connections: mpsc::Sender<Incoming>) -> bool {
+    pub fn add_listener(&self, port: u16, connections: mpsc::Sender<Incoming>) -> bool {
         let mut state = self.state();
         let open = state.accepting.is_some();
         if open {
@@ -269,7 +269,7 @@ impl Link {
     }
 
     /// Stops routing connections to a listener.
-    pub fn unhear(&self, port: u16) {
+    pub fn remove_listener(&self, port: u16) {
         self.state().listeners.remove(&port);
     }
 

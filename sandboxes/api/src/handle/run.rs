@@ -70,13 +70,15 @@ impl SandboxHandle {
                     let kept = bytes.len().min(RESULTS_LIMIT - results.len());
                     results.extend_from_slice(&bytes[..kept]);
                 }
-                Event::Data(..) => return Err(call.left("unrequested results")),
+                Event::Data(..) => return Err(call.protocol_error("unrequested results")),
                 Event::End => {}
                 Event::Reply(Ok(Reply::Exited(exited))) => {
                     let (stdout, stderr) = (stdout.finish().await, stderr.finish().await);
                     return Ok(Completed { exited, stdout, stderr, results });
                 }
-                Event::Reply(Ok(_)) => return Err(call.left("expected the reply to a command")),
+                Event::Reply(Ok(_)) => {
+                    return Err(call.protocol_error("expected the reply to a command"));
+                }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
             }
         }

@@ -87,10 +87,12 @@ impl Running {
             return match self.call.step_from(&mut self.unsent).await? {
                 Event::Data(channel::STDOUT, bytes) => Ok(Said::Output(bytes)),
                 Event::Data(channel::STDERR, bytes) => Ok(Said::Error(bytes)),
-                Event::Data(..) => Err(self.call.left("unrequested results")),
+                Event::Data(..) => Err(self.call.protocol_error("unrequested results")),
                 Event::End => continue,
                 Event::Reply(Ok(Reply::Exited(exited))) => Ok(Said::Exited(exited)),
-                Event::Reply(Ok(_)) => Err(self.call.left("expected the reply to a command")),
+                Event::Reply(Ok(_)) => {
+                    Err(self.call.protocol_error("expected the reply to a command"))
+                }
                 Event::Reply(Err(refusal)) => Err(SandboxError::Refused(refusal)),
             };
         }

@@ -34,7 +34,7 @@ impl SandboxHandle {
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
                 Event::End => {}
                 Event::Data(..) | Event::Reply(_) => {
-                    return Err(call.left("expected the reply to a scan"));
+                    return Err(call.protocol_error("expected the reply to a scan"));
                 }
             }
         }

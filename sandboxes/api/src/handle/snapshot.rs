@@ -97,28 +97,30 @@ impl SandboxHandle {
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.too_long {
                         let why = "a snapshot's blob exceeds the limit for files";
-                        return Err(call.left(why).into());
+                        return Err(call.protocol_error(why).into());
                     }
                 }
                 Event::Data(channel::RESULTS, more) => {
-                    let wrong = |why| call.left(&format!("a snapshot's page: {why}"));
+                    let wrong = |why| call.protocol_error(&format!("a snapshot's page: {why}"));
                     pages.take(&more).map_err(wrong)?;
                 }
-                Event::Data(..) => return Err(call.left("a snapshot on the wrong channel").into()),
+                Event::Data(..) => {
+                    return Err(call.protocol_error("a snapshot on the wrong channel").into());
+                }
                 Event::End => {}
                 Event::Reply(Ok(Reply::Snapshot(mut reply))) => {
                     if !contents.is_done() {
-                        return Err(call.left("truncated blob of a snapshot").into());
+                        return Err(call.protocol_error("truncated blob of a snapshot").into());
                     }
                     if !pages.rest.is_empty() {
-                        return Err(call.left("truncated page of a snapshot").into());
+                        return Err(call.protocol_error("truncated page of a snapshot").into());
                     }
                     reply.changed.append(&mut pages.reply.changed);
                     reply.removed.append(&mut pages.reply.removed);
                     return Ok(reply);
                 }
                 Event::Reply(Ok(_)) => {
-                    return Err(call.left("expected the reply to a snapshot").into());
+                    return Err(call.protocol_error("expected the reply to a snapshot").into());
                 }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
             }

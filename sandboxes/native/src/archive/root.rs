@@ -137,7 +137,7 @@ impl Root {
             // pipes and sockets that they use.
             _ => return Ok(()),
         }
-        self.dress(entry, &target, kind)?;
+        self.set_attributes(entry, &target, kind)?;
         if kind == EntryType::Directory && !self.owners {
             self.later.insert(path.to_owned(), entry.header().mode()? & 0o7777);
         }
@@ -145,7 +145,7 @@ impl Root {
         Ok(())
     }
 
-    fn dress(
+    fn set_attributes(
         &self,
         entry: &Entry<'_, impl io::Read>,
         target: &Path,

@@ -31,14 +31,14 @@ const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A directory's identity and its entries by name, at the time of the look-ahead.
-struct Looked {
+struct FolderEntries {
     identity: (u64, u64),
     entries: HashMap<Vec<u8>, Witness>,
 }
 
 #[derive(Default)]
 struct WalkProgress {
-    looked: HashMap<Vec<u8>, Looked>,
+    looked: HashMap<Vec<u8>, FolderEntries>,
     /// Directories that the walk has already reached.
     reached: HashSet<Vec<u8>>,
     over: bool,
@@ -101,7 +101,7 @@ impl Ahead {
     }
 }
 
-fn listed(root: &OwnedFd, path: &[u8]) -> Result<Looked, Errno> {
+fn listed(root: &OwnedFd, path: &[u8]) -> Result<FolderEntries, Errno> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let path = if path.is_empty() { b"." } else { path };
     let folder = openat2(root, path, FOLDER, Mode::empty(), beneath)?;
@@ -112,5 +112,5 @@ fn listed(root: &OwnedFd, path: &[u8]) -> Result<Looked, Errno> {
             seen.insert(name, Witness::new(&stat));
         }
     }
-    Ok(Looked { identity: (stat.st_dev, stat.st_ino), entries: seen })
+    Ok(FolderEntries { identity: (stat.st_dev, stat.st_ino), entries: seen })
 }

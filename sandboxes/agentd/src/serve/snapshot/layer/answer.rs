@@ -21,7 +21,7 @@ use super::{
     changes::{Changes, changes},
     list::{Found, Listed, Place, list},
     open::{FOLDER, PARENT, open, upper},
-    paths::{cannot, shown, split},
+    paths::{cannot, display, split},
 };
 use crate::serve::{dispatch::Server, refusal::refuse, stream::Stream};
 
@@ -174,7 +174,7 @@ fn contents(
         match seen.filter(|seen| !seen.lacks_content()) {
             Some(seen) => drop(read.insert(path.clone(), seen)),
             None => {
-                why = Some(format!("{} cannot be read", shown(path)));
+                why = Some(format!("{} cannot be read", display(path)));
                 break;
             }
         }

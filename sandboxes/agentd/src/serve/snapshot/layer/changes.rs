@@ -6,7 +6,7 @@ use proctor_wire::{EntryKind, LayerRequest};
 
 use super::{
     list::Listed,
-    paths::{above, shown},
+    paths::{above, display},
 };
 
 /// Paths that differ from the start.
@@ -45,11 +45,11 @@ pub(super) fn changes(
         match witness.kind {
             EntryKind::Other if request.files_alone => continue,
             EntryKind::Other => {
-                return Err(format!("{} is a socket, a pipe or a device", shown(path)));
+                return Err(format!("{} is a socket, a pipe or a device", display(path)));
             }
             EntryKind::File if witness.size > request.file_limit => {
                 let limit = request.file_limit >> 20;
-                return Err(format!("{} is larger than {limit} MiB", shown(path)));
+                return Err(format!("{} is larger than {limit} MiB", display(path)));
             }
             EntryKind::File => bytes = bytes.saturating_add(witness.size),
             EntryKind::Dir | EntryKind::Link => {}

@@ -18,7 +18,7 @@ use super::{
     },
     mounts::writable_mounts,
     open::{FOLDER, PARENT, open, upper},
-    paths::{cannot, relative, shown, split},
+    paths::{cannot, display, relative, split},
 };
 use crate::serve::entries;
 
@@ -80,7 +80,7 @@ pub(super) fn list(
     let root = openat(CWD, "/", FOLDER, Mode::empty()).map_err(|error| cannot(b"", error))?;
     let mut list = List::new(request);
     match (written, upper()) {
-        (Some(written), _) => list.named(&root, written)?,
+        (Some(written), _) => list.add_listed(&root, written)?,
         (None, Some(upper)) => {
             list.walk(upper, b"", Place::Upper)?;
             for repository in list.repositories.clone() {
@@ -164,7 +164,7 @@ impl List {
             let names =
                 entries::names_up_to(&folder, most).map_err(|error| cannot(&path, error))?;
             let names =
-                names.ok_or_else(|| format!("{} has more than {most} entries", shown(&path)))?;
+                names.ok_or_else(|| format!("{} has more than {most} entries", display(&path)))?;
             for name in names {
                 let mut full = path.clone();
                 push(&mut full, &name);
@@ -194,7 +194,7 @@ impl List {
     }
 
     /// Adds the paths that an engine lists.
-    fn named(&mut self, root: &OwnedFd, written: &Written) -> Result<(), String> {
+    fn add_listed(&mut self, root: &OwnedFd, written: &Written) -> Result<(), String> {
         let gone: HashSet<&[u8]> =
             written.gone.iter().map(|path| relative(path.as_bytes())).collect();
         for path in &gone {

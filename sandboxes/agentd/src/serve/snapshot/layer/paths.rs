@@ -24,10 +24,10 @@ pub(super) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     ends.map(move |(at, _)| &path[..at])
 }
 
-pub(super) fn shown(path: &[u8]) -> String {
+pub(super) fn display(path: &[u8]) -> String {
     format!("/{}", RawPath::new(path))
 }
 
 pub(super) fn cannot(path: &[u8], error: Errno) -> String {
-    format!("{} cannot be examined: {}", shown(path), describe(error))
+    format!("{} cannot be examined: {}", display(path), describe(error))
 }
