@@ -151,7 +151,7 @@ async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     let skeleton = spawn_blocking(tarball::skeleton).await;
     let skeleton = skeleton.map_err(io::Error::other).and_then(|made| made);
     let skeleton = skeleton.map_err(|error| {
-        Fault::new(Layer::Environment, format!("collect the host's base files: {error}"))
+        Fault::new(Layer::Environment, format!("cannot collect the host's base files: {error}"))
     })?;
     let content = sha256_hex(&skeleton);
     let base = match known(engine, &content).await? {
@@ -216,7 +216,7 @@ async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fa
     match engine.client.inspect_image(name).await {
         Ok(found) => Ok(Some(found)),
         Err(error) if fault::is_missing(&error) => Ok(None),
-        Err(error) => Err(fault::environment(&format!("inspect image {name}"), &error)),
+        Err(error) => Err(fault::environment(&format!("cannot inspect image {name}"), &error)),
     }
 }
 
@@ -235,13 +235,15 @@ async fn import(
         .build();
     let imported =
         drain(engine.slow.create_image(Some(options), Some(body_try_stream(body)), None)).await;
-    imported.map_err(|error| fault::environment(&format!("import {}", from.display()), &error))?;
+    imported.map_err(|error| {
+        fault::environment(&format!("cannot import {}", from.display()), &error)
+    })?;
     Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registered: None })
 }
 
 /// Loads an archive created by `docker save`.
 async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase, Fault> {
-    let doing = format!("load {}", path.display());
+    let doing = format!("cannot load {}", path.display());
     let options = ImportImageOptionsBuilder::new().build();
     let body = tarball::file(path.to_owned());
     let said: Vec<_> = engine

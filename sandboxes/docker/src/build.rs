@@ -122,7 +122,7 @@ async fn build(
 fn failed(folder: &Path, error: &str, said: &str) -> Fault {
     let tail: Vec<char> = said.trim_end().chars().collect();
     let tail: String = tail[tail.len().saturating_sub(QUOTED)..].iter().collect();
-    let what = format!("building {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
+    let what = format!("cannot build {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
     let cause = match Cause::of_text(&tail) {
         // The same Dockerfile would fail in the same way again, like a set-up line.
         Cause::Other => Cause::SetupLine,

@@ -83,10 +83,10 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
         other => other,
     };
     let (guard, warnings) = guard.map_err(|error| match fault::is_missing(&error) {
-        true => fault::environment("create a container", &error)
+        true => fault::environment("cannot create a container", &error)
             .cause(Cause::Gone)
             .hint("the image was removed during the run; the next try builds it again"),
-        false => fault::sandbox("create a container", &error),
+        false => fault::sandbox("cannot create a container", &error),
     })?;
     if !engine.has_quota() {
         let why = "disk: the engine's storage driver has no quota";
@@ -174,7 +174,7 @@ fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], local: bool) -> Res
             ));
         }
         let found = std::fs::canonicalize(&mount.folder).map_err(|error| {
-            Fault::new(Layer::Sandbox, format!("mount {folder} at {at}: {error}"))
+            Fault::new(Layer::Sandbox, format!("cannot mount {folder} at {at}: {error}"))
                 .cause(Cause::of_io(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")
         })?;
@@ -250,7 +250,7 @@ pub async fn for_setup(
     let created = create(engine, image, "set-up", &agent, config).await;
     created
         .map(|(guard, _)| guard)
-        .map_err(|error| fault::environment("create a container for the set-up", &error))
+        .map_err(|error| fault::environment("cannot create a container for the set-up", &error))
 }
 
 async fn create(
@@ -299,12 +299,13 @@ pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHan
         .stderr(true)
         .build();
     let attached = engine.client.attach_container(guard.id(), Some(options)).await;
-    let attached = attached.map_err(|error| fault::sandbox("attach to a container", &error))?;
+    let attached =
+        attached.map_err(|error| fault::sandbox("cannot attach to a container", &error))?;
     engine
         .client
         .start_container(guard.id(), None::<StartContainerOptions>)
         .await
-        .map_err(|error| fault::sandbox("start a container", &error))?;
+        .map_err(|error| fault::sandbox("cannot start a container", &error))?;
     let words = LastWords::default();
     let output = Output::new(attached.output, Arc::clone(&words));
     match SandboxHandle::connect(output, attached.input).await {

@@ -177,7 +177,7 @@ impl Docker {
             machine = machine.smaller(Machine::here());
         }
         let lock = RuntimeLock::take(&runtimes(folder)).map_err(|error| {
-            let what = format!("use the cache folder {}: {error}", folder.display());
+            let what = format!("cannot use the cache folder {}: {error}", folder.display());
             Fault::new(Layer::Sandbox, what).hint("choose a writable folder")
         })?;
         let engine = Engine {
@@ -236,7 +236,7 @@ impl Engine {
         let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK)])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
         let listed = self.client.list_containers(Some(options)).await;
-        listed.map_err(|error| fault::sandbox("list containers", &error))
+        listed.map_err(|error| fault::sandbox("cannot list containers", &error))
     }
 
     /// Returns the host directories to show with hidden entries.
@@ -245,7 +245,7 @@ impl Engine {
         let made = move || absent::cuts(engine.store.folder()?, &absent);
         let made = spawn_blocking(made).await.map_err(io::Error::other).and_then(|made| made);
         made.map_err(|error| {
-            Fault::new(Layer::Sandbox, format!("hide copies on the host: {error}"))
+            Fault::new(Layer::Sandbox, format!("cannot hide copies on the host: {error}"))
         })
     }
 

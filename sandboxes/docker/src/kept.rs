@@ -25,7 +25,7 @@ use crate::{
 pub async fn list(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     let options = ListImagesOptionsBuilder::new().build();
     let images = engine.client.list_images(Some(options)).await;
-    let images = images.map_err(|error| fault::sandbox("list images", &error))?;
+    let images = images.map_err(|error| fault::sandbox("cannot list images", &error))?;
     let mut found = Vec::new();
     for image in images {
         for tag in &image.repo_tags {
@@ -51,7 +51,8 @@ async fn dangling(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     let filters = HashMap::from([("dangling", vec!["true"])]);
     let options = ListImagesOptionsBuilder::new().filters(&filters).build();
     let images = engine.client.list_images(Some(options)).await;
-    let images = images.map_err(|error| fault::sandbox("list images without a name", &error))?;
+    let images =
+        images.map_err(|error| fault::sandbox("cannot list images without a name", &error))?;
     let mut found = Vec::new();
     for image in images {
         let comment = base::comment_of(engine, &image.id).await?;
@@ -83,7 +84,7 @@ pub async fn remove(engine: &Engine, tag: &str) -> Result<bool, Fault> {
         Ok(_) => Ok(true),
         Err(error) if fault::is_missing(&error) => Ok(true),
         Err(Error::DockerResponseServerError { status_code: 409, .. }) => Ok(false),
-        Err(error) => Err(fault::sandbox(&format!("remove the image {tag}"), &error)),
+        Err(error) => Err(fault::sandbox(&format!("cannot remove the image {tag}"), &error)),
     }
 }
 

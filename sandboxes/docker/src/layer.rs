@@ -100,14 +100,14 @@ async fn build(
     plan: &LayerPlan,
     guard: &Guard,
 ) -> Result<(), Fault> {
-    let doing = "copy the sandbox agent";
+    let doing = "cannot copy the sandbox agent";
     let agent = tarball::agent().map_err(|error| setup::wrong(doing, &error))?;
     upload(engine, guard.id(), agent, doing).await?;
     if let Some(source) = &spec.source {
         let at = String::from_utf8_lossy(source.at.as_bytes()).into_owned();
         let at = PathBuf::from(at.trim_matches('/'));
         let body = tarball::folder(source.folder.clone(), at, false);
-        upload(engine, guard.id(), body, "copy the source").await?;
+        upload(engine, guard.id(), body, "cannot copy the source").await?;
     }
     if !spec.setup.is_empty() {
         let handle = create::start(engine, guard).await?;
@@ -122,7 +122,7 @@ async fn build(
         .comment(COMMENT)
         .build();
     let committed = engine.slow.commit_container(options, ContainerConfig::default()).await;
-    let keeping = |error| fault::environment("store the environment as an image", &error);
+    let keeping = |error| fault::environment("cannot store the environment as an image", &error);
     committed.map(drop).map_err(keeping)
 }
 

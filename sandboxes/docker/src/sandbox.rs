@@ -254,7 +254,7 @@ pub async fn remove(client: &bollard::Docker, id: &str) -> Result<(), Fault> {
             // Another removal is in progress, or the engine is still processing the container's
             // end.
             Err(_) if tries < 20 => tokio::time::sleep(Duration::from_millis(250)).await,
-            Err(error) => return Err(fault::sandbox("remove a container", &error)),
+            Err(error) => return Err(fault::sandbox("cannot remove a container", &error)),
         }
         tries += 1;
     }

@@ -28,7 +28,7 @@ pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<Str
     let tag = format!("base-{tag}");
     let options = TagImageOptionsBuilder::new().repo(repository).tag(&tag).build();
     let tagged = engine.client.tag_image(image, Some(options)).await;
-    tagged.map_err(|error| fault::environment("tag a base image", &error))?;
+    tagged.map_err(|error| fault::environment("cannot tag a base image", &error))?;
     Ok(format!("{repository}:{tag}"))
 }
 
@@ -50,7 +50,7 @@ pub fn wheels(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
 /// Runs the lines in order and stops at the first failure. The machine's registry settings and
 /// certificates are available meanwhile; afterwards the original files are restored.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
-    let broken = |error: SandboxError| wrong("prepare the set-up environment", &error);
+    let broken = |error: SandboxError| wrong("cannot prepare the set-up environment", &error);
     let mut aside = Vec::new();
     for (path, bytes) in host_base::setup_files() {
         // The engine provides these files for each container.

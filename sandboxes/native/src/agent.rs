@@ -25,7 +25,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     write(&folder, &path).map_err(|error| {
         Fault::new(
             Layer::Sandbox,
-            format!("write the sandbox agent to {}: {error}", path.display()),
+            format!("cannot write the sandbox agent to {}: {error}", path.display()),
         )
     })?;
     Ok(path)

@@ -33,16 +33,17 @@ pub(crate) struct ResolvedBase {
 /// Resolves the base. Blocking.
 pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
-        Base::Host => {
-            host(cache).map_err(|error| wrong(&error, format!("prepare the host base: {error}")))
-        }
+        Base::Host => host(cache)
+            .map_err(|error| wrong(&error, format!("cannot prepare the host base: {error}"))),
         Base::Folder(folder) => {
             let digest = manifest_digest(folder).map_err(|error| {
-                let what = format!("read the root file system {}: {error}", folder.display());
+                let what =
+                    format!("cannot read the root file system {}: {error}", folder.display());
                 wrong(&error, what)
             })?;
             let (folder, missing) = usable(cache, &digest, folder).map_err(|error| {
-                let what = format!("copy the root file system {}: {error}", folder.display());
+                let what =
+                    format!("cannot copy the root file system {}: {error}", folder.display());
                 wrong(&error, what)
             })?;
             Ok(ResolvedBase { digest, folder, host: false, missing, archive: None })
@@ -159,7 +160,7 @@ fn is_own(folder: &Path) -> io::Result<bool> {
 
 /// Returns the fault of an archive that can't be read or unpacked.
 pub(crate) fn wrong_archive(archive: &Path, error: &io::Error) -> Fault {
-    wrong(error, format!("read the archive {}: {error}", archive.display()))
+    wrong(error, format!("cannot read the archive {}: {error}", archive.display()))
 }
 
 fn wrong(error: &io::Error, what: String) -> Fault {
@@ -206,7 +207,7 @@ pub(crate) fn mount_binds(mounts: &[Mount]) -> Result<Vec<Bind>, Fault> {
     let view = |mount: &Mount| {
         let found = fs::canonicalize(&mount.folder);
         let folder = found.map_err(|error| {
-            let what = format!("mount {} at {}: {error}", mount.folder.display(), mount.at);
+            let what = format!("cannot mount {} at {}: {error}", mount.folder.display(), mount.at);
             Fault::new(Layer::Sandbox, what)
                 .cause(Cause::of_io(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")

@@ -77,7 +77,7 @@ pub(crate) async fn launch(agent: &Path, plan: &SandboxLayout) -> Result<Launche
 
 async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     let (mut helper, stream) = spawn(agent).await.map_err(|error| {
-        let what = format!("start the sandbox's helper {}: {error}", agent.display());
+        let what = format!("cannot start the sandbox's helper {}: {error}", agent.display());
         Fault::new(Layer::Sandbox, what)
             .hint("the cache folder must be on a file system that is not mounted noexec")
     })?;
@@ -89,7 +89,8 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
             Ok(Launched { helper, stream, notes })
         }
         Ok(LayoutReport::Failed { step, why, hint }) => {
-            let fault = Fault::new(Layer::Sandbox, format!("create the sandbox: {step}: {why}"));
+            let fault =
+                Fault::new(Layer::Sandbox, format!("cannot create the sandbox: {step}: {why}"));
             Err(match hint {
                 Some(hint) => fault.hint(hint),
                 None => fault,

@@ -98,7 +98,7 @@ impl Building {
         let folder = cache.join("layers").join(format!(".building-{owner}-{}", &digest[..16]));
         let building = Self { folder };
         building.fill(base, spec).map_err(|error| {
-            Fault::new(Layer::Environment, format!("create the layer {digest}: {error}"))
+            Fault::new(Layer::Environment, format!("cannot create the layer {digest}: {error}"))
                 .cause(Cause::of_io(&error))
         })?;
         Ok(building)
@@ -174,8 +174,11 @@ impl Building {
             fs::rename(&self.folder, place)
         };
         finish().map_err(|error| {
-            Fault::new(Layer::Environment, format!("finish the layer {}: {error}", place.display()))
-                .cause(Cause::of_io(&error))
+            Fault::new(
+                Layer::Environment,
+                format!("cannot finish the layer {}: {error}", place.display()),
+            )
+            .cause(Cause::of_io(&error))
         })
     }
 }

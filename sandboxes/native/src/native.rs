@@ -126,7 +126,7 @@ impl Native {
 }
 
 fn cache_fault(cache: &Path, error: &io::Error) -> Fault {
-    Fault::new(Layer::Sandbox, format!("use the cache folder {}: {error}", cache.display()))
+    Fault::new(Layer::Sandbox, format!("cannot use the cache folder {}: {error}", cache.display()))
         .cause(Cause::of_io(error))
         .hint("choose a writable folder")
 }
@@ -186,9 +186,12 @@ impl Backend for Native {
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
         let folder = PathBuf::from(&spec.environment.handle);
         let gone = |error: io::Error| {
-            Fault::new(Layer::Environment, format!("use the layer {}: {error}", folder.display()))
-                .cause(Cause::Gone)
-                .hint("it was removed during the run; the next try builds it again")
+            Fault::new(
+                Layer::Environment,
+                format!("cannot use the layer {}: {error}", folder.display()),
+            )
+            .cause(Cause::Gone)
+            .hint("it was removed during the run; the next try builds it again")
         };
         let record = layer::record(&folder).map_err(gone)?;
         let archive = self.0.archive_of(&record.base).await?;
@@ -218,7 +221,7 @@ impl Backend for Native {
         let (cache, kept) = (self.0.cache.clone(), kept.clone());
         let removed = move || {
             kept::remove(&cache, &kept).map_err(|error| {
-                Fault::new(Layer::Sandbox, format!("remove {}: {error}", kept.handle))
+                Fault::new(Layer::Sandbox, format!("cannot remove {}: {error}", kept.handle))
             })
         };
         blocking(removed).await.map(|()| true)
@@ -332,7 +335,7 @@ impl Inner {
         let store = self.cache.join("absent");
         let made = move || {
             absent::cuts(&store, &absent).map_err(|error| {
-                Fault::new(Layer::Sandbox, format!("hide copies on the host: {error}"))
+                Fault::new(Layer::Sandbox, format!("cannot hide copies on the host: {error}"))
             })
         };
         blocking(made).await
@@ -355,7 +358,7 @@ impl Inner {
                 setup::setup_binds(&building.setup_files(), &spec.base).map_err(|error| {
                     Fault::new(
                         Layer::Environment,
-                        format!("prepare the set-up environment: {error}"),
+                        format!("cannot prepare the set-up environment: {error}"),
                     )
                     .cause(Cause::of_io(&error))
                 })?;
@@ -458,7 +461,7 @@ impl Inner {
             }
             Err(error) => {
                 let _ = held.destroy().await;
-                Err(error.fault("connect to the sandbox agent"))
+                Err(error.fault("cannot connect to the sandbox agent"))
             }
         }
     }

@@ -99,9 +99,11 @@ impl Held {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Fault::new(
                 Layer::Sandbox,
-                format!("remove the sandbox's control group: {error}"),
+                format!("cannot remove the sandbox's control group: {error}"),
             )),
-            Err(error) => Err(Fault::new(Layer::Sandbox, format!("close the sandbox: {error}"))),
+            Err(error) => {
+                Err(Fault::new(Layer::Sandbox, format!("cannot close the sandbox: {error}")))
+            }
         }
     }
 }
