@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
-use std::{collections::BTreeMap, error::Error, path::Path, sync::Arc};
+use std::{collections::{BTreeMap, HashMap}, error::Error, path::Path, sync::Arc};
 
 use proctor_catalog::Catalog;
 use proctor_native::Native;
@@ -11,7 +11,7 @@ use proctor_run::{Execution, Flakes, Grading, Progress};
 use proctor_sandbox_api::Backend;
 use proctor_types::SandboxKind;
 
-/// The demo's own tasks. Those of its recipe need a package of PyPI.
+/// The demo's own tasks. Tasks from its recipe need a package from PyPI.
 const TASKS: &str = "demo__*";
 
 fn say(line: String) {
@@ -20,7 +20,7 @@ fn say(line: String) {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // What planning and running use of this machine.
+    // Resources of this machine that planning and running use.
     let cache = home::cache()?;
     home::hold(&cache)?;
     let catalog = Catalog::new(&cache);
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let world = World { cache: &cache, scaffolds: &catalog, script: &script, say: &say };
     let backend: Arc<dyn Backend> = Arc::new(Native::new(cache.join("native"))?);
 
-    // Read, resolve, load, build: each step checks what it makes possible.
+    // Each step checks its input and enables the next: read, resolve, load, build.
     let config = shipped::find(Path::new("demo"), &cache)?;
     let resolved = Read::of_file(&config, &[])?.resolve(world)?;
     let loaded = resolved.load(world, Purpose::Run, &[TASKS.to_owned()], None).await?;
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         hear: &|found| eprintln!("{found:?}"),
     };
     let mut running = execution.start().await?;
-    // `running.handle()` winds the run down or stops it, from any task.
+    // `running.handle()` can wind down or stop the run from any task.
     let events = running.progress();
     let watcher = tokio::spawn(async move {
         let Some(mut events) = events else { return };
@@ -65,5 +65,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let ended = running.join().await?;
     watcher.await?;
     println!("{} trials ended", ended.trials.len());
+
+    // Read the results from disk, as `proctor report` does.
+    let report = proctor_report::of_run(&folder.path().join("run"), HashMap::new())?;
+    for arm in &report.arms {
+        println!("{}: {} of {} trials resolved", arm.name, arm.resolved, arm.trials);
+    }
     Ok(())
 }
