@@ -1,5 +1,5 @@
-//! Converts the list of system calls (`configs/sandbox/system-calls.txt`) to numbers. A name that
-//! the C library's bindings do not have fails the build.
+//! Converts the list of system calls (`configs/sandbox/system-calls.txt`) to numbers. The build
+//! fails on a name that the libc bindings do not have.
 
 use std::{env, fs, path::Path, process::exit};
 
@@ -33,7 +33,7 @@ fn generate() -> Result<(), String> {
             Some(("deny", name)) => denied.push_str(&format!("libc::SYS_{name}, ")),
             Some(("missing", name)) => missing.push_str(&format!("libc::SYS_{name}, ")),
             Some(("family", name)) => families.push_str(&format!("libc::{name}, ")),
-            _ => return Err(format!("{LIST}:{}: no word of the list: {line:?}", index + 1)),
+            _ => return Err(format!("{LIST}:{}: invalid line: {line:?}", index + 1)),
         }
     }
     let out = env::var("OUT_DIR").map_err(|error| error.to_string())?;

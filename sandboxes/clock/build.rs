@@ -1,7 +1,7 @@
-//! Builds the library that provides the time to programs in a sandbox.
+//! Builds the library that sets the time for programs in a sandbox.
 //!
-//! It calls the compiler directly: a crate without the standard library cannot be a member of a
-//! workspace whose tests need it, and this one is a single file.
+//! Calls the compiler directly: a `no_std` crate cannot be a workspace member whose tests need the
+//! standard library, and the library is a single file.
 
 use std::{
     env, fs,
@@ -24,14 +24,14 @@ fn main() {
 fn build() -> Result<(), String> {
     let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));
     let out = PathBuf::from(variable("OUT_DIR")?).join("clock.so");
-    // A library that was built elsewhere (by a packager, or on another machine).
+    // A library that was built elsewhere, by a packager or on another machine.
     if let Ok(given) = env::var("PROCTOR_CLOCK_LIBRARY") {
         return copied(Path::new(&given), &out)
             .map_err(|error| format!("PROCTOR_CLOCK_LIBRARY={given}: {error}"));
     }
     let arch = variable("CARGO_CFG_TARGET_ARCH")?;
     if variable("CARGO_CFG_TARGET_OS")? != "linux" || !["x86_64", "aarch64"].contains(&&*arch) {
-        // On other systems a task that sets a clock is rejected.
+        // Tasks that set a clock are rejected on other systems.
         return fs::write(&out, []).map_err(|error| error.to_string());
     }
     let mut compiler = Command::new(variable("RUSTC")?);
@@ -53,7 +53,7 @@ fn build() -> Result<(), String> {
     for line in String::from_utf8_lossy(&output.stderr).lines() {
         println!("cargo:warning={line}");
     }
-    Err(format!("{SOURCE} does not build (rustc's words are above)"))
+    Err(format!("{SOURCE} does not build (see the output of rustc above)"))
 }
 
 fn copied(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -1,4 +1,5 @@
-//! Tells cargo when to embed the sandbox agent again: when its sources, its dependencies or its target change.
+//! Tells cargo to embed the sandbox agent again when its sources, its dependencies or the target
+//! change.
 
 #[path = "../../runtime/fingerprint.rs"]
 mod fingerprint;

@@ -1,8 +1,9 @@
 //! The `agent!` macro: the static sandbox agent as bytes.
 //!
-//! The agent needs its own target folder and a statically linked C library, so a nested cargo builds it.
-//! A build script could start that cargo, but cargo runs build scripts for `cargo check` and `cargo clippy` too.
-//! A macro runs inside the compiler and sees whether code is generated at all. Where none is, the agent is empty.
+//! The agent needs its own target folder and a statically linked C library, so a nested cargo
+//! builds it. A build script cannot start that cargo, because cargo also runs build scripts for
+//! `cargo check` and `cargo clippy`. A macro runs inside the compiler and can tell whether code is
+//! generated. If no code is generated, the agent is empty.
 //!
 //! `build.rs` of `proctor-embedded-agent` tells cargo when to expand the macro again.
 
@@ -17,7 +18,7 @@ use std::{
 
 use proc_macro::{Literal, TokenStream};
 
-/// Variables of the outer build that would change the inner one.
+/// Variables of the outer build that would affect the inner one.
 const LEAKING: &[&str] = &[
     "RUSTFLAGS",
     "RUSTDOCFLAGS",
@@ -36,7 +37,7 @@ const LEAKING: &[&str] = &[
     "LD_LIBRARY_PATH",
 ];
 
-/// Settings of the user that the inner build keeps.
+/// User settings that the inner build keeps.
 const KEPT: &[&str] =
     &["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
 
@@ -81,7 +82,7 @@ fn build() -> Result<PathBuf, String> {
     let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));
     let out = PathBuf::from(variable("OUT_DIR")?);
     let kept = out.join("agentd");
-    // An agent that was built elsewhere: by a packager, or on another machine.
+    // An agent that was built elsewhere, by a packager or on another machine.
     if let Ok(given) = env::var("PROCTOR_AGENT") {
         return publish(Path::new(&given), &kept)
             .map_err(|error| format!("PROCTOR_AGENT={given}: {error}"));
@@ -122,21 +123,21 @@ fn build() -> Result<PathBuf, String> {
     publish(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))
 }
 
-/// Copies the agent below `OUT_DIR`, with a rename, because the library and its tests are compiled
-/// at the same time.
+/// Copies the agent below `OUT_DIR` and renames it into place, because the library and its tests
+/// are compiled at the same time.
 fn publish(built: &Path, kept: &Path) -> std::io::Result<PathBuf> {
     let half = kept.with_extension(std::process::id().to_string());
     fs::copy(built, &half)?;
-    // Cargo recompiles a crate if a file that it includes is newer than the start of its last
-    // compilation, which this one always is. `build.rs` watches the sources instead.
+    // Cargo recompiles a crate if an included file is newer than the start of the last compilation,
+    // which is always true here. `build.rs` watches the sources instead.
     fs::File::options().write(true).open(&half)?.set_modified(SystemTime::UNIX_EPOCH)?;
     fs::rename(&half, kept)?;
     Ok(kept.to_owned())
 }
 
-/// Returns the outer target directory: `<target>[/<triple>]/<profile>/build/<package>/out` leads
-/// there. In another layout, such as the temporary one of `cargo install`, the agent is built below
-/// `OUT_DIR`, and profiles do not share it.
+/// Returns the outer target directory, derived from
+/// `<target>[/<triple>]/<profile>/build/<package>/out`. In another layout, such as the temporary
+/// one of `cargo install`, the agent is built below `OUT_DIR`, separately for each profile.
 fn target_folder(out: &Path) -> PathBuf {
     let is_build = |folder: &&Path| folder.file_name().is_some_and(|name| name == "build");
     let profile = out.ancestors().find(is_build).and_then(Path::parent);
@@ -144,8 +145,8 @@ fn target_folder(out: &Path) -> PathBuf {
     let is_triple =
         inner.file_name().is_some_and(|name| name.to_string_lossy().contains("-linux-"));
     let outer = inner.parent().filter(|_| is_triple);
-    // Directories further up may have a tag, too: `~/.cache` often does, and is not a place to
-    // build in.
+    // Directories further up may also have a tag, such as `~/.cache`, but are not build
+    // directories.
     let mut folders = outer.into_iter().chain([inner]);
     let marked = folders.find(|folder| folder.join("CACHEDIR.TAG").is_file());
     marked.unwrap_or(out).to_owned()
@@ -158,7 +159,7 @@ mod tests {
     use super::{generates_code, target_folder};
 
     #[test]
-    fn agent_is_built_only_in_the_target_folder() {
+    fn target_folder_ignores_tagged_parent_directories() {
         let root = env::temp_dir().join(format!("agent-build-{}", std::process::id()));
         let tag = |folder: &str| {
             fs::create_dir_all(root.join(folder)).unwrap();
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn check_generates_no_code_and_build_does() {
+    fn check_generates_no_code_but_build_does() {
         let called = |line: &str| generates_code(line.split(' ').map(str::to_owned));
         assert!(!called("rustc --crate-name a --emit=dep-info,metadata -C debuginfo=1"));
         assert!(!called("rustdoc --crate-type lib src/lib.rs"));

@@ -1,8 +1,8 @@
-//! The sandbox agent: Proctor's only process inside a sandbox.
+//! The sandbox agent, Proctor's only process inside a sandbox.
 //!
-//! `agentd serve` handles requests over its standard input and output, with hardening if requested.
-//! `agentd sandbox` first creates the sandbox around itself and then serves over a given
-//! descriptor. `agentd remove` removes a tree of the host for a user who is not root.
+//! `agentd serve` handles requests on its standard input and output, with hardening if requested.
+//! `agentd sandbox` first creates the sandbox around itself and then serves on a given descriptor.
+//! `agentd remove` removes a host tree for a user who is not root.
 
 mod hardening;
 mod isolate;

@@ -1,4 +1,4 @@
-//! The few system calls without a safe wrapper.
+//! System calls without a safe wrapper.
 
 #![expect(unsafe_code, reason = "fork, unshare, ioctl, prctl and mount_setattr have no safe form")]
 
@@ -14,11 +14,11 @@ use rustix::{
 };
 
 pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: the helper has one thread, and the table of descriptors is never unshared.
+    // SAFETY: the helper has one thread, and the descriptor table is never unshared.
     unsafe { unshare_unsafe(flags) }.map_err(io::Error::from)
 }
 
-/// Forks. `None` in the child.
+/// Forks. Returns `None` in the child.
 pub(crate) fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: the helper has one thread, so the child's memory is consistent and no lock is held.
     match unsafe { libc::fork() } {
@@ -28,11 +28,11 @@ pub(crate) fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-/// Sets attributes (`MOUNT_ATTR_*`) of a mount and all below it; never clears any.
+/// Sets attributes (`MOUNT_ATTR_*`) of a mount and all mounts below it. Never clears any.
 pub(crate) fn mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()> {
     let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let empty: &CStr = c"";
-    // SAFETY: the pointers live through the call and the size is the structure's own.
+    // SAFETY: the pointers are valid during the call, and the size is that of the structure.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -46,7 +46,7 @@ pub(crate) fn mount_attributes(tree: BorrowedFd<'_>, set: u64) -> io::Result<()>
     check(result)
 }
 
-/// Brings up the loopback interface: without it nothing can listen on 127.0.0.1.
+/// Brings up the loopback interface. Without it, nothing can listen on 127.0.0.1.
 pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: `ifreq` is plain data for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -61,7 +61,7 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Closes every descriptor from `first` on.
 pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
-    // SAFETY: the caller holds no owner of a descriptor from `first` on.
+    // SAFETY: the caller owns no descriptor from `first` on.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) })
 }
 
@@ -77,9 +77,9 @@ pub(crate) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()>
 
 /// Sets the user and group for file access only.
 pub(crate) fn set_file_identity(user: u32, group: u32) -> io::Result<()> {
-    // The calls return the previous number and no errors: a second call with an invalid number
-    // shows the result.
-    // SAFETY: system calls without memory.
+    // The calls return the previous id and no errors. A second call with an invalid id shows the
+    // result.
+    // SAFETY: system calls that access no memory.
     let now = unsafe {
         libc::syscall(libc::SYS_setfsgid, group);
         libc::syscall(libc::SYS_setfsuid, user);
@@ -91,7 +91,7 @@ pub(crate) fn set_file_identity(user: u32, group: u32) -> io::Result<()> {
     }
 }
 
-/// The only exit of a forked child: no destructor or exit handler of the parent runs in it.
+/// Exits a forked child without running destructors or exit handlers of the parent.
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }

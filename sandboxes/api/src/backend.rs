@@ -1,4 +1,4 @@
-//! The interface of a back end.
+//! The interface that every back end implements.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     wire::{Absent, RawPath},
 };
 
-/// What a sandbox starts from, resolved: paths are absolute.
+/// The resolved base of a sandbox. Paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {
     /// The host's own `/usr`, `/bin`, `/lib*`, `/opt` and a minimal `/etc`, read-only.
@@ -25,12 +25,12 @@ pub enum Base {
     Dockerfile(PathBuf),
 }
 
-/// Where an image is.
+/// Where an image is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImagePlace {
-    /// The back end has it.
+    /// The back end has it locally.
     Here,
-    /// It can be pulled.
+    /// A registry has it.
     Registry,
 }
 
@@ -39,26 +39,26 @@ pub enum ImagePlace {
 pub struct SourceTree {
     /// A directory on the host.
     pub folder: PathBuf,
-    /// SHA-256 or another identifier of its content, for the layer's key.
+    /// SHA-256 or another identifier of the content; part of the layer's cache key.
     pub digest: String,
     /// The destination.
     pub at: RawPath,
 }
 
-/// An environment that is built once: base + source + set-up lines.
+/// An environment that is built once: a base, source code and set-up lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerSpec {
     /// The layer's base.
     pub base: Base,
-    /// Code that is copied in before the lines run. Absent: the base contains it.
+    /// Code to copy in before the set-up lines run; `None` if the base already contains it.
     pub source: Option<SourceTree>,
-    /// Shell lines, run as root of the sandbox, in `workdir`, with a network.
+    /// Shell lines, run as the sandbox's root in `workdir` with network access.
     pub setup: Vec<String>,
     /// Absolute path in the sandbox; created if missing.
     pub workdir: RawPath,
-    /// Environment variables of the lines.
+    /// Environment variables of the set-up lines.
     pub env: Vec<(String, String)>,
-    /// Time limit of all lines together. The build fails when it is reached.
+    /// Time limit for all set-up lines together. The build fails if they exceed it.
     pub time_limit: Duration,
 }
 
@@ -66,23 +66,23 @@ pub struct LayerSpec {
 /// `digest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// Identifies base, source and lines.
+    /// Identifies the base, the source and the set-up lines.
     pub digest: String,
-    /// Identifies the base's content: an image id, else a SHA-256.
+    /// Identifies the base's content: an image id or a SHA-256.
     pub base: String,
     /// `repository@sha256:...`, if the base's image comes from a registry.
     pub image: Option<String>,
     /// The back end's own handle: a layer directory, an image id.
     pub handle: String,
-    /// The set-up lines ran now; otherwise it comes from the cache.
+    /// Whether the set-up lines ran now. `false` if the environment comes from the cache.
     pub built: bool,
-    /// On a host base: what its sandboxes lack compared with the host. A back end leaves this
-    /// empty; the caller that opens a sandbox fills it.
+    /// With a host base: the host paths that its sandboxes lack. Back ends leave this empty; the
+    /// caller that opens a sandbox fills it.
     pub absent: Absent,
 }
 
 impl Prepared {
-    /// Its entry in a record.
+    /// Returns the environment's entry for the run record.
     pub fn record(&self) -> EnvironmentRecord {
         EnvironmentRecord {
             digest: self.digest.clone(),
@@ -94,38 +94,39 @@ impl Prepared {
     }
 }
 
-/// A directory of the host that a sandbox sees, too, with everything below it. It is read-only for
-/// every user inside, including root, and not part of snapshots.
+/// A host directory, with everything below it, that is visible in the sandbox. It is read-only for
+/// every user inside, including root, and is not part of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// A directory on the host.
     pub folder: PathBuf,
-    /// Absolute; created if the environment has nothing there, mounted over whatever is there.
+    /// Absolute path in the sandbox. Created if missing; otherwise the mount hides whatever is
+    /// there.
     pub at: RawPath,
 }
 
-/// A sandbox to open.
+/// A request to open a sandbox.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
-    /// What it starts from.
+    /// The environment that the sandbox starts from.
     pub environment: Prepared,
-    /// Its resources.
+    /// Resource limits.
     pub limits: SandboxSpec,
-    /// What the sandbox borrows for its trial, such as an agent's programs. A sandbox for grading
-    /// has none.
+    /// Host directories that the trial needs, such as an agent's programs. Sandboxes for grading
+    /// have none.
     pub mounts: Vec<Mount>,
-    /// For labels and messages: the trial, or the sandbox's purpose.
+    /// The trial or another purpose, for labels and messages.
     pub purpose: String,
 }
 
 /// Builds environments and opens sandboxes. Object-safe, shared by all trials.
 ///
-/// Contract: a sandbox has no network, no capability beyond what its own files need, and no view of
-/// the host beyond its base. [`Enforcement`] lists what cannot be enforced. Whatever happens to the
-/// runtime, a sandbox ends when its channel does, and [`Backend::sweep`] removes leftovers of a
-/// killed runtime.
+/// Contract: a sandbox has no network, no capabilities beyond those its own files need, and no
+/// access to the host beyond its base. [`Enforcement`] lists what cannot be enforced. A sandbox
+/// ends when its channel closes, even if the runtime crashes. [`Backend::sweep`] removes the
+/// leftovers of a killed runtime.
 ///
-/// Four methods are required. This one wraps another back end and counts the sandboxes that it
+/// Four methods are required. This back end wraps another one and counts the sandboxes that it
 /// opens:
 ///
 /// ```
@@ -198,33 +199,33 @@ pub struct SandboxRequest {
 /// ```
 #[async_trait]
 pub trait Backend: Send + Sync {
-    /// `native` or `docker`.
+    /// Returns the back end's name: `native` or `docker`.
     fn name(&self) -> &'static str;
 
-    /// Identifies the agent that its sandboxes run, by content. Results obtained with another agent
-    /// are not valid for this one.
+    /// Returns the content hash of the sandbox agent. Cached results of a different agent are
+    /// invalid.
     fn agent(&self) -> String;
 
-    /// The resources for all of its sandboxes together.
+    /// Returns the resources available to all its sandboxes together.
     fn machine(&self) -> Machine {
         Machine::here()
     }
 
-    /// Its version in a record: the engine's.
+    /// Returns the engine's version for the run record.
     fn version(&self) -> Option<String> {
         None
     }
 
-    /// Where an image is, queried before anything needs it. Nothing is downloaded.
+    /// Returns where an image is available, without downloading anything.
     ///
     /// # Errors
-    /// It is neither present nor can it be pulled, as far as that is known without trying.
+    /// The image is not present, and as far as can be known without pulling, no registry has it.
     async fn image_place(&self, _image: &str) -> Result<ImagePlace, Fault> {
         Ok(ImagePlace::Here)
     }
 
-    /// The image's settings for its containers. Pulls or builds a missing image. A base that is not
-    /// an image has none.
+    /// Returns the image's container settings. Pulls or builds a missing image. A base that is not
+    /// an image has no settings.
     ///
     /// # Errors
     /// The image cannot be pulled, built or read.
@@ -242,45 +243,48 @@ pub trait Backend: Send + Sync {
     /// The sandbox did not start: a sandbox fault, or an environment fault if its layer is gone.
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault>;
 
-    /// What it caches and can recreate, in the order in which it can be removed.
+    /// Lists cache entries that can be recreated, in the order in which they can be removed.
     async fn kept(&self) -> Result<Vec<Kept>, Fault> {
         Ok(Vec::new())
     }
 
-    /// Removes an entry of that list; `false` if it is still in use.
+    /// Removes a cache entry. Returns `false` if it is still in use.
     async fn discard(&self, _kept: &Kept) -> Result<bool, Fault> {
         Ok(false)
     }
 
-    /// Who else uses its cache, if known: a live runtime, as a person knows it.
+    /// Describes another live runtime that uses the cache, if there is one.
     async fn in_use(&self) -> Result<Option<String>, Fault> {
         Ok(None)
     }
 
-    /// Whether it can open sandboxes at all. Called after one could not be opened, or died.
+    /// Checks whether the back end can open sandboxes at all. Called after a sandbox failed to open
+    /// or died.
     ///
     /// # Errors
-    /// It is unavailable: `Cause::BackEndGone` if it may recover, otherwise another cause.
+    /// The back end is unavailable: `Cause::BackEndGone` if it may recover, otherwise another
+    /// cause.
     async fn check(&self) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Removes leftovers of earlier, dead runtimes and returns their names. Never touches those of
-    /// a live runtime.
+    /// Removes leftovers of dead runtimes and returns their names. Never touches resources of a
+    /// live runtime.
     async fn sweep(&self) -> Result<Vec<String>, Fault>;
 }
 
 /// An open sandbox. Dropping it without [`Sandbox::close`] must still end the sandbox.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
-    /// The channel to its agent. Clones may outlive this value; they are broken then.
+    /// Returns the channel to the agent. Clones may outlive this value, but their requests then
+    /// fail.
     fn handle(&self) -> &Arc<SandboxHandle>;
 
-    /// Which of the requested limits are not enforced.
+    /// Returns the requested limits that are not enforced.
     fn enforcement(&self) -> &Enforcement;
 
-    /// Its counters so far; those that the back end does not have are absent. Call it before
-    /// [`Sandbox::close`]; works for a dead sandbox, too.
+    /// Returns the resource counters so far. Counters that the back end does not have are absent.
+    /// Call it before [`Sandbox::close`]. It also works for a dead sandbox.
     async fn counts(&self) -> SandboxCounts {
         self.handle().counts()
     }

@@ -4,44 +4,45 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use crate::wire::{Exited, RawPath};
 
-/// A command. Its environment is exactly `env`: nothing is inherited.
+/// A command. Its environment is exactly `env`; it inherits no variables.
 #[derive(Debug, Clone)]
 pub struct Command {
     /// The program and its arguments. A program name without a slash is looked up in `PATH`.
     pub argv: Vec<RawPath>,
     /// Its working directory; defaults to `/`.
     pub cwd: RawPath,
-    /// All its environment variables.
+    /// All environment variables.
     pub env: BTreeMap<String, RawPath>,
-    /// Standard input. Empty: none.
+    /// Standard input; empty means no input.
     pub stdin: Vec<u8>,
-    /// After this time its whole process group is killed.
+    /// The whole process group is killed after this time.
     pub time_limit: Option<Duration>,
-    /// A user name in the sandbox or numeric `uid[:gid]`. Absent: root of the sandbox.
+    /// A user name in the sandbox or a numeric `uid[:gid]`. Defaults to the sandbox's root.
     pub user: Option<String>,
-    /// Bytes from the start of each output stream that are kept in memory; the rest is spilled or
+    /// Number of bytes kept in memory from the start of each output stream. The rest is spilled or
     /// dropped.
     pub output_cap: usize,
-    /// Bytes from the end of each output stream that are kept in memory if the head is incomplete.
+    /// Number of bytes kept in memory from the end of each output stream if the head is incomplete.
     pub tail_cap: usize,
-    /// Base name of the files that receive a complete output stream that exceeds the cap, up to
-    /// `spill_cap` bytes: `<spill>.stdout`, `<spill>.stderr`.
+    /// Base name of the files for output streams that exceed the cap: `<spill>.stdout` and
+    /// `<spill>.stderr`, up to `spill_cap` bytes each.
     pub spill: Option<PathBuf>,
     /// Maximum bytes of each spilled file; defaults to 64 MiB.
     pub spill_cap: u64,
     /// Opens the results pipe (descriptor 3) and collects it in [`Completed::results`].
     pub results: bool,
-    /// Kills every process left in the sandbox when it exits: for grading.
+    /// Kills every process left in the sandbox when the command exits. Used for grading.
     pub reap_all: bool,
-    /// The program to run in place of the first argument if that does not exist.
+    /// Program to run if the first argument does not exist.
     pub fallback: Option<RawPath>,
-    /// Standard error goes to standard output. Two captured streams lose the order of writes.
+    /// Redirects standard error to standard output. With two separate streams the order of writes
+    /// is lost.
     pub merged: bool,
 }
 
 impl Command {
-    /// A command with a plain `PATH`, `HOME=/root`, no input and no time limit. It keeps 1 MiB of
-    /// each output.
+    /// Creates a command with a plain `PATH`, `HOME=/root`, no input and no time limit. It keeps 1
+    /// MiB of each output stream.
     pub fn new<I, S>(argv: I) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -67,7 +68,7 @@ impl Command {
         }
     }
 
-    /// A line for `/bin/sh -c`.
+    /// Creates a command that runs `line` with `/bin/sh -c`.
     pub fn shell(line: &str) -> Self {
         Self::new(["/bin/sh", "-c", line])
     }
@@ -79,7 +80,7 @@ impl Command {
         self
     }
 
-    /// Sets one variable.
+    /// Sets one environment variable.
     #[must_use]
     pub fn env(mut self, key: &str, value: impl Into<RawPath>) -> Self {
         self.env.insert(key.to_owned(), value.into());
@@ -108,12 +109,12 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// The head as text; invalid UTF-8 is replaced.
+    /// Returns the head as text. Invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.head).into_owned()
     }
 
-    /// Whether the head is the complete output.
+    /// Returns whether the head is the complete output.
     pub fn is_whole(&self) -> bool {
         self.head.len() as u64 == self.total
     }
@@ -122,17 +123,17 @@ impl Captured {
 /// A finished command.
 #[derive(Debug, Clone, Default)]
 pub struct Completed {
-    /// How it ended.
+    /// How the command ended.
     pub exited: Exited,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: Captured,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: Captured,
-    /// What it wrote to the results pipe.
+    /// What the command wrote to the results pipe.
     pub results: Vec<u8>,
 }
 
-/// How a command ended, for a message: `exit status 1`, `signal 9`, `timeout`.
+/// Describes how a command ended, for messages: `exit status 1`, `signal 9`, `timeout`.
 pub fn ending_of(exited: &Exited) -> String {
     match (exited.code, exited.signal) {
         _ if exited.timed_out => "timeout".to_owned(),
@@ -143,7 +144,7 @@ pub fn ending_of(exited: &Exited) -> String {
 }
 
 impl Completed {
-    /// Whether it exited by itself with status 0.
+    /// Returns whether the command exited with status 0.
     pub fn success(&self) -> bool {
         self.exited.code == Some(0) && !self.exited.timed_out
     }

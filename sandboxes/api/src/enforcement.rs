@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The name of each requested limit that could not be enforced, with the reason ("memory: no
-/// writable memory cgroup").
+/// Lists requested limits that could not be enforced, each with the reason ("memory: no writable
+/// memory cgroup").
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforcement {
-    /// One entry per limit, starting with the limit's name. The record keeps them.
+    /// One entry per limit, starting with the limit's name. Stored in the run record.
     pub not_enforced: Vec<String>,
 }
 
-/// The fixes by the start of an entry.
+/// Fixes, keyed by the start of an entry.
 const HINTS: &str = include_str!("../../../configs/sandbox/hints.txt");
 
-/// How to make a machine enforce the limit of an entry, if known.
+/// Returns how to make the machine enforce an entry's limit, if known.
 pub fn hint_of(entry: &str) -> Option<&'static str> {
     HINTS
         .lines()
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hint_of_matches_the_beginning_of_an_entry() {
+    fn hint_of_matches_the_start_of_an_entry() {
         let hint = hint_of("memory: no writable memory control group").unwrap();
         assert!(hint.contains("Delegate=yes"), "{hint}");
         let hint =

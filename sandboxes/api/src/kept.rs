@@ -2,16 +2,16 @@
 
 use std::time::SystemTime;
 
-/// Something on disk that a back end created and can recreate: a built environment, an unpacked
-/// base.
+/// Something on disk that a back end created and can recreate, such as a built environment or an
+/// unpacked base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// For people: `layer 0123456789ab`.
+    /// Human-readable description: `layer 0123456789ab`.
     pub what: String,
-    /// Its size on disk.
+    /// Size on disk.
     pub bytes: u64,
-    /// When it was created; absent if unknown.
+    /// Creation time; `None` if unknown.
     pub made: Option<SystemTime>,
-    /// The back end's own name for it.
+    /// The back end's internal name for it.
     pub handle: String,
 }

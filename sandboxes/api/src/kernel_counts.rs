@@ -1,9 +1,9 @@
-//! The kernel's counters of a control group, version 1 or 2, for both back ends.
+//! Reads the kernel's counters of a control group (version 1 or 2), for both back ends.
 
 use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 
 /// The files to read, each with its controller, which determines the directory in version 1. A
-/// group has only the files of its version and its kernel.
+/// group has only the files that its version and kernel provide.
 pub const KERNEL_FILES: [(&str, &str); 13] = [
     ("memory", "memory.max"),
     ("memory", "memory.peak"),
@@ -20,10 +20,10 @@ pub const KERNEL_FILES: [(&str, &str); 13] = [
     ("pids", "pids.events"),
 ];
 
-/// A limit of at least this many bytes means no limit in version 1.
+/// In version 1, a limit of at least this many bytes means no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Reads them. `text_of` returns a file's content, or `None` if there is no such file.
+/// Reads the counters. `text_of` returns a file's content, or `None` if the file does not exist.
 pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts {
     let number = |file: &str| text_of(file)?.trim().parse::<u64>().ok();
     let line = |file: &str, name: &str| line_of(&text_of(file)?, name);
@@ -33,7 +33,7 @@ pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts 
         limit_bytes: number("memory.max")
             .or_else(|| number("memory.limit_in_bytes").filter(|limit| *limit < NO_LIMIT)),
         peak_bytes: number("memory.peak").or_else(|| number("memory.max_usage_in_bytes")),
-        // Version 1 has `memory.failcnt`, which recent kernels leave at 0 (seen with 6.18).
+        // Version 1 has `memory.failcnt`, which recent kernels leave at 0 (observed with 6.18).
         at_limit: line("memory.events", "max"),
         oom_kills: line("memory.events", "oom_kill")
             .or_else(|| line("memory.oom_control", "oom_kill")),
@@ -54,19 +54,20 @@ pub fn kernel_counts(text_of: impl Fn(&str) -> Option<String>) -> SandboxCounts 
     SandboxCounts { memory, cpu, processes_refused, ..SandboxCounts::default() }
 }
 
-/// `name 12`.
+/// Returns the number in the line `name 12`.
 fn line_of(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in microseconds.
+/// Returns the total in seconds from `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`
+/// (microseconds).
 fn stalled(text: &str) -> Option<f64> {
     let some = text.lines().find(|line| line.starts_with("some "))?;
     let total: u64 = some.split("total=").nth(1)?.trim().parse().ok()?;
     Some(total as f64 / 1e6)
 }
 
-/// CPUs. Version 2 writes `max` for no limit, version 1 a negative number.
+/// Returns the CPU quota. For no limit, version 2 writes `max` and version 1 a negative number.
 fn quota(text_of: &impl Fn(&str) -> Option<String>) -> Option<f64> {
     let both = match text_of("cpu.max") {
         Some(text) => text,
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn version_two_is_read() {
+    fn kernel_counts_reads_version_2() {
         let counts = of(&[
             ("memory.max", "268435456\n"),
             ("memory.peak", "268431360\n"),
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn version_one_is_read_and_what_it_cannot_tell_is_absent() {
+    fn kernel_counts_reads_version_1_without_missing_counters() {
         let counts = of(&[
             ("memory.limit_in_bytes", "268435456\n"),
             ("memory.max_usage_in_bytes", "1048576\n"),
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_no_number() {
+    fn kernel_counts_returns_none_without_limits() {
         let counts = of(&[
             ("memory.max", "max\n"),
             ("memory.limit_in_bytes", "9223372036854771712\n"),

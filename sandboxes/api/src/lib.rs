@@ -1,4 +1,4 @@
-//! Sandboxes: a place where commands run, accessible only through its sandbox agent.
+//! Sandboxes: isolated environments for commands, accessible only through their sandbox agent.
 //!
 //! A [`Backend`] builds environments and opens sandboxes; a [`Sandbox`] is one open sandbox; a
 //! [`SandboxHandle`] is the host's side of the channel to its agent.

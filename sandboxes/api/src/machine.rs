@@ -1,19 +1,19 @@
-//! The resources of all sandboxes together.
+//! The resources available to all sandboxes together.
 
 use std::{fs, path::Path, thread::available_parallelism};
 
-/// The CPUs and the memory that a back end has for its sandboxes.
+/// The CPUs and memory that a back end has for its sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
-    /// Processors; a quota may make it a fraction.
+    /// Number of CPUs; fractional if a quota applies.
     pub cpus: f64,
-    /// In MiB.
+    /// Memory in MiB.
     pub memory_mb: u64,
 }
 
 impl Machine {
-    /// This machine: the CPUs that this process may use, and the memory that is available now, to its control groups
-    /// too. Where the kernel does not say, memory is not what limits.
+    /// Returns the CPUs that this process may use, and the memory that is available now within its
+    /// control groups. Memory is unlimited if the kernel does not report it.
     pub fn here() -> Self {
         let cpus = available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
         let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -22,27 +22,28 @@ impl Machine {
         Self { cpus, memory_mb }
     }
 
-    /// The memory that control groups leave to this process, in MiB. `None`: no limit.
+    /// Returns the memory that control groups allow this process, in MiB. `None` means no limit.
     pub fn memory_limit_mb() -> Option<u64> {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         groups.lines().filter_map(|line| memory_limit_of(line, Path::new("/sys/fs/cgroup"))).min()
     }
 
-    /// All resources of this machine, including those in use.
+    /// Returns all resources of this machine, including those in use.
     pub fn whole() -> Self {
         let said = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory_mb = line_of(&said, "MemTotal:").unwrap_or(u64::from(u32::MAX));
         Self { memory_mb, ..Self::here() }
     }
 
-    /// The smaller value of each resource.
+    /// Returns the smaller value of each resource.
     #[must_use]
     pub fn smaller(self, other: Self) -> Self {
         Self { cpus: self.cpus.min(other.cpus), memory_mb: self.memory_mb.min(other.memory_mb) }
     }
 }
 
-/// The smallest limit of a control group and those above it, in MiB. `line` is of `/proc/self/cgroup`.
+/// Returns the smallest memory limit of a control group and its ancestors, in MiB. `line` comes
+/// from `/proc/self/cgroup`.
 fn memory_limit_of(line: &str, mount: &Path) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);
@@ -53,7 +54,7 @@ fn memory_limit_of(line: &str, mount: &Path) -> Option<u64> {
     };
     let above = Path::new(path).ancestors().filter_map(|path| path.strip_prefix("/").ok());
     let limit = |path: &Path| {
-        // Without a limit the newer file says `max`.
+        // Version 2 writes `max` if there is no limit.
         let text = fs::read_to_string(root.join(path).join(file)).ok()?;
         text.trim().parse::<u64>().ok()
     };
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_words_are_read_and_a_silent_one_is_no_limit() {
+    fn available_reads_meminfo_and_missing_line_is_no_limit() {
         let said = "MemTotal:       24000000 kB\nMemAvailable:   2097152 kB\nSwapTotal: 0 kB\n";
         assert_eq!(available(said), Some(2048));
         assert_eq!(available("MemTotal: 1 kB\n"), None);
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_control_group_above_a_process_limits_its_memory() {
+    fn memory_limit_is_the_smallest_of_all_parent_groups() {
         let mount = tempfile::tempdir().unwrap();
         let job = mount.path().join("memory/slurm/job_1");
         fs::create_dir_all(job.join("step_batch")).unwrap();

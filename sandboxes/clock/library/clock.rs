@@ -1,9 +1,10 @@
-//! Replaces the C library's time functions, so that a command's programs see their task's time.
+//! Replaces the C library's time functions, so that programs of a command see their task's time.
 //!
 //! `PROCTOR_CLOCK` is the time at which the command starts, in nanoseconds since 1970. The
-//! command's first program reads the monotonic clock at that time and passes it on in
-//! `PROCTOR_CLOCK_SINCE`. So all programs of one command agree, and corrections of the machine's
-//! clock do not affect them. No C library is linked: one file works with all of them.
+//! command's first program reads the monotonic clock and passes its value on in
+//! `PROCTOR_CLOCK_SINCE`. So all programs of a command agree, and corrections of the machine's
+//! clock do not affect them. The library does not link a C library, so that one file works with all
+//! of them.
 
 #![no_std]
 
@@ -40,7 +41,7 @@ const CLOCK_GETTIME: usize = 228;
 #[cfg(target_arch = "aarch64")]
 const CLOCK_GETTIME: usize = 113;
 
-/// The task's time minus the monotonic clock. 0: no time is set.
+/// The task's time minus the monotonic clock; 0 if no time is set.
 static AHEAD: AtomicI64 = AtomicI64::new(0);
 
 unsafe extern "C" {
@@ -58,7 +59,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// The loader calls it before the program starts.
+/// Called by the loader before the program starts.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -69,7 +70,7 @@ extern "C" fn begin() {
         Some(since) => since,
         None => {
             let now = monotonic();
-            hand_on(c"PROCTOR_CLOCK_SINCE", now);
+            set_variable(c"PROCTOR_CLOCK_SINCE", now);
             now
         }
     };
@@ -91,7 +92,7 @@ fn number(name: &CStr) -> Option<i64> {
     Some(value)
 }
 
-fn hand_on(name: &CStr, mut value: i64) {
+fn set_variable(name: &CStr, mut value: i64) {
     let mut digits = [0u8; 24];
     let mut at = digits.len() - 1;
     while at > 0 {
@@ -105,8 +106,8 @@ fn hand_on(name: &CStr, mut value: i64) {
     unsafe { setenv(name.as_ptr(), digits.as_ptr().add(at).cast(), 1) };
 }
 
-/// The kernel's own result, or a negative error.
-fn asked(clock: c_int, time: *mut TimeSpec) -> isize {
+/// Returns the kernel's own result, or a negative error number.
+fn kernel_time(clock: c_int, time: *mut TimeSpec) -> isize {
     let done: isize;
     #[cfg(target_arch = "x86_64")]
     unsafe {
@@ -123,7 +124,7 @@ fn asked(clock: c_int, time: *mut TimeSpec) -> isize {
 
 fn nanos(clock: c_int) -> i64 {
     let mut time = TimeSpec { seconds: 0, nanos: 0 };
-    asked(clock, &mut time);
+    kernel_time(clock, &mut time);
     time.seconds.wrapping_mul(SECOND).wrapping_add(time.nanos)
 }
 
@@ -149,7 +150,7 @@ pub unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut TimeSpec) -> c_i
         unsafe { time.write(spec(now())) };
         return 0;
     }
-    match asked(clock, time) {
+    match kernel_time(clock, time) {
         error if error < 0 => {
             unsafe { __errno_location().write(-error as c_int) };
             -1

@@ -1,4 +1,4 @@
-//! Arguments, environment, input, exit.
+//! Checks of arguments, environment, input and exit status.
 
 use std::collections::BTreeMap;
 
@@ -23,14 +23,14 @@ pub fn checks() -> Vec<Check> {
         quick environment_is_exact,
         full environment_is_bytes,
         full working_directory_is_kept,
-        quick missing_working_directory_is_refused,
-        full impossible_argument_is_refused,
-        quick input_comes_back,
-        full input_is_empty_without_any,
+        quick missing_working_directory_is_rejected,
+        full invalid_argument_is_rejected,
+        quick input_is_echoed_back,
+        full input_is_empty_by_default,
         full unread_input_does_not_hang,
-        full running_command_is_talked_to,
+        full running_command_accepts_input,
         full dropped_conversation_kills_the_command,
-        full another_user_is_bound_by_permissions,
+        full another_user_is_restricted_by_permissions,
     ]
 }
 
@@ -54,7 +54,10 @@ async fn missing_program_is_127(fixture: &Fixture<'_>) -> Outcome {
     for program in ["no-such-program", "/no/such/program"] {
         let done = fixture.handle.run(Command::new([program])).await?;
         ensure!(done.exited.code == Some(127), "{:?}", done.exited);
-        ensure!(done.stderr.text().contains("no-such") || done.stderr.total > 0, "no word of it");
+        ensure!(
+            done.stderr.text().contains("no-such") || done.stderr.total > 0,
+            "the error is not reported"
+        );
     }
     Ok(())
 }
@@ -108,12 +111,12 @@ async fn working_directory_is_kept(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn missing_working_directory_is_refused(fixture: &Fixture<'_>) -> Outcome {
+async fn missing_working_directory_is_rejected(fixture: &Fixture<'_>) -> Outcome {
     refused(fixture, Command::new(["pwd"]).cwd("/no/such/folder"), RefusalKind::NotFound).await?;
     refused(fixture, Command::new(["pwd"]).cwd("/bin/sh"), RefusalKind::NotADirectory).await
 }
 
-async fn impossible_argument_is_refused(fixture: &Fixture<'_>) -> Outcome {
+async fn invalid_argument_is_rejected(fixture: &Fixture<'_>) -> Outcome {
     let nul = Command::new([RawPath::from("echo"), RawPath::new(&b"a\0b"[..])]);
     refused(fixture, nul, RefusalKind::BadRequest).await?;
     refused(fixture, Command::new(Vec::<RawPath>::new()), RefusalKind::BadRequest).await?;
@@ -127,8 +130,9 @@ async fn refused(fixture: &Fixture<'_>, command: Command, kind: RefusalKind) -> 
     }
 }
 
-async fn input_comes_back(fixture: &Fixture<'_>) -> Outcome {
-    // More than any pipe and any credit holds, so that data must flow in both directions at once.
+async fn input_is_echoed_back(fixture: &Fixture<'_>) -> Outcome {
+    // More than pipes and credit can buffer, so that data must flow in both directions at the same
+    // time.
     let input: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
     let mut command = Command::new(["cat"]);
     command.stdin = input.clone();
@@ -138,7 +142,7 @@ async fn input_comes_back(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn input_is_empty_without_any(fixture: &Fixture<'_>) -> Outcome {
+async fn input_is_empty_by_default(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.sh("cat; echo end").await?;
     ensure!(must(&done)? == "end\n", "{:?}", done.stdout.text());
     Ok(())
@@ -152,11 +156,11 @@ async fn unread_input_does_not_hang(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn running_command_is_talked_to(fixture: &Fixture<'_>) -> Outcome {
+async fn running_command_accepts_input(fixture: &Fixture<'_>) -> Outcome {
     let program = "while read -r line; do case $line in end) exit 3;; esac; echo \"<$line>\"; done";
     let mut running = fixture.handle.start(Command::shell(program))?;
     let mut heard = Vec::new();
-    // Each line is sent only after the previous one has come back.
+    // Send each line only after the previous one has been echoed.
     for line in ["one", "two", "end"] {
         running.say(format!("{line}\n").as_bytes());
         let before = heard.len();
@@ -174,7 +178,7 @@ async fn running_command_is_talked_to(fixture: &Fixture<'_>) -> Outcome {
             }
         }
     }
-    Err(wrong("it went on after its end"))
+    Err(wrong("it continued after its end"))
 }
 
 async fn dropped_conversation_kills_the_command(fixture: &Fixture<'_>) -> Outcome {
@@ -189,7 +193,7 @@ async fn dropped_conversation_kills_the_command(fixture: &Fixture<'_>) -> Outcom
     Ok(())
 }
 
-async fn another_user_is_bound_by_permissions(fixture: &Fixture<'_>) -> Outcome {
+async fn another_user_is_restricted_by_permissions(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("other users")?;
     let folder = fixture.folder().await?;
     let make = format!("chmod 755 {folder}; echo s > {folder}/own; chmod 600 {folder}/own");

@@ -1,4 +1,5 @@
-//! How sandboxes end: closed, dropped, or by garbage; and that pending work is notified.
+//! Checks how sandboxes end (closed, dropped, or by a protocol violation), and that pending
+//! requests fail.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,13 +16,13 @@ use super::{
 
 pub fn checks() -> Vec<Check> {
     list![
-        full connections_from_inside_come_out,
-        full streams_pass_both_ways_at_once,
-        full sandboxes_open_at_once,
-        full sweeping_spares_the_living,
+        full connections_from_inside_reach_the_host,
+        full streams_are_bidirectional,
+        full sandboxes_open_concurrently,
+        full sweep_ignores_live_sandboxes,
         quick closed_sandbox_is_broken,
-        full closing_twice_is_closing_once,
-        full closing_ends_what_is_pending,
+        full close_is_idempotent,
+        full close_ends_pending_commands,
         full dropped_sandbox_ends,
         full shut_down_sandbox_is_broken,
         full garbage_ends_the_sandbox,
@@ -30,7 +31,7 @@ pub fn checks() -> Vec<Check> {
 
 const SOON: Duration = Duration::from_secs(15);
 
-async fn connections_from_inside_come_out(fixture: &Fixture<'_>) -> Outcome {
+async fn connections_from_inside_reach_the_host(fixture: &Fixture<'_>) -> Outcome {
     let port = fixture.handle.listen(0).await?;
     let program = format!(
         "import socket\ns = socket.create_connection(('127.0.0.1', {port}))\n\
@@ -48,7 +49,7 @@ async fn connections_from_inside_come_out(fixture: &Fixture<'_>) -> Outcome {
         ensure!(asked == b"ask" && incoming.port == port, "{asked:?}");
         incoming.send(&vec![b'x'; 3_000_000]).await?;
         incoming.finish();
-        // Held until the other side is finished with it.
+        // Keep it until the other side is done.
         Ok::<_, Failed>(incoming)
     };
     let (inside, outside) = tokio::join!(inside, outside);
@@ -58,9 +59,9 @@ async fn connections_from_inside_come_out(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-/// Neither side reads before it has written more than any buffer holds, and the host's end is
-/// dropped as soon as it has written: nothing blocks forever and nothing is lost.
-async fn streams_pass_both_ways_at_once(fixture: &Fixture<'_>) -> Outcome {
+/// Each side writes more than any buffer can store before it reads, and the host drops its end
+/// right after writing. Nothing may block forever or get lost.
+async fn streams_are_bidirectional(fixture: &Fixture<'_>) -> Outcome {
     let port = fixture.handle.listen(0).await?;
     let program = format!(
         "import socket\ns = socket.create_connection(('127.0.0.1', {port}))\n\
@@ -90,7 +91,7 @@ async fn streams_pass_both_ways_at_once(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn sandboxes_open_at_once(fixture: &Fixture<'_>) -> Outcome {
+async fn sandboxes_open_concurrently(fixture: &Fixture<'_>) -> Outcome {
     let all = (0..3).map(|n| async move {
         let mut sandbox = fixture.open(SandboxSpec::default()).await?;
         let done =
@@ -103,19 +104,19 @@ async fn sandboxes_open_at_once(fixture: &Fixture<'_>) -> Outcome {
     try_join_all(all).await.map(drop)
 }
 
-async fn sweeping_spares_the_living(fixture: &Fixture<'_>) -> Outcome {
+async fn sweep_ignores_live_sandboxes(fixture: &Fixture<'_>) -> Outcome {
     fixture.backend.sweep().await?;
     must(&fixture.sh("true").await?).map(drop)
 }
 
-/// Waits until requests fail as broken, and asserts that every later one fails the same way.
+/// Waits until requests fail as broken. Asserts that every later one fails with the same error.
 async fn must_break(handle: &SandboxHandle) -> Outcome {
     let waiting = async {
         while handle.ping().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(SOON, waiting).await.map_err(|_| wrong("the sandbox still answers"))?;
+    tokio::time::timeout(SOON, waiting).await.map_err(|_| wrong("the sandbox still responds"))?;
     let first = handle.ping().await;
     let later = handle.run(Command::new(["true"])).await.map(drop);
     match (first, later) {
@@ -135,7 +136,7 @@ async fn closed_sandbox_is_broken(fixture: &Fixture<'_>) -> Outcome {
     must_break(&handle).await
 }
 
-async fn closing_twice_is_closing_once(fixture: &Fixture<'_>) -> Outcome {
+async fn close_is_idempotent(fixture: &Fixture<'_>) -> Outcome {
     let mut sandbox = fixture.open(SandboxSpec::default()).await?;
     sandbox.close().await?;
     sandbox.close().await?;
@@ -149,7 +150,7 @@ fn pending(
     tokio::spawn(async move { handle.run(Command::shell("setsid sleep 1000 & sleep 1000")).await })
 }
 
-async fn closing_ends_what_is_pending(fixture: &Fixture<'_>) -> Outcome {
+async fn close_ends_pending_commands(fixture: &Fixture<'_>) -> Outcome {
     let mut sandbox = fixture.open(SandboxSpec::default()).await?;
     let running = pending(sandbox.handle());
     tokio::time::sleep(Duration::from_millis(300)).await;

@@ -1,4 +1,4 @@
-//! Files, directories and links.
+//! Checks of files, directories and links.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ use super::{
 
 pub fn checks() -> Vec<Check> {
     list![
-        quick file_comes_back,
-        full file_of_many_megabytes_comes_back,
+        quick file_is_read_back,
+        full large_file_is_read_back,
         full empty_file_is_a_file,
-        full missing_file_is_refused,
+        full missing_file_is_rejected,
         full folder_is_not_read_as_a_file,
-        full file_over_the_limit_is_refused,
-        full pipe_is_not_waited_for,
-        full circle_of_links_is_refused,
-        full parents_are_made,
-        full new_files_and_folders_belong_to_whom_the_writer_names,
+        full file_over_the_limit_is_rejected,
+        full reading_a_pipe_does_not_block,
+        full circular_links_are_rejected,
+        full parents_are_created,
+        full write_as_sets_the_owner_of_new_files_and_folders,
         full modes_are_set_and_kept,
         full writing_is_atomic,
-        full appending_appends,
+        full append_keeps_existing_content,
         full odd_names_are_bytes,
-        full folder_is_listed_in_order,
-        full links_are_not_followed_by_a_look,
+        full list_is_sorted,
+        full stat_and_list_do_not_follow_links,
         quick write_beneath_stays_beneath,
-        full write_beneath_follows_no_link_out,
-        full link_beneath_is_made_and_held,
-        full removing_takes_a_tree_and_no_link_target,
+        full write_beneath_never_follows_a_link_outside,
+        full symlink_beneath_stays_beneath,
+        full remove_deletes_a_tree_but_no_link_target,
     ]
 }
 
@@ -46,7 +46,7 @@ fn refused<T>(outcome: Result<T, SandboxError>, kinds: &[RefusalKind]) -> Outcom
     }
 }
 
-async fn file_comes_back(fixture: &Fixture<'_>) -> Outcome {
+async fn file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
     let file = path(&format!("{}/f", fixture.folder().await?));
     let bytes = b"caf\xc3\xa9 \xff\0\r\nno newline at the end";
     fixture.handle.write(&file, bytes, None).await?;
@@ -57,7 +57,7 @@ async fn file_comes_back(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn new_files_and_folders_belong_to_whom_the_writer_names(fixture: &Fixture<'_>) -> Outcome {
+async fn write_as_sets_the_owner_of_new_files_and_folders(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("other users")?;
     let folder = fixture.folder().await?;
     must(&fixture.sh(&format!("chmod 755 {folder}; echo old > {folder}/old")).await?)?;
@@ -73,7 +73,7 @@ async fn new_files_and_folders_belong_to_whom_the_writer_names(fixture: &Fixture
     Ok(())
 }
 
-async fn file_of_many_megabytes_comes_back(fixture: &Fixture<'_>) -> Outcome {
+async fn large_file_is_read_back(fixture: &Fixture<'_>) -> Outcome {
     let file = path(&format!("{}/f", fixture.folder().await?));
     let bytes: Vec<u8> = (0..20_000_000u32).map(|n| (n / 11) as u8).collect();
     fixture.handle.write(&file, &bytes, None).await?;
@@ -90,7 +90,7 @@ async fn empty_file_is_a_file(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn missing_file_is_refused(fixture: &Fixture<'_>) -> Outcome {
+async fn missing_file_is_rejected(fixture: &Fixture<'_>) -> Outcome {
     refused(fixture.handle.read(&path("/no/such/file"), 10).await, &[RefusalKind::NotFound])?;
     refused(fixture.handle.list(&path("/no/such/folder")).await, &[RefusalKind::NotFound])
 }
@@ -100,15 +100,18 @@ async fn folder_is_not_read_as_a_file(fixture: &Fixture<'_>) -> Outcome {
     refused(fixture.handle.list(&path("/bin/sh")).await, &[RefusalKind::NotADirectory])
 }
 
-async fn file_over_the_limit_is_refused(fixture: &Fixture<'_>) -> Outcome {
+async fn file_over_the_limit_is_rejected(fixture: &Fixture<'_>) -> Outcome {
     let file = path(&format!("{}/f", fixture.folder().await?));
     fixture.handle.write(&file, &[b'x'; 101], None).await?;
     refused(fixture.handle.read(&file, 100).await, &[RefusalKind::TooLarge])?;
-    ensure!(fixture.handle.read(&file, 101).await?.len() == 101, "the limit itself is refused");
+    ensure!(
+        fixture.handle.read(&file, 101).await?.len() == 101,
+        "a file of exactly the limit is rejected"
+    );
     Ok(())
 }
 
-async fn pipe_is_not_waited_for(fixture: &Fixture<'_>) -> Outcome {
+async fn reading_a_pipe_does_not_block(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     must(&fixture.sh(&format!("mkfifo {folder}/p")).await?)?;
     let pipe = path(&format!("{folder}/p"));
@@ -118,7 +121,7 @@ async fn pipe_is_not_waited_for(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn circle_of_links_is_refused(fixture: &Fixture<'_>) -> Outcome {
+async fn circular_links_are_rejected(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     must(&fixture.sh(&format!("ln -s b {folder}/a; ln -s a {folder}/b")).await?)?;
     let read = fixture.handle.read(&path(&format!("{folder}/a")), 10).await;
@@ -126,7 +129,7 @@ async fn circle_of_links_is_refused(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn parents_are_made(fixture: &Fixture<'_>) -> Outcome {
+async fn parents_are_created(fixture: &Fixture<'_>) -> Outcome {
     let file = path(&format!("{}/a/b/c/d", fixture.folder().await?));
     fixture.handle.write(&file, b"deep", None).await?;
     ensure!(fixture.handle.read(&file, 10).await? == b"deep", "it is not there");
@@ -174,7 +177,7 @@ async fn writing_is_atomic(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn appending_appends(fixture: &Fixture<'_>) -> Outcome {
+async fn append_keeps_existing_content(fixture: &Fixture<'_>) -> Outcome {
     let file = path(&format!("{}/f", fixture.folder().await?));
     fixture.handle.append(&file, b"one\n").await?;
     fixture.handle.append(&file, b"two\n").await?;
@@ -199,7 +202,7 @@ async fn odd_names_are_bytes(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn folder_is_listed_in_order(fixture: &Fixture<'_>) -> Outcome {
+async fn list_is_sorted(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     let make = format!("cd {folder}; mkdir c; echo hi > b; ln -s nowhere a; mkfifo d; touch .e");
     must(&fixture.sh(&make).await?)?;
@@ -219,7 +222,7 @@ async fn folder_is_listed_in_order(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn links_are_not_followed_by_a_look(fixture: &Fixture<'_>) -> Outcome {
+async fn stat_and_list_do_not_follow_links(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     must(&fixture.sh(&format!("ln -s /bin/sh {folder}/l")).await?)?;
     let found = fixture.handle.stat(&path(&format!("{folder}/l"))).await?;
@@ -251,7 +254,7 @@ async fn write_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn write_beneath_follows_no_link_out(fixture: &Fixture<'_>) -> Outcome {
+async fn write_beneath_never_follows_a_link_outside(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; mkdir root out; echo kept > out/f; ln -s ../out root/dir; \
@@ -263,7 +266,7 @@ async fn write_beneath_follows_no_link_out(fixture: &Fixture<'_>) -> Outcome {
         let wrote = fixture.handle.write_beneath(&root, &path(bad), b"escaped", None).await;
         ensure!(matches!(wrote, Err(SandboxError::Refused(_))), "{bad}: {wrote:?}");
     }
-    // A link in the last component is replaced or rejected, never written through.
+    // A link in the last component is replaced or rejected, never followed.
     let _ = fixture.handle.write_beneath(&root, &path("file"), b"escaped", None).await;
     let kept = must(&fixture.sh(&format!("cat {folder}/out/f; ls {folder}/out")).await?)?;
     ensure!(kept == "kept\nf\n", "{kept:?}");
@@ -272,7 +275,7 @@ async fn write_beneath_follows_no_link_out(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn link_beneath_is_made_and_held(fixture: &Fixture<'_>) -> Outcome {
+async fn symlink_beneath_stays_beneath(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     must(&fixture.sh(&format!("mkdir {folder}/root; ln -s .. {folder}/root/up")).await?)?;
     let root = path(&format!("{folder}/root"));
@@ -287,7 +290,7 @@ async fn link_beneath_is_made_and_held(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn removing_takes_a_tree_and_no_link_target(fixture: &Fixture<'_>) -> Outcome {
+async fn remove_deletes_a_tree_but_no_link_target(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; mkdir -p tree/a/b kept; echo x > tree/a/b/f; echo k > kept/f; \

@@ -1,4 +1,4 @@
-//! The environment of a check: a shared sandbox, or more if it needs its own.
+//! The environment of a check: a shared sandbox, or more if the check needs its own.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ static FOLDERS: AtomicU64 = AtomicU64::new(0);
 /// Why a check did not pass.
 #[derive(Debug)]
 pub enum Failed {
-    /// The limit is listed as not enforced: the entry of the list.
+    /// The limit is listed as not enforced. Contains the entry of the list.
     Skipped(String),
     Wrong(String),
 }
@@ -34,12 +34,12 @@ pub struct Fixture<'a> {
 }
 
 impl Fixture<'_> {
-    /// Runs a shell line in the shared sandbox, with a limit of a minute.
+    /// Runs a shell line in the shared sandbox, with a time limit of one minute.
     pub async fn sh(&self, line: &str) -> Result<Completed, Failed> {
         sh(&self.handle, line).await
     }
 
-    /// A new, empty directory of the shared sandbox.
+    /// Creates a new directory in the shared sandbox.
     pub async fn folder(&self) -> Result<String, Failed> {
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let path = format!("/tmp/kit-{number}");
@@ -47,12 +47,12 @@ impl Fixture<'_> {
         Ok(path)
     }
 
-    /// A sandbox of the check's own.
+    /// Opens a sandbox for this check only.
     pub async fn open(&self, limits: SandboxSpec) -> Result<Box<dyn Sandbox>, Failed> {
         self.open_with(limits, Vec::new()).await
     }
 
-    /// The same, with directories of the host.
+    /// Like [`Fixture::open`], with mounted host directories.
     pub async fn open_with(
         &self,
         limits: SandboxSpec,
@@ -64,7 +64,7 @@ impl Fixture<'_> {
         Ok(self.backend.open(&spec).await?)
     }
 
-    /// Ends the check if the limit is listed as not enforced.
+    /// Skips the check if the limit is listed as not enforced.
     pub fn needs(&self, limit: &str) -> Outcome {
         match self.enforcement.not_enforced.iter().find(|entry| entry.starts_with(limit)) {
             Some(entry) => Err(Failed::Skipped(entry.clone())),
@@ -77,7 +77,7 @@ pub async fn sh(handle: &SandboxHandle, line: &str) -> Result<Completed, Failed>
     Ok(handle.run(Command::shell(line).time_limit(Duration::from_secs(60))).await?)
 }
 
-/// The standard output of a command that must succeed.
+/// Returns the standard output of a command that must succeed.
 pub fn must(done: &Completed) -> Result<String, Failed> {
     match done.success() {
         true => Ok(done.stdout.text()),
@@ -128,7 +128,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Fails the check with what was seen.
+/// Fails the check with a message unless the condition holds.
 macro_rules! ensure {
     ($holds:expr, $($seen:tt)+) => {
         let holds: bool = $holds;

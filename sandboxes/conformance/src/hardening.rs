@@ -1,4 +1,4 @@
-//! The sandbox has no network, no privileges and no view of the host.
+//! Checks that the sandbox has no network, no privileges and no view of the host.
 
 use proctor_sandbox_api::Command;
 use proctor_types::SandboxSpec;
@@ -10,19 +10,19 @@ use super::{
 
 pub fn checks() -> Vec<Check> {
     list![
-        quick only_loopback_is_there,
-        full no_route_leads_out,
-        full no_connection_leads_out,
+        quick loopback_is_the_only_interface,
+        full no_route_leads_outside,
+        full no_connection_leads_outside,
         full no_name_is_resolved,
         full loopback_works,
         quick host_processes_are_hidden,
-        quick agent_descriptors_are_closed_to_the_sandbox,
-        full agent_memory_is_closed_to_the_sandbox,
+        quick agent_descriptors_are_inaccessible,
+        full agent_memory_is_inaccessible,
         full agent_cannot_be_killed,
         quick privileges_cannot_be_gained,
         quick capabilities_are_dropped,
-        full mounting_is_refused,
-        full user_namespace_gives_no_mount,
+        full mounting_is_denied,
+        full user_namespace_does_not_allow_mounts,
         full host_files_are_hidden,
         full host_environment_is_hidden,
         full devices_are_harmless,
@@ -32,8 +32,8 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// Numbers of capabilities that no sandbox needs: ignoring read permissions, the network, modules,
-/// raw input and output, tracing, administration, devices, and others.
+/// Numbers of capabilities that no sandbox needs: bypassing read permissions, the network, kernel
+/// modules, raw I/O, tracing, administration, devices, and others.
 const FORBIDDEN: &[u32] =
     &[2, 9, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 32, 33, 34, 37, 38, 39, 40];
 
@@ -41,27 +41,27 @@ async fn python(fixture: &Fixture<'_>, program: &str) -> Result<String, super::F
     must(&fixture.handle.run(Command::new(["python3", "-c", program])).await?)
 }
 
-async fn only_loopback_is_there(fixture: &Fixture<'_>) -> Outcome {
+async fn loopback_is_the_only_interface(fixture: &Fixture<'_>) -> Outcome {
     let text = must(&fixture.sh("tail -n +3 /proc/net/dev | cut -d: -f1").await?)?;
     ensure!(text.split_whitespace().eq(["lo"]), "{text:?}");
     Ok(())
 }
 
-async fn no_route_leads_out(fixture: &Fixture<'_>) -> Outcome {
+async fn no_route_leads_outside(fixture: &Fixture<'_>) -> Outcome {
     let text = must(&fixture.sh("tail -n +2 /proc/net/route").await?)?;
     ensure!(text.is_empty(), "{text:?}");
     Ok(())
 }
 
-async fn no_connection_leads_out(fixture: &Fixture<'_>) -> Outcome {
-    // Addresses reserved for documentation, and the usual gateway of a bridge.
+async fn no_connection_leads_outside(fixture: &Fixture<'_>) -> Outcome {
+    // Addresses reserved for documentation, and the usual gateway of a Docker bridge.
     let program = "import socket\n\
         for where in ('192.0.2.1', '198.51.100.7', '172.17.0.1'):\n\
         \x20   s = socket.socket(); s.settimeout(3)\n\
         \x20   try: s.connect((where, 80)); print('connected', where)\n\
         \x20   except OSError as e: print(e.errno)\n";
     let text = python(fixture, program).await?;
-    // ENETUNREACH immediately, not a timeout.
+    // The error must be an immediate ENETUNREACH, not a timeout.
     ensure!(text.split_whitespace().all(|word| word == "101"), "{text:?}");
     Ok(())
 }
@@ -88,13 +88,13 @@ async fn host_processes_are_hidden(fixture: &Fixture<'_>) -> Outcome {
     let text = must(&fixture.sh("ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm").await?)?;
     let mut lines = text.lines();
     let count: u32 = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(u32::MAX);
-    ensure!(count <= 6, "{count} processes are seen");
+    ensure!(count <= 6, "{count} processes are visible");
     ensure!(lines.next() == Some("agentd"), "process 1 is not the agent: {text:?}");
     Ok(())
 }
 
-async fn agent_descriptors_are_closed_to_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
-    // Their numbers may be visible; what counts is that none can be opened or even named.
+async fn agent_descriptors_are_inaccessible(fixture: &Fixture<'_>) -> Outcome {
+    // The descriptor numbers may be visible, but none can be opened or resolved.
     let program = "import os\n\
         for n in range(64):\n\
         \x20   for mode in (os.O_RDONLY, os.O_WRONLY):\n\
@@ -107,7 +107,7 @@ async fn agent_descriptors_are_closed_to_the_sandbox(fixture: &Fixture<'_>) -> O
     Ok(())
 }
 
-async fn agent_memory_is_closed_to_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
+async fn agent_memory_is_inaccessible(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in mem environ maps auxv; do head -c1 /proc/1/$f >/dev/null 2>&1 && echo $f; \
                 done; ls /proc/1/root/ >/dev/null 2>&1 && echo root; true";
     let text = must(&fixture.sh(line).await?)?;
@@ -134,12 +134,12 @@ async fn capabilities_are_dropped(fixture: &Fixture<'_>) -> Outcome {
         let hex = line.split_whitespace().nth(1).unwrap_or("ffffffffffffffff");
         let mask = u64::from_str_radix(hex, 16).unwrap_or(u64::MAX);
         let held: Vec<_> = FORBIDDEN.iter().filter(|&&bit| mask >> bit & 1 == 1).collect();
-        ensure!(held.is_empty(), "{line}: holds {held:?}");
+        ensure!(held.is_empty(), "{line}: has {held:?}");
     }
     Ok(())
 }
 
-async fn mounting_is_refused(fixture: &Fixture<'_>) -> Outcome {
+async fn mounting_is_denied(fixture: &Fixture<'_>) -> Outcome {
     let line = "mount -t tmpfs none /mnt 2>&1 && echo mounted; \
                 mount -o remount,rw,bind /usr 2>&1 && echo remounted; true";
     let text = must(&fixture.sh(line).await?)?;
@@ -147,7 +147,7 @@ async fn mounting_is_refused(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn user_namespace_gives_no_mount(fixture: &Fixture<'_>) -> Outcome {
+async fn user_namespace_does_not_allow_mounts(fixture: &Fixture<'_>) -> Outcome {
     let line =
         "unshare --user --map-root-user --mount mount -t tmpfs none /mnt && echo mounted; true";
     let text = must(&fixture.sh(line).await?)?;
@@ -160,7 +160,7 @@ async fn host_files_are_hidden(fixture: &Fixture<'_>) -> Outcome {
     std::fs::write(&marker, "host").map_err(|error| super::fixture::wrong(error.to_string()))?;
     let seen = fixture.handle.stat(&path(&marker.to_string_lossy())).await;
     let _ = std::fs::remove_file(&marker);
-    ensure!(seen?.is_none(), "a file of the host is seen");
+    ensure!(seen?.is_none(), "a file of the host is visible");
     let line = "ls -A /root /home 2>/dev/null | grep -E '^\\.(ssh|aws|netrc|gitconfig|docker|cargo)$'; \
                 ls -d /var/run/docker.sock /run/docker.sock /run/containerd /etc/ssh 2>/dev/null; true";
     let text = must(&fixture.sh(line).await?)?;

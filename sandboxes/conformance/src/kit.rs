@@ -1,4 +1,4 @@
-//! The list of checks, and how to run it.
+//! Lists the checks and runs them.
 
 use std::{
     fmt::Write as _,
@@ -18,13 +18,13 @@ use super::{
     hardening, layers, limits, mounts, outputs, processes, trees,
 };
 
-/// How long one check may take before it counts as hung.
+/// How long a check may take before it counts as hung.
 const LIMIT: Duration = Duration::from_secs(180);
 
 pub(crate) type Body =
     for<'a> fn(&'a Fixture<'a>) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
-/// One statement about sandboxes.
+/// A check of one property of sandboxes.
 pub struct Check {
     pub name: &'static str,
     /// Whether `proctor doctor` runs it.
@@ -36,14 +36,15 @@ pub struct Check {
 pub struct CheckResult {
     pub name: &'static str,
     pub passed: bool,
-    /// Set only if the sandbox's enforcement lists the limit as not enforced.
+    /// The reason for skipping. Set only if the sandbox's enforcement lists the limit as not
+    /// enforced.
     pub skipped_reason: Option<String>,
     pub took: Duration,
-    /// What was seen instead, if the check failed.
+    /// What was observed instead, if the check failed.
     pub why: Option<String>,
 }
 
-/// Makes a list of checks from their functions: `quick` or `full`, then the function's name.
+/// Creates a list of checks from their functions: `quick` or `full`, then the function's name.
 macro_rules! list {
     ($($speed:ident $name:ident),* $(,)?) => {
         vec![$($crate::kit::Check {
@@ -55,7 +56,7 @@ macro_rules! list {
 }
 pub(super) use list;
 
-/// All checks, in execution order.
+/// Returns all checks in execution order.
 pub fn checks() -> Vec<Check> {
     [
         outputs::checks(),
@@ -74,8 +75,8 @@ pub fn checks() -> Vec<Check> {
     .collect()
 }
 
-/// Runs the kit, or its quick part, one check after another. A sandbox that a check broke is
-/// replaced before the next one.
+/// Runs the kit or its quick part, one check after another. If a check breaks the sandbox, it is
+/// replaced before the next check.
 pub async fn run_kit(backend: &dyn Backend, prepared: &Prepared, quick: bool) -> Vec<CheckResult> {
     let mut shared: Option<Box<dyn Sandbox>> = None;
     let mut results = Vec::new();
@@ -107,7 +108,7 @@ pub async fn run_kit(backend: &dyn Backend, prepared: &Prepared, quick: bool) ->
         && let Some(last) = results.last_mut()
     {
         last.passed = false;
-        last.why = Some(format!("the kit's sandbox does not close: {fault}"));
+        last.why = Some(format!("cannot close the kit's sandbox: {fault}"));
     }
     results
 }
@@ -135,8 +136,9 @@ async fn sandbox_for<'s>(
     Ok(&**shared.insert(sandbox))
 }
 
-/// Why results do not show that all of `listed` pass: failures, missing or duplicate results, and
-/// the skipped ones if there are more than `skips`. A list that is mostly skipped proves nothing.
+/// Returns why results do not prove that all of `listed` pass: failures, missing or duplicate
+/// results, and skipped ones if there are more than `skips`. A list that is mostly skipped proves
+/// nothing.
 pub fn missed<'a>(
     listed: impl IntoIterator<Item = &'a str>,
     skips: usize,
@@ -169,7 +171,7 @@ pub fn missed<'a>(
     missed
 }
 
-/// The results as text: one line each with name and milliseconds, then the totals.
+/// Renders the results: one line each with name and milliseconds, then the totals.
 pub fn render(results: &[CheckResult]) -> String {
     let mut out = String::new();
     for result in results {
@@ -190,10 +192,10 @@ pub fn render(results: &[CheckResult]) -> String {
     out
 }
 
-/// Writes the list to standard error as lines with the prefix `conformance <backend>`. A test
-/// harness captures printed output, but not this, so every log of a test run contains the list.
+/// Writes the results to standard error with the line prefix `conformance <backend>`. A test
+/// harness captures printed output but not this, so every log of a test run contains the list.
 pub fn announce(backend: &str, results: &[CheckResult]) {
-    // In one write, starting on a new line, because the harness writes at the same time.
+    // Use a single write that starts on a new line, because the harness writes at the same time.
     let mut text = String::from("\n");
     for line in render(results).lines() {
         let _ = writeln!(text, "conformance {backend} {line}");
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_passed_is_shown_to_hold() {
+    fn missed_reports_failed_missing_and_duplicate_results() {
         let passed: Vec<_> = ["a", "b", "c"].map(|name| result(name, true, None)).into();
         assert_eq!(missed(["a", "b", "c"], 0, &passed), Vec::<String>::new());
         assert_eq!(missed(["a", "d"], 0, &passed), ["d: was not run"]);
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_so_many_may_be_skipped() {
+    fn missed_reports_too_many_skipped_results() {
         let results = [result("a", false, Some("no quota")), result("b", false, Some("no quota"))];
         assert_eq!(missed(["a", "b"], 2, &results), Vec::<String>::new());
         let said = ["a: skipped: no quota", "b: skipped: no quota"];

@@ -1,4 +1,4 @@
-//! The state of a sandbox outside its work directory.
+//! Checks of the captured state outside a sandbox's work directory.
 
 use proctor_sandbox_api::{
     BlobSink, LayerState, SandboxHandle, SnapshotError,
@@ -14,12 +14,12 @@ use super::{
 
 pub fn checks() -> Vec<Check> {
     list![
-        full layer_holds_what_changed_outside_the_work_directory,
-        full layer_names_what_cannot_be_restored,
+        full layer_contains_changes_outside_the_work_directory,
+        full layer_reports_what_cannot_be_restored,
     ]
 }
 
-/// Contents, in order of arrival.
+/// Received contents in order of arrival.
 #[derive(Default)]
 struct Contents(Vec<Vec<u8>>);
 
@@ -69,14 +69,14 @@ async fn changed(handle: &SandboxHandle) -> Result<(Layer, Contents), Failed> {
     }
 }
 
-/// Changed paths that are not directories, and removed ones.
+/// Returns changed paths except directories, and removed paths.
 fn names(layer: &Layer) -> (Vec<String>, Vec<String>) {
     let files = layer.changed.iter().filter(|one| one.entry.kind != EntryKind::Dir);
     let changed = files.map(|one| one.entry.path.to_string()).collect();
     (changed, layer.removed.iter().map(ToString::to_string).collect())
 }
 
-async fn layer_holds_what_changed_outside_the_work_directory(fixture: &Fixture<'_>) -> Outcome {
+async fn layer_contains_changes_outside_the_work_directory(fixture: &Fixture<'_>) -> Outcome {
     let mut sandbox = fixture.open(SandboxSpec::default()).await?;
     let handle = sandbox.handle();
     let before = "mkdir -p /work/.git /tmp/there; echo a > /tmp/there/kept; echo b > /tmp/there/edited; \
@@ -84,7 +84,7 @@ async fn layer_holds_what_changed_outside_the_work_directory(fixture: &Fixture<'
     must(&sh(handle, before).await?)?;
     look(handle, true).await?;
     let (layer, _) = changed(handle).await?;
-    ensure!(layer == Layer::default(), "of no change: {layer:?}");
+    ensure!(layer == Layer::default(), "changed without a change: {layer:?}");
 
     let line = "echo more >> /tmp/there/edited; rm /tmp/there/lost; echo new > /tmp/new; \
                 ln -s new /tmp/link; echo memory > /dev/shm/state; echo in > /work/file; \
@@ -107,7 +107,7 @@ async fn layer_holds_what_changed_outside_the_work_directory(fixture: &Fixture<'
     Ok(())
 }
 
-async fn layer_names_what_cannot_be_restored(fixture: &Fixture<'_>) -> Outcome {
+async fn layer_reports_what_cannot_be_restored(fixture: &Fixture<'_>) -> Outcome {
     let mut sandbox = fixture.open(SandboxSpec::default()).await?;
     let handle = sandbox.handle();
     look(handle, true).await?;

@@ -1,8 +1,8 @@
-//! What every back end must do and withstand: the conformance kit, and the [`attacks`].
+//! What every back end must do and which [`attacks`] it must withstand: the conformance kit.
 //!
-//! A check is a statement about sandboxes that is true on every back end. It may be skipped for
-//! only one reason: the sandbox's own [`Enforcement`](proctor_sandbox_api::Enforcement) lists its
-//! limit as not enforced. Sandboxes need `/bin/sh`, coreutils and `python3`.
+//! A check is a property of sandboxes that holds on every back end. It may be skipped for only one
+//! reason: the sandbox's own [`Enforcement`](proctor_sandbox_api::Enforcement) lists its limit as
+//! not enforced. Sandboxes need `/bin/sh`, coreutils and `python3`.
 
 pub mod attacks;
 mod commands;

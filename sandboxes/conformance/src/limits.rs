@@ -1,4 +1,4 @@
-//! Limits are enforced, and a sandbox at its limit still responds.
+//! Checks that limits are enforced and that a sandbox at its limit still responds.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ use super::{
 
 pub fn checks() -> Vec<Check> {
     list![
-        full process_limit_holds,
+        full process_limit_is_enforced,
         full fork_bomb_ends_at_its_time_limit,
         full memory_limit_kills,
-        full memory_of_many_processes_is_one_limit,
-        full processor_share_holds,
-        full full_disk_is_said,
+        full memory_limit_covers_all_processes,
+        full cpu_limit_is_enforced,
+        full full_disk_is_reported,
     ]
 }
 
@@ -25,7 +25,7 @@ fn small() -> SandboxSpec {
     SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
 }
 
-async fn process_limit_holds(fixture: &Fixture<'_>) -> Outcome {
+async fn process_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
     let mut sandbox = fixture.open(small()).await?;
     let program = "import os, time\nn = 0\n\
@@ -37,7 +37,7 @@ async fn process_limit_holds(fixture: &Fixture<'_>) -> Outcome {
     sandbox.close().await?;
     let done = done?;
     let count: u32 = done.stdout.text().trim().parse().unwrap_or(u32::MAX);
-    // A back end may add a few for the agent's own threads.
+    // A back end may add a few processes for the agent's own threads.
     ensure!((1..96).contains(&count), "{count} processes: {}", done.stderr.text());
     after
 }
@@ -46,7 +46,7 @@ async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
     let mut sandbox = fixture.open(small()).await?;
     let started = Instant::now();
-    // The shell itself need not fork once the bomb is running.
+    // The shell itself must not need to fork once the bomb is running.
     let bomb =
         Command::shell("b() { b | b & }; b & exec sleep 60").time_limit(Duration::from_secs(2));
     let done = sandbox.handle().run(bomb).await;
@@ -56,7 +56,7 @@ async fn fork_bomb_ends_at_its_time_limit(fixture: &Fixture<'_>) -> Outcome {
     sandbox.close().await?;
     ensure!(done?.exited.timed_out, "the bomb ended by itself");
     after?;
-    ensure!(must(&alive?)? == "alive\n", "the sandbox does not answer");
+    ensure!(must(&alive?)? == "alive\n", "the sandbox does not respond");
     ensure!(took < Duration::from_secs(30), "took {took:?}");
     Ok(())
 }
@@ -69,15 +69,15 @@ async fn memory_limit_kills(fixture: &Fixture<'_>) -> Outcome {
     let alive = sh(sandbox.handle(), "echo alive").await;
     sandbox.close().await?;
     let done = done?;
-    ensure!(!done.success(), "a gibibyte was had under a limit of 256 MiB");
-    ensure!(must(&alive?)? == "alive\n", "the sandbox does not answer");
+    ensure!(!done.success(), "1 GiB was allocated with a limit of 256 MiB");
+    ensure!(must(&alive?)? == "alive\n", "the sandbox does not respond");
     Ok(())
 }
 
-async fn memory_of_many_processes_is_one_limit(fixture: &Fixture<'_>) -> Outcome {
+async fn memory_limit_covers_all_processes(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
     let mut sandbox = fixture.open(small()).await?;
-    // Each is well within the limit, but not all together.
+    // Each process is well within the limit, but not all together.
     let program = "import subprocess, sys\n\
         one = 'x = bytearray(100 << 20); import sys; sys.stdin.read(1); print(len(x))'\n\
         all = [subprocess.Popen([sys.executable, '-c', one], stdin=subprocess.PIPE) for _ in range(6)]\n\
@@ -87,11 +87,14 @@ async fn memory_of_many_processes_is_one_limit(fixture: &Fixture<'_>) -> Outcome
     let done = sandbox.handle().run(command).await;
     sandbox.close().await?;
     let done = done?;
-    ensure!(!done.stdout.text().contains("6 alive"), "600 MiB under a limit of 256 MiB");
+    ensure!(
+        !done.stdout.text().contains("6 alive"),
+        "600 MiB were allocated with a limit of 256 MiB"
+    );
     Ok(())
 }
 
-async fn processor_share_holds(fixture: &Fixture<'_>) -> Outcome {
+async fn cpu_limit_is_enforced(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("cpus")?;
     let mut sandbox = fixture.open(SandboxSpec { cpus: 0.25, ..small() }).await?;
     let program = "import time\nend = time.monotonic() + 2\n\
@@ -99,11 +102,11 @@ async fn processor_share_holds(fixture: &Fixture<'_>) -> Outcome {
     let done = sandbox.handle().run(Command::new(["python3", "-c", program])).await;
     sandbox.close().await?;
     let used: f64 = must(&done?)?.trim().parse().map_err(|_| wrong("no number"))?;
-    ensure!(used < 1.2, "{used} s of processor time in 2 s with a quarter of one");
+    ensure!(used < 1.2, "{used} s of CPU time in 2 s with a quarter of a CPU");
     Ok(())
 }
 
-async fn full_disk_is_said(fixture: &Fixture<'_>) -> Outcome {
+async fn full_disk_is_reported(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("disk")?;
     let mut sandbox = fixture.open(small()).await?;
     let handle = sandbox.handle();
@@ -116,7 +119,7 @@ async fn full_disk_is_said(fixture: &Fixture<'_>) -> Outcome {
     ensure!(!filled.success(), "200 MB were written under a limit of 64 MiB");
     match wrote {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
-        other => return Err(wrong(format!("not refused for want of space: {other:?}"))),
+        other => return Err(wrong(format!("not rejected for lack of space: {other:?}"))),
     }
     Ok(again?)
 }

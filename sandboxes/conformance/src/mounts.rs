@@ -1,5 +1,5 @@
-//! Directories that the host lends to a sandbox: it can read and run their content but not change
-//! it.
+//! Checks of host directories mounted in a sandbox: it can read and execute their content but not
+//! change it.
 
 use std::{
     fs,
@@ -18,19 +18,19 @@ use super::{
 
 pub fn checks() -> Vec<Check> {
     list![
-        quick mount_is_read_and_run,
+        quick mount_is_readable_and_executable,
         full mount_cannot_be_written,
-        full mount_covers_what_was_there,
-        full mount_is_in_no_snapshot,
+        full mount_hides_existing_content,
+        full mount_is_not_in_snapshots,
         full mount_of_a_missing_folder_is_a_fault,
-        full mount_is_of_one_sandbox_only,
+        full mount_is_visible_in_one_sandbox_only,
     ]
 }
 
-/// The checks' directory: a path that no environment has.
+/// The mount point used by the checks. No environment has this path.
 const AT: &str = "/lent";
 
-/// Every way in which a shell can change a directory; each must fail.
+/// Shell commands that change a directory. Each must fail.
 const WRITES: &[&str] = &[
     "echo x > /lent/new",
     "echo x >> /lent/tool",
@@ -47,7 +47,8 @@ const WRITES: &[&str] = &[
     "rm -r /lent",
 ];
 
-/// A host directory with a program, a link to it and a file below.
+/// Creates a host directory with a program and a subdirectory with a file and a link to the
+/// program.
 fn folder() -> Result<TempDir, Failed> {
     let made = || {
         let folder = tempfile::tempdir()?;
@@ -63,7 +64,7 @@ fn folder() -> Result<TempDir, Failed> {
         symlink("../tool", folder.path().join("sub/link"))?;
         Ok(folder)
     };
-    made().map_err(|error: std::io::Error| wrong(format!("a folder of the host: {error}")))
+    made().map_err(|error: std::io::Error| wrong(format!("creating a host folder: {error}")))
 }
 
 fn lent(folder: &Path, at: &str) -> Vec<Mount> {
@@ -77,7 +78,7 @@ async fn as_nobody(handle: &SandboxHandle, line: &str) -> Result<(String, bool),
     Ok((done.stdout.text(), done.success()))
 }
 
-async fn mount_is_read_and_run(fixture: &Fixture<'_>) -> Outcome {
+async fn mount_is_readable_and_executable(fixture: &Fixture<'_>) -> Outcome {
     let folder = folder()?;
     let mut sandbox = fixture.open_with(SandboxSpec::default(), lent(folder.path(), AT)).await?;
     let line = "/lent/tool; /lent/sub/link; cat /lent/sub/file";
@@ -96,10 +97,10 @@ async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
     let handle = sandbox.handle();
     for write in WRITES {
         let done = sh(handle, write).await?;
-        ensure!(!done.success(), "root did it: {write}");
+        ensure!(!done.success(), "root could run: {write}");
         if fixture.needs("other users").is_ok() {
             let (_, ran) = as_nobody(handle, write).await?;
-            ensure!(!ran, "another user did it: {write}");
+            ensure!(!ran, "another user could run: {write}");
         }
     }
     // The sandbox's agent must not bypass this.
@@ -117,9 +118,9 @@ async fn mount_cannot_be_written(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn mount_covers_what_was_there(fixture: &Fixture<'_>) -> Outcome {
+async fn mount_hides_existing_content(fixture: &Fixture<'_>) -> Outcome {
     let folder = folder()?;
-    // In an existing directory of the environment, and deeper than any existing one.
+    // Mount on an existing directory of the environment and below missing ones.
     for at in ["/tmp", "/tmp/a/b/c"] {
         let mut sandbox =
             fixture.open_with(SandboxSpec::default(), lent(folder.path(), at)).await?;
@@ -130,7 +131,7 @@ async fn mount_covers_what_was_there(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn mount_is_in_no_snapshot(fixture: &Fixture<'_>) -> Outcome {
+async fn mount_is_not_in_snapshots(fixture: &Fixture<'_>) -> Outcome {
     let folder = folder()?;
     let mut sandbox =
         fixture.open_with(SandboxSpec::default(), lent(folder.path(), "/tmp/work/lent")).await?;
@@ -155,16 +156,16 @@ async fn mount_of_a_missing_folder_is_a_fault(fixture: &Fixture<'_>) -> Outcome 
     let gone = folder()?.path().to_owned();
     match fixture.open_with(SandboxSpec::default(), lent(&gone, AT)).await {
         Err(Failed::Wrong(why)) if why.contains(&gone.display().to_string()) => Ok(()),
-        Err(other) => Err(wrong(format!("the folder is not named: {other}"))),
+        Err(other) => Err(wrong(format!("the error does not mention the folder: {other}"))),
         Ok(mut sandbox) => {
             sandbox.close().await?;
-            ensure!(!gone.exists(), "the folder was made on the host");
-            Err(wrong("a sandbox without its folder was opened"))
+            ensure!(!gone.exists(), "the folder was created on the host");
+            Err(wrong("a sandbox was opened without its folder"))
         }
     }
 }
 
-async fn mount_is_of_one_sandbox_only(fixture: &Fixture<'_>) -> Outcome {
+async fn mount_is_visible_in_one_sandbox_only(fixture: &Fixture<'_>) -> Outcome {
     let folder = folder()?;
     let mut with = fixture.open_with(SandboxSpec::default(), lent(folder.path(), AT)).await?;
     let mut without = fixture.open(SandboxSpec::default()).await?;

@@ -1,4 +1,4 @@
-//! A command's output arrives unchanged.
+//! Checks that a command's output arrives unchanged.
 
 use proctor_sandbox_api::Command;
 
@@ -12,12 +12,12 @@ pub fn checks() -> Vec<Check> {
         quick output_is_utf8,
         full output_is_raw_bytes,
         full output_may_be_empty,
-        full output_streams_are_apart,
+        full output_streams_are_separate,
         full output_past_the_cap_is_spilled,
         full output_of_many_megabytes_is_counted,
-        quick results_pipe_is_its_own_stream,
-        full results_pipe_is_only_given_on_request,
-        full results_pipe_once_closed_stays_closed,
+        quick results_pipe_is_a_separate_stream,
+        full results_pipe_is_only_open_on_request,
+        full closed_results_pipe_stays_closed,
         full results_pipe_ends_with_its_command,
         full no_descriptor_leaks_in,
     ]
@@ -41,7 +41,7 @@ async fn output_may_be_empty(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn output_streams_are_apart(fixture: &Fixture<'_>) -> Outcome {
+async fn output_streams_are_separate(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.sh("echo out; echo err >&2; echo out2").await?;
     let (out, err) = (done.stdout.text(), done.stderr.text());
     ensure!(out == "out\nout2\n" && err == "err\n", "{out:?} {err:?}");
@@ -60,8 +60,8 @@ async fn output_past_the_cap_is_spilled(fixture: &Fixture<'_>) -> Outcome {
     };
     let whole = std::fs::read(file).unwrap_or_default();
     let _ = std::fs::remove_file(file);
-    ensure!(whole.len() as u64 == done.stdout.total, "{} in the file", whole.len());
-    ensure!(whole.starts_with(&done.stdout.head), "the head is not the file's");
+    ensure!(whole.len() as u64 == done.stdout.total, "{} bytes in the file", whole.len());
+    ensure!(whole.starts_with(&done.stdout.head), "the head differs from the file");
     ensure!(done.stdout.head.len() == 1000, "a head of {}", done.stdout.head.len());
     ensure!(done.stdout.tail.ends_with(b"200000\nthe end\n"), "a wrong tail");
     ensure!(done.stderr.spill.is_none(), "an empty stream was spilled");
@@ -76,7 +76,7 @@ async fn output_of_many_megabytes_is_counted(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn results_pipe_is_its_own_stream(fixture: &Fixture<'_>) -> Outcome {
+async fn results_pipe_is_a_separate_stream(fixture: &Fixture<'_>) -> Outcome {
     let mut command = Command::shell("echo said; echo result >&3");
     command.results = true;
     let done = fixture.handle.run(command).await?;
@@ -85,15 +85,15 @@ async fn results_pipe_is_its_own_stream(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn results_pipe_is_only_given_on_request(fixture: &Fixture<'_>) -> Outcome {
+async fn results_pipe_is_only_open_on_request(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.sh("(echo forged >&3) 2>/dev/null && echo wrote; true").await?;
     ensure!(must(&done)?.is_empty() && done.results.is_empty(), "{done:?}");
     Ok(())
 }
 
-async fn results_pipe_once_closed_stays_closed(fixture: &Fixture<'_>) -> Outcome {
-    // The parent keeps it; a child for which it was closed cannot reopen it, not even through
-    // /proc.
+async fn closed_results_pipe_stays_closed(fixture: &Fixture<'_>) -> Outcome {
+    // The parent keeps the pipe open. A child for which it was closed cannot reopen it, not even
+    // through /proc.
     let inner = "(echo forged >&3) 2>/dev/null; (echo forged >/proc/self/fd/3) 2>/dev/null; \
                  (echo forged >/proc/1/fd/3) 2>/dev/null; true";
     let mut command = Command::shell(&format!("echo true >&3; sh -c '{inner}' 3>&-"));
@@ -114,7 +114,7 @@ async fn results_pipe_ends_with_its_command(fixture: &Fixture<'_>) -> Outcome {
 async fn no_descriptor_leaks_in(fixture: &Fixture<'_>) -> Outcome {
     let line = "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd')))";
     let done = fixture.handle.run(Command::new(["python3", "-c", line])).await?;
-    // Three streams and the listing's own descriptor.
+    // The three standard streams and the descriptor of the listing itself.
     ensure!(must(&done)? == "[0, 1, 2, 3]\n", "{:?}", done.stdout.text());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Time limits, cancellation, and that nothing is left behind.
+//! Checks of time limits and cancellation, and that no processes are left behind.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::{
 pub fn checks() -> Vec<Check> {
     list![
         quick time_limit_kills,
-        full time_limit_kills_those_that_ignore_signals,
+        full time_limit_kills_processes_that_ignore_signals,
         full time_limit_kills_background_processes,
         quick time_limit_kills_new_sessions,
         full time_limit_kills_double_forked_daemons,
@@ -21,8 +21,8 @@ pub fn checks() -> Vec<Check> {
         full finished_command_leaves_no_group,
         full reap_all_kills_daemons,
         full daemon_holding_the_output_does_not_hang,
-        full commands_run_at_once,
-        full floods_at_once_stay_apart,
+        full commands_run_concurrently,
+        full concurrent_floods_stay_separate,
         quick dropped_command_is_cancelled,
         full zombies_are_reaped,
     ]
@@ -44,7 +44,7 @@ async fn time_limit_kills(fixture: &Fixture<'_>) -> Outcome {
     limited(fixture, "sleep 1000").await.map(drop)
 }
 
-async fn time_limit_kills_those_that_ignore_signals(fixture: &Fixture<'_>) -> Outcome {
+async fn time_limit_kills_processes_that_ignore_signals(fixture: &Fixture<'_>) -> Outcome {
     limited(fixture, "trap '' TERM INT HUP; sleep 1000; sleep 1000").await.map(drop)
 }
 
@@ -98,7 +98,7 @@ async fn daemon_holding_the_output_does_not_hang(fixture: &Fixture<'_>) -> Outco
     until_empty(&fixture.handle).await
 }
 
-async fn commands_run_at_once(fixture: &Fixture<'_>) -> Outcome {
+async fn commands_run_concurrently(fixture: &Fixture<'_>) -> Outcome {
     let started = Instant::now();
     let all = (0..16).map(|n| async move {
         let done = fixture.handle.run(Command::shell(&format!("sleep 1; echo {n}"))).await?;
@@ -110,7 +110,7 @@ async fn commands_run_at_once(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn floods_at_once_stay_apart(fixture: &Fixture<'_>) -> Outcome {
+async fn concurrent_floods_stay_separate(fixture: &Fixture<'_>) -> Outcome {
     let all = (0..4).map(|n| async move {
         let mut command = Command::shell(&format!("yes {n} | head -c 4000000"));
         command.output_cap = 8 << 20;

@@ -1,4 +1,4 @@
-//! Search and snapshots.
+//! Checks of search and snapshots.
 
 use proctor_sandbox_api::{
     SandboxError,
@@ -14,18 +14,18 @@ use super::{
 pub fn checks() -> Vec<Check> {
     list![
         quick search_finds_lines,
-        full search_honours_ignore_files,
+        full search_respects_ignore_files,
         full search_lists_by_glob,
         full search_is_limited,
-        full search_refuses_a_bad_pattern,
-        quick snapshot_holds_the_whole_tree_at_first,
-        quick snapshot_takes_a_lost_root_for_an_empty_one,
+        full search_rejects_a_bad_pattern,
+        quick first_snapshot_contains_the_whole_tree,
+        quick snapshot_treats_a_lost_root_as_empty,
         full snapshot_of_no_change_is_empty,
-        quick snapshot_holds_what_changed,
-        full snapshot_sees_a_change_with_old_times,
+        quick snapshot_contains_changes,
+        full snapshot_detects_a_change_with_old_times,
         full snapshot_skips_named_folders,
         full snapshot_lists_large_files_without_content,
-        full snapshot_cuts_a_tree_of_too_many_entries,
+        full snapshot_truncates_a_tree_with_too_many_entries,
         full snapshot_of_thousands_of_files,
     ]
 }
@@ -41,7 +41,7 @@ fn search(root: &str, pattern: Option<&str>, glob: Option<&str>) -> SearchReques
     }
 }
 
-/// Paths of matches may be absolute or relative to the root, so compare their ends.
+/// Returns the file names of matches, because paths may be absolute or relative to the root.
 fn ends(matches: &[Match]) -> Vec<(String, u64)> {
     let name = |text: String| text.rsplit('/').next().unwrap_or_default().to_owned();
     let mut out: Vec<_> = matches.iter().map(|m| (name(m.path.to_string()), m.line)).collect();
@@ -68,7 +68,7 @@ async fn search_finds_lines(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn search_honours_ignore_files(fixture: &Fixture<'_>) -> Outcome {
+async fn search_respects_ignore_files(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; echo '*.log' > .gitignore; echo other > .ignore; \
@@ -101,7 +101,7 @@ async fn search_is_limited(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn search_refuses_a_bad_pattern(fixture: &Fixture<'_>) -> Outcome {
+async fn search_rejects_a_bad_pattern(fixture: &Fixture<'_>) -> Outcome {
     match fixture.handle.search(search("/tmp", Some("("), None)).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::BadRequest => Ok(()),
         other => Err(wrong(format!("{other:?}"))),
@@ -129,15 +129,15 @@ fn names(reply: &SnapshotReply) -> String {
     [changed, removed].concat().join(" ")
 }
 
-/// What changed, except directories.
+/// Returns the changed paths except directories.
 fn files(reply: &SnapshotReply) -> Vec<String> {
     let files = reply.changed.iter().filter(|entry| entry.kind != EntryKind::Dir);
     files.map(|entry| entry.path.to_string()).collect()
 }
 
-/// Otherwise one command could prevent a trial from being scored, or submit the sandbox's own
-/// files.
-async fn snapshot_takes_a_lost_root_for_an_empty_one(fixture: &Fixture<'_>) -> Outcome {
+/// Without this, a single command could prevent a trial from being scored or submit other files of
+/// the sandbox.
+async fn snapshot_treats_a_lost_root_as_empty(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     must(&fixture.sh(&format!("mkdir {folder}/root; echo one > {folder}/root/a")).await?)?;
     let root = format!("{folder}/root");
@@ -166,11 +166,11 @@ async fn snapshot_takes_a_lost_root_for_an_empty_one(fixture: &Fixture<'_>) -> O
     ensure!(led == "a", "a root that was a link at first: {led:?}");
     match snap(fixture, &format!("{folder}/never")).await {
         Err(_) => Ok(()),
-        Ok(reply) => Err(wrong(format!("a root that never was: {}", names(&reply)))),
+        Ok(reply) => Err(wrong(format!("a root that never existed: {}", names(&reply)))),
     }
 }
 
-async fn snapshot_holds_the_whole_tree_at_first(fixture: &Fixture<'_>) -> Outcome {
+async fn first_snapshot_contains_the_whole_tree(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; mkdir d; echo one > a; echo one > d/same; touch empty; ln -s a l; \
@@ -185,14 +185,14 @@ async fn snapshot_holds_the_whole_tree_at_first(fixture: &Fixture<'_>) -> Outcom
         found.ok_or_else(|| wrong(format!("no {name}")))
     };
     ensure!(entry("a")?.mode & 0o777 == 0o755 && entry("a")?.size == 4, "{:?}", entry("a")?);
-    ensure!(entry("a")?.hash == entry("d/same")?.hash, "one content, two hashes");
+    ensure!(entry("a")?.hash == entry("d/same")?.hash, "equal contents have different hashes");
     ensure!(entry("l")?.link == Some(path("a")), "{:?}", entry("l")?);
     let content = |name: &str| {
         let hash = entry(name)?.hash.clone().unwrap_or_default();
         let found = blobs.iter().find(|(own, _)| *own == hash).map(|(_, bytes)| bytes.clone());
         found.ok_or_else(|| wrong(format!("no content of {name}")))
     };
-    ensure!(content("a")? == b"one\n" && content("d/raw")? == b"\xff", "other contents");
+    ensure!(content("a")? == b"one\n" && content("d/raw")? == b"\xff", "contents differ");
     let copies = blobs.iter().filter(|(_, bytes)| bytes == b"one\n").count();
     ensure!(copies == 1, "a content was sent {copies} times");
     Ok(())
@@ -207,7 +207,7 @@ async fn snapshot_of_no_change_is_empty(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn snapshot_holds_what_changed(fixture: &Fixture<'_>) -> Outcome {
+async fn snapshot_contains_changes(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     let make = format!(
         "cd {folder}; mkdir d gone; for n in change mode keep d/drop gone/f turn; do echo 1 > $n; \
@@ -228,13 +228,13 @@ async fn snapshot_holds_what_changed(fixture: &Fixture<'_>) -> Outcome {
     ensure!(removed.iter().any(|name| name == "gone/f" || name == "gone"), "{removed:?}");
     ensure!(!removed.iter().any(|name| name == "keep"), "{removed:?}");
     let again = blobs.iter().any(|(_, bytes)| bytes == b"1\n");
-    ensure!(!again, "a known content was sent again");
+    ensure!(!again, "known content was sent again");
     let third = snap(fixture, &folder).await?;
     ensure!(names(&third).is_empty(), "{}", names(&third));
     Ok(())
 }
 
-async fn snapshot_sees_a_change_with_old_times(fixture: &Fixture<'_>) -> Outcome {
+async fn snapshot_detects_a_change_with_old_times(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     must(&fixture.sh(&format!("cd {folder}; echo aaaa > f; touch -d 2020-01-01 f")).await?)?;
     snap(fixture, &folder).await?;
@@ -267,9 +267,9 @@ async fn snapshot_lists_large_files_without_content(fixture: &Fixture<'_>) -> Ou
     Ok(())
 }
 
-/// A refusal would cost a trial its work: known entries stay known, what fits is captured, and what
-/// is not walked is listed.
-async fn snapshot_cuts_a_tree_of_too_many_entries(fixture: &Fixture<'_>) -> Outcome {
+/// A refusal would cost the trial its work. Known entries stay known, entries within the limit are
+/// captured, and folders that are not walked are listed.
+async fn snapshot_truncates_a_tree_with_too_many_entries(fixture: &Fixture<'_>) -> Outcome {
     let folder = fixture.folder().await?;
     let make = "mkdir src; echo 1 > src/work; echo 1 > src/kept";
     must(&fixture.sh(&format!("cd {folder}; {make}")).await?)?;
@@ -298,7 +298,7 @@ async fn snapshot_of_thousands_of_files(fixture: &Fixture<'_>) -> Outcome {
     let (reply, blobs) = fixture.handle.snapshot(request(&folder)).await?;
     let files = reply.changed.iter().filter(|entry| entry.kind == EntryKind::File).count();
     ensure!(files == 5000 && blobs.len() == 5000, "{files} files, {} contents", blobs.len());
-    ensure!(reply.changed.is_sorted_by(|a, b| a.path <= b.path), "not in order");
+    ensure!(reply.changed.is_sorted_by(|a, b| a.path <= b.path), "not sorted");
     must(&fixture.sh(&format!("rm -r {folder}")).await?)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Bases as images of the engine.
+//! Resolves bases to images of the engine.
 
 use std::{
     collections::BTreeMap,
@@ -31,13 +31,13 @@ use crate::{
 /// Repository of imported bases; the tag is the digest of their content.
 pub const REPOSITORY: &str = "proctor-base";
 
-/// Marks an imported base, so that it is recognized even after another image has taken its name.
+/// Comment of imported bases. It identifies them even after another image has taken their name.
 pub const COMMENT: &str = "a base of Proctor";
 
 /// A base that the engine has.
 pub struct ResolvedBase {
     pub image: String,
-    /// Identifies its content.
+    /// Identifies the content.
     pub digest: String,
     /// `repository@sha256:...`, if it comes from a registry.
     pub registered: Option<String>,
@@ -73,7 +73,7 @@ pub async fn resolve(engine: &Engine, base: &Base) -> Result<ResolvedBase, Fault
     }
 }
 
-/// An image by name, pulled if the engine does not have it.
+/// Finds an image by name and pulls it if the engine does not have it.
 async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
     if let Some(base) = by_name(engine, name).await? {
         return Ok(base);
@@ -89,7 +89,7 @@ async fn image(engine: &Engine, name: &str) -> Result<ResolvedBase, Fault> {
     })
 }
 
-/// Where an image is: only its manifest is requested from the registry.
+/// Returns where an image is available. Requests only its manifest from the registry.
 pub(crate) async fn image_place(engine: &Engine, name: &str) -> Result<ImagePlace, Fault> {
     if inspect(engine, name).await?.is_some() {
         return Ok(ImagePlace::Here);
@@ -98,7 +98,7 @@ pub(crate) async fn image_place(engine: &Engine, name: &str) -> Result<ImagePlac
     found.map(|_| ImagePlace::Registry).map_err(|error| not_pulled(name, &error))
 }
 
-/// Without a tag an engine pulls all of them.
+/// Adds the tag `latest` if there is none. Without a tag an engine pulls all of them.
 fn tagged(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
     if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
@@ -112,11 +112,11 @@ fn not_pulled(name: &str, error: &bollard::errors::Error) -> Fault {
         Cause::Other => Cause::Unreachable,
         known => known,
     };
-    fault.cause(cause).hint("load it into the engine, or give an archive of it")
+    fault.cause(cause).hint("load it into the engine, or use an archive of it")
 }
 
-/// An image that the engine has. It is referred to by id from here on: if a tag moves during a run,
-/// the run's base must not change.
+/// Finds an image that the engine has. From here on it is referred to by id: if a tag moves during
+/// a run, the run's base must not change.
 async fn by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fault> {
     let Some(found) = inspect(engine, name).await? else { return Ok(None) };
     let Some(id) = found.id else { return Ok(None) };
@@ -124,12 +124,12 @@ async fn by_name(engine: &Engine, name: &str) -> Result<Option<ResolvedBase>, Fa
     Ok(Some(ResolvedBase { image: id.clone(), digest: id, registered }))
 }
 
-/// Of an image's names, the one that was requested.
+/// Returns the repository digest that belongs to the requested name, if an image has several.
 fn registered(name: &str, digests: &[String]) -> Option<String> {
     let untagged = |name: &str| {
         let name = name.split('@').next().unwrap_or(name);
         match name.rsplit_once(':') {
-            // A colon before a slash belongs to a port.
+            // A colon before a slash belongs to the registry's port.
             Some((repository, tag)) if !tag.contains('/') => repository.to_owned(),
             _ => name.to_owned(),
         }
@@ -138,8 +138,8 @@ fn registered(name: &str, digests: &[String]) -> Option<String> {
     asked.or(digests.first()).cloned()
 }
 
-/// The host's own programs: an image of the skeleton; the rest is bound when a container is
-/// created.
+/// Imports the skeleton of the host base as an image. The host's programs are bind-mounted when a
+/// container is created.
 async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     if !engine.local {
         let what = "a host base needs an engine on this machine, but DOCKER_HOST is set to another";
@@ -151,7 +151,7 @@ async fn host(engine: &Engine) -> Result<ResolvedBase, Fault> {
     let skeleton = spawn_blocking(tarball::skeleton).await;
     let skeleton = skeleton.map_err(io::Error::other).and_then(|made| made);
     let skeleton = skeleton.map_err(|error| {
-        Fault::new(Layer::Environment, format!("collect the host's base files: {error}"))
+        Fault::new(Layer::Environment, format!("cannot collect the host's base files: {error}"))
     })?;
     let content = sha256_hex(&skeleton);
     let base = match known(engine, &content).await? {
@@ -171,12 +171,12 @@ async fn known(engine: &Engine, digest: &str) -> Result<Option<ResolvedBase>, Fa
     Ok(found.map(|_| ResolvedBase { image, digest: digest.to_owned(), registered: None }))
 }
 
-/// The image's id; `None` if the engine does not have it.
+/// Returns the image's id; `None` if the engine does not have it.
 pub async fn id_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.id))
 }
 
-/// The variables that an image sets for its containers.
+/// Returns the environment variables that an image sets for its containers.
 pub(crate) async fn env_of(engine: &Engine, name: &str) -> Result<BTreeMap<String, String>, Fault> {
     let found = inspect(engine, name).await?;
     let lines = found.and_then(|found| found.config?.env).unwrap_or_default();
@@ -184,10 +184,10 @@ pub(crate) async fn env_of(engine: &Engine, name: &str) -> Result<BTreeMap<Strin
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// The settings of a base's image. Pulls or builds a missing image.
+/// Returns the settings of a base's image. Pulls or builds a missing image.
 pub(crate) async fn settings(engine: &Engine, base: &Base) -> Result<ImageSettings, Fault> {
     match base {
-        // Imported trees have no settings.
+        // Imported file trees have no settings.
         Base::Host | Base::Folder(_) => return Ok(ImageSettings::default()),
         Base::Image(_) | Base::Archive(_) | Base::Dockerfile(_) => {}
     }
@@ -207,7 +207,7 @@ pub(crate) async fn settings(engine: &Engine, base: &Base) -> Result<ImageSettin
     })
 }
 
-/// The comment of an image.
+/// Returns the comment of an image.
 pub(crate) async fn comment_of(engine: &Engine, name: &str) -> Result<Option<String>, Fault> {
     Ok(inspect(engine, name).await?.and_then(|found| found.comment))
 }
@@ -216,11 +216,11 @@ async fn inspect(engine: &Engine, name: &str) -> Result<Option<ImageInspect>, Fa
     match engine.client.inspect_image(name).await {
         Ok(found) => Ok(Some(found)),
         Err(error) if fault::is_missing(&error) => Ok(None),
-        Err(error) => Err(fault::environment(&format!("inspect image {name}"), &error)),
+        Err(error) => Err(fault::environment(&format!("cannot inspect image {name}"), &error)),
     }
 }
 
-/// Imports a root file system as a tar stream into an image with one layer.
+/// Imports a root file system from a tar stream as an image with one layer.
 async fn import(
     engine: &Engine,
     digest: &str,
@@ -235,13 +235,15 @@ async fn import(
         .build();
     let imported =
         drain(engine.slow.create_image(Some(options), Some(body_try_stream(body)), None)).await;
-    imported.map_err(|error| fault::environment(&format!("import {}", from.display()), &error))?;
+    imported.map_err(|error| {
+        fault::environment(&format!("cannot import {}", from.display()), &error)
+    })?;
     Ok(ResolvedBase { image: tag(digest), digest: digest.to_owned(), registered: None })
 }
 
-/// Loads an archive of `docker save`.
+/// Loads an archive created by `docker save`.
 async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase, Fault> {
-    let doing = format!("load {}", path.display());
+    let doing = format!("cannot load {}", path.display());
     let options = ImportImageOptionsBuilder::new().build();
     let body = tarball::file(path.to_owned());
     let said: Vec<_> = engine
@@ -258,7 +260,7 @@ async fn load(engine: &Engine, digest: &str, path: &Path) -> Result<ResolvedBase
             line.strip_prefix("Loaded image: ").or(line.strip_prefix("Loaded image ID: "))
         })
         .ok_or_else(|| {
-            Fault::new(Layer::Environment, format!("{doing}: no image in it"))
+            Fault::new(Layer::Environment, format!("{doing}: the archive contains no image"))
                 .hint("create it with `docker save`; engines before version 25 cannot read a plain OCI layout")
         })?;
     let options = TagImageOptionsBuilder::new().repo(REPOSITORY).tag(&digest[..32]).build();
@@ -292,8 +294,8 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-/// Identifies a directory by its metadata. Contents are not read: a root file system has gigabytes,
-/// and a change of content changes size or time.
+/// Returns a digest of a directory's metadata. Contents are not read: a root file system has
+/// gigabytes, and a changed file has a different size or time.
 fn folder_digest(root: &Path) -> io::Result<String> {
     let mut text = String::new();
     let mut open = vec![root.to_owned()];
@@ -328,7 +330,8 @@ fn file_digest(path: &Path) -> io::Result<String> {
     Ok(hex(&hasher.finalize()))
 }
 
-/// An image archive has a manifest at its top, a root file system does not.
+/// Returns whether an archive contains an image. An image archive has a manifest at its top level,
+/// a root file system does not.
 fn holds_an_image(path: &Path) -> io::Result<bool> {
     let mut head = [0; 2];
     let read = File::open(path)?.read(&mut head)?;

@@ -1,4 +1,4 @@
-//! Images that the engine builds from a Dockerfile, with a context on this machine.
+//! Builds images from a Dockerfile with a context on this machine.
 
 use std::{
     collections::HashMap,
@@ -25,10 +25,10 @@ use crate::{
     tarball::{self, Body},
 };
 
-/// Repository of built images; the tag is the digest of their context.
+/// Repository of built images. The tag is the digest of the build context.
 pub const REPOSITORY: &str = "proctor-build";
 
-/// Increased when the meaning of a tag changes: older images are rebuilt.
+/// Change when the meaning of a tag changes. Older images are then rebuilt.
 const FORMAT: &str = "proctor build 1";
 
 const DOCKERFILE: &str = "Dockerfile";
@@ -40,7 +40,7 @@ const QUOTED: usize = 4_000;
 /// One entry of a context.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// Relative to the context.
+    /// Path relative to the context.
     path: PathBuf,
     kind: EntryType,
     mode: u32,
@@ -50,7 +50,7 @@ struct Entry {
     target: Option<PathBuf>,
 }
 
-/// The image of a context, built if the engine does not have it.
+/// Returns the image of a build context. Builds it if the engine does not have it.
 pub async fn image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault> {
     let walked = folder.to_owned();
     let collected = spawn_blocking(move || -> io::Result<(Vec<Entry>, String)> {
@@ -75,7 +75,7 @@ pub async fn image(engine: &Engine, folder: &Path) -> Result<ResolvedBase, Fault
     }
     build(engine, folder, entries, &name).await?;
     let id = base::id_of(engine, &name).await?.ok_or_else(|| {
-        let what = format!("the engine built {}, but does not have the image", folder.display());
+        let what = format!("the engine built {} but does not have the image", folder.display());
         Fault::new(Layer::Environment, what)
     })?;
     Ok(ResolvedBase { image: id.clone(), digest: id, registered: None })
@@ -96,7 +96,7 @@ async fn build(
         .t(name)
         .rm(true)
         .forcerm(true)
-        // As for set-up lines: registries are accessed through this machine's network.
+        // Use this machine's network to reach registries, as for set-up lines.
         .networkmode("host")
         .buildargs(&proxies)
         .build();
@@ -122,9 +122,9 @@ async fn build(
 fn failed(folder: &Path, error: &str, said: &str) -> Fault {
     let tail: Vec<char> = said.trim_end().chars().collect();
     let tail: String = tail[tail.len().saturating_sub(QUOTED)..].iter().collect();
-    let what = format!("building {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
+    let what = format!("cannot build {}: {error}\n{tail}", folder.join(DOCKERFILE).display());
     let cause = match Cause::of_text(&tail) {
-        // Like a set-up line, the same Dockerfile fails in the same way again.
+        // The same Dockerfile would fail in the same way again, like a set-up line.
         Cause::Other => Cause::SetupLine,
         known => known,
     };
@@ -138,11 +138,11 @@ fn failed(folder: &Path, error: &str, said: &str) -> Fault {
             "the engine's API builds without BuildKit; write the step without `RUN --mount` and \
              heredocs, or build the image yourself and set `image`",
         ),
-        false => fault.hint("correct the Dockerfile; `docker build` shows the full output"),
+        false => fault.hint("fix the Dockerfile; `docker build` shows the full output"),
     }
 }
 
-/// The entries to send, sorted, without what `.dockerignore` excludes. Blocking.
+/// Returns the entries to send, sorted, without those that `.dockerignore` excludes. Blocking.
 fn context(folder: &Path) -> io::Result<Vec<Entry>> {
     if !folder.join(DOCKERFILE).is_file() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "no file `Dockerfile` in it"));
@@ -163,7 +163,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
         let entry = entry?;
         let path = below.join(entry.file_name());
         let meta = entry.metadata()?;
-        // The engine needs these two whatever the rules say.
+        // The engine needs these two files even if the rules exclude them.
         let needed = below.as_os_str().is_empty()
             && (entry.file_name() == DOCKERFILE || entry.file_name() == IGNORE);
         let excluded = !needed && ignore.excludes(&path.to_string_lossy());
@@ -174,7 +174,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
         } else if meta.is_file() {
             EntryType::Regular
         } else {
-            // An archive cannot contain sockets and pipes.
+            // An archive cannot contain sockets or pipes.
             continue;
         };
         if !excluded {
@@ -193,7 +193,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
                 target,
             });
         }
-        // Something below an excluded directory may be included again.
+        // A rule may include entries below an excluded directory again.
         if kind == EntryType::Directory && (!excluded || ignore.has_exceptions()) {
             walk(folder, &path, ignore, entries)?;
         }
@@ -201,7 +201,7 @@ fn walk(folder: &Path, below: &Path, ignore: &Ignore, entries: &mut Vec<Entry>) 
     Ok(())
 }
 
-/// Identifies the content of a context: paths, types, modes and contents. Blocking.
+/// Returns the digest of a context: paths, types, modes and contents. Blocking.
 fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
     let mut whole = Sha256::new();
     whole.update(FORMAT);
@@ -224,7 +224,7 @@ fn digest(folder: &Path, entries: &[Entry]) -> io::Result<String> {
     Ok(hex(&whole.finalize()))
 }
 
-/// A hash as a writer.
+/// Writes into a hash.
 struct Hashing<'a>(&'a mut Sha256);
 
 impl Write for Hashing<'_> {
@@ -238,7 +238,7 @@ impl Write for Hashing<'_> {
     }
 }
 
-/// The context as a stream. Everything belongs to root, as in the Docker client.
+/// Returns the context as a tar stream. As in the Docker client, root owns everything.
 fn archive(folder: PathBuf, entries: Vec<Entry>) -> Body {
     tarball::stream_of(move |out| {
         let mut builder = Builder::new(out);

@@ -1,4 +1,4 @@
-//! Counters of a container: read inside it, or else requested from the engine.
+//! Counters of a container, read inside it or requested from the engine.
 
 use bollard::query_parameters::StatsOptionsBuilder;
 use futures_util::{StreamExt, future::join_all};
@@ -8,17 +8,18 @@ use proctor_types::{CpuCounts, MemoryCounts, SandboxCounts};
 /// Maximum bytes of one of the kernel's files.
 const LIMIT: u64 = 64 << 10;
 
-/// A container, as the engine knows it.
-pub struct Counted<'a> {
+/// A container as the engine knows it.
+pub struct ContainerRef<'a> {
     pub client: &'a bollard::Docker,
     pub id: &'a str,
-    /// The engine uses control groups version 2.
+    /// Whether the engine uses control groups version 2.
     pub unified: bool,
 }
 
-/// The container sees its own control group, which the engine mounts read-only: root inside can
-/// neither write to it nor mount over it. So this also works with an engine on another machine.
-pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCounts {
+/// Reads the counters inside the container if it still runs. It sees its own control group, which
+/// the engine mounts read-only: root inside can neither write to it nor mount over it. This also
+/// works with an engine on another machine.
+pub async fn of(handle: &SandboxHandle, container: &ContainerRef<'_>) -> SandboxCounts {
     let read = |&(controller, file): &(&str, &'static str)| {
         let path = match container.unified {
             true => format!("/sys/fs/cgroup/{file}"),
@@ -39,7 +40,8 @@ pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCount
     }
     match handle.broken() {
         None => of_engine(container).await,
-        // Its control group is gone with it. The engine at least knows about a kill.
+        // The control group is gone with the container. The engine still knows whether it was
+        // killed.
         Some(_) => SandboxCounts {
             memory: MemoryCounts { oom_kills: killed(container).await, ..Default::default() },
             ..SandboxCounts::default()
@@ -47,8 +49,9 @@ pub async fn of(handle: &SandboxHandle, container: &Counted<'_>) -> SandboxCount
     }
 }
 
-/// Less than the files contain: no peak and no kills with version 2.
-async fn of_engine(container: &Counted<'_>) -> SandboxCounts {
+/// Requests the counters from the engine. It has fewer: with version 2, neither peak memory nor
+/// kills.
+async fn of_engine(container: &ContainerRef<'_>) -> SandboxCounts {
     let options = StatsOptionsBuilder::new().stream(false).one_shot(true).build();
     let mut stats = Box::pin(container.client.stats(container.id, Some(options)));
     let Some(Ok(stats)) = stats.next().await else { return SandboxCounts::default() };
@@ -74,8 +77,8 @@ async fn of_engine(container: &Counted<'_>) -> SandboxCounts {
     }
 }
 
-/// Returns 1 if the kernel killed in it; the engine keeps no count.
-async fn killed(container: &Counted<'_>) -> Option<u64> {
+/// Returns 1 if the kernel killed a process in the container. The engine does not count kills.
+async fn killed(container: &ContainerRef<'_>) -> Option<u64> {
     let found = container.client.inspect_container(container.id, None).await.ok()?;
     found.state?.oom_killed.map(u64::from)
 }

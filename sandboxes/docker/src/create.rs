@@ -1,4 +1,4 @@
-//! Creates containers for sandboxes and for set-ups, and their channels.
+//! Creates containers for sandboxes and for set-up, and connects their channels.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use bollard::{
 };
 use proctor_host::{absent::Cut, host_base};
 use proctor_sandbox_api::{
-    Enforcement, Mount as Lent, SandboxHandle, SandboxRequest, Witness, WrittenPaths,
+    Enforcement, Mount as HostMount, SandboxHandle, SandboxRequest, Witness, WrittenPaths,
 };
 use proctor_types::{Cause, Fault, Layer, SandboxSpec};
 
@@ -25,7 +25,7 @@ use crate::{
     base,
     docker::Engine,
     fault, hardening, layer, owner,
-    sandbox::{Guard, Word},
+    sandbox::{EngineWitness, Guard},
     stream::{LastWords, Output, text},
     tarball::AGENT_PATH,
 };
@@ -33,27 +33,27 @@ use crate::{
 /// The root capabilities that a sandbox's files need, and no others:
 /// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`: images contain files of several owners, and the agent must
 ///   write, remove and snapshot all of them;
-/// - `SETUID`, `SETGID`: a task may name the user its commands run as;
+/// - `SETUID`, `SETGID`: a task may specify the user its commands run as;
 /// - `KILL`: the agent must be able to kill that user's processes.
 ///
-/// Left out although engines grant them by default: `NET_RAW` and `NET_BIND_SERVICE` (there is no
-/// network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
+/// Not granted, although engines grant them by default: `NET_RAW` and `NET_BIND_SERVICE` (there is
+/// no network), `MKNOD`, `SYS_CHROOT`, `SETFCAP`, `SETPCAP`, `FSETID`, `AUDIT_WRITE`.
 const KEPT: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL"];
 
-/// Options of an empty file system that covers a directory.
+/// Mount options of an empty file system that covers a directory.
 const EMPTY: &str = "ro,nosuid,nodev,size=4k";
 
-/// Threads of the agent, which count as processes: added to the limit for commands.
+/// Number of the agent's threads, which count as processes. Added to the process limit.
 const AGENT_THREADS: u64 = 16;
 
-/// A running container with its channel.
+/// A running container and its channel.
 pub struct Opened {
     pub handle: Arc<SandboxHandle>,
     pub enforcement: Enforcement,
     pub guard: Guard,
 }
 
-/// Opens a sandbox of a prepared environment.
+/// Opens a sandbox in a prepared environment.
 pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opened, Fault> {
     let image = &spec.environment.handle;
     let mut enforcement = Enforcement { not_enforced: engine.not_enforced.clone() };
@@ -67,9 +67,9 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     enforcement.not_enforced.extend(hardening::never_enforced());
     let agent = hardening::entrypoint(&format!("/{AGENT_PATH}"), &engine.without);
     if layer::stands_on_host(image) && !spec.environment.absent.paths.is_empty() {
-        cut(&mut asked, engine.cuts(spec.environment.absent.clone()).await?)?;
+        add_cuts(&mut asked, engine.cuts(spec.environment.absent.clone()).await?)?;
     }
-    lend(&mut asked, &spec.mounts, engine.local)?;
+    add_mounts(&mut asked, &spec.mounts, engine.local)?;
     if engine.has_quota() {
         let size = format!("{}m", spec.limits.disk_mb);
         asked.storage_opt = Some(HashMap::from([("size".to_owned(), size)]));
@@ -83,10 +83,10 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
         other => other,
     };
     let (guard, warnings) = guard.map_err(|error| match fault::is_missing(&error) {
-        true => fault::environment("create a container", &error)
+        true => fault::environment("cannot create a container", &error)
             .cause(Cause::Gone)
             .hint("the image was removed during the run; the next try builds it again"),
-        false => fault::sandbox("create a container", &error),
+        false => fault::sandbox("cannot create a container", &error),
     })?;
     if !engine.has_quota() {
         let why = "disk: the engine's storage driver has no quota";
@@ -104,13 +104,13 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     let (handle, notes) = match leaks.await {
         Ok(both) => both,
         Err(fault) => {
-            // The reason for the failed start is more useful; the guard tries the removal again.
+            // The reason for the failed start is more useful. The guard tries the removal again.
             let _ = guard.remove().await;
             return Err(fault);
         }
     };
     enforcement.not_enforced.extend(notes);
-    let word = Arc::new(Word {
+    let word = Arc::new(EngineWitness {
         client: engine.client.clone(),
         id: guard.id().to_owned(),
         disk_mb: (!engine.has_quota()).then_some(spec.limits.disk_mb),
@@ -121,14 +121,15 @@ pub async fn handle(engine: &Arc<Engine>, spec: &SandboxRequest) -> Result<Opene
     Ok(Opened { handle, enforcement, guard })
 }
 
-/// Shows host directories without some of their entries, as volumes that the engine mounts as
-/// overlays and removes with the container.
-fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
+/// Hides entries of host directories, with volumes that the engine mounts as overlays and removes
+/// with the container.
+fn add_cuts(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
     for cut in cuts {
         let (at, marks) = (cut.at.display().to_string(), cut.marks.display().to_string());
         if [&at, &marks].iter().any(|path| path.contains([':', ',', '\\'])) {
-            let what =
-                format!("cannot hide some entries of {at}, because the engine splits its name");
+            let what = format!(
+                "cannot hide entries of {at}: the engine cannot mount a path with this name"
+            );
             return Err(Fault::new(Layer::Sandbox, what).hint("choose another cache folder"));
         }
         let bind = format!("{at}:{at}:ro");
@@ -145,10 +146,11 @@ fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
         };
         config.mounts.get_or_insert_default().push(Mount {
             target: Some(at),
-            // Read-only through its options: an engine accepts no such volume without a name.
+            // Read-only through its mount options, because an engine rejects such a volume without
+            // a name.
             typ: Some(MountType::VOLUME),
             volume_options: Some(MountVolumeOptions {
-                // What the image has there is not part of the host's directory.
+                // The image's content at this path is not part of the host's directory.
                 no_copy: Some(true),
                 driver_config: Some(driver),
                 ..MountVolumeOptions::default()
@@ -159,8 +161,8 @@ fn cut(config: &mut HostConfig, cuts: Vec<Cut>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Shows directories of this machine, read-only.
-fn lend(config: &mut HostConfig, mounts: &[Lent], local: bool) -> Result<(), Fault> {
+/// Mounts directories of this machine, read-only.
+fn add_mounts(config: &mut HostConfig, mounts: &[HostMount], local: bool) -> Result<(), Fault> {
     for mount in mounts {
         let (folder, at) = (mount.folder.display(), &mount.at);
         if !local {
@@ -172,11 +174,12 @@ fn lend(config: &mut HostConfig, mounts: &[Lent], local: bool) -> Result<(), Fau
             ));
         }
         let found = std::fs::canonicalize(&mount.folder).map_err(|error| {
-            Fault::new(Layer::Sandbox, format!("mount {folder} at {at}: {error}"))
+            Fault::new(Layer::Sandbox, format!("cannot mount {folder} at {at}: {error}"))
                 .cause(Cause::of_io(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")
         })?;
-        // Not in `binds`: the engine splits those at colons and creates missing directories.
+        // `binds` cannot be used: the engine splits those at colons and creates missing
+        // directories.
         config.mounts.get_or_insert_default().push(Mount {
             target: Some(at.to_string()),
             source: Some(found.display().to_string()),
@@ -201,20 +204,20 @@ fn host_config(image: &str, limits: &SandboxSpec) -> HostConfig {
         cap_drop: capabilities(&["ALL"]),
         cap_add: capabilities(KEPT),
         memory: Some(memory),
-        // Memory and swap together: no swap beyond the memory.
+        // Memory and swap together, so this allows no swap.
         memory_swap: Some(memory),
         pids_limit: Some(whole(limits.processes + AGENT_THREADS)),
         nano_cpus: Some((limits.cpus * 1e9) as i64),
-        // A separate file system in memory, charged to the sandbox's memory.
+        // `/dev/shm` is a separate file system in memory, charged to the sandbox's memory.
         shm_size: Some((memory / 2).max(1 << 20)),
         ..shared(image)
     }
 }
 
-/// Common settings of all our containers.
+/// Returns the settings shared by all our containers.
 fn shared(image: &str) -> HostConfig {
     let mut config = HostConfig {
-        // The channel is not a log: an engine that kept it would write every byte to disk.
+        // The channel is not a log: an engine that logs it would write every byte to disk.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         auto_remove: Some(false),
         privileged: Some(false),
@@ -225,29 +228,29 @@ fn shared(image: &str) -> HostConfig {
         let shown = host_base::shown();
         let bind = |path: &std::path::PathBuf| format!("{0}:{0}:ro", path.display());
         config.binds = Some(shown.iter().map(bind).collect());
-        // An empty file system rather than an empty host directory, which would have to be created.
+        // Use an empty file system: an empty host directory would have to be created first.
         let cover = |path: std::path::PathBuf| (path.display().to_string(), EMPTY.to_owned());
         config.tmpfs = Some(host_base::hidden().into_iter().map(cover).collect());
     }
     config
 }
 
-/// A container for set-up lines: trusted, with the machine's network, without limits.
+/// Creates a container for set-up lines: trusted, with the machine's network and without limits.
 pub async fn for_setup(
     engine: &Arc<Engine>,
     image: &str,
     binds: Vec<String>,
 ) -> Result<Guard, Fault> {
     let mut config = shared(image);
-    // The host's own network: registries are accessed as from the machine, without a bridge whose
-    // addresses and rules differ between engines.
+    // Use the host's network: registries are reached as from the machine itself. Addresses and
+    // rules of a bridge differ between engines.
     config.network_mode = Some("host".to_owned());
     config.binds.get_or_insert_default().extend(binds);
     let agent = [format!("/{AGENT_PATH}"), "serve".to_owned()];
     let created = create(engine, image, "set-up", &agent, config).await;
     created
         .map(|(guard, _)| guard)
-        .map_err(|error| fault::environment("create a container for the set-up", &error))
+        .map_err(|error| fault::environment("cannot create a container for the set-up", &error))
 }
 
 async fn create(
@@ -270,7 +273,7 @@ async fn create(
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         open_stdin: Some(true),
-        // When the runtime's end of the channel closes, so does the agent's input.
+        // When the runtime closes its end of the channel, the engine closes the agent's input.
         stdin_once: Some(true),
         tty: Some(false),
         healthcheck: Some(HealthConfig {
@@ -286,8 +289,8 @@ async fn create(
     Ok((Guard::new(engine, created.id), created.warnings))
 }
 
-/// Attaches, starts, and performs the handshake. Attaches first, so that no byte of the agent is
-/// missed.
+/// Attaches, starts the container, and performs the handshake. It attaches first, so that no output
+/// of the agent is lost.
 pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHandle>, Fault> {
     let options = AttachContainerOptionsBuilder::new()
         .stream(true)
@@ -296,12 +299,13 @@ pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHan
         .stderr(true)
         .build();
     let attached = engine.client.attach_container(guard.id(), Some(options)).await;
-    let attached = attached.map_err(|error| fault::sandbox("attach to a container", &error))?;
+    let attached =
+        attached.map_err(|error| fault::sandbox("cannot attach to a container", &error))?;
     engine
         .client
         .start_container(guard.id(), None::<StartContainerOptions>)
         .await
-        .map_err(|error| fault::sandbox("start a container", &error))?;
+        .map_err(|error| fault::sandbox("cannot start a container", &error))?;
     let words = LastWords::default();
     let output = Output::new(attached.output, Arc::clone(&words));
     match SandboxHandle::connect(output, attached.input).await {
@@ -310,7 +314,7 @@ pub async fn start(engine: &Arc<Engine>, guard: &Guard) -> Result<Arc<SandboxHan
     }
 }
 
-/// Why a container does not respond, from its state or the agent's last output.
+/// Explains why a container does not respond, from its state or the agent's last output.
 async fn why_not(engine: &Engine, id: &str, words: &LastWords, error: &str) -> Fault {
     let mut what = format!("the sandbox agent does not respond: {error}");
     let inspected = engine.client.inspect_container(id, None::<InspectContainerOptions>).await;

@@ -1,4 +1,4 @@
-//! The engine, and the implementation of the back end.
+//! The Docker engine, and the back end that uses it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,61 +32,63 @@ use tokio::task::spawn_blocking;
 
 use crate::{base, create, fault, kept, layer, owner, sandbox};
 
-/// How long the engine may take to load, import, commit or pull an image. The client's default
-/// limit of two minutes is too short for large ones.
+/// How long the engine may take to load, import, commit or pull an image. The client's default of
+/// two minutes is too short for large images.
 const SLOW: Duration = Duration::from_secs(3600);
 
 /// How long a working engine may take to respond.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A Docker engine, local or remote. Cheap to share; every sandbox is one of its containers.
+/// A Docker engine, local or remote. Cheap to share. Each sandbox is one of its containers.
 pub struct Docker {
     pub(crate) engine: Arc<Engine>,
     folder: PathBuf,
-    /// One build at a time per environment.
+    /// Allows one build at a time per environment.
     building: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 pub(crate) struct Engine {
     pub client: bollard::Docker,
-    /// The same engine, with longer timeouts.
+    /// A client of the same engine with longer timeouts.
     pub slow: bollard::Docker,
-    /// The engine has access to this machine's files.
+    /// Whether the engine has access to this machine's files.
     pub local: bool,
-    /// What the engine itself reports as not enforceable.
+    /// Limits that the engine itself reports as unsupported.
     pub not_enforced: Vec<String>,
-    /// Cleared when the engine rejects a disk quota: its storage driver does not support it.
+    /// Whether disk quotas work. Cleared when the engine rejects one because its storage driver
+    /// does not support it.
     pub quota: AtomicBool,
-    /// It uses control groups version 2.
+    /// Whether the engine uses control groups version 2.
     pub unified: bool,
-    /// As reported by the engine.
+    /// The version that the engine reports.
     pub version: Option<String>,
-    /// The engine labels containers with SELinux.
+    /// Whether the engine labels containers with SELinux.
     pub selinux: bool,
-    /// The engine's own resources.
+    /// The resources of the engine's machine.
     pub machine: Machine,
-    /// Defences that a test disables.
+    /// Defences that a test has disabled.
     pub without: Vec<Defence>,
-    /// Shows other processes of the machine that this one uses an engine.
+    /// Shows other processes on this machine that this one uses an engine.
     pub alive: owner::Alive,
-    /// Where whiteouts are stored; by default a directory that ends with this process.
+    /// Where whiteouts are stored. Defaults to a directory that is removed when this process ends.
     pub store: Store,
-    /// Held as long as anything of this runtime may have a container.
+    /// Kept as long as this runtime may have containers.
     pub lock: RuntimeLock,
-    /// Containers that were created and are not removed yet.
+    /// Number of containers that were created and are not yet removed.
     pub containers: AtomicUsize,
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Otherwise, the owner of a remaining container could no longer be proven dead.
+        // Keep the lock otherwise: without it, the owner of a remaining container could not be
+        // proven dead.
         if self.containers.load(Ordering::Acquire) == 0 {
             self.lock.forget();
         }
     }
 }
 
-/// A directory of this machine.
+/// A directory on this machine.
 pub(crate) enum Store {
     Kept(PathBuf),
     Temporary(OnceLock<TempDir>),
@@ -118,9 +120,9 @@ impl Docker {
         Self::connect_in(&folder).await
     }
 
-    /// Connects to the engine in `DOCKER_HOST`, or to the local one. The directory, which is
-    /// created if missing, contains this runtime's lock, which tells later runtimes whether this
-    /// one is alive.
+    /// Connects to the engine in `DOCKER_HOST`, or to the local one. `folder` is created if
+    /// missing. It contains this runtime's lock, which tells later runtimes whether this one is
+    /// alive.
     ///
     /// # Errors
     /// A sandbox fault with a hint if no engine responds, or if the engine's architecture differs
@@ -175,7 +177,7 @@ impl Docker {
             machine = machine.smaller(Machine::here());
         }
         let lock = RuntimeLock::take(&runtimes(folder)).map_err(|error| {
-            let what = format!("use the cache folder {}: {error}", folder.display());
+            let what = format!("cannot use the cache folder {}: {error}", folder.display());
             Fault::new(Layer::Sandbox, what).hint("choose a writable folder")
         })?;
         let engine = Engine {
@@ -197,8 +199,9 @@ impl Docker {
         Ok(Self { engine: Arc::new(engine), folder: folder.to_owned(), building: Mutex::default() })
     }
 
-    /// The same engine, with sandboxes that lack these defences. For tests, to show that an attack
-    /// succeeds without its defence; the sandboxes' enforcement says so.
+    /// Connects like [`Docker::connect`], but sandboxes lack these defences. Tests use it to show
+    /// that an attack succeeds without its defence. The sandboxes list the defences as not
+    /// enforced.
     ///
     /// # Errors
     /// See [`Docker::connect`].
@@ -211,8 +214,8 @@ impl Docker {
         Ok(docker)
     }
 
-    /// Sets a directory of this machine in which to cache files that sandboxes need. Without one
-    /// they are recreated each time.
+    /// Sets a directory on this machine for cached files that sandboxes need. Without it they are
+    /// recreated each time.
     #[must_use]
     pub fn keeping(mut self, folder: PathBuf) -> Self {
         if let Some(engine) = Arc::get_mut(&mut self.engine) {
@@ -228,21 +231,21 @@ impl Docker {
 }
 
 impl Engine {
-    /// All containers that Proctor created, in any state.
+    /// Lists all containers that Proctor created, in any state.
     async fn containers(&self) -> Result<Vec<ContainerSummary>, Fault> {
         let filters = HashMap::from([("label", vec![format!("{}=1", owner::MARK)])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
         let listed = self.client.list_containers(Some(options)).await;
-        listed.map_err(|error| fault::sandbox("list containers", &error))
+        listed.map_err(|error| fault::sandbox("cannot list containers", &error))
     }
 
-    /// Host directories without some of their entries.
+    /// Returns the host directories to show with hidden entries.
     pub async fn cuts(self: &Arc<Self>, absent: Absent) -> Result<Vec<Cut>, Fault> {
         let engine = Arc::clone(self);
         let made = move || absent::cuts(engine.store.folder()?, &absent);
         let made = spawn_blocking(made).await.map_err(io::Error::other).and_then(|made| made);
         made.map_err(|error| {
-            Fault::new(Layer::Sandbox, format!("hide copies on the host: {error}"))
+            Fault::new(Layer::Sandbox, format!("cannot hide copies on the host: {error}"))
         })
     }
 
@@ -275,7 +278,7 @@ impl Backend for Docker {
 
     async fn image_settings(&self, base: &Base) -> Result<ImageSettings, Fault> {
         let lock = match base {
-            // Two tasks with the same Dockerfile build it once.
+            // Two tasks with the same Dockerfile must build it only once.
             Base::Dockerfile(folder) => Some(self.lock_of(&folder.display().to_string())),
             _ => None,
         };
@@ -320,8 +323,8 @@ impl Backend for Docker {
         kept::remove(&self.engine, &kept.handle).await
     }
 
-    /// A run may have no container at the moment, so processes of this machine announce themselves;
-    /// on other machines only containers are visible.
+    /// A run may have no container at the moment, so processes on this machine announce themselves.
+    /// Of runs on other machines only the containers are visible.
     async fn in_use(&self) -> Result<Option<String>, Fault> {
         if let Some(pid) = self.engine.alive.others().first() {
             return Ok(Some(format!("process {pid}")));
@@ -350,14 +353,15 @@ impl Backend for Docker {
             let name = name.as_deref().unwrap_or(&id).trim_start_matches('/').to_owned();
             match sandbox::remove(&self.engine.client, &id).await {
                 Ok(()) => removed.push(format!("container {name}")),
-                // It is not a fault of the run that found it, and the next sweep finds it again.
+                // Not a fault of this run, and the next sweep finds the container again.
                 Err(fault) => {
                     tracing::warn!(%fault, name, "cannot remove a dead run's container");
                     left.extend(owner::runtime(&labels));
                 }
             }
         }
-        // Lock files of dead runtimes without leftovers. One that cannot be removed is harmless.
+        // Remove lock files of dead runtimes without leftovers. One that cannot be removed is
+        // harmless.
         for dead in dead_runtimes(&runtimes(&self.folder)).into_iter().flatten() {
             if !left.contains(&dead.name) {
                 let _ = dead.forget();

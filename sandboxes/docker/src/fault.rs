@@ -11,17 +11,17 @@ pub fn environment(doing: &str, error: &Error) -> Fault {
     Fault::new(Layer::Environment, format!("{doing}: {}", words(error))).cause(cause(error))
 }
 
-/// The cause behind the engine's error, or its silence.
+/// Returns the cause behind the engine's error or its failure to respond.
 fn cause(error: &Error) -> Cause {
     match error {
         Error::DockerResponseServerError { message, .. } => Cause::of_text(message),
-        // Everything else concerns the connection: a working engine responds with a status.
+        // All other errors concern the connection: a working engine responds with a status.
         Error::SocketNotFoundError(_) | Error::RequestTimeoutError => Cause::BackEndGone,
         _ => Cause::Other,
     }
 }
 
-/// Whether a registry said that there is no such image.
+/// Returns whether a registry reported that the image does not exist.
 pub fn is_no_such_image(error: &Error) -> bool {
     let words = words(error).to_lowercase();
     let signs =
@@ -33,11 +33,11 @@ pub fn is_missing(error: &Error) -> bool {
     matches!(error, Error::DockerResponseServerError { status_code: 404, .. })
 }
 
-/// The engine's own message, without the client's prefix.
+/// Returns the engine's own message, without the client's prefix.
 pub fn words(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.clone(),
-        // The client's own message only says that there was an error; its causes are informative.
+        // The client's own message says only that there was an error; its causes are informative.
         other => with_causes(other),
     }
 }

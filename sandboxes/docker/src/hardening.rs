@@ -1,4 +1,4 @@
-//! Restrictions of a sandbox's container beyond the engine's defaults, and their verification.
+//! Restricts a sandbox's container beyond the engine's defaults, and verifies the restrictions.
 
 use std::collections::HashMap;
 
@@ -9,26 +9,26 @@ use proctor_sandbox_api::{
 };
 use proctor_types::{Fault, Layer, SandboxSpec};
 
-/// The list of covered paths, shared by both back ends. It includes everything that engines cover
-/// by default, because it replaces their list.
+/// The paths to cover, shared by both back ends. They include everything that engines cover by
+/// default, because the list replaces theirs.
 const COVERED: &str = include_str!("../../../configs/sandbox/covered-paths.txt");
 
-/// Shared memory and message queues belong to no process: they would outlive the process that
-/// filled them, and leave nothing to kill for it.
+/// Limits for shared memory and message queues. They belong to no process: without limits they
+/// would outlive the process that filled them, with nothing left to kill.
 const SHARED_MEMORY: [(&str, &str); 2] = [("kernel.shm_rmid_forced", "1"), ("kernel.msgmni", "32")];
 
-/// What engines make read-only by default.
+/// Paths that engines make read-only by default.
 const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// The agent's own settings: writing its OOM score requires only the file's owner.
+/// The agent's own settings. Writing its OOM score requires only to be the file's owner.
 const AGENT: &str = "/proc/1";
 
-/// Killed before the machine's own programs if memory is short; the agent starts commands with
-/// twice that.
+/// If memory is short, the kernel kills the agent before the machine's own programs. The agent
+/// starts commands with twice this score.
 const OOM_SCORE: i64 = 500;
 
-/// What no engine limits.
+/// Returns the limits that no engine enforces.
 pub fn never_enforced() -> [String; 2] {
     [
         "inodes: an engine cannot limit the number of files".to_owned(),
@@ -51,7 +51,7 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
         let settings = SHARED_MEMORY.map(|(key, value)| (key.to_owned(), value.to_owned()));
         config.sysctls = Some(HashMap::from(settings));
     }
-    // With SELinux the engine's runtime writes there last, and would fail.
+    // With SELinux, the engine's runtime writes there last and would fail.
     if up(Defence::AgentIdentity) && !selinux {
         let paths = READ_ONLY.into_iter().chain([AGENT]);
         config.readonly_paths = Some(paths.map(str::to_owned).collect());
@@ -61,8 +61,8 @@ pub fn harden(config: &mut HostConfig, limits: &SandboxSpec, without: &[Defence]
     if up(Defence::CoreDumps) {
         ulimits.push(limit("core", 0));
     }
-    // If the storage driver has no quota, this is the only limit: it stops a file that grows
-    // forever, which is how disks fill up in practice.
+    // If the storage driver has no quota, this is the only limit. It stops a single file that grows
+    // forever, which is the usual way to fill a disk.
     ulimits.push(limit("fsize", i64::try_from(limits.disk_mb << 20).unwrap_or(i64::MAX)));
     config.ulimits = Some(ulimits);
 }
@@ -71,15 +71,15 @@ fn limit(name: &str, value: i64) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
 }
 
-/// How the agent is started in a sandbox.
+/// Returns the command that starts the agent in a sandbox.
 pub fn entrypoint(agent: &str, without: &[Defence]) -> Vec<String> {
     let mut words = vec![agent.to_owned(), "serve".to_owned(), "--hardened".to_owned()];
     words.extend(without.iter().map(|defence| format!("--without={}", defence.name())));
     words
 }
 
-/// Checks with the kernel which restrictions the agent could apply, rather than trusting it.
-/// Returns those that failed, as entries of the sandbox's enforcement.
+/// Asks the kernel which restrictions are in effect, rather than trusting the agent. Returns those
+/// that are not, as entries of the sandbox's enforcement.
 ///
 /// # Errors
 /// A sandbox fault if a restriction is missing that every engine supports.
@@ -89,7 +89,7 @@ pub async fn verify(handle: &SandboxHandle, without: &[Defence]) -> Result<Vec<S
     let status = handle
         .read(&RawPath::from("/proc/1/status"), 1 << 16)
         .await
-        .map_err(|error| error.fault("read the sandbox agent's state"))?;
+        .map_err(|error| error.fault("cannot read the sandbox agent's state"))?;
     let status = String::from_utf8_lossy(&status);
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

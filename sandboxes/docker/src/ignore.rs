@@ -1,6 +1,7 @@
-//! `.dockerignore`, as the Docker client reads it.
+//! Parses `.dockerignore` like the Docker client.
 
-/// The rules of one file, in order. The last that matches a path or one of its parents counts.
+/// The rules of one file, in order. The last rule that matches a path or one of its parents
+/// applies.
 #[derive(Debug, Clone, Default)]
 pub struct Ignore {
     rules: Vec<Rule>,
@@ -8,7 +9,7 @@ pub struct Ignore {
 
 #[derive(Debug, Clone)]
 struct Rule {
-    /// Starts with `!`: matching paths are sent.
+    /// Whether the rule starts with `!`: matching paths are sent.
     includes: bool,
     segments: Vec<String>,
 }
@@ -34,12 +35,12 @@ impl Ignore {
         Self { rules: rules.collect() }
     }
 
-    /// Whether a rule may include something below an excluded directory.
+    /// Returns whether a rule may include something below an excluded directory.
     pub fn has_exceptions(&self) -> bool {
         self.rules.iter().any(|rule| rule.includes)
     }
 
-    /// Whether a path, relative to the context, is not sent.
+    /// Returns whether a path, relative to the context, is excluded.
     pub fn excludes(&self, path: &str) -> bool {
         let parts: Vec<&str> = path.split('/').collect();
         let matched = |rule: &&Rule| {
@@ -66,7 +67,7 @@ fn matches_path(pattern: &[String], path: &[&str]) -> bool {
     }
 }
 
-/// Go's `filepath.Match` for one name.
+/// Matches one name like Go's `filepath.Match`.
 fn matches_name(pattern: &[char], name: &[char]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),
@@ -96,7 +97,8 @@ impl Class {
     }
 }
 
-/// A bracket expression, and what follows it. `None` if it is not closed.
+/// Parses a bracket expression and returns it with the rest of the pattern; `None` if it is not
+/// closed.
 fn class(pattern: &[char]) -> Option<(Class, &[char])> {
     let mut rest = pattern;
     let negated = rest.first() == Some(&'^');
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_as_the_docker_client_matches_them() {
+    fn excludes_matches_the_docker_client() {
         for (rules, excluded, sent) in [
             ("*.log", vec!["a.log"], vec!["sub/a.log", "a.txt"]),
             ("**/*.log", vec!["a.log", "sub/a.log", "x/y/a.log"], vec!["a.txt"]),

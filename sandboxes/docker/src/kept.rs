@@ -1,4 +1,4 @@
-//! Images that this back end created.
+//! Lists and removes images that this back end created.
 
 use std::{
     collections::HashMap,
@@ -20,12 +20,12 @@ use crate::{
     layer::{self, HOST_LAYER, LAYER},
 };
 
-/// Names of images that this back end assigned, dependent ones first: an engine keeps images that
-/// others depend on.
+/// Lists named images that this back end created. Dependent images come first, because an engine
+/// keeps images that others depend on.
 pub async fn list(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     let options = ListImagesOptionsBuilder::new().build();
     let images = engine.client.list_images(Some(options)).await;
-    let images = images.map_err(|error| fault::sandbox("list images", &error))?;
+    let images = images.map_err(|error| fault::sandbox("cannot list images", &error))?;
     let mut found = Vec::new();
     for image in images {
         for tag in &image.repo_tags {
@@ -44,13 +44,15 @@ pub async fn list(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     Ok(found.into_iter().map(|(_, kept)| kept).collect())
 }
 
-/// Images that this back end created and that lost their name, because two processes built the same
-/// one at the same time. The engine knows them by id only; their comment shows who created them.
+/// Lists images that this back end created and that lost their name because two processes built the
+/// same one at the same time. The engine knows them only by id; their comment shows who created
+/// them.
 async fn dangling(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     let filters = HashMap::from([("dangling", vec!["true"])]);
     let options = ListImagesOptionsBuilder::new().filters(&filters).build();
     let images = engine.client.list_images(Some(options)).await;
-    let images = images.map_err(|error| fault::sandbox("list images without a name", &error))?;
+    let images =
+        images.map_err(|error| fault::sandbox("cannot list images without a name", &error))?;
     let mut found = Vec::new();
     for image in images {
         let comment = base::comment_of(engine, &image.id).await?;
@@ -68,25 +70,25 @@ async fn dangling(engine: &Engine) -> Result<Vec<Kept>, Fault> {
     Ok(found)
 }
 
-/// A time in seconds since the Unix epoch.
+/// Converts seconds since the Unix epoch.
 fn time_of(created: i64) -> Option<SystemTime> {
     let since = u64::try_from(created).ok().map(Duration::from_secs)?;
     UNIX_EPOCH.checked_add(since)
 }
 
-/// Removes the name, and the image with its last name; `false` if a container or another image
-/// still uses it.
+/// Removes the name, and the image if it was its last name. Returns `false` if a container or
+/// another image still uses it.
 pub async fn remove(engine: &Engine, tag: &str) -> Result<bool, Fault> {
     let options = RemoveImageOptionsBuilder::new().build();
     match engine.client.remove_image(tag, Some(options), None).await {
         Ok(_) => Ok(true),
         Err(error) if fault::is_missing(&error) => Ok(true),
         Err(Error::DockerResponseServerError { status_code: 409, .. }) => Ok(false),
-        Err(error) => Err(fault::sandbox(&format!("remove the image {tag}"), &error)),
+        Err(error) => Err(fault::sandbox(&format!("cannot remove the image {tag}"), &error)),
     }
 }
 
-/// Whether an image's name shows that it is ours, and its position in the removal order.
+/// Returns the removal order of an image; `None` if its name shows that it is not ours.
 fn rank(tag: &str) -> Option<u8> {
     let (repository, tag) = tag.rsplit_once(':')?;
     let made =
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_were_given_here_are_ours() {
+    fn rank_rejects_foreign_image_names() {
         let digest = "0123456789abcdef".repeat(2);
         assert_eq!(rank(&format!("proctor-layer:{digest}")), Some(0));
         assert_eq!(rank(&format!("proctor-layer-host:{digest}")), Some(0));

@@ -18,13 +18,13 @@ use crate::{
     setup, tarball,
 };
 
-/// Increased when the meaning of a layer image changes: older ones are rebuilt.
+/// Increment when the meaning of a layer image changes. Older layers are then rebuilt.
 const FORMAT: u32 = 1;
 
-/// Marks a layer, so that it is recognized even after another image has taken its name.
+/// Comment of layer images. It identifies them even after another image has taken their name.
 pub const COMMENT: &str = "an environment of Proctor";
 
-/// Repositories of layers. The name shows whether the host's own directories belong to it.
+/// Repositories of layers. The name shows whether the layer has a host base.
 pub const LAYER: &str = "proctor-layer";
 pub const HOST_LAYER: &str = "proctor-layer-host";
 
@@ -34,12 +34,12 @@ pub struct LayerPlan {
     base: ResolvedBase,
 }
 
-/// Whether sandboxes of this image see the host's programs.
+/// Returns whether sandboxes of this image see the host's programs.
 pub fn stands_on_host(image: &str) -> bool {
     image.split(':').next() == Some(HOST_LAYER)
 }
 
-/// What would be built, by name.
+/// Returns the name of the image that would be built.
 pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<LayerPlan, Fault> {
     let base = base::resolve(engine, &spec.base).await?;
     let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
@@ -56,7 +56,7 @@ pub async fn plan(engine: &Engine, spec: &LayerSpec) -> Result<LayerPlan, Fault>
     Ok(LayerPlan { digest: sha256_hex(key.to_string().as_bytes()), repository, base })
 }
 
-/// Finds the image, or builds it. Every image contains the agent, so that opening a sandbox uploads
+/// Finds the image or builds it. Every image contains the agent, so opening a sandbox uploads
 /// nothing.
 pub async fn prepare(
     engine: &Arc<Engine>,
@@ -76,15 +76,15 @@ pub async fn prepare(
     if base::id_of(engine, &prepared.handle).await?.is_some() {
         return Ok(prepared);
     }
-    // The container is named after its image; that name indicates a host base.
+    // The container takes the image's name, which indicates a host base.
     let image = match spec.base {
         Base::Host => setup::alias(engine, &plan.base.image, HOST_LAYER).await?,
         _ => plan.base.image.clone(),
     };
     let guard = create::for_setup(engine, &image, setup::wheels(engine, spec)).await?;
     let kept = build(engine, spec, plan, &guard).await;
-    // Remove it even after a failure, and before the caller continues: a background removal may
-    // come too late. The committed environment remains whatever happens to its build container.
+    // Remove the container even after a failure, and before the caller continues: a background
+    // removal may come too late. The committed image stays in any case.
     if let Err(fault) = guard.remove().await {
         tracing::warn!(%fault, "cannot remove a set-up container; the next sweep removes it");
     }
@@ -93,21 +93,21 @@ pub async fn prepare(
     Ok(prepared)
 }
 
-/// Fills the container and commits it as an image.
+/// Fills the container with source and set-up, and commits it as an image.
 async fn build(
     engine: &Arc<Engine>,
     spec: &LayerSpec,
     plan: &LayerPlan,
     guard: &Guard,
 ) -> Result<(), Fault> {
-    let doing = "copy the sandbox agent";
+    let doing = "cannot copy the sandbox agent";
     let agent = tarball::agent().map_err(|error| setup::wrong(doing, &error))?;
     upload(engine, guard.id(), agent, doing).await?;
     if let Some(source) = &spec.source {
         let at = String::from_utf8_lossy(source.at.as_bytes()).into_owned();
         let at = PathBuf::from(at.trim_matches('/'));
         let body = tarball::folder(source.folder.clone(), at, false);
-        upload(engine, guard.id(), body, "copy the source").await?;
+        upload(engine, guard.id(), body, "cannot copy the source").await?;
     }
     if !spec.setup.is_empty() {
         let handle = create::start(engine, guard).await?;
@@ -122,7 +122,7 @@ async fn build(
         .comment(COMMENT)
         .build();
     let committed = engine.slow.commit_container(options, ContainerConfig::default()).await;
-    let keeping = |error| fault::environment("store the environment as an image", &error);
+    let keeping = |error| fault::environment("cannot store the environment as an image", &error);
     committed.map(drop).map_err(keeping)
 }
 

@@ -1,4 +1,4 @@
-//! The owner of a container, in its labels.
+//! Records the owner of a container in its labels.
 
 use std::{
     collections::HashMap,
@@ -20,18 +20,18 @@ const HOST: &str = "proctor.host";
 /// For people and tests: `<pid>-<start time>-<random>`.
 const RUNTIME: &str = "proctor.runtime";
 const PURPOSE: &str = "proctor.purpose";
-/// The path of the runtime's lock file on its own machine.
+/// Path of the runtime's lock file on its own machine.
 const LOCK: &str = "proctor.lock";
-/// Identifies that file: `<boot> <device> <inode>`.
+/// Identity of that file: `<boot> <device> <inode>`.
 const IDENTITY: &str = "proctor.lock.identity";
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Prefix of the names by which processes announce themselves.
+/// Prefix of the socket names by which processes announce themselves.
 const ALIVE: &str = "proctor-docker-";
 
-/// Announces to every process of this machine that this one is alive and uses an engine: a socket
-/// with a name and no file, which the kernel removes on any exit.
+/// Announces to all processes on this machine that this one is alive and uses an engine. Uses a
+/// socket with an abstract name, which the kernel removes on any exit.
 pub struct Alive {
     name: String,
     _socket: Option<UnixListener>,
@@ -46,7 +46,7 @@ impl Alive {
         Self { name, _socket: socket }
     }
 
-    /// The process ids of other live processes.
+    /// Returns the process ids of other live processes.
     pub fn others(&self) -> Vec<String> {
         let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let names = sockets.lines().filter_map(|line| line.rsplit_once('@').map(|(_, at)| at));
@@ -58,13 +58,13 @@ impl Alive {
     }
 }
 
-/// A unique container name: this host, this runtime, and a number.
+/// Returns a unique container name: this host, this runtime, and a number.
 pub fn container_name(lock: &RuntimeLock) -> String {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("proctor-{}-{}-{count}", &host()[..8], lock.name())
 }
 
-/// The labels of a container that this runtime creates.
+/// Returns the labels of a container that this runtime creates.
 pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
     [
         (MARK, "1".to_owned()),
@@ -79,8 +79,8 @@ pub fn labels(lock: &RuntimeLock, purpose: &str) -> HashMap<String, String> {
     .collect()
 }
 
-/// Whether the runtime that created it is certainly dead. Many machines may share an engine: a
-/// container whose runtime's lock is not on this machine is not touched.
+/// Returns whether the runtime that created the container is proven dead. Many machines may share
+/// an engine, so a container whose runtime's lock is not on this machine is not touched.
 pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
     let label = |key: &str| labels.get(key).map(String::as_str);
     if label(MARK) != Some("1") || label(HOST) != Some(&host()) {
@@ -98,12 +98,12 @@ pub fn is_orphan(labels: &HashMap<String, String>) -> bool {
     }
 }
 
-/// The name of the runtime that created it.
+/// Returns the name of the runtime that created the container.
 pub fn runtime(labels: &HashMap<String, String>) -> Option<String> {
     labels.get(RUNTIME).cloned()
 }
 
-/// This machine.
+/// Returns an id of this machine.
 fn host() -> String {
     let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -127,7 +127,7 @@ mod tests {
             labels.insert(key.to_owned(), value.to_owned());
             labels
         };
-        // The label of another machine with the same name, or of one whose cache was copied here.
+        // Labels of another machine with the same name, or of one whose cache was copied here.
         let mut elsewhere: Vec<_> = own[IDENTITY].split(' ').collect();
         elsewhere[0] = "another-boot";
         let cases = [

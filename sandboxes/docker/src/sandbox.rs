@@ -1,4 +1,4 @@
-//! One open sandbox, whose container is always removed.
+//! One open sandbox. Its container is always removed.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
@@ -18,16 +18,16 @@ use proctor_types::{Fault, SandboxCounts};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
-    counts::{self, Counted},
+    counts::{self, ContainerRef},
     create::Opened,
     docker::Engine,
     fault,
 };
 
-/// How long a sandbox may take to end by itself before its container is removed.
+/// How long a sandbox may take to shut down before its container is removed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long to wait for one list.
+/// Time limit for one listing.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
 
 pub struct DockerSandbox {
@@ -44,16 +44,16 @@ impl DockerSandbox {
 }
 
 /// The engine's information about a container's end.
-pub struct Word {
+pub struct EngineWitness {
     pub client: bollard::Docker,
     pub id: String,
-    /// Absent if the engine enforces the disk limit itself.
+    /// `None` if the engine enforces the disk limit itself.
     pub disk_mb: Option<u64>,
-    /// When the engine last listed what the container wrote.
+    /// Statistics of the engine's listings of written paths.
     pub listings: Mutex<Listings>,
 }
 
-/// How often and how long the engine listed what a container wrote.
+/// Number and duration of the engine's listings of what a container wrote.
 #[derive(Debug, Default)]
 pub struct Listings {
     count: u32,
@@ -61,14 +61,15 @@ pub struct Listings {
 }
 
 impl Listings {
-    /// Number of listings without a limit: the agent's start, a restored state, and a few steps of
-    /// a short trial.
+    /// Number of unrestricted listings: enough for the agent's start, a restored state, and a few
+    /// steps of a short trial.
     const FREE: u32 = 12;
-    /// The engine walks the whole layer each time, in 0.1 s or more. It may use this share of a
-    /// trial's time.
+    /// The engine walks the whole layer for each listing, which takes 0.1 s or more. Listings may
+    /// use 1/`SHARE` of a trial's time.
     const SHARE: u32 = 20;
 
-    /// Why the engine is not asked now. A trial that is interrupted here restarts.
+    /// Returns why the engine should not be asked for a listing now. A trial that is interrupted
+    /// here restarts from the beginning.
     fn refused(&self) -> Option<String> {
         let (ended, took) = self.last?;
         let early = self.count >= Self::FREE && ended.elapsed() < took * Self::SHARE;
@@ -87,7 +88,7 @@ impl Listings {
 }
 
 #[async_trait]
-impl WrittenPaths for Word {
+impl WrittenPaths for EngineWitness {
     async fn written(&self) -> Result<Written, String> {
         let refused = self.listings.lock().unwrap_or_else(PoisonError::into_inner).refused();
         match refused {
@@ -113,7 +114,7 @@ impl WrittenPaths for Word {
         };
         let mut written = Written::default();
         for change in listed {
-            // The engine's list is text: a path that is not UTF-8 cannot be represented.
+            // The engine's list is text, so it cannot represent a path that is not UTF-8.
             if change.path.contains(char::REPLACEMENT_CHARACTER) {
                 return Err(format!("the name of {} is not UTF-8", change.path));
             }
@@ -128,9 +129,9 @@ impl WrittenPaths for Word {
 }
 
 #[async_trait]
-impl Witness for Word {
+impl Witness for EngineWitness {
     async fn killed(&self) -> Option<String> {
-        // The engine notices a container's end a moment after its channel has ended.
+        // The engine notices the end of a container a moment after its channel has closed.
         for _ in 0..20 {
             let found = self.client.inspect_container(&self.id, None).await.ok()?;
             let state = found.state?;
@@ -167,7 +168,7 @@ impl Sandbox for DockerSandbox {
         let of_kernel = match &self.guard {
             Some(Guard { engine: Some(engine), id }) => {
                 let unified = engine.unified;
-                let container = Counted { client: &engine.client, id, unified };
+                let container = ContainerRef { client: &engine.client, id, unified };
                 counts::of(&self.handle, &container).await
             }
             _ => SandboxCounts::default(),
@@ -177,7 +178,7 @@ impl Sandbox for DockerSandbox {
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        // A sandbox that is already gone cannot respond, and need not.
+        // A sandbox that is already gone cannot respond and need not.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
         self.handle.disconnect("closed");
         guard.remove().await
@@ -190,7 +191,7 @@ impl Drop for DockerSandbox {
     }
 }
 
-/// A container that is removed in the background when this is dropped.
+/// A container that is removed in the background when the guard is dropped.
 pub struct Guard {
     engine: Option<Arc<Engine>>,
     id: String,
@@ -206,7 +207,7 @@ impl Guard {
         &self.id
     }
 
-    /// Removes it now. If that fails, the background tries once more.
+    /// Removes the container now. If that fails, a background task tries once more.
     pub async fn remove(mut self) -> Result<(), Fault> {
         let Some(engine) = &self.engine else { return Ok(()) };
         remove(&engine.client, &self.id).await?;
@@ -232,7 +233,7 @@ impl Drop for Guard {
             runtime.spawn(removing);
             return;
         }
-        // Dropped outside of any runtime: use a small one.
+        // Dropped outside any async runtime: use a small one.
         std::thread::spawn(move || {
             if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build()
             {
@@ -242,7 +243,7 @@ impl Drop for Guard {
     }
 }
 
-/// Kills and removes a container with its volumes. A missing one counts as removed.
+/// Kills and removes a container with its volumes. Succeeds if it does not exist.
 pub async fn remove(client: &bollard::Docker, id: &str) -> Result<(), Fault> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     let mut tries = 0;
@@ -250,9 +251,10 @@ pub async fn remove(client: &bollard::Docker, id: &str) -> Result<(), Fault> {
         match client.remove_container(id, Some(options.clone())).await {
             Ok(()) => return Ok(()),
             Err(error) if fault::is_missing(&error) => return Ok(()),
-            // Another removal is in progress, or the engine is still processing its end.
+            // Another removal is in progress, or the engine is still processing the container's
+            // end.
             Err(_) if tries < 20 => tokio::time::sleep(Duration::from_millis(250)).await,
-            Err(error) => return Err(fault::sandbox("remove a container", &error)),
+            Err(error) => return Err(fault::sandbox("cannot remove a container", &error)),
         }
         tries += 1;
     }

@@ -1,4 +1,4 @@
-//! The set-up lines of an environment, and what the machine lends them.
+//! Runs the set-up lines of an environment with the files that the machine provides for them.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use proctor_types::{Fault, Layer};
 
 use crate::{docker::Engine, fault};
 
-/// The largest file that is set aside for the set-up, in bytes.
+/// Maximum size of an original file that is saved during the set-up, in bytes.
 const ASIDE: u64 = 64 << 20;
 
 pub fn wrong(doing: &str, error: &dyn fmt::Display) -> Fault {
@@ -28,12 +28,12 @@ pub async fn alias(engine: &Engine, image: &str, repository: &str) -> Result<Str
     let tag = format!("base-{tag}");
     let options = TagImageOptionsBuilder::new().repo(repository).tag(&tag).build();
     let tagged = engine.client.tag_image(image, Some(options)).await;
-    tagged.map_err(|error| fault::environment("tag a base image", &error))?;
+    tagged.map_err(|error| fault::environment("cannot tag a base image", &error))?;
     Ok(format!("{repository}:{tag}"))
 }
 
-/// A directory of wheels that this machine's pip uses, for the set-up only. A host base shows it if
-/// it shows its parent, and an engine elsewhere does not see this machine's directories.
+/// Returns a bind mount of the wheel directory that this machine's pip uses, for set-up only. A
+/// host base may already contain it, and an engine on another machine cannot access it.
 pub fn wheels(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
     if !engine.local || spec.base == Base::Host {
         return Vec::new();
@@ -48,12 +48,12 @@ pub fn wheels(engine: &Engine, spec: &LayerSpec) -> Vec<String> {
 }
 
 /// Runs the lines in order and stops at the first failure. The machine's registry settings and
-/// certificates are lent meanwhile, and the original files are restored.
+/// certificates are available meanwhile; afterwards the original files are restored.
 pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> {
-    let broken = |error: SandboxError| wrong("prepare the set-up environment", &error);
+    let broken = |error: SandboxError| wrong("cannot prepare the set-up environment", &error);
     let mut aside = Vec::new();
     for (path, bytes) in host_base::setup_files() {
-        // The engine gives a container its own names and resolver.
+        // The engine provides these files for each container.
         if [Path::new("/etc/resolv.conf"), Path::new("/etc/hosts")].contains(&&*path) {
             continue;
         }
@@ -77,8 +77,8 @@ pub async fn run(handle: &SandboxHandle, spec: &LayerSpec) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Lines may expect the directory before anything is placed there. Writing a file creates its
-/// parents, in any image.
+/// Creates the work directory, which the lines may expect to exist. Writing a file creates its
+/// parents in any image.
 async fn make_workdir(handle: &SandboxHandle, workdir: &RawPath) -> Result<(), SandboxError> {
     if workdir.as_bytes().is_empty() || handle.stat(workdir).await?.is_some() {
         return Ok(());

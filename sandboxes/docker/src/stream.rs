@@ -1,4 +1,4 @@
-//! The attached output of a container as the bytes of a channel.
+//! Converts the attached output of a container to the bytes of a channel.
 
 use std::{
     io,
@@ -12,10 +12,10 @@ use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Maximum bytes of the agent's own error output.
+/// Maximum bytes kept of the agent's standard error.
 const LAST_WORDS: usize = 4096;
 
-/// The agent's standard error: its last output explains a broken sandbox.
+/// The end of the agent's standard error, to explain a broken sandbox.
 pub type LastWords = Arc<Mutex<Vec<u8>>>;
 
 pub fn text(words: &LastWords) -> String {
@@ -23,7 +23,7 @@ pub fn text(words: &LastWords) -> String {
     String::from_utf8_lossy(&words).trim().to_owned()
 }
 
-/// Extracts standard output from the engine's frames and sets standard error aside.
+/// Extracts standard output from the engine's frames and keeps standard error separately.
 pub struct Output {
     frames: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
     current: Bytes,

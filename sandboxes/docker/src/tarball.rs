@@ -1,4 +1,4 @@
-//! Tar streams that are created while they are sent.
+//! Creates tar streams while they are sent.
 
 use std::{
     io::{self, Read, Write},
@@ -14,21 +14,21 @@ use proctor_host::host_base;
 use tar::{Builder, EntryType, Header, HeaderMode};
 use tokio::sync::mpsc;
 
-/// Bytes of one piece.
+/// Size of one chunk in bytes.
 const PIECE: usize = 256 << 10;
 
-/// The agent's path in a sandbox, below the root.
+/// Path of the agent in a sandbox, relative to the root.
 pub const AGENT_PATH: &str = ".proctor/agentd";
 
-/// A request's body: the client's own type for it cannot be named.
+/// The body of a request. The client's own type for it is not public.
 pub type Body = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// A body of existing bytes.
+/// Creates a body from bytes in memory.
 pub fn whole(bytes: Vec<u8>) -> Body {
     Box::pin(stream::iter([Ok(Bytes::from(bytes))]))
 }
 
-/// Sends what `write` writes, on its own thread. An error of the writer ends the request.
+/// Streams what `write` writes from its own thread. An error of the writer ends the request.
 pub fn stream_of<F>(write: F) -> Body
 where
     F: FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
@@ -71,8 +71,8 @@ impl Write for Pieces {
     }
 }
 
-/// A directory placed at `at` (without a leading slash), optionally owned by root. The engine
-/// creates its parents.
+/// Streams a directory to be placed at `at` (without a leading slash), with its owners or owned by
+/// root. The engine creates the parents.
 pub fn folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
     stream_of(move |out| {
         let mut builder = Builder::new(out);
@@ -85,7 +85,7 @@ pub fn folder(from: PathBuf, at: PathBuf, keep_owners: bool) -> Body {
     })
 }
 
-/// Like `append_dir_all`, without sockets and pipes, which archives cannot contain.
+/// Like `append_dir_all`, but skips sockets and pipes, which archives cannot contain.
 fn append(builder: &mut Builder<&mut dyn Write>, from: &Path, at: &Path) -> io::Result<()> {
     builder.append_dir(at, from)?;
     let mut entries: Vec<_> = std::fs::read_dir(from)?.collect::<Result<_, _>>()?;
@@ -115,7 +115,7 @@ pub fn file(from: PathBuf) -> Body {
     })
 }
 
-/// The root of a host base: everything that is not bound.
+/// Returns the skeleton of a host base: everything that is not bind-mounted.
 pub fn skeleton() -> io::Result<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     for piece in host_base::skeleton()? {
@@ -135,7 +135,8 @@ pub fn skeleton() -> io::Result<Vec<u8>> {
     builder.into_inner()
 }
 
-/// The agent, as the engine unpacks it into a container. Only root can access the directory.
+/// Returns the agent as an archive for the engine to unpack into a container. Only root can access
+/// its directory.
 pub fn agent() -> io::Result<Body> {
     let mut builder = Builder::new(Vec::new());
     let path = Path::new(AGENT_PATH);
@@ -154,7 +155,7 @@ fn header(kind: EntryType, mode: u32, size: usize) -> Header {
     header.set_entry_type(kind);
     header.set_mode(mode);
     header.set_size(size as u64);
-    // A real time would make every build different.
+    // The current time would make every build different.
     header.set_mtime(1);
     header
 }

@@ -1,5 +1,5 @@
-//! The attacks on containers: they fail, and some succeed without their defences. Attacks that the
-//! engine itself stops cannot be shown to succeed.
+//! Attacks on containers. They must fail, and some must succeed without their defences. Attacks
+//! that the engine itself prevents cannot be shown to succeed.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -20,10 +20,10 @@ use proctor_sandbox_api::{
     wire::{Defence, RawPath},
 };
 
-/// Attacks that work on an engine's default container, and their defences here.
+/// Attacks that succeed in an engine's default container, and the defences that prevent them here.
 const UNDONE: [(&str, &[Defence]); 6] = [
     (
-        "agents_memory_is_read",
+        "agent_memory_is_read",
         &[
             Defence::AgentIdentity,
             Defence::NotDumpable,
@@ -31,8 +31,8 @@ const UNDONE: [(&str, &[Defence]); 6] = [
             Defence::SystemCalls,
         ],
     ),
-    ("agents_settings_are_changed", &[Defence::AgentIdentity]),
-    ("agents_user_is_taken", &[Defence::SystemCalls]),
+    ("agent_settings_are_changed", &[Defence::AgentIdentity]),
+    ("agent_user_is_taken_over", &[Defence::SystemCalls]),
     ("dangerous_system_calls_are_made", &[Defence::SystemCalls]),
     ("core_dumps_are_written", &[Defence::CoreDumps]),
     ("swarm_outlives_its_command", &[Defence::Eviction]),
@@ -60,7 +60,7 @@ async fn prepared(docker: &Docker) -> Prepared {
     docker.prepare(&spec).await.unwrap()
 }
 
-/// The containers of attacks, and their volumes: what an engine holds for a sandbox.
+/// Lists the containers of attacks and their volumes, which are what an engine keeps for a sandbox.
 fn census() -> Vec<String> {
     let listed = |args: &[&str]| {
         let output = Process::new("docker").args(args).output().unwrap();
@@ -79,8 +79,8 @@ async fn docker_attacks_are_withstood() {
     announce("docker attack", &results);
     let attacks = attacks();
     assert!(attacks.len() >= 25, "{} attacks", attacks.len());
-    // What an engine may not limit: watches and terminals, the number of files, disk without a
-    // quota.
+    // An engine may be unable to limit watches and terminals, the number of files, and, without a
+    // quota, disk space.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 3 } else { usize::MAX };
     let missed = missed(attacks.iter().map(|attack| attack.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}\n{}", render(&results));

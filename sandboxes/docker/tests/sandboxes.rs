@@ -1,5 +1,5 @@
-//! Sandboxes on a real engine. Without one each test prints its name and that it did not run;
-//! `PROCTOR_REQUIRE_DOCKER=1` makes that a failure.
+//! Tests sandboxes on a real engine. Without an engine, each test prints its name and that it did
+//! not run. `PROCTOR_REQUIRE_DOCKER=1` makes that a failure.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -22,10 +22,10 @@ use proctor_sandbox_api::{
 };
 use proctor_types::SandboxSpec;
 
-/// The image that `tests/images/debian.sh` makes.
+/// The image that `tests/images/debian.sh` creates.
 const DEBIAN: &str = "proctor-test:bookworm";
 
-/// An engine, or the end of the test.
+/// Returns an engine, or `None` if the test cannot run.
 async fn engine(test: &str) -> Option<Docker> {
     match Docker::connect().await {
         Ok(docker) => Some(docker),
@@ -67,7 +67,7 @@ async fn kit(docker: &Docker, name: &str, base: Base) {
     announce(name, &results);
     let checks = checks();
     assert!(checks.len() >= 40);
-    // An engine whose storage driver has no quota skips the only check of a full disk.
+    // With an engine whose storage driver has no quota, only the check of a full disk is skipped.
     let skips = if std::env::var_os("PROCTOR_REQUIRE_DOCKER").is_some() { 1 } else { usize::MAX };
     let missed = missed(checks.iter().map(|check| check.name), skips, &results);
     assert!(missed.is_empty(), "{missed:#?}");
@@ -79,8 +79,8 @@ async fn docker_passes_the_kit_on_the_host_base() {
     kit(&docker, "docker (host base)", Base::Host).await;
 }
 
-/// If the image is missing, the script that creates it explains how; a machine that requires Docker
-/// requires the image, too.
+/// If the image is missing, the test names the script that creates it. A machine that requires
+/// Docker also requires the image.
 #[tokio::test(flavor = "multi_thread")]
 async fn docker_passes_the_kit_on_an_image() {
     let name = "docker_passes_the_kit_on_an_image";
@@ -105,7 +105,7 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
     spec.source = Some(SourceTree { folder: source, digest, at: RawPath::from("/testbed") });
     let (first, second) = tokio::join!(docker.prepare(&spec), docker.prepare(&spec));
     let (first, second) = (first.unwrap(), second.unwrap());
-    assert!(first.built != second.built, "exactly one of the two builds");
+    assert!(first.built != second.built, "exactly one of the two must build");
     assert_eq!(first.digest, second.digest);
 
     let mut sandbox = docker.open(&handle(&first)).await.unwrap();
@@ -118,7 +118,7 @@ async fn docker_builds_a_layer_once_with_source_and_setup() {
 async fn docker_setup_reaches_the_registry_and_leaves_no_settings() {
     let name = "docker_setup_reaches_the_registry_and_leaves_no_settings";
     let Some(docker) = engine(name).await else { return };
-    // A unique line, so that it really runs every time.
+    // A unique line, so that the set-up really runs every time.
     let own = format!(": {}", std::process::id());
     let lines = ["python3 -m venv /venv", "/venv/bin/pip install -q iniconfig==2.1.0", &own];
     let prepared = docker.prepare(&spec(Base::Host, &lines)).await.unwrap();
@@ -163,16 +163,19 @@ async fn docker_sandbox_killed_from_outside_is_broken() {
     assert!(ended.unwrap_err().is_broken());
     sandbox.close().await.unwrap();
     let left = Process::new("docker").args(["ps", "-aq", "--filter", &filter]).output().unwrap();
-    assert!(left.stdout.is_empty(), "the container is left");
+    assert!(left.stdout.is_empty(), "the container was not removed");
 }
 
-/// How long an engine waits for a stopping container before it kills it.
+/// How long an engine waits for a stopping container before killing it.
 const ENGINES_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits neither for a command that ignores signals nor for a first process that cannot respond.
+/// Closing waits neither for a command that ignores signals nor for a first process that cannot
+/// respond.
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_closes_a_deaf_sandbox_without_waiting() {
-    let Some(docker) = engine("docker_closes_a_deaf_sandbox_without_waiting").await else { return };
+async fn docker_closes_an_unresponsive_sandbox_without_waiting() {
+    let Some(docker) = engine("docker_closes_an_unresponsive_sandbox_without_waiting").await else {
+        return;
+    };
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
     for stopped in [false, true] {
         let mut spec = handle(&prepared);
@@ -200,13 +203,13 @@ async fn docker_closes_a_deaf_sandbox_without_waiting() {
         assert!(running.await.unwrap().is_err());
         let left =
             Process::new("docker").args(["ps", "-aq", "--filter", &filter]).output().unwrap();
-        assert!(left.stdout.is_empty(), "the container is left");
+        assert!(left.stdout.is_empty(), "the container was not removed");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_pull_of_a_missing_image_is_a_named_fault() {
-    let name = "docker_pull_of_a_missing_image_is_a_named_fault";
+async fn docker_pull_of_a_missing_image_names_the_image() {
+    let name = "docker_pull_of_a_missing_image_names_the_image";
     let Some(docker) = engine(name).await else { return };
     let base = Base::Image("localhost:9/no/such:image".to_owned());
     let fault = docker.prepare(&spec(base, &[])).await.unwrap_err();
@@ -214,7 +217,7 @@ async fn docker_pull_of_a_missing_image_is_a_named_fault() {
     assert!(fault.hint.is_some());
 }
 
-/// Not a test: the runtime that the next one kills. It opens a sandbox and waits for its end.
+/// Not a test: the runtime that the next test kills. It opens a sandbox and waits for its end.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by docker_sandbox_of_a_killed_runtime_ends_and_is_swept"]
 async fn docker_runtime_to_be_killed() {
@@ -227,7 +230,7 @@ async fn docker_runtime_to_be_killed() {
     let _ = sandbox.handle().run(Command::shell("setsid sleep 987654 & sleep 987654")).await;
 }
 
-/// A runtime's cache directory, found through a label of its container.
+/// Returns a runtime's cache directory, found through a label of its container.
 fn lock_folder(runtime: u32) -> std::path::PathBuf {
     let filter = format!("label=proctor.purpose=kill test {runtime}");
     let format = "{{.Label \"proctor.lock\"}}";
@@ -257,31 +260,36 @@ async fn docker_sandbox_of_a_killed_runtime_ends_and_is_swept() {
     };
     assert!(!containers("-q").is_empty(), "no sandbox");
     docker.sweep().await.unwrap();
-    assert!(!containers("-q").is_empty(), "a living runtime was swept");
-    // Nor by one that started with a copy of its cache.
+    assert!(!containers("-q").is_empty(), "a live runtime was swept");
+    // A runtime that starts with a copy of its cache must not sweep it either.
     let copy = tempfile::tempdir().unwrap();
     let cache = copy.path().join("cache");
     let copied = Process::new("cp").arg("-a").arg(lock_folder(runtime.id())).arg(&cache).status();
     assert!(copied.unwrap().success());
     Docker::connect_in(&cache).await.unwrap().sweep().await.unwrap();
-    assert!(!containers("-q").is_empty(), "a living runtime was swept by a copy of its cache");
+    assert!(
+        !containers("-q").is_empty(),
+        "a live runtime was swept by a runtime with a copy of its cache"
+    );
 
     runtime.kill().unwrap();
     runtime.wait().unwrap();
     let mut waited = 0;
     while !containers("-q").is_empty() {
-        assert!(waited < 100, "the sandbox lives on without its runtime");
+        assert!(waited < 100, "the sandbox outlived its runtime");
         tokio::time::sleep(Duration::from_millis(100)).await;
         waited += 1;
     }
     docker.sweep().await.unwrap();
-    assert!(containers("-aq").is_empty(), "the container is left");
+    assert!(containers("-aq").is_empty(), "the container was not removed");
 }
 
-/// Three ways to provide a root file system with a single file: no libc, no shell, no Python.
+/// Provides a root file system with a single file in three ways: no libc, no shell, no Python.
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_sandboxs_need_nothing_in_their_base() {
-    let Some(docker) = engine("docker_sandboxs_need_nothing_in_their_base").await else { return };
+async fn docker_sandboxes_need_no_programs_in_their_base() {
+    let Some(docker) = engine("docker_sandboxes_need_no_programs_in_their_base").await else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     fs::create_dir_all(root.join("etc")).unwrap();
@@ -318,10 +326,10 @@ async fn docker_sandboxs_need_nothing_in_their_base() {
     }
 }
 
-/// The same context twice is one image, and its container settings are read.
+/// Using the same context twice creates one image. Its container settings are read.
 #[tokio::test(flavor = "multi_thread")]
-async fn docker_a_dockerfile_is_built_once_and_says_how_its_containers_run() {
-    let test = "docker_a_dockerfile_is_built_once_and_says_how_its_containers_run";
+async fn docker_dockerfile_is_built_once_and_its_settings_are_read() {
+    let test = "docker_dockerfile_is_built_once_and_its_settings_are_read";
     let Some(docker) = engine(test).await else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
@@ -352,7 +360,7 @@ async fn docker_a_dockerfile_is_built_once_and_says_how_its_containers_run() {
     let built = docker.kept().await.unwrap();
     assert!(
         built.iter().any(|kept| kept.handle.starts_with("proctor-build:")),
-        "it can be given back"
+        "the image can be discarded"
     );
     let _ = Process::new("docker").args(["rmi", &one.handle]).output();
     let _ = Process::new("docker").args(["rmi", &one.base]).output();
@@ -369,10 +377,10 @@ async fn docker_a_dockerfile_is_built_once_and_says_how_its_containers_run() {
     assert!(fault.what.contains("no file `Dockerfile`"), "{fault}");
 }
 
-/// What cleaning removes: only the images created here, and none that a container uses.
+/// Cleaning removes only images created here, and none that a container uses.
 #[tokio::test]
-async fn docker_an_environment_is_listed_and_given_back() {
-    let test = "docker_an_environment_is_listed_and_given_back";
+async fn docker_environment_is_listed_and_discarded() {
+    let test = "docker_environment_is_listed_and_discarded";
     let Some(docker) = engine(test).await else { return };
     // Different from any other test's.
     let line = format!("echo {} > /testbed/own.txt", std::process::id());
@@ -385,20 +393,20 @@ async fn docker_an_environment_is_listed_and_given_back() {
     let own = kept.iter().find(|kept| kept.handle == prepared.handle).unwrap();
     assert!(own.bytes > 0 && own.made.is_some());
     let mut sandbox = docker.open(&handle(&prepared)).await.unwrap();
-    assert!(!docker.discard(own).await.unwrap(), "a container stands on it");
+    assert!(!docker.discard(own).await.unwrap(), "a container uses it");
     assert!(docker.prepare(&spec).await.is_ok_and(|again| !again.built));
     sandbox.close().await.unwrap();
     assert!(docker.discard(own).await.unwrap());
     assert!(docker.kept().await.unwrap().iter().all(|kept| kept.handle != prepared.handle));
     let again = docker.prepare(&spec).await.unwrap();
-    assert!(again.built, "made anew");
+    assert!(again.built, "the layer must be built again");
     docker.discard(own).await.unwrap();
 }
 
-/// An image whose name another one took.
+/// An image loses its name when another image takes it.
 #[tokio::test]
-async fn docker_an_image_that_lost_its_name_is_listed_and_given_back() {
-    let test = "docker_an_image_that_lost_its_name_is_listed_and_given_back";
+async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
+    let test = "docker_image_that_lost_its_name_is_listed_and_discarded";
     let Some(docker) = engine(test).await else { return };
     let folder = tempfile::tempdir().unwrap();
     let name = format!("proctor-base:{:032x}", std::process::id());
@@ -425,10 +433,11 @@ async fn docker_an_image_that_lost_its_name_is_listed_and_given_back() {
     }
 }
 
-/// The content caused a container's end only if the kernel killed in it at its memory limit.
+/// The content caused a container's end only if the kernel killed one of its processes at the
+/// memory limit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_was_removed_is_not_to_blame_for_its_end() {
-    let name = "a_container_that_was_removed_is_not_to_blame_for_its_end";
+async fn killed_container_is_not_blamed_for_its_end() {
+    let name = "killed_container_is_not_blamed_for_its_end";
     let Some(docker) = engine(name).await else { return };
     let prepared = docker.prepare(&spec(Base::Host, &[])).await.unwrap();
     let mut spec = handle(&prepared);

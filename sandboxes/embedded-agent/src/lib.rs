@@ -1,7 +1,7 @@
-//! The sandbox agent as bytes.
+//! Embeds the sandbox agent as bytes.
 //!
-//! Only crates that start an agent depend on this one: it needs `libc.a` and a nested build. All
-//! other crates ask a back end for the agent's name.
+//! Only crates that start an agent depend on this one, because it needs `libc.a` and a nested
+//! build. Other crates get the agent's digest from their back end.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ const _: &str = env!("AGENT_SOURCES");
 
 const AGENT: &[u8] = proctor_agent_build::agent!();
 
-/// The length of the agent in bytes. 0: this build contains no agent.
+/// The length of the agent in bytes; 0 if this build contains no agent.
 pub const AGENT_BYTES: usize = AGENT.len();
 
 /// Returns the static `agentd` for this machine's architecture.

@@ -1,12 +1,12 @@
-//! Host directories without some of their entries, as two directories of an overlay.
+//! Hides entries of host directories, with two directories of an overlay.
 //!
-//! The upper one contains only whiteouts and the directories that lead to them. Over the host's own
-//! directory it makes the entries absent: they cannot be opened and are not listed. It is written
-//! once and cached, so a sandbox pays for only one more mount.
+//! The upper directory contains only whiteouts and the directories that lead to them. Overlaid on
+//! the host's own directory, it makes the entries absent: they cannot be opened and are not listed.
+//! It is written once and cached, so the cost for a sandbox is a single additional mount.
 //!
-//! Rejected: an empty mount over each path (`/dev/null` among regular files, or a mount point in
-//! the mount list, reveals the place); a filtered copy of the directory (gigabytes, or again a
-//! mount point at that place).
+//! Rejected alternatives: an empty mount over each path, because `/dev/null` among regular files or
+//! a mount point in the mount list reveals the location; and a filtered copy of the directory,
+//! which takes gigabytes or again reveals a mount point.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,22 +25,23 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, ut
 
 use crate::host_base;
 
-/// Increased when the meaning of a cached directory changes.
+/// Increment when the meaning of a cached directory changes.
 const FORMAT: u32 = 2;
 
-/// A host directory that is shown with an overlay.
+/// A host directory that is mounted with an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// The host directory, shown at the same path.
+    /// The host directory, mounted at the same path.
     pub at: PathBuf,
-    /// The whiteouts.
+    /// The directory with the whiteouts.
     pub marks: PathBuf,
 }
 
 /// Writes the whiteouts for `absent` below `store`, unless they already exist. Blocking.
 ///
 /// # Errors
-/// `store` cannot be written, or something is mounted directly beside a path that should be absent.
+/// `store` cannot be written, or something is mounted directly next to a path that should be
+/// absent.
 pub fn cuts(store: &Path, absent: &Absent) -> io::Result<Vec<Cut>> {
     if absent.paths.is_empty() {
         return Ok(Vec::new());
@@ -64,8 +65,8 @@ pub fn cuts(store: &Path, absent: &Absent) -> io::Result<Vec<Cut>> {
             mark(&made.path().join(number.to_string()), at, paths, &decoys.collect::<Vec<_>>())?;
         }
         fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755))?;
-        // Another process may have been faster with the same content; the guard then removes this
-        // one.
+        // Another process may have written the same content first. The guard then removes this
+        // copy.
         match fs::rename(made.path(), &folder) {
             Err(_) if folder.is_dir() => {}
             other => other?,
@@ -82,8 +83,8 @@ fn as_path(raw: &RawPath) -> &Path {
     Path::new(OsStr::from_bytes(raw.as_bytes()))
 }
 
-/// The outermost shown directory above `path` without mounts below it: an overlay does not cross
-/// mounts and rejects directories that contain some.
+/// Returns the outermost visible directory above `path` without mounts below it. An overlay does
+/// not cross mounts, and the kernel rejects directories that contain some.
 fn place(path: &Path, mounts: &BTreeSet<PathBuf>) -> io::Result<PathBuf> {
     let shown = host_base::shown();
     let holds_none =
@@ -114,12 +115,12 @@ fn unescaped(text: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(RawPath::of_mountinfo(text).as_bytes()))
 }
 
-/// Fills `marks`, the upper directory of the overlay over `at`.
+/// Fills `marks`, the upper directory of the overlay on `at`.
 fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result<()> {
     let mut made = vec![at.to_owned()];
     fs::create_dir(marks)?;
-    // The content of an absent directory is absent with it. A directory created there, for a decoy
-    // or another path, would replace the whiteout and make all of it visible again.
+    // The content of an absent directory is absent with it. A directory created inside, for a decoy
+    // or another path, would replace the whiteout and make the whole directory visible again.
     let whole: BTreeSet<&Path> = gone
         .iter()
         .copied()
@@ -132,13 +133,14 @@ fn mark(marks: &Path, at: &Path, gone: &[&Path], decoys: &[&Path]) -> io::Result
     }
     for path in whole {
         let Ok(inner) = path.strip_prefix(at) else { continue };
-        // A whiteout: all users may create this particular device, and none can open it.
+        // A whiteout. All users may create this particular device, and no user can open it.
         mknodat(CWD, marks.join(inner), FileType::CharacterDevice, Mode::empty(), 0)?;
     }
-    // Last, and from the inside out: creating entries in a directory changes its times.
+    // Do this last and from the inside out, because creating entries in a directory changes its
+    // times.
     for folder in made.iter().rev() {
         if let Ok(inner) = folder.strip_prefix(at) {
-            alike(&marks.join(inner), folder)?;
+            copy_attributes(&marks.join(inner), folder)?;
         }
     }
     Ok(())
@@ -163,10 +165,11 @@ fn below(marks: &Path, at: &Path, folder: &Path, made: &mut Vec<PathBuf>) -> io:
     Ok(())
 }
 
-/// Owner, mode and times: in the overlay a directory shows those of the upper one.
-fn alike(folder: &Path, model: &Path) -> io::Result<()> {
+/// Copies owner, mode and times, because the overlay shows those of the upper directory.
+fn copy_attributes(folder: &Path, model: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(model)?;
-    // Only root may change owners; otherwise all directories of the sandbox have one owner.
+    // Only root may change owners. For other users, all directories of the sandbox have the same
+    // owner anyway.
     let _ = chown(folder, Some(found.uid()), Some(found.gid()));
     fs::set_permissions(folder, found.permissions())?;
     let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
@@ -184,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_marks_have_the_mode_of_their_folder() {
+    fn marks_have_the_mode_of_their_folder() {
         let (host, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let inner = host.path().join("lib/deep");
         fs::create_dir_all(&inner).unwrap();
@@ -205,23 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn absent_folder_hides_marks_inside() {
+    fn absent_folder_contains_no_marks() {
         let (host, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let folder = host.path().join("pylib/packaging");
         fs::create_dir_all(folder.join("deep")).unwrap();
         let file = folder.join("deep/version.py");
         fs::write(&file, "x").unwrap();
-        // A decoy below it, a decoy that equals it, and a finding in it.
+        // A decoy below the folder, a decoy that equals it, and an absent path in it.
         for (number, decoy) in [folder.join("deep"), folder.clone()].iter().enumerate() {
             let marks = store.path().join(number.to_string());
             mark(&marks, host.path(), &[&file, &folder, &folder], &[decoy]).unwrap();
             let white = fs::symlink_metadata(marks.join("pylib/packaging")).unwrap();
-            assert!(white.file_type().is_char_device(), "{number}: it is shown again");
+            assert!(white.file_type().is_char_device(), "{number}: the folder is visible again");
         }
     }
 
     #[test]
-    fn absent_overlay_avoids_mounts() {
+    fn place_avoids_folders_with_mounts() {
         let mounts = BTreeSet::from(["/", "/usr/lib/wsl"].map(PathBuf::from));
         assert_eq!(place(Path::new("/usr/lib/x/y.py"), &mounts).unwrap(), Path::new("/usr/lib/x"));
         assert_eq!(place(Path::new("/usr/share/y.py"), &mounts).unwrap(), Path::new("/usr/share"));

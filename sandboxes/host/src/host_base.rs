@@ -1,9 +1,9 @@
-//! What `base: "host"` shows: the list from which every back end builds its sandbox.
+//! The content of a `base: "host"` sandbox, shared by all back ends.
 //!
-//! The host's programs and libraries are bound read-only. Everything about a person or this machine
-//! (homes, `/etc`, sockets, `/var`) is left out and replaced with the small skeleton below.
-//! `dist-packages` are covered: distributions put their own tools' libraries there, which differ
-//! between hosts and would leak into every interpreter of the sandbox.
+//! The host's programs and libraries are bind-mounted read-only. Everything about a person or this
+//! machine (homes, `/etc`, sockets, `/var`) is left out and replaced with the small skeleton below.
+//! `dist-packages` are hidden, because distributions install libraries of their own tools there.
+//! These differ between hosts and would be importable in every sandbox.
 
 use std::{
     fs, io,
@@ -13,7 +13,7 @@ use std::{
 
 use proctor_types::{Fault, Layer, sha256_hex};
 
-/// One entry of the skeleton, below the root (without a leading slash).
+/// One entry of the skeleton. Its path has no leading slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub path: PathBuf,
@@ -70,8 +70,8 @@ const WRITTEN: &[(&str, &str)] = &[
     ("etc/shells", "/bin/sh\n/bin/bash\n"),
 ];
 
-/// Files of the host's `/etc` that its programs need to start and that contain nothing about a
-/// person: copied if they exist.
+/// Files of the host's `/etc` that are copied if they exist. Programs need them to start, and they
+/// contain no personal data.
 const COPIED: &[&str] = &[
     "etc/ld.so.cache",
     "etc/ld.so.conf",
@@ -82,10 +82,11 @@ const COPIED: &[&str] = &[
     "etc/ssl/certs/ca-certificates.crt",
 ];
 
-/// Directories of `/etc` by prefix, copied in the same way: Debian's Java needs them to start.
+/// Name prefixes of `/etc` directories that are copied in the same way. Debian's Java needs them to
+/// start.
 const COPIED_FOLDERS: &[&str] = &["java-"];
 
-/// Variables that name this machine's proxies.
+/// Variables that configure this machine's proxies.
 pub const PROXIES: &[&str] = &[
     "http_proxy",
     "https_proxy",
@@ -96,8 +97,8 @@ pub const PROXIES: &[&str] = &[
     "ALL_PROXY",
 ];
 
-/// Other variables of the set-up's environment that configure this machine's access to package
-/// registries. Only the set-up lines receive them.
+/// Other variables that configure this machine's access to package registries. Only set-up lines
+/// receive them.
 const SETUP_VARS: &[&str] = &[
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -109,7 +110,7 @@ const SETUP_VARS: &[&str] = &[
     "UV_DEFAULT_INDEX",
 ];
 
-/// Host directories that are bound read-only at the same path.
+/// Returns the host directories that are bind-mounted read-only at the same path.
 pub fn shown() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr")];
     let top = TOP.iter().map(|name| Path::new("/").join(name)).filter(|path| is_dir(path));
@@ -118,7 +119,7 @@ pub fn shown() -> Vec<PathBuf> {
     out
 }
 
-/// Directories below [`shown`] that are covered by an empty read-only directory.
+/// Returns directories below [`shown`] that are covered by an empty read-only directory.
 pub fn hidden() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr/lib/python3/dist-packages")];
     for parent in ["/usr/lib", "/usr/local/lib"] {
@@ -129,15 +130,15 @@ pub fn hidden() -> Vec<PathBuf> {
             }
         }
     }
-    // The state of container engines is not a program.
+    // Container engines store state here, not programs.
     out.push(PathBuf::from("/opt/containerd"));
     out.retain(|path| is_dir(path));
     out.sort();
     out
 }
 
-/// Everything of the root that is not bound. Directories come first, sorted so that parents precede
-/// their content.
+/// Returns everything in the root that is not bind-mounted. Directories come first and are sorted,
+/// so that parents precede their content.
 pub fn skeleton() -> io::Result<Vec<Piece>> {
     let mut out = Vec::new();
     for (path, mode) in FOLDERS {
@@ -176,7 +177,8 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
             out.push(Piece { path: link.into(), what: PieceKind::Link(target) });
         }
     }
-    // `/usr/bin/awk` and others lead through here; only links into shown directories are kept.
+    // `/usr/bin/awk` and others resolve through this directory. Keep only links into visible
+    // directories.
     for entry in fs::read_dir("/etc/alternatives").into_iter().flatten().flatten() {
         if let Ok(target) = fs::read_link(entry.path())
             && (target.starts_with("/usr") || target.starts_with("/opt"))
@@ -189,7 +191,7 @@ pub fn skeleton() -> io::Result<Vec<Piece>> {
     Ok(out)
 }
 
-/// A host directory, with everything in it that is world-readable.
+/// Copies a host directory with everything in it that is world-readable.
 fn copy_folder(folder: &Path, out: &mut Vec<Piece>) -> io::Result<()> {
     out.push(Piece { path: folder.into(), what: PieceKind::Dir(0o755) });
     for entry in fs::read_dir(Path::new("/").join(folder))? {
@@ -227,21 +229,21 @@ pub fn write_skeleton(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Variables that give the set-up lines access to this machine's registries.
+/// Returns variables that give set-up lines access to this machine's registries.
 pub fn setup_env() -> Vec<(String, String)> {
     let is_named = |key: &str| SETUP_VARS.contains(&key) || PROXIES.contains(&key);
     std::env::vars().filter(|(key, _)| key.starts_with("PIP_") || is_named(key)).collect()
 }
 
-/// Files that the set-up lines see beyond the base and that must not remain in the layer: name
-/// resolution, the registries' settings, and the certificates that those settings name.
+/// Returns files that only set-up lines see and that must not remain in the layer: name resolution,
+/// the registry settings, and the certificates to which they refer.
 pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
     let mut wanted: Vec<(PathBuf, PathBuf)> = ["/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf"]
         .iter()
         .map(|path| (PathBuf::from(path), PathBuf::from(path)))
         .collect();
     if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
-        // If both exist, the newer location wins, as in pip.
+        // If both exist, the newer location takes precedence, as in pip.
         for name in [".config/pip/pip.conf", ".pip/pip.conf"] {
             wanted.push((home.join(name), Path::new("/root").join(name)));
         }
@@ -264,10 +266,10 @@ pub fn setup_files() -> Vec<(PathBuf, Vec<u8>)> {
         .collect()
 }
 
-/// The interpreter of a host base, at a path that the sandbox shows.
+/// Returns the Python interpreter of a host base, at a path that is visible in the sandbox.
 ///
 /// # Errors
-/// A fault with a hint, if the host's only Python is below a home or another hidden path.
+/// The host's only Python is below a home or another hidden path. The fault has a hint.
 pub fn host_python() -> Result<PathBuf, Fault> {
     let mut candidates: Vec<PathBuf> =
         ["/usr/bin/python3", "/usr/local/bin/python3"].map(PathBuf::from).to_vec();
@@ -286,8 +288,9 @@ pub fn host_python() -> Result<PathBuf, Fault> {
         })
 }
 
-/// Identifies the state of the host's programs, so that a layer built on an earlier state is not
-/// reused: the release, and size and change time of the directories that package managers modify.
+/// Returns a digest of the state of the host's programs, so that a layer built on an earlier state
+/// is not reused. It covers the release, and the size and modification time of directories that
+/// package managers change.
 pub fn host_digest() -> String {
     let mut text = fs::read_to_string("/usr/lib/os-release").unwrap_or_default();
     let mut watched = vec![PathBuf::from("/usr/bin"), PathBuf::from("/usr/lib")];

@@ -1,6 +1,6 @@
-//! What both back ends do with this machine: show its programs on a host base, hide what a task
-//! must not find, run set-up lines with its registries' settings, and distinguish live runtimes
-//! from dead ones.
+//! Host-side code that both back ends share: expose the host's programs in a host base, hide what a
+//! task must not find, run set-up lines with the machine's registry settings, and distinguish live
+//! runtimes from dead ones.
 
 pub mod absent;
 pub mod host_base;

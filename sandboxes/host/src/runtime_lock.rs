@@ -1,13 +1,12 @@
 //! Detects whether another runtime is alive, with a file lock that only the kernel releases.
 //!
-//! A runtime takes the lock when it starts and keeps the file open; the kernel releases the lock
-//! when the process ends, for any reason. Whatever a runtime creates (a container, a layer in
-//! progress) refers to that file by its inode. A sweep may remove it only while holding that lock
-//! itself.
+//! A runtime takes the lock when it starts and keeps the file open. The kernel releases the lock
+//! when the process ends for any reason. Everything that a runtime creates (a container, a layer in
+//! progress) refers to that file by its inode. A sweep may remove it only while it has that lock.
 //!
-//! Rejected: checking whether a process id is alive (ids are reused, and mean another process in
-//! another PID namespace or behind `hidepid`). Rejected: trying the lock of the file at that path:
-//! copying a cache directory copies the file but not its lock.
+//! Rejected alternatives: checking whether a process id is alive, because ids are reused and mean
+//! another process in another PID namespace or behind `hidepid`; and trying the lock of the file at
+//! that path, because copying a cache directory copies the file but not its lock.
 
 use std::{
     fmt, fs,
@@ -24,8 +23,8 @@ use rustix::{fs::fstatfs, process::geteuid};
 /// The first word of a lock file, followed by its [`LockIdentity`].
 const HEAD: &str = "lock";
 
-/// File systems that a single kernel uses, by `statfs` number. On any other, another machine may
-/// hold a lock that is not visible here.
+/// File systems that only a single kernel uses, by `statfs` number. On any other, another machine
+/// may have a lock that is not visible here.
 const LOCAL: &[u64] = &[
     0xEF53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
@@ -76,8 +75,8 @@ impl FromStr for LockIdentity {
     }
 }
 
-/// This runtime's own lock, held until this is dropped. The file remains: [`RuntimeLock::forget`]
-/// removes it once nothing that refers to it is left.
+/// This runtime's own lock, released when dropped. The file remains until [`RuntimeLock::forget`]
+/// removes it, once nothing refers to it anymore.
 #[derive(Debug)]
 pub struct RuntimeLock {
     name: String,
@@ -96,7 +95,7 @@ impl RuntimeLock {
         let folder = fs::canonicalize(folder)?;
         let name = format!("{}-{}-{}", process::id(), start_time(), random()?);
         let path = folder.join(&name);
-        // Created under a name that sweeps ignore, locked, and only then renamed.
+        // Create the file under a name that sweeps ignore, lock it, and only then rename it.
         let hidden = folder.join(format!(".{name}"));
         let mut file = OpenOptions::new().create_new(true).append(true).open(&hidden)?;
         file.lock()?;
@@ -106,7 +105,7 @@ impl RuntimeLock {
         Ok(Self { name, path, identity, file })
     }
 
-    /// `<pid>-<start time>-<random>`, which is unique.
+    /// Returns the unique name `<pid>-<start time>-<random>`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -119,7 +118,7 @@ impl RuntimeLock {
         &self.identity
     }
 
-    /// Adds a line to the file, for the runtime that sweeps.
+    /// Adds a line to the file, for the runtime that sweeps later.
     ///
     /// # Errors
     /// Writing fails, for example because the disk is full.
@@ -127,7 +126,7 @@ impl RuntimeLock {
         writeln!(&self.file, "{line}")
     }
 
-    /// Removes the file. The lock is held until this is dropped.
+    /// Removes the file. The lock is kept until this is dropped.
     pub fn forget(&self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -138,11 +137,11 @@ impl RuntimeLock {
 pub enum Life {
     Living,
     Dead(DeadRuntime),
-    /// Nothing proves that it is dead, so nothing that it owns may be touched.
+    /// Not proven dead, so nothing that the runtime owns may be touched.
     Unknown(&'static str),
 }
 
-/// A dead runtime's lock, held so that no other sweep handles it at the same time.
+/// A dead runtime's lock, taken so that no other sweep handles it at the same time.
 #[derive(Debug)]
 pub struct DeadRuntime {
     pub name: String,
@@ -151,7 +150,7 @@ pub struct DeadRuntime {
 }
 
 impl DeadRuntime {
-    /// The lines that it added.
+    /// Returns the lines that the runtime added.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -159,7 +158,7 @@ impl DeadRuntime {
         BufReader::new(&self.file).lines().skip(1).collect()
     }
 
-    /// Removes the file: nothing is left of the runtime.
+    /// Removes the file. Call it when nothing of the runtime is left.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -168,8 +167,8 @@ impl DeadRuntime {
     }
 }
 
-/// Checks whether the runtime that locked the file at `path` is alive. `identity` is what is
-/// recorded elsewhere (a label); otherwise the file's own first line is used.
+/// Checks whether the runtime that locked the file at `path` is alive. `identity` is the identity
+/// recorded elsewhere, such as in a label. If it is `None`, the first line of the file is used.
 pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let Ok(file) = OpenOptions::new().read(true).custom_flags(no_follow).open(path) else {
@@ -177,7 +176,7 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     };
     let identity = match identity {
         Some(identity) => identity.clone(),
-        None => match stated(&file) {
+        None => match read_identity(&file) {
             Some(identity) => identity,
             None => return Life::Unknown("its lock file has no identity"),
         },
@@ -185,7 +184,7 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     let Ok(here) = LockIdentity::of(&file) else {
         return Life::Unknown("its lock file cannot be examined");
     };
-    // Device numbers change with each boot; inodes do not.
+    // Device numbers change with each boot, but inodes do not.
     let same_boot = here.boot == identity.boot;
     if here.inode != identity.inode || (same_boot && here.device != identity.device) {
         return Life::Unknown("its lock file is a copy");
@@ -203,11 +202,11 @@ pub fn life_of(path: &Path, identity: Option<&LockIdentity>) -> Life {
     }
 }
 
-/// The dead runtimes of a directory. Lock files without proof are skipped, and so are other users'
-/// unless this user is root, because their leftovers cannot be removed.
+/// Returns the dead runtimes of a directory. Lock files without proof are skipped. Other users'
+/// files are skipped unless this user is root, because their leftovers cannot be removed.
 ///
 /// # Errors
-/// The directory cannot be read. A missing one has none.
+/// The directory cannot be read. A missing directory has no runtimes.
 pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -235,12 +234,12 @@ pub fn dead_runtimes(folder: &Path) -> io::Result<Vec<DeadRuntime>> {
     Ok(dead)
 }
 
-/// Parses the first line of a lock file. It is read at once, because the rest has no fixed length.
-fn stated(file: &File) -> Option<LockIdentity> {
+/// Parses the first line of a lock file with a buffered read, because its length varies.
+fn read_identity(file: &File) -> Option<LockIdentity> {
     let mut line = String::new();
     let mut reader = BufReader::with_capacity(256, file);
     reader.read_line(&mut line).ok()?;
-    // The rest is read from the start again.
+    // Later reads start at the beginning again.
     rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).ok()?;
     line.trim_end().strip_prefix(HEAD)?.strip_prefix(' ')?.parse().ok()
 }
@@ -253,13 +252,13 @@ fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// Eight random hex digits from the kernel.
+/// Returns eight random hex digits from the kernel.
 fn random() -> io::Result<String> {
     let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
     Ok(uuid.chars().take(8).collect())
 }
 
-/// Clock ticks from boot to this process's start: the 22nd field of its `stat`.
+/// Returns the start time of this process in clock ticks since boot: the 22nd field of its `stat`.
 fn start_time() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     stat.rsplit_once(')')
@@ -276,7 +275,7 @@ mod tests {
         dead_runtimes(folder).unwrap().into_iter().map(|dead| dead.name).collect()
     }
 
-    /// A file of a dead runtime: it remains without its lock.
+    /// Creates a file of a dead runtime, which remains without its lock.
     fn died(folder: &Path) -> PathBuf {
         let lock = RuntimeLock::take(folder).unwrap();
         lock.note("/a group").unwrap();
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn runtime_is_dead_only_with_a_released_lock() {
+    fn runtime_is_dead_only_if_its_lock_is_released() {
         let folder = tempfile::tempdir().unwrap();
         let living = RuntimeLock::take(folder.path()).unwrap();
         assert!(names(folder.path()).is_empty());
@@ -292,7 +291,10 @@ mod tests {
         let dead = dead_runtimes(folder.path()).unwrap();
         assert_eq!(dead.len(), 1);
         assert_eq!(dead[0].notes().unwrap(), ["/a group"]);
-        assert!(names(folder.path()).is_empty(), "two sweeps do not meet");
+        assert!(
+            names(folder.path()).is_empty(),
+            "a concurrent sweep must not return the same runtime"
+        );
         for dead in dead {
             dead.forget().unwrap();
         }
@@ -310,7 +312,7 @@ mod tests {
         assert!(names(second.path()).is_empty(), "copies have other inodes");
         fs::write(second.path().join("1-2-3"), "/nowhere/a\n").unwrap();
         fs::write(second.path().join("4-5-6"), "lock here 1 x\n").unwrap();
-        assert!(names(second.path()).is_empty(), "what names no inode is believed in nothing");
+        assert!(names(second.path()).is_empty(), "files without an identity must be ignored");
 
         // A hard link has the same inode, so both are valid.
         let linked = tempfile::tempdir_in(first.path().parent().unwrap()).unwrap();
@@ -320,7 +322,7 @@ mod tests {
         let told = names(linked.path());
         assert_eq!(told, [dead.file_name().unwrap().to_str().unwrap()]);
 
-        // The same is true for a directory that was moved.
+        // The same applies to a directory that was moved.
         let moved = first.path().with_extension("moved");
         fs::rename(first.path(), &moved).unwrap();
         assert_eq!(names(&moved), told);
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_of_another_boot_is_judged_only_locally() {
+    fn lock_of_another_boot_proves_death_only_on_a_local_file_system() {
         let folder = tempfile::tempdir().unwrap();
         let path = died(folder.path());
         let file = File::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Runs an environment's set-up lines the same way on every back end.
+//! Runs an environment's set-up lines in the same way on every back end.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::host_base;
 /// Maximum characters of a failed line's output that a fault quotes.
 const QUOTED: usize = 4_000;
 
-/// Runs the lines in order and stops at the first failure. Processes that a line leaves running are
+/// Runs the lines in order and stops at the first failure. Processes that a line leaves behind are
 /// killed.
 ///
 /// # Errors
@@ -63,7 +63,7 @@ fn failed(number: usize, line: &str, done: &Completed) -> Fault {
     {
         true => fault.hint("install python3-venv in the image, or on the host of a host base"),
         false => fault.hint(
-            "correct `environment.setup` of the task; each line runs as root in the work directory",
+            "fix the task's `environment.setup`; each line runs as root in the work directory",
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! The embedded agent as an executable file.
+//! Installs the embedded agent as an executable file.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
         return Err(Fault::new(Layer::Sandbox, "this build has no sandbox agent")
             .hint("build on Linux with libc.a (libc6-dev) installed"));
     }
-    // A separate directory, so that the process is simply named `agentd` in the sandbox.
+    // A separate directory, so that the process in the sandbox is named just `agentd`.
     let folder = cache.join(folder_name());
     let path = folder.join("agentd");
     if is_written(&path) {
@@ -25,13 +25,13 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Fault> {
     write(&folder, &path).map_err(|error| {
         Fault::new(
             Layer::Sandbox,
-            format!("write the sandbox agent to {}: {error}", path.display()),
+            format!("cannot write the sandbox agent to {}: {error}", path.display()),
         )
     })?;
     Ok(path)
 }
 
-/// The directory of this build's agent.
+/// Returns the name of the directory of this build's agent.
 pub(crate) fn folder_name() -> String {
     format!("agentd-{}", &agent_digest()[..16])
 }
@@ -43,12 +43,12 @@ fn is_written(path: &Path) -> bool {
 /// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp";
 
-/// One writer at a time, under a lock of the directory. The kernel releases it when a writer is
-/// killed, so partial files found under the lock belong to nobody and are removed.
+/// Writes the agent under a lock of the directory, one writer at a time. The kernel releases the
+/// lock of a killed writer, so partial files found under the lock are stale and are removed.
 fn write(folder: &Path, path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let lock = File::open(folder)?;
-    // If the file system has no locks, a partial file may be another writer's and is kept.
+    // Without file locks, a partial file may belong to another writer and is kept.
     if lock.lock().is_ok() {
         if is_written(path) {
             return Ok(());
@@ -62,7 +62,7 @@ fn write(folder: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What cannot be removed stays, which is harmless.
+/// Files that cannot be removed are left; they are harmless.
 fn remove_half_written(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
@@ -108,12 +108,12 @@ mod tests {
             move || write(&folder, &path)
         });
         thread::sleep(Duration::from_millis(100));
-        assert_eq!(names(&folder), [".tmpother"], "what is being written stays");
+        assert_eq!(names(&folder), [".tmpother"], "files of other writers are kept");
         fs::rename(&half, &path).unwrap();
         let written = fs::metadata(&path).unwrap().ino();
         drop(first);
         next.join().unwrap().unwrap();
         assert_eq!(names(&folder), ["agentd"]);
-        assert_eq!(fs::metadata(&path).unwrap().ino(), written, "it was not written again");
+        assert_eq!(fs::metadata(&path).unwrap().ino(), written, "the agent was written again");
     }
 }

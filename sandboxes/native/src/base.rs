@@ -1,4 +1,4 @@
-//! What a sandbox's root is built from.
+//! Resolves the base of a sandbox's root file system.
 
 use std::{
     fs, io,
@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{archive, ids, tree};
 
-/// The directories and views of one base.
+/// The directories and mounts of one base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResolvedBase {
-    /// Identifies the content, for the key of what is built on it.
+    /// Identifies the content; part of the key of layers built on it.
     pub(crate) digest: String,
     pub(crate) folder: PathBuf,
-    /// The host's programs are shown on top of the directory.
+    /// Whether the host's programs are mounted on top of the directory.
     pub(crate) host: bool,
-    /// What its sandboxes lack because this user is not root, as entries of their enforcement.
+    /// Enforcement entries: what its sandboxes lack because this user is not root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
     /// The archive from which the directory was unpacked.
@@ -30,19 +30,20 @@ pub(crate) struct ResolvedBase {
     pub(crate) archive: Option<PathBuf>,
 }
 
-/// Prepares the base. Blocking.
+/// Resolves the base. Blocking.
 pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     match base {
-        Base::Host => {
-            host(cache).map_err(|error| wrong(&error, format!("prepare the host base: {error}")))
-        }
+        Base::Host => host(cache)
+            .map_err(|error| wrong(&error, format!("cannot prepare the host base: {error}"))),
         Base::Folder(folder) => {
             let digest = manifest_digest(folder).map_err(|error| {
-                let what = format!("read the root file system {}: {error}", folder.display());
+                let what =
+                    format!("cannot read the root file system {}: {error}", folder.display());
                 wrong(&error, what)
             })?;
             let (folder, missing) = usable(cache, &digest, folder).map_err(|error| {
-                let what = format!("copy the root file system {}: {error}", folder.display());
+                let what =
+                    format!("cannot copy the root file system {}: {error}", folder.display());
                 wrong(&error, what)
             })?;
             Ok(ResolvedBase { digest, folder, host: false, missing, archive: None })
@@ -75,11 +76,11 @@ pub(crate) fn base(cache: &Path, base: &Base) -> Result<ResolvedBase, Fault> {
     }
 }
 
-/// The settings of a base's image. Blocking.
+/// Returns the settings of a base's image. Blocking.
 pub(crate) fn settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Fault> {
     match asked {
         Base::Archive(_) => Ok(archive::settings(&base(cache, asked)?.folder)),
-        // Unsupported bases are rejected by name.
+        // Rejected by `base` with a specific error.
         Base::Image(_) | Base::Dockerfile(_) => {
             base(cache, asked).map(|_| ImageSettings::default())
         }
@@ -87,14 +88,15 @@ pub(crate) fn settings(cache: &Path, asked: &Base) -> Result<ImageSettings, Faul
     }
 }
 
-/// Only root of the machine can change owners.
+/// Only the machine's root can change owners.
 const ALL_OF_ROOT: &str = "owners: in the sandbox, root owns every file of the image";
 
-/// Maximum number of paths in an enforcement entry.
+/// Maximum number of paths listed in an enforcement entry.
 const NAMED: usize = 5;
 
-/// A root file system that this user's sandboxes can change: the directory itself if this user owns
-/// its files, otherwise a copy. In a user namespace, files of unmapped users can at most be read.
+/// Returns a root file system that this user's sandboxes can change: the directory itself if this
+/// user owns its files, otherwise a copy. In a user namespace, files of unmapped users are
+/// read-only at best.
 fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec<String>)> {
     if is_own(folder)? {
         return Ok((folder.to_owned(), Vec::new()));
@@ -130,7 +132,7 @@ fn usable(cache: &Path, digest: &str, folder: &Path) -> io::Result<(PathBuf, Vec
     Ok((place, missing.into_iter().collect()))
 }
 
-/// Whether everything in a directory belongs to users that this user's sandboxes have.
+/// Returns whether everything in a directory belongs to users that exist in this user's sandboxes.
 fn is_own(folder: &Path) -> io::Result<bool> {
     if ids::is_machine_root() {
         return Ok(true);
@@ -141,7 +143,7 @@ fn is_own(folder: &Path) -> io::Result<bool> {
         if !ids::has(map, fs::symlink_metadata(&next)?.uid()) {
             return Ok(false);
         }
-        // Root of the sandbox can access this user's inaccessible directories.
+        // The sandbox's root can access directories that this user cannot.
         let Ok(entries) = fs::read_dir(&next) else { continue };
         for entry in entries {
             let entry = entry?;
@@ -156,9 +158,9 @@ fn is_own(folder: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// An archive that can't be read or unpacked.
+/// Returns the fault of an archive that can't be read or unpacked.
 pub(crate) fn wrong_archive(archive: &Path, error: &io::Error) -> Fault {
-    wrong(error, format!("read the archive {}: {error}", archive.display()))
+    wrong(error, format!("cannot read the archive {}: {error}", archive.display()))
 }
 
 fn wrong(error: &io::Error, what: String) -> Fault {
@@ -181,14 +183,14 @@ fn host(cache: &Path) -> io::Result<ResolvedBase> {
     Ok(ResolvedBase { digest, folder, host: true, missing: Vec::new(), archive: None })
 }
 
-/// The views of a host base, and what is hidden in them.
+/// Returns the mounts of a host base and the paths that are hidden in them.
 pub(crate) fn host_views() -> (Vec<Bind>, Vec<RawPath>) {
     let (shown, hidden) = (host_base::shown(), host_base::hidden());
     let binds = shown.iter().map(|path| Bind::new(raw(path), raw(path))).collect();
     (binds, hidden.iter().map(|path| raw(path)).collect())
 }
 
-/// Adds overlays with whiteouts. A directory below a view gets its own view, after the containing
+/// Adds overlays with whiteouts. A directory below a mount gets its own mount after the containing
 /// one.
 pub(crate) fn cut(binds: &mut Vec<Bind>, cuts: &[Cut]) {
     for cut in cuts {
@@ -200,12 +202,12 @@ pub(crate) fn cut(binds: &mut Vec<Bind>, cuts: &[Cut]) {
     }
 }
 
-/// The views of what a trial's sandbox is lent.
-pub(crate) fn lent(mounts: &[Mount]) -> Result<Vec<Bind>, Fault> {
+/// Returns read-only mounts of the host directories that a trial's sandbox uses.
+pub(crate) fn mount_binds(mounts: &[Mount]) -> Result<Vec<Bind>, Fault> {
     let view = |mount: &Mount| {
         let found = fs::canonicalize(&mount.folder);
         let folder = found.map_err(|error| {
-            let what = format!("mount {} at {}: {error}", mount.folder.display(), mount.at);
+            let what = format!("cannot mount {} at {}: {error}", mount.folder.display(), mount.at);
             Fault::new(Layer::Sandbox, what)
                 .cause(Cause::of_io(&error))
                 .hint("it was removed during the run; `proctor resume` creates it again")
@@ -219,15 +221,16 @@ pub(crate) fn raw(path: &Path) -> RawPath {
     RawPath::new(path.as_os_str().as_bytes())
 }
 
-/// Identifies the state of a directory by what a package manager would change: path, mode, size and
-/// change time of every entry. Reading a gigabyte for each run would take seconds.
+/// Identifies the state of a directory by metadata that a package manager would change: path, mode,
+/// size and change time of every entry. Reading a gigabyte of content for each run would take
+/// seconds.
 fn manifest_digest(folder: &Path) -> io::Result<String> {
     let mut text = folder.display().to_string().into_bytes();
     let mut pending = vec![folder.to_owned()];
     while let Some(next) = pending.pop() {
         let mut entries = match fs::read_dir(&next) {
             Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
-            // Inaccessible to this user; its content is then not part of the base.
+            // Inaccessible to this user, so its content is not part of the base.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && next != folder => {
                 continue;
             }

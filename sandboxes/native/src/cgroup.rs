@@ -1,4 +1,4 @@
-//! Control groups, versions 1 and 2, through their files.
+//! Control groups (versions 1 and 2), managed through their files.
 
 use std::{
     fs, io, mem,
@@ -19,11 +19,11 @@ const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 /// Period of the CPU quota, in microseconds.
 const PERIOD: u64 = 100_000;
 
-/// The agent's threads and the helper are added to the sandbox's limit.
+/// Number of the agent's threads and the helper, added to the sandbox's process limit.
 pub(crate) const OWN_PROCESSES: u64 = 16;
 
-/// Likewise the agent's memory, in MiB. Even with the maximum number of files, its snapshot data
-/// still fits. Commands may use it too, but they are killed first.
+/// Memory of the agent in MiB, added to the sandbox's limit. It suffices for the snapshot data of
+/// the maximum number of files. Commands may use it too, but they are killed first.
 const OWN_MEMORY_MB: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ enum Version {
     Two,
 }
 
-/// A directory in which this runtime may create groups.
+/// A directory in which this runtime can create groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Parent {
     version: Version,
@@ -40,17 +40,18 @@ struct Parent {
     controllers: Vec<&'static str>,
 }
 
-/// Where groups are created, determined once per runtime.
+/// The places where groups are created, determined once per runtime.
 pub(crate) struct Groups {
     parents: Vec<Parent>,
 }
 
-/// The groups of one sandbox. A thread removes them if they are dropped before [`Group::remove`].
+/// The groups of one sandbox. If they are dropped before [`Group::remove`], a thread removes them.
 pub(crate) struct Group {
     folders: Vec<PathBuf>,
-    /// Keeps the runtime's entry locked as long as its groups exist, even after the back end was dropped.
+    /// Keeps the runtime's entry locked as long as its groups exist, even after the back end is
+    /// dropped.
     owner: Option<Arc<Entry>>,
-    /// What the sandbox's helper writes itself into.
+    /// The files to which the sandbox's helper writes its process id.
     pub(crate) procs: Vec<PathBuf>,
     pub(crate) has_memory: bool,
     pub(crate) has_pids: bool,
@@ -59,8 +60,7 @@ pub(crate) struct Group {
 }
 
 impl Groups {
-    /// Tries this process's own groups first, so that external limits on it apply to its sandboxes
-    /// too.
+    /// Prefers this process's own groups, so that external limits on it apply to its sandboxes too.
     pub(crate) fn find(entry: &Entry) -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -71,8 +71,8 @@ impl Groups {
             if let Ok(lock) = owned::claim(&folder) {
                 let usable = match candidate.version {
                     Version::One => true,
-                    // A group with processes of its own cannot delegate controllers, and the kernel
-                    // reports that.
+                    // A group that contains processes cannot delegate controllers. Writing then
+                    // fails.
                     Version::Two => {
                         let wanted: Vec<String> =
                             candidate.controllers.iter().map(|name| format!("+{name}")).collect();
@@ -87,7 +87,7 @@ impl Groups {
                 let _ = fs::remove_dir(&folder);
             }
         }
-        // One location per controller: the first that could be created.
+        // Use one location per controller: the first that could be created.
         let mut seen = Vec::new();
         parents.retain_mut(|parent: &mut Parent| {
             parent.controllers.retain(|name| !seen.contains(name));
@@ -100,7 +100,7 @@ impl Groups {
         Self { parents }
     }
 
-    /// Makes the groups of a sandbox of a runtime and sets its limits.
+    /// Creates the groups of a sandbox and sets its limits.
     pub(crate) fn make(
         &self,
         handle: &str,
@@ -146,20 +146,20 @@ impl Groups {
 }
 
 impl Group {
-    /// The file that counts kills at the memory limit, as long as the group exists.
+    /// Returns the file that counts kills at the memory limit. It is readable as long as the group
+    /// exists.
     pub(crate) fn memory(&self) -> Option<MemoryEvents> {
         self.has_memory.then(|| MemoryEvents { folders: self.folders.clone() })
     }
 
-    /// The kernel's counters. A group without a limit counts, too.
+    /// Reads the kernel's counters, also from groups without a limit.
     pub(crate) fn counts(&self) -> SandboxCounts {
         kernel_counts(|file| {
             self.folders.iter().find_map(|folder| fs::read_to_string(folder.join(file)).ok())
         })
     }
 
-    /// Kills what is left in the groups and removes them. Waits for the dead processes to
-    /// disappear.
+    /// Kills all processes left in the groups, waits until they are gone, and removes the groups.
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         for folder in self.folders.drain(..) {
             remove(&folder)?;
@@ -175,7 +175,7 @@ impl Drop for Group {
         if folders.is_empty() {
             return;
         }
-        // Their processes are being killed, and somebody must wait for them to leave.
+        // The processes are being killed; wait for them in a thread.
         cleanup::spawn(move || {
             for folder in folders {
                 if let Err(error) = remove(&folder) {
@@ -187,15 +187,15 @@ impl Drop for Group {
     }
 }
 
-/// What the kernel counts of a group's memory.
+/// The kernel's memory counters of a group.
 #[derive(Debug)]
 pub(crate) struct MemoryEvents {
     folders: Vec<PathBuf>,
 }
 
 impl MemoryEvents {
-    /// Whether the kernel killed in the group because it was at its limit. If the whole machine was
-    /// out of memory, kills are counted there, too, but the limit was not reached.
+    /// Returns whether the kernel killed a process because the group was at its limit. Kills are
+    /// also counted if the whole machine was out of memory, but then the limit was not reached.
     pub(crate) fn killed(&self) -> bool {
         let values = |file: &str, name: &str| -> Vec<u64> {
             let read = |folder: &PathBuf| fs::read_to_string(folder.join(file)).ok();
@@ -203,14 +203,14 @@ impl MemoryEvents {
             text.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok()).collect()
         };
         let count = |file: &str, name: &str| values(file, name).iter().any(|count| *count > 0);
-        // Recent kernels count no failures in version 1 (seen with 6.18): there, the peak usage
-        // decides, minus what a processor takes in advance.
+        // In version 1, recent kernels don't count failures (observed with 6.18). There, compare
+        // the peak usage with the limit, minus what a CPU charges in advance.
         let was_full = |file: &str, limit: &str| {
             let (most, limit) = (values(file, ""), values(limit, ""));
             most.iter().zip(&limit).any(|(most, limit)| *most >= limit - limit / 64)
         };
-        // Including swap, the two limits are equal, and the kernel counts at the one it checks
-        // first.
+        // If swap is included, the two limits are equal, and the kernel counts failures at the one
+        // that it checks first.
         let at_limit = count("memory.failcnt", "")
             || count("memory.memsw.failcnt", "")
             || was_full("memory.max_usage_in_bytes", "memory.limit_in_bytes")
@@ -220,7 +220,7 @@ impl MemoryEvents {
     }
 }
 
-/// Kills everything in a group and those below it, and removes them.
+/// Kills all processes in a group and its subgroups, and removes them.
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -249,7 +249,7 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The configuration's name for a controller's limit.
+/// Returns the configuration's name for a controller's limit.
 fn limit_of(controller: &str) -> &str {
     match controller {
         "pids" => "processes",
@@ -269,7 +269,7 @@ fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io:
     match (version, name) {
         (Version::One, "memory") => {
             put("memory.limit_in_bytes", &memory)?;
-            // With swap, a memory limit alone is ineffective. The file exists if swap is counted.
+            // With swap, a memory limit alone has no effect. The file exists if swap is accounted.
             if folder.join("memory.memsw.limit_in_bytes").exists() {
                 put("memory.memsw.limit_in_bytes", &memory)?;
             }
@@ -291,14 +291,14 @@ fn set(version: Version, folder: &Path, name: &str, limits: &SandboxSpec) -> io:
     }
 }
 
-/// Removes the groups of every dead runtime on this machine that this process can see and may
-/// remove; returns their directories.
+/// Removes the groups of all dead runtimes on this machine that this process can see and may
+/// remove. Returns their directories.
 pub(crate) fn sweep() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     hierarchies(&mounts).into_iter().flat_map(|point| owned::sweep(&point)).collect()
 }
 
-/// Mount points of hierarchies that may contain a sandbox's groups.
+/// Returns the mount points of hierarchies that may contain a sandbox's groups.
 fn hierarchies(mounts: &str) -> Vec<PathBuf> {
     let of_use = |line: &&str| {
         let right = line.split_once(" - ").map_or("", |(_, right)| right);
@@ -316,7 +316,7 @@ fn hierarchies(mounts: &str) -> Vec<PathBuf> {
     mounts.lines().filter(of_use).filter_map(point).collect()
 }
 
-/// The directories that might contain groups, best first.
+/// Returns the directories in which groups might be created, best first.
 fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
     let mut out = Vec::new();
     for line in mounts.lines() {
@@ -363,7 +363,7 @@ fn candidates(mounts: &str, own: &str) -> Vec<Parent> {
     out
 }
 
-/// The path after the controllers in the line of `/proc/self/cgroup` that `is_it` selects.
+/// Returns the group's path from the line of `/proc/self/cgroup` whose controllers satisfy `is_it`.
 fn own_group(own: &str, is_it: impl Fn(&[&str]) -> bool) -> Option<&str> {
     own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -372,7 +372,8 @@ fn own_group(own: &str, is_it: impl Fn(&[&str]) -> bool) -> Option<&str> {
     })
 }
 
-/// A group's directory: its path below the mount's root. A container may see only a part.
+/// Returns a group's directory: its path relative to the mount's root. A container may see only a
+/// part of the hierarchy.
 fn below(point: &str, root: &str, group: &str) -> Option<PathBuf> {
     let inner = Path::new(group).strip_prefix(root).ok()?;
     Some(Path::new(point).join(inner))
@@ -383,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cgroups_are_found_below_this_process() {
+    fn candidates_are_below_the_own_cgroup() {
         let mounts = "30 25 0:26 / /cg/memory rw - cgroup cgroup rw,memory\n\
                       31 25 0:27 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
                       32 25 0:28 / /cg/freezer rw - cgroup cgroup rw,freezer\n";
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn cgroup_sweep_covers_all_parents() {
+    fn hierarchies_include_all_cgroup_mounts() {
         let mounts = "30 25 0:26 / /cg/memory rw - cgroup cgroup rw,memory\n\
                       32 25 0:28 / /cg/freezer rw - cgroup cgroup rw,freezer\n\
                       33 25 0:29 / /cg/unified rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n\

@@ -1,4 +1,4 @@
-//! Threads that clean up after sandboxes that were dropped instead of closed.
+//! Cleans up after sandboxes that were dropped instead of closed, in separate threads.
 
 use std::{
     sync::{Condvar, Mutex, PoisonError},
@@ -9,7 +9,7 @@ use std::{
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
-/// Counts one thread as long as it lives.
+/// Counts a thread as long as it runs.
 struct Running;
 
 impl Running {
@@ -26,7 +26,8 @@ impl Drop for Running {
     }
 }
 
-/// Runs work on a thread of its own: it waits for processes to die, and the async runtime may be ending.
+/// Runs `work` on its own thread, because it waits for processes to die and the async runtime may
+/// be shutting down.
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
     let running = Running::new();
     thread::spawn(move || {
@@ -37,10 +38,10 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
 
 /// Waits until the control groups of dropped sandboxes are removed, for at most `patience`.
 ///
-/// Call it before the process ends, after the async runtime: the end of the process also ends the threads that remove
-/// them.
+/// Call it after shutting down the async runtime and before the process exits, because the exit
+/// also ends the threads that remove the groups.
 pub fn wait_for_dropped_sandboxes(patience: Duration) {
     let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    // The next run removes what is left after that.
+    // The next run removes any groups that are still left.
     drop(ENDED.wait_timeout_while(running, patience, |running| *running > 0));
 }

@@ -1,4 +1,4 @@
-//! The ids in a sandbox.
+//! User and group ids in a sandbox.
 
 use std::{fs, path::Path};
 
@@ -6,18 +6,18 @@ use proctor_types::sha256_hex;
 use proctor_wire::{IdMap, Range};
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
-/// The programs that map ranges for a normal user, at the paths where the helper runs them.
+/// The programs that map id ranges for a normal user, at the paths where the helper runs them.
 const TOOLS: [&str; 2] = ["/usr/bin/newuidmap", "/usr/bin/newgidmap"];
 
-/// Ids that a sandbox needs besides its root: up to the agent's own, and as many as images use.
+/// Number of ids that a sandbox needs besides root: enough for images and for the agent's own id.
 const NEEDED: u32 = 65_535;
 
-/// Start of the enforcement entry of a sandbox with one user.
+/// Prefix of the enforcement entry of a sandbox with only one user.
 pub(crate) const ONE_USER: &str = "other users:";
 
-/// The map of every sandbox, for building layers and for trials. As root, ids map to themselves.
-/// Otherwise it uses the user's range if the machine provides one, else a single id; then the entry
-/// for the record says why.
+/// Returns the id map for building layers and for trials. As root, ids map to themselves. Otherwise
+/// the map uses the user's range if the machine provides one, or else a single id. The enforcement
+/// entry then says why.
 pub(crate) fn map() -> (IdMap, Option<String>) {
     if geteuid().is_root() {
         let alone = (ids_here() <= 1)
@@ -31,30 +31,30 @@ pub(crate) fn map() -> (IdMap, Option<String>) {
     }
 }
 
-/// Number of ids in this process's user namespace. Outside of containers, these are all of the
-/// kernel's.
+/// Returns the number of ids in this process's user namespace. Outside containers, this is the
+/// kernel's total.
 fn ids_here() -> u64 {
     let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return ALL };
     let count = |line: &str| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok();
     map.lines().filter_map(count).sum()
 }
 
-/// The kernel's number of ids.
+/// The kernel's total number of ids.
 const ALL: u64 = u32::MAX as u64;
 
-/// Root of the machine, not only of a user namespace.
+/// Returns whether this process is root of the machine, not only of a user namespace.
 pub(crate) fn is_machine_root() -> bool {
     geteuid().is_root() && ids_here() >= ALL
 }
 
-/// Whether this process may change owners to every user of a sandbox.
+/// Returns whether this process may change file owners to every user of a sandbox.
 pub(crate) fn gives_files() -> bool {
     geteuid().is_root() && ids_here() > u64::from(NEEDED)
 }
 
-/// The name of what is built with this map, derived from a digest of its input. Owners differ
-/// between maps: a sandbox cannot change files whose owner is not in its map. As root, the digest
-/// is the name.
+/// Returns the cache name of what is built from a given input with this map. Owners differ between
+/// maps, and a sandbox cannot change files whose owner is not in its map. As root, the name is the
+/// digest itself.
 pub(crate) fn name_of(digest: &str) -> String {
     match gives_files() {
         true => digest.to_owned(),
@@ -62,10 +62,10 @@ pub(crate) fn name_of(digest: &str) -> String {
     }
 }
 
-/// The owner shown for files whose owner is not in this process's user namespace.
+/// The owner that the kernel shows for files whose owner is not in this process's user namespace.
 const NOBODY: u32 = 65_534;
 
-/// Whether a user of the host is mapped in sandboxes with this map.
+/// Returns whether a host user is mapped in sandboxes with this map.
 pub(crate) fn has(map: IdMap, user: u32) -> bool {
     match map {
         IdMap::Identity => user != NOBODY || is_machine_root(),
@@ -96,7 +96,7 @@ fn ranges() -> Result<IdMap, String> {
     Ok(IdMap::Ranges { uid, gid, users: range("/etc/subuid")?, groups: range("/etc/subgid")? })
 }
 
-/// The first large enough range of a user, by name or number.
+/// Returns the first range of a user, listed by name or number, that is large enough.
 fn find(text: &str, name: Option<&str>, uid: u32) -> Option<Range> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn id_range_is_found_by_name_or_number_and_size() {
+    fn find_matches_range_by_name_or_number_and_size() {
         let text = "ann:100000:65536\nbob:200000:100\n1001:300000:65536\nbroken\n";
         let range = |first| Some(Range { first, count: NEEDED });
         assert_eq!(find(text, Some("ann"), 1000), range(100_000));

@@ -1,7 +1,6 @@
-//! What is in the cache and can be rebuilt.
+//! Lists and removes cache entries that can be rebuilt.
 //!
-//! Only names that this back end creates are listed, because a cache may be a directory with other
-//! content.
+//! Lists only names that this back end creates, because a cache folder may contain other files.
 
 use std::{
     fs, io,
@@ -15,12 +14,12 @@ use crate::{agent, tree};
 /// Directories of the cache, and the kind of their content.
 const FOLDERS: [(&str, &str); 2] = [("layers", "layer"), ("bases", "base")];
 
-/// Built environments, unpacked bases, and agents of other versions.
+/// Lists built environments, unpacked bases, and agents of other versions.
 pub(crate) fn list(cache: &Path) -> io::Result<Vec<Kept>> {
     let mut found = Vec::new();
     for (folder, kind) in FOLDERS {
         for (name, path) in entries(&cache.join(folder))? {
-            if is_made(kind, &name) {
+            if is_own_name(kind, &name) {
                 found.push(kept(kind, &name, &path)?);
             }
         }
@@ -49,7 +48,7 @@ pub(crate) fn remove(cache: &Path, kept: &Kept) -> io::Result<()> {
     }
 }
 
-fn is_made(kind: &str, name: &str) -> bool {
+fn is_own_name(kind: &str, name: &str) -> bool {
     match kind {
         "layer" => is_hex(name, 64),
         _ => {
@@ -57,7 +56,7 @@ fn is_made(kind: &str, name: &str) -> bool {
                 || name.strip_prefix("archive-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("settings-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("used-").is_some_and(|digest| is_hex(digest, 64))
-                // Named by an earlier version.
+                // Name used by an earlier version.
                 || name.strip_prefix("variables-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("folder-").is_some_and(|digest| is_hex(digest, 64))
                 || name.strip_prefix("unreadable-").is_some_and(|digest| is_hex(digest, 64))
@@ -80,7 +79,7 @@ fn kept(kind: &str, name: &str, path: &Path) -> io::Result<Kept> {
     })
 }
 
-/// Names with their paths; empty if the directory does not exist.
+/// Returns names with their paths; empty if the directory does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -95,7 +94,8 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(all)
 }
 
-/// Total bytes of all files. A directory that an overlay left inaccessible counts as empty.
+/// Returns the total size of all files in bytes. A directory that an overlay left inaccessible
+/// counts as empty.
 fn size(path: &Path) -> io::Result<u64> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_made_is_told_and_removed() {
+    fn list_and_remove_ignore_foreign_files() {
         let cache = tempfile::tempdir().unwrap();
         let layer = cache.path().join("layers").join("ab".repeat(32));
         fs::create_dir_all(layer.join("tree")).unwrap();

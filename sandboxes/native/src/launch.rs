@@ -1,4 +1,4 @@
-//! Starts a helper and sends it its plan.
+//! Starts a helper and sends it the sandbox's layout.
 
 use std::{
     io::{self, ErrorKind, Read as _},
@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Creating a sandbox takes milliseconds; a machine that needs longer than this is stuck.
+/// Time limit for creating a sandbox. It normally takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A helper whose sandbox exists; the channel's hello is next on the stream.
@@ -29,10 +29,11 @@ pub(crate) struct Launched {
     pub(crate) notes: Vec<String>,
 }
 
-/// The helper's process. It uses no descriptor of the runtime: a run has hundreds of sandboxes and
-/// often only a thousand descriptors.
+/// The helper's process. It uses no descriptor of the runtime, because a run has hundreds of
+/// sandboxes and often a limit of a thousand descriptors.
 ///
-/// Rejected: tokio's own child, which keeps a descriptor open per process to detect its end.
+/// Rejected alternative: tokio's `Child`, which keeps a descriptor open per process to detect its
+/// exit.
 pub(crate) struct Helper(Child);
 
 impl Helper {
@@ -40,8 +41,8 @@ impl Helper {
         let _ = self.0.kill();
     }
 
-    /// Whether it has ended, or does so in time. Only the end of a sandbox calls this, so polling
-    /// is cheap.
+    /// Returns whether the helper has exited, after waiting for at most `patience`. Called only
+    /// when a sandbox closes, so polling is cheap.
     pub(crate) async fn ended_within(&mut self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
@@ -49,7 +50,7 @@ impl Helper {
             match self.0.try_wait() {
                 Ok(None) if Instant::now() < deadline => sleep(pause).await,
                 Ok(ended) => return ended.is_some(),
-                // Something else waited for it.
+                // The process was already reaped elsewhere.
                 Err(_) => return true,
             }
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -61,7 +62,7 @@ impl Drop for Helper {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             self.kill();
-            // After the kill it ends in a moment; its number is reserved until it is reaped.
+            // It exits soon after the kill. Its process id is reserved until it is reaped.
             let _ = self.0.wait();
         }
     }
@@ -76,19 +77,20 @@ pub(crate) async fn launch(agent: &Path, plan: &SandboxLayout) -> Result<Launche
 
 async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     let (mut helper, stream) = spawn(agent).await.map_err(|error| {
-        let what = format!("start the sandbox's helper {}: {error}", agent.display());
+        let what = format!("cannot start the sandbox's helper {}: {error}", agent.display());
         Fault::new(Layer::Sandbox, what)
             .hint("the cache folder must be on a file system that is not mounted noexec")
     })?;
     let mut stream = stream;
-    match converse(&mut stream, plan).await {
+    match exchange(&mut stream, plan).await {
         Ok(LayoutReport::Ready { notes }) => {
-            // It has no more output; the channel itself tells it about the runtime's end.
+            // The helper writes no more errors. It notices the runtime's end through the channel.
             drop(helper.0.stderr.take());
             Ok(Launched { helper, stream, notes })
         }
         Ok(LayoutReport::Failed { step, why, hint }) => {
-            let fault = Fault::new(Layer::Sandbox, format!("create the sandbox: {step}: {why}"));
+            let fault =
+                Fault::new(Layer::Sandbox, format!("cannot create the sandbox: {step}: {why}"));
             Err(match hint {
                 Some(hint) => fault.hint(hint),
                 None => fault,
@@ -104,8 +106,8 @@ async fn start(agent: &Path, plan: &SandboxLayout) -> Result<Launched, Fault> {
     }
 }
 
-/// The content of a killed helper's pipe. Its children may hold the other end a moment longer, so
-/// don't wait for the end of the pipe.
+/// Returns the content of a killed helper's pipe. Its children may keep the other end open a moment
+/// longer, so don't wait for the end of the stream.
 fn last_words(mut pipe: ChildStderr) -> Vec<u8> {
     let mut said = vec![0; 4096];
     let read = match rustix::io::ioctl_fionbio(&pipe, true) {
@@ -121,7 +123,8 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
     loop {
         let (ours, theirs) = Pair::pair()?;
         let spawned = Command::new(agent)
-            // Everything in the sandbox can read the command line of its first process.
+            // Everything in the sandbox can read the command line of its first process, so hide the
+            // path.
             .arg0("agentd")
             .arg("sandbox")
             .env_clear()
@@ -129,7 +132,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // The runtime handles interrupts from the terminal, not the sandboxes.
+            // The runtime handles interrupts from the terminal; sandboxes must not receive them.
             .process_group(0)
             .spawn();
         match spawned {
@@ -138,7 +141,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
                 ours.set_nonblocking(true)?;
                 return Ok((helper, UnixStream::from_std(ours)?));
             }
-            // It was just written, and a process forked meanwhile still holds the descriptor.
+            // A process that was forked while the file was being written still has it open.
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && tries < 50 => {
                 tries += 1;
                 sleep(Duration::from_millis(5)).await;
@@ -148,7 +151,7 @@ async fn spawn(agent: &Path) -> io::Result<(Helper, UnixStream)> {
     }
 }
 
-async fn converse(stream: &mut UnixStream, plan: &SandboxLayout) -> io::Result<LayoutReport> {
+async fn exchange(stream: &mut UnixStream, plan: &SandboxLayout) -> io::Result<LayoutReport> {
     let body = serde_json::to_vec(plan)?;
     if body.len() > PLAN_LIMIT {
         return Err(io::Error::other("the plan is too long"));

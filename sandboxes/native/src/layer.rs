@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{base::ResolvedBase, ids, tree};
 
-/// Increased when the meaning of a layer directory changes: older ones are rebuilt.
+/// Increment when the meaning of a layer directory changes. Older layers are then rebuilt.
 const FORMAT: u32 = 1;
 
-/// `layer.json`: the base of the tree beside it.
+/// `layer.json`: the base of the `tree` next to it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) format: u32,
     pub(crate) base: ResolvedBase,
 }
 
-/// The name of what a spec builds on a base.
+/// Returns the digest of the layer that a spec builds on a base.
 pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
     let source = spec.source.as_ref().map(|source| (&source.digest, &source.at));
     let key = serde_json::json!([
@@ -37,12 +37,12 @@ pub(crate) fn digest(base: &ResolvedBase, spec: &LayerSpec) -> String {
     ids::name_of(&sha256_hex(key.to_string().as_bytes()))
 }
 
-/// A layer's directory: `tree` (what was written), and `layer.json`.
+/// Returns a layer's directory, which contains `tree` (what was written) and `layer.json`.
 pub(crate) fn folder(cache: &Path, digest: &str) -> PathBuf {
     cache.join("layers").join(digest)
 }
 
-/// Reads the record of a layer that can be used.
+/// Reads the record of a layer and checks that the layer is usable.
 pub(crate) fn read(folder: &Path) -> io::Result<Record> {
     let record = record(folder)?;
     expect_whole(folder, &record)?;
@@ -60,7 +60,7 @@ pub(crate) fn record(folder: &Path) -> io::Result<Record> {
     Ok(record)
 }
 
-/// Its base may be gone while the record still exists.
+/// Checks that the layer's directories exist: its base may be gone while the record still exists.
 pub(crate) fn expect_whole(folder: &Path, record: &Record) -> io::Result<()> {
     for part in [&folder.join("tree"), &record.base.folder] {
         if !part.is_dir() {
@@ -70,8 +70,8 @@ pub(crate) fn expect_whole(folder: &Path, record: &Record) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until no other process builds this layer, and excludes others until the file is closed. No
-/// thread is blocked.
+/// Waits for the lock to build this layer, which excludes other processes until the file is closed.
+/// No thread is blocked.
 pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
     let folder = cache.join("layers");
     fs::create_dir_all(&folder)?;
@@ -80,14 +80,14 @@ pub(crate) async fn lock(cache: &Path, digest: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// A layer being built, in a directory that a sweep can distinguish from a finished one. Dropping
-/// it unfinished removes it.
+/// A layer being built, in a directory whose name shows that it is unfinished. Dropping it before
+/// it is finished removes it.
 pub(crate) struct Building {
     folder: PathBuf,
 }
 
 impl Building {
-    /// Starts with the source in place. Blocking.
+    /// Creates the layer's directory and copies the source into it. Blocking.
     pub(crate) fn begin(
         cache: &Path,
         owner: &str,
@@ -98,7 +98,7 @@ impl Building {
         let folder = cache.join("layers").join(format!(".building-{owner}-{}", &digest[..16]));
         let building = Self { folder };
         building.fill(base, spec).map_err(|error| {
-            Fault::new(Layer::Environment, format!("create the layer {digest}: {error}"))
+            Fault::new(Layer::Environment, format!("cannot create the layer {digest}: {error}"))
                 .cause(Cause::of_io(&error))
         })?;
         Ok(building)
@@ -117,8 +117,8 @@ impl Building {
         Ok(())
     }
 
-    /// Creates a directory of the layer. If the base has it, its mode is kept. A link of the base
-    /// on the way is rejected, because a directory on top would hide its target.
+    /// Creates a directory of the layer. If the base has it, its mode is kept. Links in the base's
+    /// path are rejected, because a directory on top would hide their target.
     fn make(&self, base: &ResolvedBase, at: &RawPath) -> io::Result<PathBuf> {
         let path = Path::new(std::ffi::OsStr::from_bytes(at.as_bytes()));
         let (mut here, mut below) = (self.tree(), base.folder.clone());
@@ -141,7 +141,7 @@ impl Building {
             }
             if !here.exists() {
                 fs::create_dir(&here)?;
-                // Whatever this process's umask is: the task's user must be able to enter it.
+                // Ignore this process's umask: the task's user must be able to enter the directory.
                 let usual = fs::Permissions::from_mode(0o755);
                 fs::set_permissions(&here, base.map_or(usual, |found| found.permissions()))?;
             }
@@ -157,25 +157,28 @@ impl Building {
         self.folder.join("work")
     }
 
-    /// Where the machine's set-up files are stored meanwhile.
-    pub(crate) fn lent(&self) -> PathBuf {
+    /// Returns the folder for the machine's set-up files during the build.
+    pub(crate) fn setup_files(&self) -> PathBuf {
         self.folder.join("lent")
     }
 
-    /// Moves the layer to its place atomically. Blocking.
+    /// Moves the layer to its final location atomically. Blocking.
     pub(crate) fn finish(self, place: &Path, base: ResolvedBase) -> Result<(), Fault> {
         let finish = || -> io::Result<()> {
             tree::remove(&self.work())?;
-            tree::remove(&self.lent())?;
+            tree::remove(&self.setup_files())?;
             let record = serde_json::to_vec_pretty(&Record { format: FORMAT, base })?;
             fs::write(self.folder.join("layer.json"), record)?;
-            // `read` could not read the file at that path.
+            // `read` could not use the layer that was there.
             tree::remove(place)?;
             fs::rename(&self.folder, place)
         };
         finish().map_err(|error| {
-            Fault::new(Layer::Environment, format!("finish the layer {}: {error}", place.display()))
-                .cause(Cause::of_io(&error))
+            Fault::new(
+                Layer::Environment,
+                format!("cannot finish the layer {}: {error}", place.display()),
+            )
+            .cause(Cause::of_io(&error))
         })
     }
 }
@@ -188,7 +191,7 @@ impl Drop for Building {
     }
 }
 
-/// Removes what dead runtimes left half built; returns what was removed.
+/// Removes unfinished layers of dead runtimes. Returns what was removed.
 pub(crate) fn sweep(cache: &Path, owner: &str) -> io::Result<Vec<String>> {
     let mut out = Vec::new();
     let entries = match fs::read_dir(cache.join("layers")) {

@@ -1,8 +1,9 @@
-//! The native back end: sandboxes from namespaces, an overlay and control groups, without a daemon.
+//! The native back end. Builds sandboxes from namespaces, an overlay and control groups, without a
+//! daemon.
 //!
-//! The runtime never forks into a sandbox itself: it executes the sandbox agent as a small helper
-//! (`agentd sandbox`), sends it a plan over a socket, and then uses that socket as the channel. See
-//! `docs/native.md`.
+//! The runtime never forks into a sandbox itself. It executes the sandbox agent as a small helper
+//! (`agentd sandbox`), sends it a layout over a socket, and then uses that socket as the channel.
+//! See `docs/native.md`.
 
 mod agent;
 mod archive;

@@ -1,4 +1,4 @@
-//! Removes what a normal user's sandboxes wrote with other ids of that user's range.
+//! Removes files that a normal user's sandboxes wrote with other ids of that user's range.
 //!
 //! On the host these files belong to other users, so the agent removes them as root of the same
 //! map.
@@ -15,8 +15,8 @@ use proctor_wire::Removal;
 
 use crate::{base::raw, ids};
 
-/// The agent of the back end that was created last. Rejected: passing it to everything that removes
-/// a directory, including a `Drop`.
+/// The agent of the most recently created back end. Rejected alternative: passing it to everything
+/// that removes a directory, including a `Drop` implementation.
 static AGENT: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 pub(crate) fn use_agent(agent: &Path) {

@@ -1,4 +1,4 @@
-//! The back end.
+//! The native back end.
 
 use std::{
     collections::BTreeMap,
@@ -42,7 +42,7 @@ use crate::{
     setup, share,
 };
 
-/// Number of sandboxes created concurrently: more would only share the same processors.
+/// Number of sandboxes created concurrently. More would only compete for the same CPUs.
 const AT_ONCE: usize = 8;
 
 /// Native sandboxes, with a cache of environments.
@@ -56,15 +56,15 @@ struct Inner {
     sandboxes: AtomicU64,
     /// Limits concurrent creation of sandboxes.
     opening: Semaphore,
-    /// By digest, the layers that this process builds or waits for.
+    /// The layers that this process is building or waiting for, by digest.
     building: Mutex<BTreeMap<String, Weak<AsyncMutex<()>>>>,
     room: Room,
     without: Vec<Defence>,
 }
 
 impl Native {
-    /// `cache_dir` is created if missing. It contains layers, so it should outlive the run, and
-    /// must be on a local file system, which overlays require.
+    /// Creates the back end with a cache of layers in `cache_dir`, which is created if missing. It
+    /// should outlive the run and must be on a local file system, because overlays require one.
     ///
     /// # Errors
     /// A sandbox fault if the directory cannot be used or this build contains no agent.
@@ -74,8 +74,8 @@ impl Native {
         Self::with_agent(cache_dir, agent)
     }
 
-    /// Like [`Native::new`], with sandboxes that lack these defences. For tests, to show that an
-    /// attack succeeds without its defence; the sandboxes' enforcement says so.
+    /// Like [`Native::new`], but sandboxes lack these defences. Tests use it to show that an attack
+    /// succeeds without its defence. The sandboxes list the defences as not enforced.
     ///
     /// # Errors
     /// See [`Native::new`].
@@ -88,8 +88,8 @@ impl Native {
         Ok(native)
     }
 
-    /// Sets how many bytes unpacked archives may take in the cache, instead of half of its file system. The archives that
-    /// were used least recently are removed first, and those that a sandbox uses stay.
+    /// Sets the maximum bytes of unpacked archives in the cache. Defaults to half of its file
+    /// system. The least recently used archives are removed first. Archives in use are kept.
     #[must_use]
     pub fn with_archive_budget(mut self, bytes: u64) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
@@ -98,7 +98,7 @@ impl Native {
         self
     }
 
-    /// Like [`Native::new`], with another agent: an absolute path.
+    /// Like [`Native::new`], with another agent at an absolute path.
     ///
     /// # Errors
     /// A sandbox fault if the directory cannot be used.
@@ -126,7 +126,7 @@ impl Native {
 }
 
 fn cache_fault(cache: &Path, error: &io::Error) -> Fault {
-    Fault::new(Layer::Sandbox, format!("use the cache folder {}: {error}", cache.display()))
+    Fault::new(Layer::Sandbox, format!("cannot use the cache folder {}: {error}", cache.display()))
         .cause(Cause::of_io(error))
         .hint("choose a writable folder")
 }
@@ -166,8 +166,8 @@ impl Backend for Native {
         if layer::read(&folder).is_ok() {
             return Ok(prepared(false));
         }
-        // First among the tasks of this process, so that a thousand of them open only one lock
-        // file.
+        // Tasks of this process queue for a mutex first, so that a thousand of them open only one
+        // lock file.
         let turn = inner.turn(&digest);
         let _turn = turn.lock().await;
         if layer::read(&folder).is_ok() {
@@ -175,7 +175,7 @@ impl Backend for Native {
         }
         let lock = layer::lock(&inner.cache, &digest).await;
         let _lock = lock.map_err(|error| cache_fault(&inner.cache, &error))?;
-        // Another process may have built it while this one waited.
+        // Another process may have built the layer while this one waited.
         if layer::read(&folder).is_ok() {
             return Ok(prepared(false));
         }
@@ -186,9 +186,12 @@ impl Backend for Native {
     async fn open(&self, spec: &SandboxRequest) -> Result<Box<dyn Sandbox>, Fault> {
         let folder = PathBuf::from(&spec.environment.handle);
         let gone = |error: io::Error| {
-            Fault::new(Layer::Environment, format!("use the layer {}: {error}", folder.display()))
-                .cause(Cause::Gone)
-                .hint("it was removed during the run; the next try builds it again")
+            Fault::new(
+                Layer::Environment,
+                format!("cannot use the layer {}: {error}", folder.display()),
+            )
+            .cause(Cause::Gone)
+            .hint("it was removed during the run; the next try builds it again")
         };
         let record = layer::record(&folder).map_err(gone)?;
         let archive = self.0.archive_of(&record.base).await?;
@@ -199,8 +202,10 @@ impl Backend for Native {
             true => self.0.cuts(absent).await?,
             false => Vec::new(),
         };
-        let lent = base::lent(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
-        let sandbox = self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, lent)).await;
+        let extra =
+            base::mount_binds(&spec.mounts).map_err(|fault| fault.context(&spec.purpose))?;
+        let sandbox =
+            self.0.open(&record.base, lower, Kind::Trial(&spec.limits, cuts, extra)).await;
         let mut sandbox = sandbox.map_err(|fault| fault.context(&spec.purpose))?;
         sandbox.set_archive(archive);
         sandbox.handle().set_image_env(archive::settings(&record.base.folder).env);
@@ -216,7 +221,7 @@ impl Backend for Native {
         let (cache, kept) = (self.0.cache.clone(), kept.clone());
         let removed = move || {
             kept::remove(&cache, &kept).map_err(|error| {
-                Fault::new(Layer::Sandbox, format!("remove {}: {error}", kept.handle))
+                Fault::new(Layer::Sandbox, format!("cannot remove {}: {error}", kept.handle))
             })
         };
         blocking(removed).await.map(|()| true)
@@ -241,14 +246,14 @@ impl Backend for Native {
 
 /// The purpose of a sandbox.
 enum Kind<'a> {
-    /// With the host directories that it shows without some entries, and those that it is lent.
+    /// With the host directories to show with hidden entries, and the mounts for the trial.
     Trial(&'a SandboxSpec, Vec<Cut>, Vec<proctor_wire::Bind>),
-    /// Set-up of a layer: with a network, writing to the layer's own tree.
+    /// Set-up of a layer, with a network, writing to the layer's own tree.
     Build(&'a Building, Vec<proctor_wire::Bind>),
 }
 
 impl Inner {
-    /// The mutex shared by the tasks that need one layer.
+    /// Returns the mutex shared by all tasks of this process that need the layer.
     fn turn(&self, digest: &str) -> Arc<AsyncMutex<()>> {
         let mut building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = building.get(digest).and_then(Weak::upgrade) {
@@ -260,8 +265,9 @@ impl Inner {
         turn
     }
 
-    /// Unpacks a base's archive once on this machine, and keeps it in place until the hold is dropped. Others that need it
-    /// wait: each of them would take the room and the time again. `None`: the base is no archive.
+    /// Unpacks a base's archive once on this machine, and prevents its removal until the hold is
+    /// dropped. Other processes that need it wait instead of spending the same disk space and time.
+    /// Returns `None` if the base is not an archive.
     async fn unpacked(self: &Arc<Self>, base: &Base) -> Result<Option<Arc<Hold>>, Fault> {
         let Base::Archive(archive) = base else { return Ok(None) };
         if archive::is_unpacked(&self.cache, archive)
@@ -278,17 +284,17 @@ impl Inner {
         blocking(move || inner.unpack(archive)).await.map(Some)
     }
 
-    /// Blocking. The caller holds the lock on the archive.
+    /// Blocking. The caller has the lock on the archive.
     fn unpack(&self, archive: PathBuf) -> Result<Arc<Hold>, Fault> {
         let Self { cache, room, .. } = self;
         let wrong = |error: io::Error| cache_fault(cache, &error);
         archive::sweep(cache, &archive).map_err(wrong)?;
         let name = archive::name(cache, &archive);
         let name = name.map_err(|error| base::wrong_archive(&archive, &error))?;
-        // First, so that no other process makes room at its expense.
+        // Take the hold first, so that no other process removes the archive to make room.
         let hold = room.hold(&name).map_err(wrong)?;
         if !archive::is_unpacked(cache, &archive) {
-            // It takes at least as much unpacked.
+            // The unpacked archive takes at least as much space.
             let least = fs::metadata(&archive).map_or(0, |found| found.len());
             room.make(least).map_err(wrong)?;
         }
@@ -298,7 +304,7 @@ impl Inner {
         Ok(hold)
     }
 
-    /// Keeps an unpacked archive in place. `None`: it is not there.
+    /// Prevents the removal of an unpacked archive. Returns `None` if it does not exist.
     async fn hold(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Hold>>, Fault> {
         let (inner, name) = (Arc::clone(self), name.to_owned());
         blocking(move || {
@@ -311,8 +317,9 @@ impl Inner {
         .await
     }
 
-    /// Keeps the archive of a layer's base in place. If it was removed to make room, it is unpacked again. `None`: the base is
-    /// no archive, or it can't be restored.
+    /// Prevents the removal of the archive of a layer's base. If the archive was removed to make
+    /// room, it is unpacked again. Returns `None` if the base is not an archive or the archive
+    /// can't be restored.
     async fn archive_of(self: &Arc<Self>, base: &ResolvedBase) -> Result<Option<Arc<Hold>>, Fault> {
         let Some(name) = archive::name_of(&base.folder) else { return Ok(None) };
         if let Some(hold) = self.hold(name).await? {
@@ -328,7 +335,7 @@ impl Inner {
         let store = self.cache.join("absent");
         let made = move || {
             absent::cuts(&store, &absent).map_err(|error| {
-                Fault::new(Layer::Sandbox, format!("hide copies on the host: {error}"))
+                Fault::new(Layer::Sandbox, format!("cannot hide copies on the host: {error}"))
             })
         };
         blocking(made).await
@@ -347,18 +354,25 @@ impl Inner {
         })
         .await?;
         if !spec.setup.is_empty() {
-            let lent = setup::lent(&building.lent(), &spec.base).map_err(|error| {
-                Fault::new(Layer::Environment, format!("prepare the set-up environment: {error}"))
+            let extra =
+                setup::setup_binds(&building.setup_files(), &spec.base).map_err(|error| {
+                    Fault::new(
+                        Layer::Environment,
+                        format!("cannot prepare the set-up environment: {error}"),
+                    )
                     .cause(Cause::of_io(&error))
-            })?;
+                })?;
             let lower = vec![base.folder.clone()];
-            let mut sandbox = self.open(base, lower, Kind::Build(&building, lent.clone())).await?;
+            let mut sandbox = self.open(base, lower, Kind::Build(&building, extra.clone())).await?;
             let ran = setup_lines::run(sandbox.handle(), spec).await;
             let closed = sandbox.close().await;
             ran.and(closed).map_err(|fault| explained(fault, sandbox.enforcement()))?;
-            setup::sweep_mount_points(&building.tree(), &lent).map_err(|error| {
-                Fault::new(Layer::Environment, format!("clean the layer: {error}"))
-                    .cause(Cause::of_io(&error))
+            setup::sweep_mount_points(&building.tree(), &extra).map_err(|error| {
+                Fault::new(
+                    Layer::Environment,
+                    format!("cannot remove leftover mount points from the layer: {error}"),
+                )
+                .cause(Cause::of_io(&error))
             })?;
         }
         let (place, base) = (layer::folder(&self.cache, digest), base.clone());
@@ -378,9 +392,9 @@ impl Inner {
         };
         let mut group = self.groups.make(&format!("sandbox-{number}"), limits, &self.entry);
         let (mut binds, covers) = if base.host { base::host_views() } else { Default::default() };
-        if let Kind::Trial(_, cuts, lent) = &kind {
+        if let Kind::Trial(_, cuts, extra) = &kind {
             base::cut(&mut binds, cuts);
-            binds.extend(lent.iter().cloned());
+            binds.extend(extra.iter().cloned());
         }
         let mut enforcement = Enforcement::default();
         let mut process_limit = None;
@@ -395,8 +409,8 @@ impl Inner {
             Kind::Trial(limits, ..) => {
                 enforcement.not_enforced.append(&mut group.missing);
                 if !group.has_pids && !ids::is_machine_root() {
-                    // Counted per user namespace, so only for this sandbox; the machine's root is
-                    // exempt.
+                    // Counted per user namespace, so it applies only to this sandbox. The machine's
+                    // root is exempt.
                     process_limit = Some(limits.processes + cgroup::OWN_PROCESSES);
                     enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
                 }
@@ -408,8 +422,8 @@ impl Inner {
             }
         };
         let network = matches!(kind, Kind::Build(..));
-        if let Kind::Build(_, lent) = kind {
-            binds.extend(lent);
+        if let Kind::Build(_, extra) = kind {
+            binds.extend(extra);
         }
         let plan = SandboxLayout {
             cgroups: group.procs.iter().map(|path| raw(path)).collect(),
@@ -425,7 +439,7 @@ impl Inner {
             process_limit,
             without: self.without.clone(),
         };
-        // Creating a sandbox briefly needs several descriptors, of which there is a limited number.
+        // Creating a sandbox briefly needs several descriptors, and their number is limited.
         let begun = Instant::now();
         let _turn = self.opening.acquire().await;
         let waited = begun.elapsed();
@@ -447,16 +461,16 @@ impl Inner {
             }
             Err(error) => {
                 let _ = held.destroy().await;
-                Err(error.fault("connect to the sandbox agent"))
+                Err(error.fault("cannot connect to the sandbox agent"))
             }
         }
     }
 }
 
-/// The kernel's errors for programs that need a second user in a sandbox with one.
+/// Kernel errors of programs that need a second user in a sandbox with only one.
 const NEEDS_USERS: [&str; 2] = ["Invalid argument", "Operation not permitted"];
 
-/// A fault of set-up lines, with the usual cause if their sandbox had one user.
+/// Adds the usual cause to a set-up line's fault if the sandbox had only one user.
 fn explained(fault: Fault, enforcement: &Enforcement) -> Fault {
     let mut entries = enforcement.not_enforced.iter();
     let one_user = entries.find(|entry| entry.starts_with(ids::ONE_USER));
@@ -472,7 +486,7 @@ fn explained(fault: Fault, enforcement: &Enforcement) -> Fault {
 }
 
 fn sweep(cache: &Path) -> io::Result<Vec<String>> {
-    // Also those of runtimes with other caches, which may never be used again. The groups
+    // This includes groups of runtimes with other caches, which may never be used again. The groups
     // themselves show which runtimes are dead. A cache's list of groups is not used, because the
     // cache may be a copy.
     let groups = cgroup::sweep();

@@ -1,11 +1,11 @@
-//! Control groups that show to any later runtime on the machine whether their runtime is alive.
+//! Control groups that show any later runtime on the machine whether their owner is alive.
 //!
-//! A runtime holds a lock on the directory of its groups as long as it lives; the kernel releases
-//! it on any exit. So a group that can be locked has no owner any more.
+//! A runtime locks the directory of its groups as long as it lives. The kernel releases the lock on
+//! any exit. So a group that can be locked has no owner anymore.
 //!
-//! Rejected: checking whether the process in the name is alive. Process ids are reused, and mean
-//! another process in another PID namespace, while the lock is on the one directory that all of
-//! them see.
+//! Rejected alternative: checking whether the process id in the name is alive. Process ids are
+//! reused and mean another process in another PID namespace. The lock is on the one directory that
+//! all runtimes see.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -18,25 +18,25 @@ use rustix::process::geteuid;
 
 use crate::cgroup;
 
-/// Precedes a runtime's name. Groups of versions without locks have a dash in its place and are not
-/// touched.
+/// Prefix of a runtime's group name. Versions without locks used a dash instead of the dot; their
+/// groups are not touched.
 const PREFIX: &str = "proctor.";
 
-/// Maximum number of directories checked in one hierarchy. A machine has hundreds, a large one
-/// about ten thousand.
+/// Maximum number of directories checked in one hierarchy. A typical machine has hundreds, a large
+/// one about ten thousand.
 const FOLDERS: usize = 200_000;
 
-/// The directory for a runtime's groups in a parent.
+/// Returns the directory for a runtime's groups below a parent.
 pub(crate) fn folder(parent: &Path, runtime: &str) -> PathBuf {
     parent.join(format!("{PREFIX}{runtime}"))
 }
 
-/// Creates and locks the directory: it is owned as long as the file is open.
+/// Creates and locks the directory. The runtime owns it as long as the file is open.
 pub(crate) fn claim(folder: &Path) -> io::Result<File> {
     loop {
         fs::create_dir(folder)?;
         let locked = File::open(folder).and_then(|file| file.lock().map(|()| file));
-        // A sweep may have removed it in between: try again.
+        // A sweep may have removed the directory in between; try again.
         match (locked, fs::metadata(folder)) {
             (Ok(file), Ok(found)) if file.metadata()?.ino() == found.ino() => return Ok(file),
             (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -49,9 +49,9 @@ pub(crate) fn claim(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// Kills what is left in dead runtimes' groups below a hierarchy's mount point, and removes them;
-/// returns what was removed. What cannot be removed is reported and left: it is not a fault of the
-/// run that found it.
+/// Kills the processes in dead runtimes' groups below a hierarchy's mount point, and removes the
+/// groups. Returns the removed groups. Groups that cannot be removed are logged and left, because
+/// that is not a fault of this run.
 pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     let mut left = vec![mount_point.to_owned()];
@@ -83,8 +83,8 @@ pub(crate) fn sweep(mount_point: &Path) -> Vec<PathBuf> {
     removed
 }
 
-/// Returns whether it had no owner and was removed. It is locked until then, so that nothing can
-/// claim it.
+/// Removes the group if it has no owner. Returns whether it did. The group is locked meanwhile, so
+/// that nothing can claim it.
 fn remove_dead(folder: &Path) -> io::Result<bool> {
     let user = geteuid();
     if !user.is_root() && fs::metadata(folder)?.uid() != user.as_raw() {
@@ -109,7 +109,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("user.slice/app");
         fs::create_dir_all(&inner).unwrap();
-        // Owned, although no process has the number; and the reverse: the number was reused.
+        // An owned group whose process id does not exist, and a dead group whose process id was
+        // reused.
         let owned = folder(&inner, "4194305-1-0");
         let lock = claim(&owned).unwrap();
         let used_again = folder(root.path(), &format!("{}-1-0", process::id()));
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_is_claimed_during_sweeps() {
+    fn claim_succeeds_during_concurrent_sweeps() {
         let root = tempfile::tempdir().unwrap();
         let end = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -138,7 +139,7 @@ mod tests {
                 let folder = folder(root.path(), &format!("1-1-{number}"));
                 let lock = claim(&folder).unwrap();
                 std::thread::yield_now();
-                assert!(folder.exists(), "{number}: owned and gone");
+                assert!(folder.exists(), "{number}: removed although owned");
                 drop(lock);
             }
             end.store(true, std::sync::atomic::Ordering::Relaxed);

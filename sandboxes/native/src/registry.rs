@@ -1,5 +1,5 @@
-//! The live runtimes: one locked file per runtime in the cache, to distinguish leftovers from what
-//! is in use. See [`RuntimeLock`] for what the lock proves.
+//! The live runtimes. Each has a locked file in the cache, so that leftovers can be distinguished
+//! from what is in use. See [`RuntimeLock`] for what the lock proves.
 
 use std::{
     fs::{self, File},
@@ -10,11 +10,11 @@ use std::{
 
 use proctor_host::{DeadRuntime, RuntimeLock, dead_runtimes};
 
-/// This runtime's entry. It lists the created control groups, one path per line.
+/// This runtime's entry. It lists the control groups that it created, one path per line.
 pub(crate) struct Entry {
     lock: RuntimeLock,
     groups: Mutex<Vec<PathBuf>>,
-    /// Locks of its control groups: see [`crate::owned`].
+    /// Locks of its control groups; see [`crate::owned`].
     locks: Mutex<Vec<File>>,
 }
 
@@ -24,7 +24,7 @@ impl Entry {
         Ok(Self { lock, groups: Mutex::default(), locks: Mutex::default() })
     }
 
-    /// Unique among runtimes.
+    /// Returns a name that is unique among runtimes.
     pub(crate) fn name(&self) -> &str {
         self.lock.name()
     }
@@ -54,7 +54,8 @@ impl Drop for Entry {
     }
 }
 
-/// The entries of dead runtimes in a cache. Each is locked, so that two sweeps do not collide.
+/// Returns the entries of dead runtimes in a cache. Each is locked, so that two sweeps do not
+/// collide.
 pub(crate) fn dead(cache: &Path) -> io::Result<Vec<DeadRuntime>> {
     dead_runtimes(&folder(cache))
 }

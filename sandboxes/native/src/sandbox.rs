@@ -14,28 +14,28 @@ use crate::{
     launch::Helper,
 };
 
-/// How long a sandbox may take to end by itself before it is killed.
+/// How long a sandbox may take to shut down before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) struct NativeSandbox {
     handle: Arc<SandboxHandle>,
     enforcement: Enforcement,
     held: Option<Held>,
-    /// Time waited for its turn to be created.
+    /// Time spent waiting for a slot to be created.
     waited: Duration,
 }
 
-/// What a sandbox uses on the host.
+/// The host resources of a sandbox.
 pub(crate) struct Held {
     pub(crate) helper: Helper,
     pub(crate) group: Group,
-    /// Keeps the archive of its root in place.
+    /// Prevents the removal of the archive of its root.
     pub(crate) archive: Option<Arc<Hold>>,
 }
 
 /// The kernel's information about a sandbox's end.
 pub(crate) struct Kernel {
-    /// Absent if memory is not limited.
+    /// `None` if memory is not limited.
     pub(crate) memory: Option<MemoryEvents>,
 }
 
@@ -46,7 +46,7 @@ impl Witness for Kernel {
         killed.then(|| "the kernel killed it at the memory limit".to_owned())
     }
 
-    /// Written files are in memory that only this sandbox uses.
+    /// Always true: files are stored in memory that only this sandbox uses.
     async fn filled_its_disk(&self) -> bool {
         true
     }
@@ -62,7 +62,7 @@ impl NativeSandbox {
         Self { handle, enforcement, held: Some(held), waited }
     }
 
-    /// Keeps an archive in place until the sandbox has ended.
+    /// Prevents the removal of an archive until the sandbox has ended.
     pub(crate) fn set_archive(&mut self, archive: Option<Arc<Hold>>) {
         if let Some(held) = &mut self.held {
             held.archive = archive;
@@ -71,7 +71,7 @@ impl NativeSandbox {
 }
 
 impl Held {
-    /// Ends the sandbox and returns its resources. The overlay and its memory go with the
+    /// Ends the sandbox and releases its resources. The overlay and its memory are freed with the
     /// namespace.
     pub(crate) async fn release(mut self) -> Result<(), Fault> {
         if !self.helper.ended_within(GRACE).await {
@@ -80,14 +80,14 @@ impl Held {
         self.finish().await
     }
 
-    /// Like [`Held::release`], without asking the agent.
+    /// Like [`Held::release`], but does not ask the agent to shut down.
     pub(crate) async fn destroy(mut self) -> Result<(), Fault> {
         self.kill().await;
         self.finish().await
     }
 
     async fn kill(&mut self) {
-        // The first process dies with the helper, and everything else with the first process.
+        // The first process dies with the helper, and all others die with the first process.
         self.helper.kill();
         let _ = self.helper.ended_within(GRACE).await;
     }
@@ -99,9 +99,11 @@ impl Held {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Fault::new(
                 Layer::Sandbox,
-                format!("remove the sandbox's control group: {error}"),
+                format!("cannot remove the sandbox's control group: {error}"),
             )),
-            Err(error) => Err(Fault::new(Layer::Sandbox, format!("close the sandbox: {error}"))),
+            Err(error) => {
+                Err(Fault::new(Layer::Sandbox, format!("cannot close the sandbox: {error}")))
+            }
         }
     }
 }
@@ -125,7 +127,7 @@ impl Sandbox for NativeSandbox {
 
     async fn close(&mut self) -> Result<(), Fault> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        // A sandbox that is already gone cannot respond, and need not.
+        // A sandbox that is already gone cannot respond and need not.
         let _ = timeout(GRACE, self.handle.shutdown()).await;
         held.release().await
     }
@@ -134,13 +136,13 @@ impl Sandbox for NativeSandbox {
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
-        // The helper and the groups need someone to wait for the dead: a thread, since the runtime may be
-        // ending too.
+        // Wait for the helper and the groups' processes in a thread, because the async runtime may
+        // be shutting down too.
         let Held { mut helper, mut group, archive } = held;
         helper.kill();
         cleanup::spawn(move || {
             drop(helper);
-            // Nothing reads its root any more.
+            // Nothing uses its root anymore.
             drop(archive);
             if let Err(error) = group.remove() {
                 tracing::warn!(%error, "cannot remove a sandbox's control group");

@@ -1,4 +1,4 @@
-//! What the machine lends to the set-up of an environment.
+//! Files of the host that are available during the set-up of an environment.
 
 use std::{
     fs, io,
@@ -11,9 +11,9 @@ use proctor_wire::Bind;
 
 use crate::base::raw;
 
-/// What the machine lends to a set-up: registry settings, certificates, name resolution. The views
-/// end with the set-up, so nothing remains in the layer.
-pub(crate) fn lent(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
+/// Returns mounts of the host's registry settings, certificates and name resolution for a set-up.
+/// The mounts end with the set-up, so nothing remains in the layer.
+pub(crate) fn setup_binds(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
     fs::create_dir_all(folder)?;
     let mut binds = Vec::new();
     for (index, (to, bytes)) in host_base::setup_files().into_iter().enumerate() {
@@ -22,7 +22,7 @@ pub(crate) fn lent(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
         binds.push(Bind::new(raw(&from), raw(&to)));
     }
     if !matches!(base, Base::Host) {
-        // A host base already shows it if it is below `/opt`.
+        // A host base already contains the folder if it is below `/opt`.
         let wheels = std::env::var("PIP_FIND_LINKS").map(PathBuf::from);
         if let Ok(wheels) = wheels
             && wheels.is_absolute()
@@ -34,7 +34,7 @@ pub(crate) fn lent(folder: &Path, base: &Base) -> io::Result<Vec<Bind>> {
     Ok(binds)
 }
 
-/// Removes the empty files that were mount points of views from a layer's own tree.
+/// Removes the empty files that served as mount points from a layer's tree.
 pub(crate) fn sweep_mount_points(tree: &Path, binds: &[Bind]) -> io::Result<()> {
     for bind in binds {
         let Ok(inner) = std::str::from_utf8(bind.to.as_bytes()) else { continue };
@@ -42,7 +42,7 @@ pub(crate) fn sweep_mount_points(tree: &Path, binds: &[Bind]) -> io::Result<()> 
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() && found.len() == 0 => fs::remove_file(&path)?,
             Ok(found) if found.is_dir() => {
-                // Only if it is empty.
+                // Fails unless the directory is empty, which is intended.
                 let _ = fs::remove_dir(&path);
             }
             _ => {}

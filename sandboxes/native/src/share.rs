@@ -1,4 +1,4 @@
-//! The division of a sandbox's memory.
+//! Divides a sandbox's memory.
 
 use proctor_sandbox_api::Enforcement;
 use proctor_types::SandboxSpec;
@@ -6,13 +6,13 @@ use proctor_types::SandboxSpec;
 /// Maximum bytes of `/dev/shm`, as in Docker.
 const SHM_BYTES: u64 = 64 << 20;
 
-/// Written bytes per file: about the average of a source tree.
+/// Average bytes per written file: about that of a source tree.
 const BYTES_PER_FILE: u64 = 8 << 10;
 
 /// The minimum number of files in a sandbox.
 const FILES: u64 = 4_096;
 
-/// The sizes of what a sandbox may write to memory.
+/// How much a sandbox may write to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) disk_bytes: u64,
@@ -20,9 +20,9 @@ pub(crate) struct Share {
     pub(crate) shm_bytes: u64,
 }
 
-/// Divides it. If memory is limited, written files (each with about 1.5 KB of kernel memory) and
-/// shared memory must leave some of it to processes. A full disk should cause an error rather than
-/// make the kernel kill the writing process, and in the end the agent.
+/// Divides the memory. If it is limited, written files (each with about 1.5 KB of kernel memory)
+/// and shared memory must leave some of it to processes. A full disk should cause an error.
+/// Otherwise the kernel would kill the writing process and finally the agent.
 pub(crate) fn of(limits: &SandboxSpec, memory_is_held: bool, said: &mut Enforcement) -> Share {
     let most = limits.memory_mb * 3 / 4;
     let mut disk_mb = limits.disk_mb;
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn disk_is_as_requested_without_a_memory_limit() {
+    fn share_without_memory_limit_keeps_requested_disk() {
         let limits = SandboxSpec { memory_mb: 64, disk_mb: 1024, ..SandboxSpec::default() };
         let mut said = Enforcement::default();
         assert_eq!(of(&limits, false, &mut said).disk_bytes, 1 << 30);

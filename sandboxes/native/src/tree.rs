@@ -10,14 +10,14 @@ use rustix::process::geteuid;
 
 use crate::mapped;
 
-/// Copies a tree: directories, files with their modes and times, links as links. Sockets, pipes and
-/// devices are not source code and are left out.
+/// Copies a tree: directories, files with their modes and times, and links as links. Sockets, pipes
+/// and devices are skipped because they are not source code.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     copy_but(from, to, &mut |_, error| Err(error))
 }
 
-/// Copies a tree like [`copy`], without what this user may not read. Returns the missing paths:
-/// files, and directories, which exist but are empty.
+/// Copies a tree like [`copy`] but skips what this user cannot read. Returns the skipped paths:
+/// files, and directories, which are created but left empty.
 pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
     let mut missing = Vec::new();
     copy_but(from, to, &mut |path, error| match error.kind() {
@@ -30,7 +30,7 @@ pub(crate) fn copy_readable(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> 
     Ok(missing)
 }
 
-/// Handles a path that cannot be read.
+/// Called for a path that cannot be read.
 type Unread<'a> = &'a mut dyn FnMut(&Path, io::Error) -> io::Result<()>;
 
 fn copy_but(from: &Path, to: &Path, unread: Unread<'_>) -> io::Result<()> {
@@ -56,7 +56,7 @@ fn copy_but(from: &Path, to: &Path, unread: Unread<'_>) -> io::Result<()> {
                 continue;
             }
             let file = fs::OpenOptions::new().append(true).open(&target);
-            // A read-only file keeps the time of its copy; nothing depends on it.
+            // A read-only file gets a new modification time; nothing depends on it.
             if let Ok(file) = file {
                 file.set_modified(found.modified()?)?;
             }
@@ -65,8 +65,8 @@ fn copy_but(from: &Path, to: &Path, unread: Unread<'_>) -> io::Result<()> {
     fs::set_permissions(to, fs::metadata(from)?.permissions())
 }
 
-/// Removes a tree, including directories without permissions that an overlay left, and files of
-/// mapped ids. A missing tree counts as removed.
+/// Removes a tree, including directories without permissions that an overlay left and files of
+/// mapped ids. Succeeds if the tree does not exist.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -95,8 +95,8 @@ fn unlock(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves a finished directory to its place. Another process may have been faster with the same
-/// content.
+/// Moves a finished directory to its final location. Succeeds if another process has already placed
+/// the same content there.
 pub(crate) fn publish(made: &Path, place: &Path) -> io::Result<()> {
     match fs::rename(made, place) {
         Err(_) if place.is_dir() => remove(made),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_keeps_modes_and_links_and_goes_away_again() {
+    fn copy_keeps_modes_and_links_and_remove_deletes_it() {
         let folder = tempfile::tempdir().unwrap();
         let from = folder.path().join("from");
         fs::create_dir_all(from.join("sub")).unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_readable_names_what_it_leaves_out() {
+    fn copy_readable_returns_skipped_paths() {
         let folder = tempfile::tempdir().unwrap();
         let from = folder.path().join("from");
         fs::create_dir_all(from.join("closed")).unwrap();

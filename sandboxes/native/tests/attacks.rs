@@ -1,4 +1,4 @@
-//! The attacks on native sandboxes: they fail, and succeed without their defences.
+//! Attacks on native sandboxes. They must fail, and succeed without their defences.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -35,7 +35,7 @@ async fn prepared(native: &Native) -> Prepared {
     native.prepare(&spec).await.unwrap()
 }
 
-/// What this process's sandboxes use: helpers, control groups, mounts below the cache.
+/// Lists what this process's sandboxes use: helpers, control groups, and mounts below the cache.
 fn census(cache: &Path) -> Vec<String> {
     let own = std::process::id();
     let mut held: Vec<String> = fs::read_dir("/proc")
@@ -45,7 +45,7 @@ fn census(cache: &Path) -> Vec<String> {
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
             let (_, rest) = stat.rsplit_once(')')?;
             let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
-            // The attacks as a normal user may run at the same time.
+            // Attacks as a normal user may run at the same time.
             let other = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
             let is_sandbox = parent == own && !other.contains("as_a_common_user");
             is_sandbox.then(|| format!("process {}", entry.file_name().display()))
@@ -66,7 +66,7 @@ fn census(cache: &Path) -> Vec<String> {
     held
 }
 
-/// `skips`: the maximum number of attacks on limits that are not enforced here.
+/// Runs all attacks. At most `skips` may be skipped because their limit is not enforced here.
 async fn withstood(name: &str, skips: usize) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -85,12 +85,13 @@ async fn native_attacks_are_withstood() {
     withstood("native attack", skips).await;
 }
 
-/// Each attack that names its defences works once they are disabled, so it is a real attack.
+/// Attacks that list their defences must succeed once these are disabled, which proves that they
+/// are real attacks.
 #[tokio::test(flavor = "multi_thread")]
 async fn native_attacks_succeed_without_their_defences() {
     if !rustix::process::geteuid().is_root() {
         let test = "native_attacks_succeed_without_their_defences";
-        return not_run(test, "ROOT", "defences are taken away by root only");
+        return not_run(test, "ROOT", "only root can disable defences");
     }
     let mut withstood = Vec::new();
     for attack in attacks().iter().filter(|attack| !attack.undone_by.is_empty()) {
@@ -112,14 +113,14 @@ async fn as_a_common_user() {
     withstood("native rootless attack", usize::MAX).await;
 }
 
-/// As `nobody`: one user namespace with one id, no control group, and the gaps are reported.
+/// Runs as `nobody`, with one id in a user namespace and no control groups. The gaps are reported.
 #[test]
 fn native_attacks_are_withstood_without_root() {
     let test = "native_attacks_are_withstood_without_root";
     if !rustix::process::geteuid().is_root() {
         return not_run(test, "ROOT", "only root can become another user");
     }
-    // This binary's directory may be inaccessible to others.
+    // Other users may not be able to access this binary's directory.
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let binary = folder.path().join("attacks");
@@ -137,8 +138,8 @@ fn native_attacks_are_withstood_without_root() {
         String::from_utf8_lossy(&done.stdout),
         String::from_utf8_lossy(&done.stderr)
     );
-    if said.contains("make a user namespace: ") {
-        return not_run(test, "ROOT", "a common user has no user namespaces here");
+    if said.contains("create a user namespace: ") {
+        return not_run(test, "ROOT", "normal users cannot create user namespaces here");
     }
     let list: Vec<_> = said.lines().filter(|line| line.starts_with("conformance")).collect();
     std::io::stderr().write_all(format!("\n{}\n", list.join("\n")).as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! The conformance kit on native sandboxes; prints the list with times.
+//! Runs the conformance kit on native sandboxes and prints the checks with their times.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Native sandboxes of users who are not root, with one id and with a range of ids.
+//! Native sandboxes of users other than root, with one id and with a range of ids.
 //!
-//! Root starts each test again as such a user, from a copy of this program in that user's
-//! directory.
+//! When started by root, each test runs itself again as such a user, from a copy of the test binary
+//! in that user's directory.
 
 #![expect(clippy::unwrap_used, reason = "a test's own helper may fail it")]
 
@@ -34,7 +34,7 @@ const STARTED: &str = "PROCTOR_TEST_ROOTLESS";
 /// A directory that root prepared for the test.
 const ROOTFS: &str = "PROCTOR_TEST_ROOTFS";
 
-/// Whether the test is done: root has run it as `user`, or cannot.
+/// Returns whether the test is done, because root has run it as `user` or cannot do so.
 fn ran_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     if env::var_os(STARTED).is_some() {
         assert!(!geteuid().is_root());
@@ -43,8 +43,8 @@ fn ran_as(user: Option<User>, test: &str, rootfs: Option<&Path>) -> bool {
     let (Some(()), Some(user)) = (users::if_root(test), user) else { return true };
     let home = tempfile::tempdir().unwrap();
     let program = home.path().join("test");
-    // Not with `fs::copy`: a process that another test starts meanwhile would inherit the open file, and the kernel
-    // would not execute the copy ("Text file busy").
+    // Don't use `fs::copy`: a process that another test starts meanwhile would inherit the open
+    // file, and the kernel would refuse to execute the copy ("Text file busy").
     let copied =
         Process::new("cp").arg(env::current_exe().unwrap()).arg(&program).status().unwrap();
     assert!(copied.success());
@@ -98,19 +98,19 @@ async fn shell(sandbox: &dyn Sandbox, line: &str, user: Option<&str>) -> String 
     format!("{}{}", done.stdout.text(), done.stderr.text())
 }
 
-/// The entry of a sandbox's enforcement with this prefix.
+/// Returns the entry of a sandbox's enforcement with this prefix.
 fn entry<'a>(sandbox: &'a dyn Sandbox, begin: &str) -> Option<&'a String> {
     sandbox.enforcement().not_enforced.iter().find(|entry| entry.starts_with(begin))
 }
 
-/// Names in a cache directory that do not end with `.lock`.
+/// Returns the names in a cache directory that do not end with `.lock`.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| !name.ends_with(".lock")).collect()
 }
 
-/// Runs the kit. It may skip only limits that the sandbox lists as not enforced.
+/// Runs the kit. Only checks of limits that the sandbox lists as not enforced may be skipped.
 async fn kit(name: &str, may_skip: &[&str]) {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -134,8 +134,8 @@ async fn one_id_passes_the_kit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_range_passes_the_kit() {
-    let test = "a_range_passes_the_kit";
+async fn id_range_passes_the_kit() {
+    let test = "id_range_passes_the_kit";
     if ran_as(users::ranged(test), test, None) {
         return;
     }
@@ -143,8 +143,8 @@ async fn a_range_passes_the_kit() {
 }
 
 #[tokio::test]
-async fn a_range_has_other_users_and_their_files_can_be_removed() {
-    let test = "a_range_has_other_users_and_their_files_can_be_removed";
+async fn id_range_provides_other_users_and_their_files_can_be_removed() {
+    let test = "id_range_provides_other_users_and_their_files_can_be_removed";
     if ran_as(users::ranged(test), test, None) {
         return;
     }
@@ -173,8 +173,8 @@ async fn a_range_has_other_users_and_their_files_can_be_removed() {
 }
 
 #[tokio::test]
-async fn one_id_rejects_other_users_by_name() {
-    if ran_as(Some(users::one_id(2)), "one_id_rejects_other_users_by_name", None) {
+async fn one_id_rejects_other_users_with_a_hint() {
+    if ran_as(Some(users::one_id(2)), "one_id_rejects_other_users_with_a_hint", None) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -204,8 +204,7 @@ async fn unmappable_id_range_leaves_one_id() {
     if ran_as(users::ranged(test), test, None) {
         return;
     }
-    // Set-uid programs have no effect any more. This applies to this thread, which starts the
-    // agent.
+    // Disables set-uid programs. This applies to the current thread, which starts the agent.
     rustix::thread::set_no_new_privs(true).unwrap();
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
@@ -236,8 +235,8 @@ async fn lower_process_limit_of_the_user_is_kept_and_recorded() {
     sandbox.close().await.unwrap();
 }
 
-/// A root file system with a shell and a few programs; one file and one directory are accessible
-/// only to root.
+/// Creates a root file system with a shell and a few programs. One file and one directory are
+/// accessible only to root.
 const MAKE_ROOTFS: &str = r#"set -e
 cd "$1"
 mkdir -p bin etc tmp root
@@ -283,12 +282,13 @@ async fn foreign_root_file_system_is_copied() {
     assert!(said.contains("/etc/secret") && said.contains("/root"), "{said}");
     sandbox.close().await.unwrap();
     assert_eq!(fs::read_to_string(rootfs.join("etc/passwd")).unwrap().lines().count(), 1);
-    // It is copied once.
+    // The root file system is copied only once.
     let again = native.prepare(&spec(base, &["echo built > /etc/built"])).await.unwrap();
     assert_eq!((again.built, again.digest), (false, prepared.digest));
 }
 
-/// An image archive of that root file system, with a directory that only root could write to.
+/// Creates an image archive of that root file system, with a directory that only root could write
+/// to.
 const MAKE_ARCHIVE: &str = r#"set -e
 cd "$1"
 chmod 555 bin
@@ -302,8 +302,8 @@ chmod 755 .
 chmod 644 image.tar"#;
 
 #[tokio::test]
-async fn an_image_with_read_only_folders_is_unpacked_without_root() {
-    let test = "an_image_with_read_only_folders_is_unpacked_without_root";
+async fn image_with_read_only_folders_is_unpacked_without_root() {
+    let test = "image_with_read_only_folders_is_unpacked_without_root";
     let rootfs = tempfile::tempdir().unwrap();
     if geteuid().is_root() {
         for script in [MAKE_ROOTFS, MAKE_ARCHIVE] {
@@ -327,7 +327,8 @@ async fn an_image_with_read_only_folders_is_unpacked_without_root() {
     for kept in native.kept().await.unwrap() {
         assert!(native.discard(&kept).await.unwrap(), "{}", kept.what);
     }
-    // The lock of an archive stays: a process that opens it while it is removed would hold a lock that nobody else sees.
+    // The lock file of an archive is kept. If it were removed, a process that just opened it would
+    // lock a file that no other process sees.
     let mut left = names(&cache.path().join("bases"));
     left.retain(|name| !name.starts_with(".in-use-"));
     assert_eq!(left, [""; 0]);

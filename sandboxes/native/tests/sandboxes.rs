@@ -51,7 +51,7 @@ async fn shell(sandbox: &dyn Sandbox, line: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_layer_is_built_once_and_holds_source_and_setup() {
+async fn layer_is_built_once_with_source_and_setup() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("source");
     fs::create_dir(&source).unwrap();
@@ -62,7 +62,7 @@ async fn a_layer_is_built_once_and_holds_source_and_setup() {
         Some(SourceTree { folder: source, digest: "one".into(), at: RawPath::from("/testbed") });
     let (first, second) = tokio::join!(native.prepare(&spec), native.prepare(&spec));
     let (first, second) = (first.unwrap(), second.unwrap());
-    assert!(first.built != second.built, "exactly one of the two builds");
+    assert!(first.built != second.built, "exactly one of the two must build");
     assert_eq!(first.digest, second.digest);
 
     let mut one = native.open(&handle(&first)).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_layer_is_built_once_and_holds_source_and_setup() {
     assert_eq!(
         shell(&*two, "cat /testbed/out; ls /made").await,
         "code\nx\n",
-        "sandboxes are apart"
+        "sandboxes must be isolated from each other"
     );
     one.close().await.unwrap();
     one.close().await.unwrap();
@@ -82,7 +82,7 @@ async fn a_layer_is_built_once_and_holds_source_and_setup() {
     assert_ne!(native.prepare(&spec).await.unwrap().digest, first.digest);
 }
 
-/// Every thread of the blocking pool would be occupied by tasks that wait for the building one.
+/// The waiting tasks must not occupy all threads of the blocking pool.
 #[test]
 fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
     let cache = tempfile::tempdir().unwrap();
@@ -97,14 +97,14 @@ fn more_tasks_than_blocking_threads_can_wait_for_one_layer() {
         }
         tokio::time::timeout(Duration::from_secs(60), tasks.join_all()).await
     });
-    // Threads that wait for a lock would prevent a dropped runtime from ending.
+    // Threads that wait for a lock would prevent the runtime from shutting down.
     runtime.shutdown_background();
     let built = built.unwrap();
     assert_eq!(built.into_iter().filter(|one| one.as_ref().unwrap().built).count(), 1);
 }
 
 #[tokio::test]
-async fn a_setup_line_that_fails_is_quoted_and_leaves_nothing() {
+async fn failed_setup_line_is_quoted_and_leaves_no_layer() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let lines = ["true", "echo why it failed >&2; exit 3"];
@@ -117,11 +117,11 @@ async fn a_setup_line_that_fails_is_quoted_and_leaves_nothing() {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .filter(|name| !name.ends_with(".lock"))
         .collect();
-    assert_eq!(left, [""; 0], "nothing half built");
+    assert_eq!(left, [""; 0], "no unfinished layer must be left");
 }
 
 #[tokio::test]
-async fn set_up_has_what_the_machine_lends_and_the_sandbox_does_not() {
+async fn setup_has_network_and_resolver_but_sandbox_does_not() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let lines =
@@ -135,7 +135,7 @@ async fn set_up_has_what_the_machine_lends_and_the_sandbox_does_not() {
 }
 
 #[tokio::test]
-async fn a_virtual_environment_can_be_made_on_the_host_base() {
+async fn setup_creates_virtual_environment_on_host_base() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &["python3 -m venv /venv"])).await.unwrap();
@@ -150,11 +150,12 @@ async fn a_virtual_environment_can_be_made_on_the_host_base() {
 }
 
 #[tokio::test]
-async fn an_archive_needs_neither_shell_nor_libc() {
+async fn archive_needs_neither_shell_nor_libc() {
     let folder = tempfile::tempdir().unwrap();
     let archive = save(folder.path());
     let native = Native::new(folder.path().join("cache")).unwrap();
-    // The output of `docker save | gzip` and `docker save | zstd`, if the programs exist.
+    // Also test the output of `docker save | gzip` and `docker save | zstd`, if the programs are
+    // installed.
     let mut archives = vec![archive.clone()];
     for (program, ending) in [("gzip", "gz"), ("zstd", "zst")] {
         let done = Process::new(program).args(["-q", "-k", "-f"]).arg(&archive).status();
@@ -162,7 +163,7 @@ async fn an_archive_needs_neither_shell_nor_libc() {
             archives.push(archive.with_extension(format!("tar.{ending}")));
         }
     }
-    assert!(archives.len() > 1, "neither gzip nor zstd is there");
+    assert!(archives.len() > 1, "neither gzip nor zstd is installed");
     for archive in archives {
         let prepared = native.prepare(&spec(Base::Archive(archive), &[])).await.unwrap();
         let mut sandbox = native.open(&handle(&prepared)).await.unwrap();
@@ -175,9 +176,9 @@ async fn an_archive_needs_neither_shell_nor_libc() {
     }
 }
 
-/// Another process that unpacks an archive is waited for, and what a killed one left is removed.
+/// Waits for another process that unpacks an archive, and removes the leftovers of a killed one.
 #[tokio::test]
-async fn an_archive_is_unpacked_by_one_process_at_a_time() {
+async fn archive_is_unpacked_by_one_process_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let archive = save(folder.path());
     let bases = folder.path().join("cache/bases");
@@ -191,16 +192,16 @@ async fn an_archive_is_unpacked_by_one_process_at_a_time() {
     let native = Native::new(folder.path().join("cache")).unwrap();
     let spec = spec(Base::Archive(archive), &[]);
     let waiting = tokio::time::timeout(Duration::from_millis(600), native.prepare(&spec)).await;
-    assert!(waiting.is_err(), "the other process has the lock");
+    assert!(waiting.is_err(), "did not wait for the other process's lock");
     assert!(left.exists());
     other.unlock().unwrap();
     native.prepare(&spec).await.unwrap();
     assert!(!left.exists());
 }
 
-/// Archives take turns in a cache without room for two, and a sandbox keeps its own in place.
+/// The cache fits no second archive: archives evict each other, except for one that a sandbox uses.
 #[tokio::test]
-async fn an_archive_that_made_room_is_unpacked_again() {
+async fn evicted_archive_is_unpacked_again() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");
     let native = Native::new(cache.clone()).unwrap().with_archive_budget(1);
@@ -221,24 +222,24 @@ async fn an_archive_that_made_room_is_unpacked_again() {
     let first = native.prepare(&first).await.unwrap();
     let mut one = native.open(&handle(&first)).await.unwrap();
     let second = native.prepare(&second).await.unwrap();
-    assert_eq!(unpacked(), 2, "a sandbox uses the first");
+    assert_eq!(unpacked(), 2, "the archive in use must be kept");
     let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
     assert_eq!(done.exited.code, Some(64), "{done:?}");
     one.close().await.unwrap();
 
     let mut two = native.open(&handle(&second)).await.unwrap();
     native.prepare(&third).await.unwrap();
-    assert_eq!(unpacked(), 2, "the third in place of the first");
+    assert_eq!(unpacked(), 2, "the third must replace the first");
     let mut one = native.open(&handle(&first)).await.unwrap();
     let done = one.handle().run(Command::new(["/bin/agentd"])).await.unwrap();
     assert_eq!(done.exited.code, Some(64), "{done:?}");
-    assert_eq!(unpacked(), 2, "the first in place of the third");
+    assert_eq!(unpacked(), 2, "the first must replace the third");
     one.close().await.unwrap();
     two.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn an_image_is_refused_with_the_hint() {
+async fn image_base_is_rejected_with_a_hint() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let fault = native.prepare(&spec(Base::Image("debian:12".into()), &[])).await.unwrap_err();
@@ -248,7 +249,7 @@ async fn an_image_is_refused_with_the_hint() {
 }
 
 #[tokio::test]
-async fn the_sandboxes_root_is_the_sandboxes_only() {
+async fn sandbox_root_cannot_change_the_host() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
@@ -274,10 +275,10 @@ async fn the_sandboxes_root_is_the_sandboxes_only() {
     sandbox.close().await.unwrap();
 }
 
-/// The host's cache directory appears in no file that a sandbox's process can read about itself,
-/// the agent, or the mounts.
+/// The path of the host's cache must not appear in any `/proc` file that a sandbox process can read
+/// about itself, the agent or the mounts.
 #[tokio::test]
-async fn no_path_of_the_host_is_shown_in_proc() {
+async fn proc_reveals_no_host_path() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
@@ -294,7 +295,7 @@ async fn no_path_of_the_host_is_shown_in_proc() {
 }
 
 #[tokio::test]
-async fn limits_hold_or_are_said_not_to() {
+async fn limits_are_enforced_or_listed_as_not_enforced() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
@@ -317,7 +318,7 @@ async fn limits_hold_or_are_said_not_to() {
 
 /// Prints the median time of opening a sandbox and running one command in it; the target is 25 ms.
 #[tokio::test]
-async fn a_sandbox_is_open_at_once() {
+async fn sandbox_opens_quickly() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
@@ -334,11 +335,11 @@ async fn a_sandbox_is_open_at_once() {
     took.sort();
     let (ran, opened, closed) = took[took.len() / 2];
     println!("open {opened:?}, first command done {ran:?}, closed {closed:?} (medians of 21)");
-    // Machines are shared and test builds are slow: only a broken design exceeds this bound.
+    // Machines are shared and test builds are slow, so only a broken design exceeds this bound.
     assert!(ran < Duration::from_millis(250), "{ran:?}");
 }
 
-/// A runtime in the middle of a trial, for the next tests to kill.
+/// A runtime in the middle of a trial, for other tests to kill.
 #[tokio::test]
 #[ignore = "run by tests of killed runtimes in a process of its own"]
 async fn hold_a_sandbox() {
@@ -347,7 +348,8 @@ async fn hold_a_sandbox() {
     let native = Native::new(cache).unwrap();
     let prepared = native.prepare(&spec(Base::Host, &[])).await.unwrap();
     let sandbox = native.open(&handle(&prepared)).await.unwrap();
-    // In its own session before the command ends, whose group is killed then.
+    // Start it in its own session, because the command's process group is killed when the command
+    // ends.
     let line = format!(
         "setsid sh -c 'touch /up; exec sleep {seconds}' & until [ -e /up ]; do sleep 0.01; done"
     );
@@ -356,18 +358,19 @@ async fn hold_a_sandbox() {
     tokio::time::sleep(Duration::from_secs(600)).await;
 }
 
-/// The start of a runtime, for a test to run in another PID namespace.
+/// Starts a runtime and sweeps. Run by a test in another PID namespace.
 #[tokio::test]
-#[ignore = "run by a_living_runtime_is_spared_across_pid_namespaces in a process of its own"]
+#[ignore = "run by live_runtime_is_not_swept_across_pid_namespaces in a process of its own"]
 async fn sweep_once() {
     let cache = PathBuf::from(std::env::var_os("PROCTOR_TEST_CACHE").unwrap());
     println!("SWEPT {:?}", Native::new(cache).unwrap().sweep().await.unwrap());
 }
 
-/// A program that runs a process in its own PID namespace, which ends with it.
+/// A command prefix that runs a process in its own PID namespace, which ends with the process.
 const OTHER_NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// One of this binary's ignored tests, in a separate process, prefixed by `before`.
+/// Returns a command that runs one of this binary's ignored tests in a separate process, prefixed
+/// by `before`.
 fn alone(before: &[&str], test: &str, cache: &Path) -> Process {
     let own = std::env::current_exe().unwrap();
     let words = before.iter().map(PathBuf::from).chain([own]);
@@ -390,7 +393,7 @@ struct Holder {
 }
 
 impl Holder {
-    /// `seconds`: an unusual argument that identifies the process in its sandbox.
+    /// `seconds` is an unusual argument that identifies the process in its sandbox.
     fn start(before: &[&str], cache: &Path, seconds: &'static str) -> Self {
         let mut child = alone(before, "hold_a_sandbox", cache)
             .env("PROCTOR_TEST_SLEEP", seconds)
@@ -423,7 +426,7 @@ impl Holder {
             .count()
     }
 
-    /// The groups of its sandboxes exist, and so do their processes.
+    /// Asserts that the groups of its sandboxes and their processes still exist.
     fn assert_spared(&self, swept: &[String]) {
         for group in self.groups.iter().filter(|group| group.exists()) {
             assert!(!swept.contains(&group.display().to_string()), "{swept:?}");
@@ -433,7 +436,8 @@ impl Holder {
         assert_eq!(self.sleepers(), 1);
     }
 
-    /// Kills it like the kernel when memory is short: none of the runtime's own code runs any more.
+    /// Kills the runtime with SIGKILL, like the kernel's out-of-memory killer. None of its own code
+    /// runs afterwards.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -444,14 +448,15 @@ impl Holder {
         }
     }
 
-    /// A sweep removes its groups. A process that is killed with its namespace ends after those in
-    /// it and holds its lock until then, so a sweep that comes too early does not touch it.
+    /// Asserts that a sweep removes its groups. A process that is killed with its PID namespace
+    /// keeps its lock until all processes in the namespace have ended, so an early sweep does not
+    /// touch it.
     async fn assert_swept(&self, native: &Native) {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             native.sweep().await.unwrap();
             let Some(left) = self.groups.iter().find(|group| group.exists()) else { return };
-            assert!(Instant::now() < deadline, "{} is left", left.display());
+            assert!(Instant::now() < deadline, "{} was not removed", left.display());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -465,7 +470,7 @@ impl Drop for Holder {
 }
 
 #[tokio::test]
-async fn a_killed_runtime_leaves_nothing() {
+async fn killed_runtime_leaves_nothing() {
     let cache = tempfile::tempdir().unwrap();
     let mut holder = Holder::start(&[], cache.path(), "4242");
     // A concurrent sweep does not touch live runtimes.
@@ -479,7 +484,7 @@ async fn a_killed_runtime_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_killed_runtime_is_swept_by_one_with_another_cache() {
+async fn killed_runtime_is_swept_by_runtime_with_another_cache() {
     let (cache, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut holder = Holder::start(&[], cache.path(), "4243");
     let native = Native::new(other.path().to_owned()).unwrap();
@@ -488,12 +493,12 @@ async fn a_killed_runtime_is_swept_by_one_with_another_cache() {
     let swept = native.sweep().await.unwrap();
     println!("swept {swept:?}");
     holder.assert_swept(&native).await;
-    assert!(holder.entry.exists(), "the other cache is the other runtime's");
+    assert!(holder.entry.exists(), "the entry in the other cache must be kept");
 }
 
-/// A run that starts with a copy of a live run's cache finds its entries but not its locks.
+/// A run that starts with a copy of a live run's cache finds its entries but not their locks.
 #[tokio::test]
-async fn a_living_runtime_is_spared_by_one_with_a_copy_of_its_cache() {
+async fn live_runtime_is_not_swept_by_runtime_with_a_copy_of_its_cache() {
     let cache = tempfile::tempdir().unwrap();
     let mut holder = Holder::start(&[], cache.path(), "4246");
     let name = holder.entry.file_name().unwrap().to_str().unwrap().to_owned();
@@ -520,15 +525,16 @@ async fn a_living_runtime_is_spared_by_one_with_a_copy_of_its_cache() {
     holder.kill();
     let native = Native::new(cache.path().to_owned()).unwrap();
     holder.assert_swept(&native).await;
-    assert!(!holder.entry.exists() && !building.exists(), "a really dead one is swept");
+    assert!(!holder.entry.exists() && !building.exists(), "a dead runtime must be swept");
 }
 
-/// Inside it has a different process id, and an id from inside belongs to another process here.
+/// In its own PID namespace the runtime has a different process id, which belongs to another
+/// process here.
 #[tokio::test]
-async fn a_living_runtime_is_spared_across_pid_namespaces() {
+async fn live_runtime_is_not_swept_across_pid_namespaces() {
     let probe = Process::new(OTHER_NAMESPACE[0]).args(&OTHER_NAMESPACE[1..]).arg("true").output();
     if !probe.is_ok_and(|done| done.status.success()) {
-        let test = "a_living_runtime_is_spared_across_pid_namespaces";
+        let test = "live_runtime_is_not_swept_across_pid_namespaces";
         return not_run(test, "ROOT", "no PID namespaces");
     }
     let caches = [(); 3].map(|()| tempfile::tempdir().unwrap());
@@ -548,7 +554,7 @@ async fn a_living_runtime_is_spared_across_pid_namespaces() {
     outside.assert_swept(&native).await;
 }
 
-/// An image whose only file is the agent, in the format of `docker save`.
+/// Creates an image archive in the format of `docker save` whose only file is the agent.
 fn save(folder: &Path) -> PathBuf {
     let mut layer = tar::Builder::new(Vec::new());
     put(&mut layer, "bin/agentd", agent());
@@ -568,9 +574,10 @@ fn put(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
     tar.append_data(&mut header, path, bytes).unwrap();
 }
 
-/// The content caused a sandbox's end only if the kernel killed in it at its memory limit.
+/// The content caused a sandbox's end only if the kernel killed one of its processes at the memory
+/// limit.
 #[tokio::test]
-async fn only_a_sandbox_at_its_limit_is_to_blame_for_its_end() {
+async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let environment = native.prepare(&spec(Base::Host, &[])).await.unwrap();
@@ -585,8 +592,9 @@ async fn only_a_sandbox_at_its_limit_is_to_blame_for_its_end() {
     let (how, why) = hog.handle().exhausted(&gone).await.unwrap();
     assert_eq!(how, Exhausted::Killed);
     assert!(why.contains("memory limit"), "{why}");
-    assert_eq!(calm.handle().exhausted(&gone).await, None, "its neighbour");
-    // The content causes refusals, including a full disk, which no other process shares.
+    assert_eq!(calm.handle().exhausted(&gone).await, None, "the other sandbox must not be blamed");
+    // The content is blamed for refusals, including a full disk, because no other process shares
+    // that disk.
     let full = calm.handle().write(&RawPath::from("/big"), &vec![1; 100 << 20], None).await;
     let fault = full.unwrap_err().fault("writing");
     let (how, why) = calm.handle().exhausted(&fault).await.unwrap();
@@ -598,9 +606,9 @@ async fn only_a_sandbox_at_its_limit_is_to_blame_for_its_end() {
     calm.close().await.unwrap();
 }
 
-/// Hundreds of sandboxes are open at once, often with only a thousand descriptors.
+/// Hundreds of sandboxes may be open at once, often with a limit of a thousand descriptors.
 #[tokio::test]
-async fn an_open_sandbox_costs_one_descriptor() {
+async fn open_sandbox_uses_one_descriptor() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let environment = native.prepare(&spec(Base::Host, &[])).await.unwrap();
@@ -608,7 +616,7 @@ async fn an_open_sandbox_costs_one_descriptor() {
         let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
         links.filter_map(|entry| fs::read_link(entry.path()).ok()).count()
     };
-    // Other tests open and close descriptors concurrently: use the smallest growth seen.
+    // Other tests open and close descriptors concurrently, so use the smallest growth.
     let mut least = usize::MAX;
     for _ in 0..5 {
         let before = sockets();

@@ -1,14 +1,15 @@
-//! `ar` archives: Debian packages, static libraries.
+//! Reads `ar` archives, such as Debian packages and static libraries.
 
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 
-/// Whether a first entry follows the magic: the magic alone is not an archive.
+/// Returns whether these bytes are an archive. A first entry must follow the magic bytes.
 pub fn is(bytes: &[u8]) -> bool {
     bytes.strip_prefix(MAGIC).is_some_and(|rest| size(rest).is_some())
 }
 
-/// Names and contents, up to the first invalid header; the remainder comes last, as `rest`.
+/// Returns names and contents up to the first invalid header. The remaining bytes come last, with
+/// the name `rest`.
 pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = bytes.strip_prefix(MAGIC).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -17,7 +18,7 @@ pub fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         }
         let Some(size) = size(rest) else { return Some((&b"rest"[..], std::mem::take(&mut rest))) };
         let (header, body) = rest.split_at(HEADER);
-        // A truncated archive still has its start.
+        // Scan the available part of a truncated archive.
         let content = &body[..size.min(body.len())];
         // Contents start at even offsets.
         rest = body.get(size.saturating_add(size & 1)..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Compiled Python: the strings in its marshal format.
+//! Scans compiled Python for the strings in its marshal format.
 
 use proctor_wire::{Found, print};
 
@@ -7,19 +7,19 @@ use crate::{
     text,
 };
 
-/// The longest string that can be a name, in bytes.
+/// Maximum length of a string that can be a name, in bytes.
 const NAME: usize = 80;
 
-/// Whether these bytes start like a `.pyc` file: a magic number that ends in a line break.
+/// Returns whether these bytes start like a `.pyc` file, whose magic number ends in a line break.
 pub fn is(bytes: &[u8]) -> bool {
     bytes.len() > 16 && bytes.get(2..4) == Some(b"\r\n")
 }
 
-/// Looks up every string of the marshalled code as a name; multi-line ones (docstrings) also as
-/// text.
+/// Looks up every string of the marshalled code as a name. Strings with several lines (docstrings)
+/// are also looked up as text.
 ///
-/// The bytes are not parsed; every position is tried as a possible start of a string. The format
-/// differs between Python versions; the encoding of a string does not.
+/// The code is not parsed: every position is tried as the start of a string. The format differs
+/// between Python versions, but the encoding of strings does not.
 pub fn find(index: &Index, path: &[u8], bytes: &[u8], tally: &mut Tally) -> Option<Found> {
     let mut carried = vec![stem(path).to_vec()];
     let mut at = 0;
@@ -56,7 +56,8 @@ fn ends_as_path(path: &[u8], end: &[u8]) -> bool {
     path.strip_suffix(end).is_some_and(|head| head.is_empty() || head.ends_with(b"/"))
 }
 
-/// The string that starts here, and its end. A type byte may have the reference flag.
+/// Returns the string that starts here, and its end. The reference flag may be set in the type
+/// byte.
 fn string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let (start, length) = match bytes[at] & 0x7f {
         // Short ASCII, interned or not.
@@ -69,7 +70,8 @@ fn string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
         _ => return None,
     };
     let string = bytes.get(start..start.checked_add(length)?)?;
-    // A name or a text; anything else was not a string, and its inside is tried separately.
+    // The string is a name or a text. Anything else is not a string, and positions inside it are
+    // tried separately.
     let is_text = length > 0
         && string.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\t' | b'\r'));
     is_text.then_some((string, start + length))
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_are_found_wherever_they_start() {
+    fn string_is_found_at_any_position() {
         let mut bytes = b"\xa7\r\r\n____________".to_vec();
         bytes.extend(b"\xda\x06to_man\xfa\x10/src/pkg/roman.pys\x04\0\0\0\x01\x02\x03\x04");
         assert!(is(&bytes));

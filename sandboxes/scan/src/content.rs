@@ -1,4 +1,4 @@
-//! The content of one file, in any format.
+//! Scans the content of one file in any format.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ pub struct Scanner<'a> {
     pub index: &'a Index,
     pub limits: ScanLimits,
     pub reply: ScanReply,
-    /// Numbers of all windows found in a text, whether or not there are enough.
+    /// Numbers of all windows found in a text, even if there are too few for a finding.
     pub met: BTreeSet<u32>,
-    /// Packages and repositories with a finding: one is enough for each.
+    /// Packages and repositories with a finding. One finding is enough for each.
     wholes: Vec<Vec<u8>>,
 }
 
-/// A content's location: the file, and the path through archives.
+/// The location of some content: the file and the path through archives.
 #[derive(Clone)]
 pub struct Location {
     pub path: RawPath,
@@ -50,14 +50,14 @@ impl<'a> Scanner<'a> {
         Self { index, limits, reply, met, wholes }
     }
 
-    /// Whether the path is part of something that already has a finding.
+    /// Returns whether the path is part of a package or repository that already has a finding.
     pub fn is_covered(&self, path: &[u8]) -> bool {
         let below =
             |whole: &Vec<u8>| path.strip_prefix(&whole[..]).is_some_and(|r| r.starts_with(b"/"));
         self.wholes.iter().any(below)
     }
 
-    /// By content only: a copy may have any name.
+    /// Scans bytes in a format detected by content only, because a copy may have any name.
     pub fn content(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         if bytes.starts_with(b"\x7fELF") && zip::end(bytes).is_none() {
             return;
@@ -85,7 +85,7 @@ impl<'a> Scanner<'a> {
         self.plain(place, bytes, depth);
     }
 
-    /// Content that is not an archive as a whole: a text in some encoding, or something with an
+    /// Scans content that is not an archive as a whole: text in some encoding, or something with an
     /// embedded stream.
     fn plain(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let known = self.reply.findings.len();
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
             self.reply.more = true;
             return;
         }
-        // One finding per file is enough, whatever else its archive contains.
+        // One finding per file is enough, even if its archive contains more.
         if self.reply.findings.last().is_some_and(|last| last.path == place.path) {
             return;
         }
@@ -158,7 +158,7 @@ impl<'a> Scanner<'a> {
 
     fn compressed(&mut self, place: &Location, bytes: &[u8], method: Method, depth: u32) {
         match expand(method, bytes, self.limits.expanded_bytes) {
-            // Two bytes prove nothing: it was something else.
+            // Two magic bytes prove nothing: scan it as plain content instead.
             Expanded::Damaged if method == Method::Zlib => self.plain(place, bytes, depth),
             Expanded::Damaged => self.reply.unreadable += 1,
             expanded => {
@@ -199,7 +199,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The members of an archive, each with its name.
+    /// Scans the members of an archive under their names.
     fn members<'b, N: AsRef<[u8]>>(
         &mut self,
         place: &Location,
@@ -214,7 +214,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Its objects are treated like files: a wheel that was once committed is opened, too.
+    /// Scans the objects of a pack like files: a wheel that was once committed is opened too.
     fn pack(&mut self, place: &Location, bytes: &[u8], depth: u32) {
         let Some(depth) = self.deeper(depth) else { return };
         let limit = self.limits.expanded_bytes;

@@ -1,5 +1,5 @@
-//! Compressed streams and packs that start after other bytes: in Git bundles, self-extracting
-//! programs, documents, dumps.
+//! Finds compressed streams and packs that start after other bytes, as in Git bundles,
+//! self-extracting programs, documents and dumps.
 
 use std::io::Read;
 
@@ -11,7 +11,8 @@ use crate::{
     pack,
 };
 
-/// A stream that expands to less contains no copy, in bytes. False matches fail earlier.
+/// Minimum expanded length in bytes. A shorter stream contains no copy, and false matches usually
+/// fail earlier.
 const LEAST: usize = 60;
 
 /// Formats with reliable magic bytes, and the offset of these bytes.
@@ -22,21 +23,22 @@ const MARKS: [(&[u8], usize, Method); 4] = [
     (b"\x28\xb5\x2f\xfd", 0, Method::Zstd),
 ];
 
-/// Images are streams of pixels: expanding them costs more than everything else and finds nothing.
+/// Skipped image formats: their streams contain pixels. Expanding them costs more than everything
+/// else and finds nothing.
 const PASSED: [&[u8]; 2] = [b"\x89PNG", b"\xff\xd8\xff"];
 
 /// What was found in the content.
 pub enum Piece<'a> {
-    /// A Git pack, and what follows it.
+    /// A Git pack and the bytes after it.
     Pack(&'a [u8]),
-    /// The expanded stream; whether the limit cut it.
+    /// An expanded stream, and whether the limit truncated it.
     Stream(Vec<u8>, bool),
 }
 
-/// Calls `look` with each pack and stream that starts after the content's first byte, up to `limit`
-/// expanded bytes in total.
+/// Calls `look` with each pack and stream that starts after the content's first byte. Expands at
+/// most `limit` bytes in total.
 pub fn pieces(bytes: &[u8], limit: u64, look: &mut dyn FnMut(Piece<'_>)) {
-    // A stream is never valid text by chance, and checking that is the fastest test.
+    // Valid UTF-8 contains no streams, and this is the fastest check.
     if str::from_utf8(bytes).is_ok() || PASSED.iter().any(|image| bytes.starts_with(image)) {
         return;
     }
@@ -58,11 +60,11 @@ pub fn pieces(bytes: &[u8], limit: u64, look: &mut dyn FnMut(Piece<'_>)) {
     zlib(bytes, &mut left, look);
 }
 
-/// A zlib stream has a two-byte header, the first of which is `x` for the usual window. It occurs
-/// by chance once in so many kilobytes, so the first bytes must expand, too.
+/// Finds zlib streams. Their two-byte header, which starts with `x` for the usual window size,
+/// occurs by chance every few kilobytes, so the first bytes must also expand.
 fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
-    // By the second byte, the compression level. The fourth possible byte is a common letter and
-    // would cause most of the work.
+    // Search by the second byte, the compression level. The fourth possible value is a common
+    // letter and would cause most of the work.
     let second = memchr3_iter(0x01, 0x9c, 0xda, bytes).filter_map(|at| at.checked_sub(1));
     let fast = memmem::find_iter(bytes, b"x\x5e");
     let mut places: Vec<usize> =
@@ -86,7 +88,7 @@ fn zlib(bytes: &[u8], left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) {
     }
 }
 
-/// Expands the stream at the start of `bytes`; returns its length if known.
+/// Expands the stream at the start of `bytes`. Returns its length if known.
 fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Piece<'_>)) -> usize {
     let mut content = Vec::new();
     let rest = match method {
@@ -100,7 +102,7 @@ fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Pie
             read(&mut decoder, *left, &mut content);
             decoder.into_inner().len()
         }
-        // Their length is unknown: a stream inside one is scanned again separately.
+        // The length of these streams is unknown. A stream inside one is scanned again separately.
         Method::Bzip2 | Method::Xz | Method::Zstd | Method::Deflate => {
             let expanded = expand(method, bytes, *left);
             if let Expanded::Whole(expanded) | Expanded::Cut(expanded) = expanded {
@@ -117,7 +119,7 @@ fn stream(bytes: &[u8], method: Method, left: &mut u64, look: &mut dyn FnMut(Pie
     bytes.len() - rest
 }
 
-/// What a damaged stream yields before the damage counts as well.
+/// Reads a stream. Bytes before damaged data are kept.
 fn read(decoder: &mut impl Read, limit: u64, content: &mut Vec<u8>) {
     let _ = decoder.take(limit).read_to_end(content);
 }
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_found_behind_other_bytes_and_one_after_another() {
+    fn pieces_finds_consecutive_streams_after_other_bytes() {
         let text = b"a line of text that stands for a program\n".repeat(9);
         let mut file = b"#!/bin/sh\ntail -c +40 $0\nexit\n".to_vec();
         for level in [1, 6, 9] {
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_holds_for_all_streams_together() {
+    fn limit_applies_to_all_streams_together() {
         let mut file = b"head".to_vec();
         for _ in 0..4 {
             let mut zlib = write::ZlibEncoder::new(&mut file, Compression::best());
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_makes_no_stream() {
+    fn random_bytes_contain_few_streams() {
         let mut state = 1u64;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

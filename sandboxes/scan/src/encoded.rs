@@ -1,19 +1,19 @@
-//! Base64 and hexadecimal text: bytes encoded as letters.
+//! Decodes base64 and hexadecimal text.
 
 use crate::expand::Method;
 
-/// Minimum letters of a run that is decoded: a shorter one contains no copy.
+/// Minimum length of a run of letters to decode. A shorter one contains no copy.
 const LEAST: usize = 128;
 
-/// Bytes at the start of the decoded data that must look like text or a packed format.
+/// Number of decoded bytes at the start that must look like text or a packed format.
 const HEAD: usize = 128;
 
 const NONE: u8 = 0xff;
 
-/// Line breaks at which long runs are wrapped.
+/// Marks line breaks, at which long runs are wrapped.
 const BREAK: u8 = 0xfe;
 
-/// The value of each letter, in both alphabets.
+/// The value of each letter, in both base64 alphabets.
 const BASE64: [u8; 256] = {
     let mut table = [NONE; 256];
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -29,9 +29,9 @@ const BASE64: [u8; 256] = {
     table
 };
 
-/// Calls `look` with each long run of letters, decoded, if the result looks plausible.
+/// Calls `look` with each long run of letters in decoded form, if the result looks plausible.
 pub fn pieces(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
-    // A long enough run has a letter at one of these positions, wherever it starts.
+    // A run of sufficient length has a letter at one of these positions, wherever it starts.
     let mut at = LEAST - 1;
     while at < bytes.len() {
         let is_letter = |byte: &u8| BASE64[usize::from(*byte)] != NONE;
@@ -49,8 +49,8 @@ pub fn pieces(bytes: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
 }
 
 fn run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
-    // Wrapped text has lines of one width and a shorter last one; preceding lines are a heading. A
-    // list of names is a run, too, but its lines vary in length.
+    // Wrapped text has lines of equal width and a shorter last line. Lines before them are a
+    // heading. A list of names is also a run, but its lines vary in length.
     let lines = || run.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let width = lines().map(<[u8]>::len).max().unwrap_or(0);
     let wide =
@@ -87,11 +87,11 @@ fn run(run: &[u8], look: &mut dyn FnMut(Vec<u8>)) {
     }
 }
 
-/// Whether these bytes may be the start of a text or of a packed file.
+/// Returns whether these bytes may be the start of a text or of a packed file.
 fn is_something(head: &[u8]) -> bool {
     let is_utf8 = match std::str::from_utf8(head) {
         Ok(_) => true,
-        // Cut within a character.
+        // Valid text that is truncated within a character.
         Err(error) => error.error_len().is_none(),
     };
     let strange = |byte: &&u8| **byte < b' ' && !matches!(**byte, b'\n' | b'\r' | b'\t');
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_as_letters_is_read() {
+    fn pieces_decodes_base64_and_hexadecimal() {
         let text = "def to_roman(number):\n    return '?' * number\n".repeat(4);
         let hexadecimal: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
         let base64 = "ZGVmIHRvX3JvbWFuKG51bWJlcik6CiAgICByZXR1cm4gJz8nICogbnVtYmVyCmRlZiB0b19yb21h\n\
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_no_letters_of_something_else() {
+    fn pieces_ignores_words_and_hashes() {
         let words: String = (0..500).map(|n| format!("name_{}\n", "x".repeat(n % 17))).collect();
         assert_eq!(found(&words), [""; 0]);
         let sums: String = (0..64)

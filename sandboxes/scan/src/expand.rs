@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
-/// The way in which a stream is compressed.
+/// A compression method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Deflate,
@@ -15,17 +15,17 @@ pub enum Method {
     Zstd,
 }
 
-/// The result of expanding.
+/// The result of expanding a stream.
 pub enum Expanded {
     Whole(Vec<u8>),
-    /// The limit was reached: the start is still worth scanning.
+    /// The limit was reached. The start is still worth scanning.
     Cut(Vec<u8>),
     Damaged,
 }
 
 impl Method {
-    /// By the first bytes. A zlib stream has only a checked header, so it is tested last and only
-    /// where repositories keep such streams.
+    /// Detects the method by the first bytes. A zlib stream has only a two-byte header, so it is
+    /// tested last and only where repositories store such streams.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
@@ -58,7 +58,7 @@ pub fn expand(method: Method, bytes: &[u8], limit: u64) -> Expanded {
             let done = lzma_rs::xz_decompress(&mut &bytes[..], &mut sink);
             match done {
                 Ok(()) => Expanded::Whole(sink.bytes),
-                // As below: the start of a damaged stream.
+                // Use the start of a damaged stream, as in `take`.
                 Err(_) if !sink.bytes.is_empty() => Expanded::Cut(sink.bytes),
                 Err(_) => Expanded::Damaged,
             }
@@ -75,7 +75,7 @@ fn take(reader: impl Read, limit: u64) -> Expanded {
     }
     match done {
         Ok(_) => Expanded::Whole(bytes),
-        // An incomplete stream still has a start.
+        // An incomplete stream still has a usable start.
         Err(_) if !bytes.is_empty() => Expanded::Cut(bytes),
         Err(_) => Expanded::Damaged,
     }

@@ -1,5 +1,5 @@
 //! Scans files, archives, bytecode and repositories for hidden content by its fingerprints. The
-//! sandbox agent does so inside a sandbox, the host in directories that it lends to one.
+//! sandbox agent scans inside a sandbox; the host scans directories that it mounts in one.
 
 mod ar;
 mod bytecode;
@@ -25,11 +25,11 @@ use proctor_wire::{Refusal, ScanReply, ScanRequest, Secrets};
 
 use self::{secrets::Index, walk::Walk};
 
-/// Walks the roots, and returns what was found and what was skipped. Damaged content is counted,
-/// never an error.
+/// Walks the roots, and returns what was found and what was skipped. Damaged content is counted and
+/// never causes an error.
 ///
 /// # Errors
-/// More entries than the limit, or `is_cancelled` returned true.
+/// There are more entries than the limit, or `is_cancelled` returned true.
 pub fn scan(
     request: &ScanRequest,
     secrets: Secrets,

@@ -1,11 +1,11 @@
-//! Paths from which the package under test could be imported, or where it is packed.
+//! Finds paths from which the package under test could be imported or at which it is packed.
 
 use proctor_wire::Secrets;
 
-/// The module that `path` is a copy of. `packed`: it is an archive entry's path, whose top
-/// directory may be `name-version`.
+/// Returns the module that `path` is a copy of. `packed` means that the path is from an archive,
+/// where the top directory may be `name-version`.
 pub fn find(secrets: &Secrets, path: &[u8], packed: bool) -> Option<u32> {
-    // Nearly every path ends here.
+    // Fast path for nearly all paths.
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let suffix = name.rsplit(|&byte| byte == b'.').next()?;
     if !matches!(suffix, b"py" | b"pyc" | b"so" | b"pyx" | b"pyd") {
@@ -16,10 +16,10 @@ pub fn find(secrets: &Secrets, path: &[u8], packed: bool) -> Option<u32> {
         .filter(|part| !part.is_empty() && *part != b"." && *part != b"__pycache__")
         .collect();
     let (last, folders) = parts.split_last()?;
-    // `name.cpython-311-x86_64-linux-gnu.so` is `name`.
+    // The module name of `name.cpython-311-x86_64-linux-gnu.so` is `name`.
     let stem = last.split(|&byte| byte == b'.').next()?;
     let position = secrets.modules.iter().position(|module| {
-        // Cheap test first: there may be hundreds of modules.
+        // Do the cheap test first, because there may be hundreds of modules.
         if !module.as_bytes().ends_with(stem) {
             return false;
         }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_is_found_where_it_could_be_imported_or_is_packed() {
+    fn find_returns_importable_and_packed_modules() {
         let secrets = Secrets {
             modules: vec!["roman/tally".into(), "six".into()],
             import_roots: vec!["site-packages".into(), "_vendor".into()],

@@ -1,11 +1,11 @@
-//! Line numbers that viewers, searches and agents' own tools put before a line.
+//! Strips line numbers that viewers, searches and agents' own tools put before a line.
 
-/// Maximum digits of a line number.
+/// Maximum number of digits of a line number.
 const DIGITS: usize = 7;
 
-/// What follows the number at the start of a line: `  12\tcode`, `12: code`, `12|code`, `12-code`,
-/// `12) code`, `12→code`, and the same within a string literal. A line of data may start with a
-/// number, too, so this is an additional reading of a line, never the only one.
+/// Returns the part after a line number: `  12\tcode`, `12: code`, `12|code`, `12-code`, `12)
+/// code`, `12→code`, and the same within a string literal. A line of data may also start with a
+/// number, so callers must try both forms.
 pub fn unnumbered(line: &[u8]) -> Option<&[u8]> {
     let skip = line.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'"' | b'\''))?;
     let rest = &line[skip..];
@@ -23,7 +23,7 @@ pub fn unnumbered(line: &[u8]) -> Option<&[u8]> {
     if let Some(after) = separators.iter().find_map(|separator| after.strip_prefix(*separator)) {
         return Some(after);
     }
-    // A literal's escapes: an arrow, or a tab, which is dropped like all of them.
+    // Escapes in a string literal: an arrow, or a tab, which is dropped like all escapes of tabs.
     let backslashes = after.iter().take_while(|&&byte| byte == b'\\').count();
     if backslashes > 0 {
         return Some(after[backslashes..].strip_prefix(b"u2192").unwrap_or(after));
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_one_where_something_parts_it_from_the_line() {
+    fn unnumbered_requires_a_separator_after_the_number() {
         for (line, rest) in [
             ("     1\tcode", "code"),
             ("12:    code", "    code"),

@@ -1,24 +1,24 @@
-//! Git packs: the content of every object, with deltas resolved.
+//! Reads the content of every object in a Git pack and resolves deltas.
 
 use std::collections::HashMap;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Bytes of resolved objects that are kept as bases for later ones. A delta whose base is gone is
-/// scanned as it is: it contains the lines that it adds.
+/// Maximum bytes of resolved objects that are kept as bases for later ones. A delta whose base was
+/// dropped is scanned as is, because it contains the lines that it adds.
 const KEPT: usize = 48 << 20;
 
-/// Larger objects are cut, in bytes.
+/// Maximum size of an object in bytes. Larger objects are truncated.
 const OBJECT: usize = 16 << 20;
 
-/// Without the last byte of the version.
+/// The magic bytes and the version without its last byte.
 pub const MAGIC: &[u8] = b"PACK\0\0\0";
 
 pub fn is(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Calls `look` with each object's content; returns false if the pack is damaged or `limit` bytes
+/// Calls `look` with each object's content. Returns `false` if the pack is damaged or `limit` bytes
 /// were expanded.
 pub fn objects(bytes: &[u8], limit: u64, look: &mut dyn FnMut(&[u8])) -> bool {
     let mut kept: HashMap<usize, Vec<u8>> = HashMap::new();
@@ -65,7 +65,7 @@ fn be(field: &[u8]) -> usize {
     field.iter().fold(0, |value, &byte| value << 8 | usize::from(byte))
 }
 
-/// Type of the object at `at`, and the offset after its size.
+/// Returns the type of the object at `at`, and the offset after its size.
 fn header(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
     let first = *bytes.get(at)?;
     let mut next = at + 1;
@@ -77,7 +77,7 @@ fn header(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
     Some((first >> 4 & 7, next))
 }
 
-/// The distance back to a delta's base.
+/// Returns the distance back to a delta's base.
 fn offset(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);
@@ -90,7 +90,7 @@ fn offset(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     Some((value, next))
 }
 
-/// The content, cut at [`OBJECT`], and the number of bytes consumed.
+/// Returns the content, truncated to [`OBJECT`], and the number of bytes consumed.
 fn inflate(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut inflater = Decompress::new(true);
     let mut content = Vec::new();

@@ -1,4 +1,4 @@
-//! The fingerprints in lookup tables, and the tally of one file.
+//! Lookup tables of the fingerprints, and the tally of one file.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -7,11 +7,11 @@ use std::{
 
 use proctor_wire::{Found, Secrets, WINDOW_LINES};
 
-/// The keys are already hashes.
+/// A hasher that returns the key, because the keys are already hashes.
 #[derive(Default)]
-pub struct Same(u64);
+pub struct IdentityHasher(u64);
 
-impl Hasher for Same {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -27,15 +27,15 @@ impl Hasher for Same {
     }
 }
 
-type Table = HashMap<u64, Vec<(u32, u32)>, BuildHasherDefault<Same>>;
+type Table = HashMap<u64, Vec<(u32, u32)>, BuildHasherDefault<IdentityHasher>>;
 
 pub struct Index {
     pub secrets: Secrets,
-    /// (block, number) by window.
+    /// (block, number) for each window.
     windows: Table,
-    /// (set, number) by name.
+    /// (set, number) for each name.
     names: Table,
-    /// The lengths of windows in use, in lines.
+    /// The window lengths in use, in lines.
     pub lengths: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Index {
     }
 }
 
-/// The secrets found in one file: distinct windows and names, by block and set.
+/// The secrets found in one file: distinct windows by block, and names by set.
 #[derive(Default)]
 pub struct Tally {
     windows: BTreeMap<u32, HashSet<u32>>,
@@ -85,12 +85,12 @@ impl Tally {
         }
     }
 
-    /// The numbers of the windows, of any block.
+    /// Returns the numbers of the windows found, in any block.
     pub fn windows(&self) -> impl Iterator<Item = u32> {
         self.windows.values().flatten().copied()
     }
 
-    /// The block with the most matches, if any; one finding per file is enough.
+    /// Returns the block with the most matches, if any. One finding per file is enough.
     pub fn text(&self, index: &Index) -> Option<Found> {
         self.windows
             .iter()
@@ -103,7 +103,7 @@ impl Tally {
             .map(|(matched, block)| Found::Text { block, matched })
     }
 
-    /// Like [`Tally::text`], for names; `carries` tells whether the bytecode has the name of the
+    /// Like [`Tally::text`], for names. `carries` returns whether the bytecode has the name of the
     /// set's module.
     pub fn bytecode(&self, index: &Index, carries: &dyn Fn(&str) -> bool) -> Option<Found> {
         self.names

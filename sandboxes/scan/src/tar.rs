@@ -1,9 +1,10 @@
-//! Tar archives: only names and contents. Attributes, links and sparse files do not matter for a
-//! scan.
+//! Reads names and contents from tar archives. Attributes, links and sparse files do not matter for
+//! a scan.
 
 const BLOCK: usize = 512;
 
-/// Whether these bytes start like a tar archive: by its magic, or by a header's checksum.
+/// Returns whether these bytes start like a tar archive, by the magic bytes or the header's
+/// checksum.
 pub fn is(bytes: &[u8]) -> bool {
     bytes.get(..BLOCK).is_some_and(|header| {
         header[257..262] == *b"ustar"
@@ -11,10 +12,10 @@ pub fn is(bytes: &[u8]) -> bool {
     })
 }
 
-/// The files of an archive. A damaged header ends it.
+/// The files of an archive, up to the first damaged header.
 pub struct Entries<'a> {
     rest: &'a [u8],
-    /// From a GNU long name, for the next entry.
+    /// The name for the next entry, from a GNU long name entry.
     long: Option<Vec<u8>>,
 }
 
@@ -29,13 +30,13 @@ impl<'a> Iterator for Entries<'a> {
         loop {
             let header = self.rest.get(..BLOCK)?;
             if header.iter().all(|&byte| byte == 0) {
-                // Archives may be concatenated; the blocks in between are empty.
+                // Archives may be concatenated, with empty blocks in between.
                 self.rest = &self.rest[BLOCK..];
                 continue;
             }
             let size = octal(&header[124..136])? as usize;
             let body = &self.rest[BLOCK..];
-            // A truncated archive still has its start.
+            // Scan the available part of a truncated archive.
             let content = &body[..size.min(body.len())];
             let padded = size.checked_next_multiple_of(BLOCK)?;
             self.rest = body.get(padded..).unwrap_or_default();
@@ -64,7 +65,7 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 fn octal(field: &[u8]) -> Option<u64> {
-    // Sizes above 8 GiB are binary; no scanned file is that large.
+    // Sizes above 8 GiB are binary. No scanned file is that large.
     let text = field.trim_ascii_start();
     let digits = text.iter().take_while(|byte| (b'0'..=b'7').contains(byte));
     let mut value: u64 = 0;

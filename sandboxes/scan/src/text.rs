@@ -1,4 +1,4 @@
-//! Lines and windows of text, in all forms that the lines of a copy can have.
+//! Finds lines and windows of text in all forms that the lines of a copy can have.
 
 use memchr::{memchr2_iter, memmem};
 use proctor_wire::{WINDOW_LINES, print};
@@ -8,14 +8,15 @@ use crate::{
     secrets::{Index, Tally},
 };
 
-/// Backslashes before the `n` of a line break: in a string literal, in a nested literal, and one
-/// level deeper. A program's text in a tool call in a log of calls is three levels deep.
+/// Number of backslashes before the `n` of a line break: in a string literal, in a nested literal,
+/// and one level deeper. The text of a program is three levels deep in a tool call that a log
+/// contains.
 const BREAKS: [usize; 3] = [1, 2, 4];
 
 /// Counts the windows of `text` in the tally.
 ///
-/// Lines end at a newline or a NUL, as in binary files. They are also read without a leading
-/// number, and as ending where a string literal has a line break. A file does not say which
+/// Lines end at a newline, or at a NUL as in binary files. Each line is also tried without a
+/// leading number, and split at the line breaks of a string literal. A file does not show which
 /// applies, so all forms are tried, but only around lines where they make a difference.
 pub fn lines(index: &Index, text: &[u8], tally: &mut Tally) {
     let mut readings = Readings::new(index);
@@ -32,7 +33,7 @@ pub fn lines(index: &Index, text: &[u8], tally: &mut Tally) {
     }
 }
 
-/// The same from the last line to the first, as an editor's swap file stores them.
+/// Like [`lines`], but from the last line to the first, as an editor's swap file stores them.
 pub fn reversed(index: &Index, text: &[u8], tally: &mut Tally) {
     let mut track = Track::default();
     for piece in text.rsplit(|&byte| byte == b'\n' || byte == 0) {
@@ -40,18 +41,18 @@ pub fn reversed(index: &Index, text: &[u8], tally: &mut Tally) {
     }
 }
 
-/// UTF-16 text with a byte order mark, reduced to one byte per character.
+/// Reduces UTF-16 text with a byte order mark to one byte per character.
 pub fn narrowed(text: &[u8]) -> Option<Vec<u8>> {
     let is_wide = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
     is_wide.then(|| text[2..].iter().copied().filter(|&byte| byte != 0).collect())
 }
 
-/// One file's lines in parallel readings.
+/// Parallel readings of one file's lines.
 struct Readings<'a> {
     index: &'a Index,
     plain: Track,
     numbered: Track,
-    /// By [`BREAKS`]; each unchanged, and without numbers.
+    /// One pair of tracks per entry of [`BREAKS`]: unchanged, and without line numbers.
     literals: [[Track; 2]; BREAKS.len()],
 }
 
@@ -72,7 +73,7 @@ impl<'a> Readings<'a> {
             Some(rest) => self.numbered.start(before).piece(index, rest, tally),
             None => self.numbered.same(index, plain, tally),
         }
-        // Either all of them are open or none is.
+        // Either all tracks are open or none is.
         if !is_broken && self.literals[0][0].open == 0 {
             return;
         }
@@ -98,13 +99,13 @@ impl<'a> Readings<'a> {
 struct Track {
     last: [u64; WINDOW_LINES],
     known: usize,
-    /// Lines that may still be in a window with one that this reading has differently from the
-    /// plain reading. Without such a line the reading is not tracked: the plain reading covers it.
+    /// Number of lines that can still share a window with a line that differs from the plain
+    /// reading. At 0, the reading is not tracked, because the plain reading covers it.
     open: usize,
 }
 
 impl Track {
-    /// A different line follows: continues from the lines before it.
+    /// Starts the track when a line differs: continues from the lines before it.
     fn start(&mut self, plain: Self) -> &mut Self {
         if self.open == 0 {
             *self = plain;
@@ -112,7 +113,7 @@ impl Track {
         self
     }
 
-    /// A line that differs from the plain reading.
+    /// Adds a line that differs from the plain reading.
     fn piece(&mut self, index: &Index, piece: &[u8], tally: &mut Tally) {
         if let Some((hash, _)) = print::line(piece) {
             self.push(index, hash, tally);
@@ -120,7 +121,7 @@ impl Track {
         self.open = WINDOW_LINES - 1;
     }
 
-    /// A line that is the same in the plain reading.
+    /// Adds a line that is the same in the plain reading.
     fn same(&mut self, index: &Index, plain: Option<u64>, tally: &mut Tally) {
         if self.open > 0
             && let Some(hash) = plain
@@ -142,7 +143,7 @@ impl Track {
     }
 }
 
-/// The lines of a string literal: split at an `n` after exactly this many backslashes.
+/// The lines of a string literal, split at an `n` after exactly this many backslashes.
 struct Pieces<'a> {
     rest: Option<&'a [u8]>,
     backslashes: usize,
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_literal_is_cut_at_breaks_of_its_own_depth() {
+    fn pieces_splits_literals_at_breaks_of_the_given_depth() {
         let line = br#"{"a": "one\ntwo(\"x\\n\")\nthree"}"#;
         let pieces = |count| Pieces::of(line, count).collect::<Vec<_>>();
         assert_eq!(pieces(1), [&b"{\"a\": \"one"[..], br#"two(\"x\\n\")"#, b"three\"}"]);

@@ -1,4 +1,4 @@
-//! The walk over whole directories: follows no link, opens no special file.
+//! Walks directories: follows no link and opens no special file.
 
 use std::{
     fs::{self, File, Metadata},
@@ -15,7 +15,7 @@ use crate::{
     secrets::Index,
 };
 
-/// Bytes that identify a program or a library, which are not scanned.
+/// Number of bytes that identify a program or library, which is not scanned.
 const HEAD: usize = 4;
 
 pub struct Walk<'a> {
@@ -69,7 +69,7 @@ impl<'a> Walk<'a> {
             return;
         };
         let mut inner: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-        // Popped from the end: the first name first.
+        // Entries are popped from the end, so this visits the first name first.
         inner.sort_unstable_by(|a, b| b.cmp(a));
         left.append(&mut inner);
     }
@@ -108,13 +108,13 @@ impl<'a> Walk<'a> {
 
 enum Content {
     Bytes(Vec<u8>),
-    /// Machine code, with nothing packed after it.
+    /// Machine code without an appended archive.
     Program,
     TooLarge,
 }
 
 fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
-    // The name may have become a pipe since it was listed, which would block.
+    // The name may have become a pipe since it was listed, and opening it would block.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let mut file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -142,7 +142,7 @@ fn read(path: &Path, limit: u64) -> std::io::Result<Content> {
     Ok(if bytes.len() as u64 > limit { Content::TooLarge } else { Content::Bytes(bytes) })
 }
 
-/// A program may have an archive appended, and Python reads it.
+/// Returns whether a program has an appended zip archive, which Python can read.
 fn ends_as_zip(file: &File, length: u64) -> bool {
     use std::os::unix::fs::FileExt;
     let mut end = [0; 4];

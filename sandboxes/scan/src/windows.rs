@@ -1,4 +1,5 @@
-//! Finds which of many windows of lines some bytes contain: for content that the host already has.
+//! Finds which of many windows of lines some bytes contain. Used for content that the host already
+//! has.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +10,22 @@ use crate::{
     secrets::Index,
 };
 
-/// Windows of [`WINDOW_LINES`] lines, ready for lookup.
+/// A set of windows of [`WINDOW_LINES`] lines, ready for lookup.
 pub struct Windows {
     index: Index,
     limits: ScanLimits,
 }
 
 impl Windows {
-    /// `windows` are hashes made by `proctor_wire::print`.
+    /// Creates the set. `windows` are hashes computed by `proctor_wire::print`.
     pub fn new(windows: Vec<u64>, limits: ScanLimits) -> Self {
-        // The threshold is never reached: the caller counts.
+        // The threshold is never reached, because the caller counts.
         let block = Block { need: u32::MAX, lines: WINDOW_LINES as u8, windows };
         let secrets = Secrets { blocks: vec![block], ..Secrets::default() };
         Self { index: Index::new(secrets), limits }
     }
 
-    /// The numbers of the windows in the bytes, in any encoding, archive or stream.
+    /// Returns the numbers of the windows in the bytes, in any encoding, archive or stream.
     pub fn held(&self, bytes: &[u8]) -> BTreeSet<u32> {
         let mut scanner = Scanner::new(&self.index, self.limits);
         let nowhere = Location { path: RawPath::default(), inside: Vec::new() };
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_met_in_whatever_writing() {
+    fn held_finds_windows_in_any_encoding() {
         let lines = ["rest, total = text, 0", "while rest:", "rest = rest[1:]", "total += 1"];
         let prints: Vec<u64> =
             lines.iter().map(|line| print::line(line.as_bytes()).unwrap().0).collect();

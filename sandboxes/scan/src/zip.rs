@@ -1,21 +1,22 @@
-//! Zip archives (wheels, eggs, conda packages), by their central directory.
+//! Reads zip archives (wheels, eggs, conda packages) by their central directory.
 
 use crate::expand::{Expanded, Method, expand};
 
 const END: &[u8] = b"PK\x05\x06";
 
-/// Maximum distance of the end record from the end: its own size and the longest comment.
+/// Maximum distance of the end record from the end of the file: its own size plus the longest
+/// comment.
 const END_REACH: usize = 22 + 0xffff;
 
-/// The offset of the end record, which also shows that this is a zip archive, whatever its start
-/// is.
+/// Returns the offset of the end record. Its presence shows that this is a zip archive, regardless
+/// of how the file starts.
 pub fn end(bytes: &[u8]) -> Option<usize> {
     let exact = bytes.len().checked_sub(22)?;
     if bytes[exact..].starts_with(END) {
         return Some(exact);
     }
-    // Look for a comment only if the file starts like an archive: doing so in every file would cost
-    // more than everything else.
+    // Search past a comment only if the file starts like an archive: doing so in every file would
+    // cost more than everything else.
     if !bytes.starts_with(b"PK") {
         return None;
     }
@@ -46,7 +47,7 @@ impl Entry<'_> {
     }
 }
 
-/// The entries; a damaged directory ends them.
+/// Returns the entries up to a damaged directory record.
 pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
     read(bytes, end).unwrap_or_default()
 }
@@ -54,7 +55,7 @@ pub fn entries(bytes: &[u8], end: usize) -> Vec<Entry<'_>> {
 fn read(bytes: &[u8], end: usize) -> Option<Vec<Entry<'_>>> {
     let size = number(bytes, end + 12, 4)?;
     let claimed = number(bytes, end + 16, 4)?;
-    // Data before an archive (a shebang line, a program) shifts all offsets.
+    // Data before an archive (such as a shebang line or a program) shifts all offsets.
     let directory = end.checked_sub(size).filter(|at| number(bytes, *at, 4) == Some(0x0201_4b50));
     let directory = directory.unwrap_or(claimed);
     let shift = directory.saturating_sub(claimed);

@@ -1,21 +1,21 @@
-//! The defences of a sandbox, each of which a test can disable.
+//! The defences of a sandbox. Tests can disable each of them.
 
 use serde::{Deserialize, Serialize};
 
-/// A defence. All of them are always active. A test disables one to show that its attack succeeds
-/// without it; the sandbox's enforcement then lists it as not enforced.
+/// A defence. All are active unless a test disables one to show that an attack succeeds without it.
+/// The sandbox then lists it as not enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Defence {
-    /// The agent has its own user, which nothing in the sandbox can become.
+    /// The agent has its own user, and nothing in the sandbox can become that user.
     AgentIdentity,
     /// The agent's memory and descriptors are inaccessible to all users.
     NotDumpable,
-    /// Starting a program never gains privileges.
+    /// Executing a program never gains privileges.
     NoNewPrivileges,
-    /// Commands cannot signal processes that are not theirs.
+    /// Commands cannot signal other users' processes.
     KillCapability,
-    /// The list of denied system calls and the list of socket families.
+    /// The denylist of system calls and the allowlist of socket families.
     SystemCalls,
     /// Information about the machine in `/proc` is hidden.
     CoveredProc,
@@ -23,12 +23,11 @@ pub enum Defence {
     Inodes,
     /// Shared memory and message queues do not outlive their processes.
     SharedMemory,
-    /// Watches and terminals, which the whole machine shares, are limited.
+    /// Watches and terminals, which are shared by the whole machine, are limited.
     Rations,
     /// No core dumps.
     CoreDumps,
-    /// If a sandbox's processes leave no room for the agent, leftovers of finished commands are
-    /// killed.
+    /// Kills leftovers of finished commands if a sandbox's processes leave the agent no resources.
     Eviction,
 }
 
@@ -48,7 +47,7 @@ impl Defence {
         Self::Eviction,
     ];
 
-    /// Its name on a command line and in the record.
+    /// Returns the defence's name for the command line and the run record.
     pub fn name(self) -> &'static str {
         match self {
             Self::AgentIdentity => "agent_identity",
@@ -65,7 +64,7 @@ impl Defence {
         }
     }
 
-    /// The defence with this name, for the agent's command line.
+    /// Parses a defence's name from the agent's command line.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|defence| defence.name() == name)
     }

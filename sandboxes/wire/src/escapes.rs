@@ -1,8 +1,8 @@
 //! Decodes characters in string literals and in HTML.
 
-/// The bytes that a backslash escape represents, and the number of bytes after the backslash that
-/// belong to it. Fingerprints ignore line breaks, tabs and quotes, and also further backslashes,
-/// which nested literals have.
+/// Returns the bytes that a backslash escape represents, and how many bytes after the backslash
+/// belong to it. Line breaks, tabs and quotes are dropped, because fingerprints ignore them.
+/// Further backslashes, as in nested literals, are dropped too.
 pub(crate) fn escape(rest: &[u8]) -> (impl Iterator<Item = u8> + use<>, usize) {
     let more = rest.iter().take_while(|&&byte| byte == b'\\').count();
     let mut bytes = [0; 4];
@@ -17,8 +17,9 @@ pub(crate) fn escape(rest: &[u8]) -> (impl Iterator<Item = u8> + use<>, usize) {
     (bytes.into_iter().take(length), more + used)
 }
 
-/// The byte that a character reference represents, and the number of bytes after the ampersand that
-/// belong to it; an ampersand if it is not a reference. Nested HTML has additional `amp;`.
+/// Returns the byte that an HTML character reference represents, and how many bytes after the
+/// ampersand belong to it. Returns an ampersand if it is not a reference. Nested HTML has
+/// additional `amp;`.
 pub(crate) fn reference(mut rest: &[u8]) -> (u8, usize) {
     let mut used = 0;
     while let Some(after) = rest.strip_prefix(b"amp;") {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Increased with every change that an older side would misread, including changes of text
+/// Increment with every change that an older side would misread, including changes to text
 /// fingerprints.
 pub const VERSION: u16 = 3;
 
@@ -35,18 +35,18 @@ pub mod channel {
 pub enum Kind {
     /// Host to agent: a new stream, with a [`crate::Request`] as JSON.
     Open,
-    /// Either way: a channel, then bytes. It uses credit.
+    /// Both directions: a channel, then bytes. Uses credit.
     Data,
-    /// Either way: the number of additional bytes that may be sent, as four bytes big-endian.
+    /// Both directions: the number of additional bytes that may be sent, as four big-endian bytes.
     Credit,
-    /// Either way: nothing more follows on this channel.
+    /// Both directions: no more data on this channel.
     End,
-    /// Agent to host: a [`crate::Reply`] or a [`crate::Refusal`] as JSON. It closes the stream.
+    /// Agent to host: a [`crate::Reply`] or a [`crate::Refusal`] as JSON. Closes the stream.
     Reply,
-    /// Host to agent: cancel the request. A running command is killed.
+    /// Host to agent: cancels the request. A running command is killed.
     Cancel,
-    /// Agent to host: a new connection, as a stream that the agent opens, with an
-    /// [`crate::Accepted`].
+    /// Agent to host: a new connection on a stream that the agent opens, with an
+    /// [`crate::Accepted`] as JSON.
     Accepted,
 }
 
@@ -65,9 +65,9 @@ impl Kind {
 /// One frame: `length:u32 kind:u8 stream:u32 body`, big-endian.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Its purpose.
+    /// Purpose of the frame.
     pub kind: Kind,
-    /// The request or the connection. The side that opens a stream chooses its number.
+    /// Number of the stream, chosen by the side that opens it.
     pub stream: u32,
     /// At most [`BODY_LIMIT`] bytes.
     pub body: Vec<u8>,
@@ -78,33 +78,33 @@ pub struct Frame {
 pub enum WireError {
     /// The stream does not start with a hello.
     NotAHello,
-    /// The two sides are different builds.
+    /// The two sides use different protocol versions.
     Version {
         /// The version that the other side sent.
         theirs: u16,
     },
     /// A frame longer than [`BODY_LIMIT`].
     TooLong {
-        /// The length in its header.
+        /// The length in the header.
         length: usize,
     },
-    /// A kind that this version does not have.
+    /// A frame kind that this version does not know.
     UnknownKind {
-        /// Its byte.
+        /// The kind's byte.
         code: u8,
     },
-    /// A body that its kind does not allow.
+    /// A body that is invalid for the frame's kind.
     Body {
         /// The kind of the frame.
         kind: Kind,
-        /// What is wrong with it, at most 400 characters.
+        /// What is wrong with the body, at most 400 characters.
         why: String,
     },
-    /// A frame for a stream that is not open, or more data than credit.
+    /// A frame for a stream that is not open, or more data than the credit allows.
     Stream {
         /// The stream's number.
         stream: u32,
-        /// What is wrong with it.
+        /// What is wrong with the frame.
         why: &'static str,
     },
 }
@@ -128,11 +128,11 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// Maximum characters of a body that an error quotes.
+/// Maximum length of a parser error, in characters.
 const TOLD: usize = 400;
 
 impl WireError {
-    /// The parser's error may quote the whole body, which the other side wrote.
+    /// Truncates the parser's error, which may quote the whole body that the other side wrote.
     fn body(kind: Kind, error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -140,13 +140,13 @@ impl WireError {
     }
 }
 
-/// This side's hello.
+/// Returns this side's hello.
 pub fn hello() -> [u8; HELLO_BYTES] {
     let version = VERSION.to_be_bytes();
     [MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], version[0], version[1]]
 }
 
-/// Checks the hello of the other side.
+/// Checks the other side's hello.
 pub fn check_hello(bytes: &[u8; HELLO_BYTES]) -> Result<(), WireError> {
     if &bytes[..4] != MAGIC {
         return Err(WireError::NotAHello);
@@ -158,12 +158,12 @@ pub fn check_hello(bytes: &[u8; HELLO_BYTES]) -> Result<(), WireError> {
 }
 
 impl Frame {
-    /// A frame with an arbitrary body.
+    /// Creates a frame with an arbitrary body.
     pub fn new(kind: Kind, stream: u32, body: impl Into<Vec<u8>>) -> Self {
         Self { kind, stream, body: body.into() }
     }
 
-    /// A data frame: the channel, then the bytes.
+    /// Creates a data frame: the channel, then the bytes.
     pub fn data(stream: u32, channel: u8, bytes: &[u8]) -> Self {
         let mut body = Vec::with_capacity(bytes.len() + 1);
         body.push(channel);
@@ -171,7 +171,7 @@ impl Frame {
         Self { kind: Kind::Data, stream, body }
     }
 
-    /// A frame whose body is JSON.
+    /// Creates a frame whose body is JSON.
     pub fn json(kind: Kind, stream: u32, value: &impl serde::Serialize) -> Result<Self, WireError> {
         let body = serde_json::to_vec(value).map_err(|error| WireError::body(kind, &error))?;
         if body.len() > BODY_LIMIT {
@@ -180,12 +180,12 @@ impl Frame {
         Ok(Self { kind, stream, body })
     }
 
-    /// Reads a JSON body.
+    /// Parses a JSON body.
     pub fn parse<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, WireError> {
         serde_json::from_slice(&self.body).map_err(|error| WireError::body(self.kind, &error))
     }
 
-    /// The frame's bytes on the stream. The body must not exceed [`BODY_LIMIT`].
+    /// Encodes the frame for the stream. The body must not exceed [`BODY_LIMIT`].
     pub fn encode(&self) -> Vec<u8> {
         debug_assert!(self.body.len() <= BODY_LIMIT);
         let mut out = Vec::with_capacity(HEADER_BYTES + self.body.len());
@@ -196,8 +196,9 @@ impl Frame {
         out
     }
 
-    /// Takes one frame from the start of `buffer`: `Ok(None)` means that more bytes are needed. The
-    /// limit is checked before the body arrives, so a false length cannot make a reader allocate.
+    /// Decodes one frame at the start of `buffer` and returns it with its length. `Ok(None)` means
+    /// that more bytes are needed. The limit is checked before the body arrives, so that a false
+    /// length cannot make a reader allocate.
     pub fn decode(buffer: &[u8]) -> Result<Option<(Self, usize)>, WireError> {
         let Some(header) = buffer.get(..HEADER_BYTES) else { return Ok(None) };
         let length = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_round_trip_and_wait_for_pieces() {
+    fn frames_round_trip_and_incomplete_frames_wait() {
         let frame = Frame::data(2, channel::STDOUT, b"hello");
         let bytes = frame.encode();
         for cut in 0..bytes.len() {
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_decode_names_invalid_data() {
+    fn invalid_hellos_and_frames_return_specific_errors() {
         assert_eq!(check_hello(b"HTTP/1"), Err(WireError::NotAHello));
         assert_eq!(check_hello(b"PRCT\0\x09"), Err(WireError::Version { theirs: 9 }));
         assert!(matches!(Frame::decode(&[0xff; 16]), Err(WireError::TooLong { .. })));

@@ -13,8 +13,9 @@
 //!         | 7 accepted agent -> host  body = JSON Accepted; opens an odd stream
 //! ```
 //!
-//! A stream starts with [`INITIAL_CREDIT`] bytes of data in each direction. Any protocol violation
-//! ends the channel with a named [`WireError`]; no byte sequence may panic or hang a reader.
+//! A stream starts with [`INITIAL_CREDIT`] bytes of credit in each direction. Any protocol
+//! violation closes the channel with a [`WireError`]. No byte sequence may make a reader panic or
+//! hang.
 
 #![warn(missing_docs)]
 

@@ -4,24 +4,24 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// A path as bytes. In JSON it is text; every byte that is neither printable ASCII nor valid UTF-8,
-/// and `%` itself, is written as `%XX`.
+/// A path as bytes. In JSON it is text: `%` and every byte that is neither printable ASCII nor
+/// valid UTF-8 are written as `%XX`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RawPath(pub Vec<u8>);
 
 impl RawPath {
-    /// A path with these bytes, unescaped.
+    /// Creates a path from unescaped bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
-    /// A path of a task, relative to the work directory: `./a.py` is `a.py`.
+    /// Creates a task's path, relative to the work directory. `./a.py` becomes `a.py`.
     pub fn of_task(path: &str) -> Self {
         Self::from(path.trim_start_matches("./"))
     }
 
-    /// A path as listed by `/proc/self/mountinfo`: blanks, line ends and backslashes are three
-    /// octal digits.
+    /// Parses a path from `/proc/self/mountinfo`, where blanks, line ends and backslashes are
+    /// escaped as three octal digits.
     pub fn of_mountinfo(text: &[u8]) -> Self {
         let mut out = Vec::with_capacity(text.len());
         let mut rest = text;
@@ -41,7 +41,7 @@ impl RawPath {
         Self(out)
     }
 
-    /// A path below this directory.
+    /// Returns a path below this directory.
     #[must_use]
     pub fn join(&self, path: &RawPath) -> Self {
         let mut bytes = self.0.clone();
@@ -52,18 +52,18 @@ impl RawPath {
         Self(bytes)
     }
 
-    /// The bytes as passed to the kernel.
+    /// Returns the bytes as passed to the kernel.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The path itself if its escaped form is the same, which is nearly always.
+    /// Returns the path itself if its escaped form is identical, which is the common case.
     fn plain(&self) -> Option<&str> {
         let plain = self.0.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'%');
         if plain { std::str::from_utf8(&self.0).ok() } else { None }
     }
 
-    /// The escaped form.
+    /// Returns the escaped form.
     pub fn escaped(&self) -> String {
         let mut out = String::new();
         for chunk in self.0.utf8_chunks() {

@@ -1,4 +1,4 @@
-//! The plan of a native sandbox: what the runtime tells `agentd sandbox` before the channel's
+//! The layout of a native sandbox, which the runtime sends to `agentd sandbox` before the channel's
 //! hello.
 //!
 //! ```text
@@ -10,38 +10,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Defence, RawPath};
 
-/// The longest plan or report, in bytes.
+/// Maximum length of a layout or report, in bytes.
 pub const PLAN_LIMIT: usize = 1 << 20;
 
-/// Everything that the helper needs to create a native sandbox. Paths are the host's unless stated
+/// Everything that the helper needs to create a native sandbox. Paths are on the host unless stated
 /// otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLayout {
-    /// The `cgroup.procs` files to which the helper adds itself first.
+    /// The `cgroup.procs` files of the groups that the helper joins first.
     pub cgroups: Vec<RawPath>,
     /// Lines of `uid_map` and `gid_map`.
     pub ids: IdMap,
-    /// Share the host's network: only for trusted set-up.
+    /// Shares the host's network; for trusted set-up only.
     pub network: bool,
-    /// An existing, empty directory of the host on which the new root is mounted, in the helper's
-    /// own mount namespace.
+    /// An existing, empty host directory where the new root is mounted, in the helper's own mount
+    /// namespace.
     pub stage: RawPath,
     /// Read-only directories of the root, topmost first; at least one.
     pub lower: Vec<RawPath>,
-    /// Where the sandbox's writes go.
+    /// Where writes in the sandbox go.
     pub upper: Upper,
-    /// Parts of the host that are visible, in this order.
+    /// Parts of the host to bind-mount, in this order.
     pub binds: Vec<Bind>,
-    /// Paths of the sandbox that are covered by something empty, after the binds. Missing ones are
+    /// Paths in the sandbox to cover with something empty after the binds. Missing ones are
     /// skipped.
     pub covers: Vec<RawPath>,
-    /// The host name inside.
+    /// The host name in the sandbox.
     pub hostname: String,
-    /// Bytes of `/dev/shm`.
+    /// Size of `/dev/shm` in bytes.
     pub shm_bytes: u64,
-    /// `RLIMIT_NPROC`, if no cgroup counts the processes.
+    /// `RLIMIT_NPROC`, used if no cgroup limits the number of processes.
     pub process_limit: Option<u64>,
-    /// Defences that a test disables.
+    /// Defences that a test has disabled.
     #[serde(default)]
     pub without: Vec<Defence>,
 }
@@ -50,18 +50,18 @@ pub struct SandboxLayout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdMap {
-    /// The first 65536 ids, each to itself: file owners are kept, and no capability extends beyond
-    /// the sandbox. Requires root.
+    /// Maps the first 65536 ids to themselves: file owners are preserved, and no capability extends
+    /// beyond the sandbox. Requires root.
     Identity,
-    /// Root of the sandbox is the caller; there are no other ids.
+    /// Maps the sandbox's root to the caller. No other ids exist.
     Single {
         /// The caller's user.
         uid: u32,
         /// The caller's group.
         gid: u32,
     },
-    /// Root of the sandbox is the caller. The ids from 1 on are the ranges of `/etc/subuid` and
-    /// `/etc/subgid`, mapped by `newuidmap` and `newgidmap`.
+    /// Maps the sandbox's root to the caller, and ids from 1 on to the ranges in `/etc/subuid` and
+    /// `/etc/subgid`, with `newuidmap` and `newgidmap`.
     Ranges {
         /// The caller's user.
         uid: u32,
@@ -74,74 +74,73 @@ pub enum IdMap {
     },
 }
 
-/// Consecutive ids of the host.
+/// A range of host ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
     /// The first id.
     pub first: u32,
-    /// How many there are.
+    /// Number of ids.
     pub count: u32,
 }
 
-/// A tree of the host that `agentd remove` removes. It reads this as JSON from standard input.
+/// A host tree for `agentd remove` to delete, sent as JSON on its standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
-    /// The id map of the sandboxes that wrote the tree.
+    /// The id map of the sandboxes that wrote to the tree.
     pub ids: IdMap,
-    /// Absolute, on the host.
+    /// Absolute host path.
     pub path: RawPath,
 }
 
-/// Where the sandbox's writes go.
+/// Where writes in the sandbox go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Upper {
-    /// In memory, with a maximum of bytes and files (0: unlimited). They count towards the
-    /// sandbox's memory limit and end with it.
+    /// In memory, with a limit of bytes and files (0: unlimited). Writes count towards the
+    /// sandbox's memory limit and are lost when it ends.
     Memory {
         /// Bytes of content.
         bytes: u64,
         /// Files, directories and links.
         inodes: u64,
     },
-    /// Directories of the host on one file system: for layers being built.
+    /// In host directories on one file system. Used to build layers.
     Folder {
-        /// Holds what the sandbox wrote.
+        /// Receives what the sandbox writes.
         upper: RawPath,
-        /// The kernel's own working directory for an overlay; empty.
+        /// Work directory of the overlay file system; must be empty.
         work: RawPath,
     },
 }
 
-/// A read-only view of a host path, with everything mounted below it.
+/// A read-only bind mount of a host path, including everything mounted below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
-    /// On the host.
+    /// Path on the host.
     pub from: RawPath,
-    /// In the sandbox.
+    /// Path in the sandbox.
     pub to: RawPath,
-    /// A directory of the host that is the upper read-only directory of an overlay over `from`: its
-    /// whiteouts hide entries of `from`. Nothing may be mounted below `from` then.
+    /// A host directory that is overlaid read-only on `from`. Its whiteouts hide entries of `from`.
+    /// Nothing may be mounted below `from` in this case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<RawPath>,
 }
 
 impl Bind {
-    /// A plain view.
+    /// Creates a bind without whiteouts.
     pub fn new(from: RawPath, to: RawPath) -> Self {
         Self { from, to, marks: None }
     }
 }
 
-/// Host paths that a sandbox on a host base does not have: they cannot be opened and are not
-/// listed.
+/// Host paths to hide in a sandbox with a host base. They cannot be opened and are not listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Absent {
-    /// Absolute. Missing ones are skipped.
+    /// Absolute host paths. Missing ones are skipped.
     pub paths: Vec<RawPath>,
-    /// Directories that are treated like those of `paths` but lose nothing. A directory that lost
-    /// an entry has a different link count and change time than its neighbors; among these decoys
-    /// it does not stand out.
+    /// Directories that are remounted like the parents of `paths` but lose no entry. A directory
+    /// that lost an entry has a different link count and change time than its neighbors. The decoys
+    /// keep it from standing out.
     pub decoys: Vec<RawPath>,
 }
 
@@ -149,7 +148,7 @@ pub struct Absent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayoutReport {
-    /// The sandbox exists; the channel's hello follows. Each note names what could not be done.
+    /// The sandbox exists; the channel's hello follows.
     Ready {
         /// One entry per defence or limit that is not enforced.
         notes: Vec<String>,
@@ -160,7 +159,7 @@ pub enum LayoutReport {
         step: String,
         /// The kernel's error.
         why: String,
-        /// What the operator can do, if known.
+        /// What the operator can do about it, if known.
         hint: Option<String>,
     },
 }

@@ -1,11 +1,10 @@
-//! Fingerprints of text that survive typical changes of a copy: different white space and quotes, a
-//! trailing comma, diff markers, quotation or comment markers, escapes of string literals and of
-//! HTML.
+//! Fingerprints of text that survive the usual changes in a copy: different white space and quotes,
+//! trailing commas, diff, quotation or comment markers, and escapes of string literals and HTML.
 //!
-//! Both ends of the channel compute them, so they are part of the protocol. Every normalization is
-//! applied on both sides and repeatedly: a line and an escaped copy of it, in which the line's own
-//! escapes are escaped too, have the same fingerprint. The hashes are not cryptographic: they keep
-//! the content out of the sandbox and distinguish different texts.
+//! Both ends of the channel compute fingerprints, so they are part of the protocol. Every
+//! normalization is applied on both sides and repeatedly: a line has the same fingerprint as an
+//! escaped copy of it, in which the line's own escapes are escaped too. The hashes are not
+//! cryptographic. They keep the content out of the sandbox and distinguish different texts.
 
 use crate::escapes::{escape, reference};
 
@@ -20,7 +19,7 @@ enum Class {
     Text = 0,
     /// Always ignored: white space, quotes, commas.
     Blank = 1,
-    /// Ignored before the line's text: diffs, quotations, comments, columns.
+    /// Ignored at the start of a line: markers of diffs, quotations, comments and columns.
     Mark,
     Backslash,
     Ampersand,
@@ -44,14 +43,15 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
-/// The hash of the normalized line, and its length in bytes; `None` if nothing is left.
+/// Returns the hash of the normalized line and its normalized length in bytes; `None` if nothing is
+/// left.
 pub fn line(line: &[u8]) -> Option<(u64, usize)> {
     let mut left = Left { hash: START, mixed: 0, held: [0; HELD], count: 0 };
     let mut at = 0;
     while let Some(&byte) = line.get(at) {
         at += 1;
         let class = CLASSES[usize::from(byte)];
-        // Nearly every byte takes this path, without an unpredictable branch: a scan spends most of
+        // Nearly every byte takes this path without an unpredictable branch. A scan spends most of
         // its time here.
         if class as u8 <= Class::Blank as u8 {
             left.push(byte, class == Class::Text);
@@ -74,8 +74,8 @@ pub fn line(line: &[u8]) -> Option<(u64, usize)> {
     left.end()
 }
 
-/// The bytes that [`line()`] hashes. In a text of several lines nothing separates them, and markers
-/// before the second and later lines are kept.
+/// Returns the bytes that [`line()`] hashes. In a text of several lines nothing separates the
+/// lines, and only the markers of the first line are removed.
 pub fn left(text: &[u8]) -> Vec<u8> {
     let mut left = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -103,7 +103,7 @@ pub fn left(text: &[u8]) -> Vec<u8> {
     left
 }
 
-/// Bytes that are hashed at a time.
+/// Number of bytes that are hashed at a time.
 const HELD: usize = 64;
 
 struct Left {
@@ -124,7 +124,7 @@ impl Left {
         }
     }
 
-    /// An escaped character counts like the unescaped one.
+    /// Pushes an escaped character like the unescaped one.
     fn byte(&mut self, byte: u8) {
         let counts = match CLASSES[usize::from(byte)] {
             Class::Blank | Class::Backslash => false,
@@ -152,14 +152,14 @@ impl Left {
     }
 }
 
-/// The hash of successive lines' hashes.
+/// Returns the hash of consecutive line hashes.
 pub fn window(lines: &[u64]) -> u64 {
     lines.iter().fold(START ^ lines.len() as u64, |hash, line| {
         (hash.rotate_left(23) ^ line).wrapping_mul(MIX)
     })
 }
 
-/// The hash of unchanged bytes.
+/// Returns the hash of bytes without normalization.
 pub fn bytes(bytes: &[u8]) -> u64 {
     bytes.iter().fold(START, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_keeps_its_fingerprint() {
+    fn copy_has_the_same_fingerprint() {
         assert_same(&[
             "    return {\"a\": x, }",
             "\treturn {'a':x}",
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lines_own_escapes_are_escaped_again_in_a_copy() {
+    fn doubly_escaped_copy_has_the_same_fingerprint() {
         assert_same(&[
             r#"    print("a\tb\n" if x < y && z else '\\', r"\d+\n")"#,
             r#""    print(\"a\\tb\\n\" if x < y && z else '\\\\', r\"\\d+\\n\")\n","#,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_know_the_order_and_the_number_of_their_lines() {
+    fn window_depends_on_order_and_number_of_lines() {
         assert_ne!(window(&[1, 2]), window(&[2, 1]));
         assert_ne!(window(&[1]), window(&[1, 1]));
         assert_ne!(window(&[0]), window(&[0, 0]));

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RawPath, ScanReply, ScanRequest};
 
-/// A request of the host, the body of an open frame.
+/// A host request, sent as the body of an open frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request {
-    /// Output arrives as data on the channels; the reply is [`Reply::Exited`].
+    /// Runs a command. Output arrives as data on the channels; the reply is [`Reply::Exited`].
     Run(RunRequest),
-    /// The bytes from `offset` on arrive on `STDOUT`; the reply is [`Reply::File`]. Rejected as too
-    /// large if there are more than `limit`.
+    /// Reads a file. The bytes from `offset` on arrive on `STDOUT`; the reply is [`Reply::File`].
+    /// Rejected as too large if more than `limit` bytes remain.
     Read {
         /// Absolute, or relative to `/`.
         path: RawPath,
@@ -22,34 +22,35 @@ pub enum Request {
         /// The maximum number of bytes from `offset` on.
         limit: u64,
     },
-    /// The bytes arrive on `STDIN`, ended by an end frame; the reply is [`Reply::Done`].
+    /// Writes a file. The bytes arrive on `STDIN`, ended by an end frame; the reply is
+    /// [`Reply::Done`].
     Write(WriteRequest),
-    /// Creates a directory if it does not exist, and sets its permission bits in either case; the
-    /// reply is [`Reply::Done`].
+    /// Creates a directory if it does not exist. Sets its permission bits in either case. The reply
+    /// is [`Reply::Done`].
     Folder(FolderRequest),
-    /// Entries of a directory, sorted.
+    /// Lists the entries of a directory, sorted.
     List {
         /// The directory.
         path: RawPath,
     },
-    /// One entry, without following links; the reply is [`Reply::Stat`].
+    /// Describes one entry without following links; the reply is [`Reply::Stat`].
     Stat {
         /// The entry.
         path: RawPath,
     },
-    /// Removes a file, a link, or a directory tree; never follows a link.
+    /// Removes a file, a link or a directory tree. Never follows a link.
     Remove {
         /// The path to remove. A missing path is not an error.
         path: RawPath,
-        /// Reject the request unless the path stays below this directory.
+        /// Rejects the request unless the path stays below this directory.
         beneath: Option<RawPath>,
     },
-    /// Lines that match, or files; the reply is [`Reply::Matches`].
+    /// Finds matching lines or files; the reply is [`Reply::Matches`].
     Search(SearchRequest),
-    /// Changes since the last snapshot of `root`. The blobs arrive on `STDOUT` as
-    /// `length:u64, bytes` each, once per content and connection. Their hashes are in the manifest.
+    /// Captures the changes since the last snapshot of `root`. The blobs arrive on `STDOUT` as
+    /// `length:u64, bytes`, once per content and connection. Their hashes are in the manifest.
     Snapshot(SnapshotRequest),
-    /// Lists what changed below `root` after a moment; the reply is a snapshot without content.
+    /// Lists what changed below `root` after a given time; the reply is a snapshot without content.
     Changes(ChangesRequest),
     /// Captures what changed outside the work directory since the agent started; the reply is
     /// [`Reply::Layer`]. Contents arrive on `STDOUT` like those of a snapshot. A [`Layer`] arrives
@@ -64,7 +65,7 @@ pub enum Request {
         /// The port inside.
         port: u16,
     },
-    /// Whether the agent responds; the reply is [`Reply::Pong`].
+    /// Checks that the agent responds; the reply is [`Reply::Pong`].
     Ping,
     /// Kills everything in the sandbox and exits.
     Shutdown,
@@ -77,23 +78,23 @@ pub struct RunRequest {
     pub argv: Vec<RawPath>,
     /// The working directory.
     pub cwd: RawPath,
-    /// The complete environment of the command: nothing is inherited from the agent.
+    /// The command's complete environment. It inherits nothing from the agent.
     pub env: BTreeMap<String, RawPath>,
-    /// Without it, standard input is empty.
+    /// Whether data for standard input follows. Otherwise standard input is empty.
     pub stdin: bool,
     /// Opens the results pipe as descriptor 3 of the command.
     pub results: bool,
-    /// In milliseconds. When it is reached the whole process group is killed.
+    /// In milliseconds. The whole process group is killed when it is reached.
     pub time_limit_ms: Option<u64>,
-    /// Numeric, `uid` or `uid:gid`, or a name of the sandbox's `/etc/passwd`.
+    /// A numeric `uid` or `uid:gid`, or a name in the sandbox's `/etc/passwd`.
     pub user: Option<String>,
-    /// Kill every process that the command left in the sandbox when it exits, not only its process
-    /// group: for grading.
+    /// Kills every process left in the sandbox when the command exits, not only its process group.
+    /// Used for grading.
     pub reap_all: bool,
-    /// The program to run in place of the first argument if that does not exist.
+    /// Program to run if the first argument does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<RawPath>,
-    /// Give the command one pipe for both outputs. Two pipes lose the order of writes.
+    /// Uses a single pipe for both outputs. With two pipes the order of writes is lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub merged: bool,
 }
@@ -103,18 +104,19 @@ pub struct RunRequest {
 pub struct WriteRequest {
     /// The path.
     pub path: RawPath,
-    /// Permission bits. Absent: an existing file keeps its own, a new one gets 0644.
+    /// Permission bits. If absent, an existing file keeps its mode and a new file gets 0644.
     pub mode: Option<u32>,
-    /// Create missing parent directories.
+    /// Creates missing parent directories.
     pub parents: bool,
-    /// The path must resolve below this directory without following any link that leads out of it.
+    /// Rejects the request unless the path resolves below this directory without following a link
+    /// out of it.
     pub beneath: Option<RawPath>,
-    /// Create a symbolic link whose target is the bytes sent, instead of a file.
+    /// Creates a symbolic link whose target is the bytes sent, instead of a file.
     pub symlink: bool,
-    /// Append the bytes instead of replacing the file.
+    /// Appends the bytes instead of replacing the file.
     pub append: bool,
-    /// The owner of a new file or link and of directories created for it, like
-    /// [`RunRequest::user`]. Absent: the sandbox's root.
+    /// The owner of a new file or link and of directories created for it, in the form of
+    /// [`RunRequest::user`]. Defaults to the sandbox's root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
@@ -138,80 +140,82 @@ pub struct FolderRequest {
 pub struct SearchRequest {
     /// The directory, or the single file, to search.
     pub root: RawPath,
-    /// A regular expression over lines; absent: list the files that match `glob`.
+    /// A regular expression for lines. If absent, files that match `glob` are listed.
     pub pattern: Option<String>,
-    /// Only files whose path below `root` matches this.
+    /// Searches only files whose path below `root` matches this pattern.
     pub glob: Option<String>,
-    /// Match letters of either case.
+    /// Ignores case.
     pub ignore_case: bool,
-    /// Apply `.gitignore` and `.ignore`.
+    /// Applies `.gitignore` and `.ignore`.
     pub honour_ignore: bool,
     /// Maximum number of matches.
     pub limit: u32,
 }
 
-/// Requests the content of a tree.
+/// A request for the content of a tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotRequest {
     /// The directory.
     pub root: RawPath,
-    /// Forget what was sent before and send a complete manifest.
+    /// Ignores earlier snapshots and sends a complete manifest.
     pub fresh: bool,
     /// Names of directories that are never walked (such as `.git`).
     pub skip: Vec<RawPath>,
-    /// Larger files are listed with their size and without content.
+    /// Larger files are listed with their size but without content.
     pub file_limit: u64,
-    /// Stop walking after this many entries; one directory may contain half of them.
+    /// Stops walking after this many entries. A single directory may use at most half of them.
     pub entry_limit: u64,
-    /// After this many bytes of content only small files are sent, and after twice as many none;
-    /// the others are listed without content. 0 means no limit.
+    /// After this many bytes of content, only small files are sent. After twice as many, no content
+    /// is sent. Other files are listed without content. 0 means no limit.
     pub content_limit: u64,
 }
 
-/// Requests every entry whose change time (`ctime`) is later than `since`. A program can reset a
-/// file's other times, but not this one. Nothing is read, and no snapshot is affected.
+/// A request for every entry whose change time (`ctime`) is later than `since`. A program can set a
+/// file's other times, but not this one. File contents are not read, and snapshots are not
+/// affected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangesRequest {
     /// The directory.
     pub root: RawPath,
-    /// In the form of [`DirEntry::changed`].
+    /// Time in the form of [`DirEntry::changed`].
     pub since: ChangeTime,
     /// Names of directories that are never walked.
     pub skip: Vec<RawPath>,
-    /// Reject the request above this many entries.
+    /// Rejects the request above this number of entries.
     pub entry_limit: u64,
 }
 
-/// Requests the state of a sandbox outside its work directory.
+/// A request for the state of a sandbox outside its work directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LayerRequest {
-    /// The agent is about to start: remember the present state, and report no changes.
+    /// Sets the current state as the baseline and reports no changes. Sent just before the agent
+    /// under test starts.
     pub fresh: bool,
-    /// The work directory. Its own snapshots cover it, except for `repositories`.
+    /// The work directory. Snapshots cover it, except for `repositories`.
     pub workdir: RawPath,
     /// Directories in the work directory that its snapshots do not walk: every `.git`. Absolute.
     pub repositories: Vec<RawPath>,
-    /// The host sends a [`Written`] as JSON on `STDIN`, ended by an end frame. Otherwise the agent
-    /// lists the writable layer itself.
+    /// Whether the host sends a [`Written`] as JSON on `STDIN`, ended by an end frame. Otherwise
+    /// the agent lists the writable layer itself.
     pub listed: bool,
-    /// The state cannot be kept if a file is larger, in bytes.
+    /// Maximum size of a file in bytes. A layer with a larger file cannot be captured.
     pub file_limit: u64,
-    /// The state cannot be kept with more content, in bytes.
+    /// Maximum bytes of content. A larger layer cannot be captured.
     pub content_limit: u64,
-    /// The state cannot be kept with more entries.
+    /// Maximum number of entries. A layer with more entries cannot be captured.
     pub entry_limit: u64,
-    /// Only files count: for a result that is graded and not continued. Otherwise, live processes,
-    /// mounts, pipes and sockets prevent a state from being kept. With this they are ignored.
+    /// Captures only files, for results that are graded but not continued. Otherwise, live
+    /// processes, mounts, pipes and sockets make a capture impossible.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub files_alone: bool,
 }
 
-/// What a container wrote since it was created, according to its engine. Paths are absolute.
+/// What was written in a container since its creation, according to its engine. Paths are absolute.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Written {
     /// Entries that were added or changed.
     pub paths: Vec<RawPath>,
-    /// Entries of the image that were deleted. A directory that exists again was replaced.
+    /// Deleted entries of the image. A directory that exists again was replaced.
     pub gone: Vec<RawPath>,
 }
 
@@ -221,7 +225,7 @@ pub struct Layer {
     /// Entries that are new or changed, sorted by path.
     pub changed: Vec<LayerEntry>,
     /// Entries that were removed, sorted by path. A directory that is also in `changed` was
-    /// replaced: none of its old content is in it.
+    /// replaced; none of its old content remains.
     pub removed: Vec<RawPath>,
 }
 
@@ -239,7 +243,7 @@ pub struct LayerEntry {
 /// Seconds and nanoseconds since the epoch, by the sandbox's clock.
 pub type ChangeTime = (i64, u64);
 
-/// A reply of the agent, the body of a reply frame.
+/// The agent's reply, sent as the body of a reply frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Reply {
@@ -259,7 +263,7 @@ pub enum Reply {
         /// Without `.` and `..`.
         entries: Vec<DirEntry>,
     },
-    /// The entry, or `None` if there is none.
+    /// The entry, or `None` if it does not exist.
     Stat {
         /// The entry itself, without following links.
         found: Option<DirEntry>,
@@ -268,7 +272,7 @@ pub enum Reply {
     Matches {
         /// At most as many as the request allows.
         matches: Vec<Match>,
-        /// There are more.
+        /// Whether there are more matches.
         more: bool,
     },
     /// What changed in a tree.
@@ -277,7 +281,7 @@ pub enum Reply {
     Layer(LayerReply),
     /// The result of a scan for hidden content.
     Scan(ScanReply),
-    /// The port that the listener uses.
+    /// The listener's port.
     Listening {
         /// The port inside, chosen by the kernel if the request had 0.
         port: u16,
@@ -298,30 +302,30 @@ pub struct Exited {
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// It was killed at its time limit.
+    /// Whether it was killed at its time limit.
     pub timed_out: bool,
-    /// It was killed because the host cancelled the request.
+    /// Whether it was killed because the host cancelled the request.
     pub cancelled: bool,
-    /// Microseconds.
+    /// Duration in microseconds.
     pub took_us: u64,
-    /// Number of processes left in the command's group or, with `reap_all`, in the sandbox.
+    /// Number of processes left in the command's group, or in the sandbox if `reap_all` is set.
     pub left_behind: u32,
 }
 
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirEntry {
-    /// Its name, without a directory.
+    /// Name without the directory.
     pub name: RawPath,
     /// Its type.
     pub kind: EntryKind,
     /// Permission bits.
     pub mode: u32,
-    /// Bytes of a file.
+    /// Size of a file in bytes.
     pub size: u64,
     /// The target of a symbolic link, as written.
     pub link: Option<RawPath>,
-    /// Its change time (`ctime`).
+    /// Change time (`ctime`).
     #[serde(default)]
     pub changed: ChangeTime,
 }
@@ -336,62 +340,62 @@ pub enum EntryKind {
     Dir,
     /// A symbolic link.
     Link,
-    /// Sockets, pipes, devices: listed, never read.
+    /// A socket, pipe or device: listed but never read.
     Other,
 }
 
 /// One match of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
-    /// Below the root of the search.
+    /// Path relative to the root of the search.
     pub path: RawPath,
-    /// Counted from 1; 0 if only the file matched.
+    /// Line number, counted from 1; 0 if only the file name matched.
     pub line: u64,
     /// The line, without its line break.
     pub text: String,
 }
 
-/// The differences of a tree from the last snapshot of the same root on this channel.
+/// The changes in a tree since the last snapshot of the same root on this channel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotReply {
-    /// Sorted by path. A change that is too large for the reply arrives on `RESULTS` as JSON lines,
-    /// directory by directory, and `changed` is then empty. If `removed` is too large as well, it
-    /// follows as lines with JSON strings.
+    /// Changed entries, sorted by path. If they are too large for the reply, they arrive on
+    /// `RESULTS` as JSON lines, directory by directory, and this list is empty. If `removed` is too
+    /// large as well, it follows as lines with JSON strings.
     pub changed: Vec<SnapEntry>,
     /// Removed paths.
     pub removed: Vec<RawPath>,
-    /// Directories that were not walked completely. What the last snapshot found below them counts
+    /// Directories that were not walked completely. Entries of the last snapshot below them count
     /// as unchanged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unwalked: Vec<RawPath>,
     /// Number of entries walked.
     pub entries: u64,
-    /// Microseconds.
+    /// Duration in microseconds.
     pub took_us: u64,
 }
 
 /// The reply to a [`LayerRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerReply {
-    /// The layer equals the previous reply's and is not sent again.
+    /// Whether the layer equals the previous reply's. It is then not sent again.
     pub same: bool,
-    /// Why the same state could not be restored in another sandbox. The layer is empty then.
+    /// Why this state cannot be restored in another sandbox. The layer is then empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unkept: Option<String>,
 }
 
-/// One path of a tree: relative to the root, sorted by bytes.
+/// One entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapEntry {
-    /// Relative to the root.
+    /// Path relative to the root.
     pub path: RawPath,
     /// Its type.
     pub kind: EntryKind,
     /// Permission bits.
     pub mode: u32,
-    /// Bytes of a file.
+    /// Size of a file in bytes.
     pub size: u64,
-    /// BLAKE3 of the content in hex, or of a link's target; absent above the file limit.
+    /// BLAKE3 hash of the content or the link target, in hex; absent for files above the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
     /// The target of a symbolic link, as written.
@@ -406,12 +410,12 @@ pub struct Accepted {
     pub port: u16,
 }
 
-/// Why a request was rejected. The sandbox still works; a broken sandbox ends the stream instead.
+/// Why a request was rejected. The sandbox still works; a broken sandbox closes the stream instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// One of a closed set, for programs.
+    /// Machine-readable kind.
     pub why: RefusalKind,
-    /// A sentence that names the path or the limit, for people.
+    /// Human-readable sentence that names the path or the limit.
     pub what: String,
 }
 
@@ -419,24 +423,24 @@ pub struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalKind {
-    /// There is no such path.
+    /// The path does not exist.
     NotFound,
     /// The agent or the task's user lacks permission.
     Permission,
-    /// A file was expected, but it is a directory.
+    /// The path is a directory where a file was expected.
     IsADirectory,
-    /// A directory was expected, but it is something else.
+    /// The path is not a directory where one was expected.
     NotADirectory,
-    /// A path leads out of its required directory.
+    /// The path leads out of its required directory.
     Outside,
-    /// A limit of the request or of the protocol is exceeded.
+    /// A limit of the request or the protocol is exceeded.
     TooLarge,
     /// No space or no inodes are left.
     NoSpace,
-    /// The request is invalid: a bad pattern, an unknown user.
+    /// The request is invalid, such as a bad pattern or an unknown user.
     BadRequest,
     /// The host cancelled the request.
     Cancelled,
-    /// Any other error of the kernel.
+    /// Any other kernel error.
     Io,
 }

@@ -1,29 +1,30 @@
-//! A scan for hidden content by fingerprint: the sandbox receives hashes, never the content itself.
+//! A scan for hidden content by fingerprint. The sandbox receives hashes, never the content itself.
 
 use serde::{Deserialize, Serialize};
 
 use crate::RawPath;
 
-/// The longest [`Secrets`] document, in bytes of JSON.
+/// Maximum length of a [`Secrets`] document, in bytes of JSON.
 pub const SECRETS_LIMIT: usize = 16 << 20;
 
 /// Maximum number of lines in a window.
 pub const WINDOW_LINES: usize = 3;
 
-/// Where to search, and the limits. The [`Secrets`] follow on `STDIN` as JSON.
+/// What to scan, and the limits. The [`Secrets`] follow on `STDIN` as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScanRequest {
-    /// Files and directories, absolute. Missing ones are skipped.
+    /// Files and directories to scan, absolute. Missing ones are skipped.
     pub roots: Vec<RawPath>,
     /// Absolute paths that are skipped.
     pub skip: Vec<RawPath>,
-    /// Only read files with one of these suffixes (without the dot); absent: all files.
+    /// Reads only files with one of these suffixes (without the dot). If absent, all files are
+    /// read.
     pub suffixes: Option<Vec<String>>,
     /// The limits.
     pub limits: ScanLimits,
 }
 
-/// Limits of a scan. What exceeds them is counted and reported.
+/// Limits of a scan. Content beyond them is counted and reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanLimits {
     /// Maximum bytes of one file; larger ones are counted, not read.
@@ -32,7 +33,7 @@ pub struct ScanLimits {
     pub expanded_bytes: u64,
     /// Maximum nesting of archives.
     pub depth: u32,
-    /// Maximum number of entries; the scan is rejected above it.
+    /// Maximum number of entries. The scan is rejected above it.
     pub entries: u64,
     /// Maximum number of reported findings.
     pub findings: u32,
@@ -45,30 +46,30 @@ pub struct Secrets {
     pub blocks: Vec<Block>,
     /// Names of the hidden modules, to find them in bytecode.
     pub names: Vec<NameSet>,
-    /// Modules that must not be importable, as paths below an import root without a suffix:
+    /// Modules that must not be importable, as paths relative to an import root, without a suffix:
     /// `package/module`.
     pub modules: Vec<String>,
     /// Names of directories that are import roots, such as `site-packages`.
     pub import_roots: Vec<String>,
 }
 
-/// A piece of text, as [`crate::print::window`] hashes of successive lines.
+/// A piece of text, as [`crate::print::window`] hashes of consecutive lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Number of distinct windows that make a copy.
+    /// Number of distinct windows that count as a copy.
     pub need: u32,
-    /// Lines of each window, 1 to [`WINDOW_LINES`].
+    /// Number of lines in each window, from 1 to [`WINDOW_LINES`].
     pub lines: u8,
     /// One hash per window.
     pub windows: Vec<u64>,
 }
 
-/// Names in the hidden part of one module, as [`crate::print::bytes`] hashes: compiled code keeps
-/// them.
+/// Names in the hidden part of one module, as [`crate::print::bytes`] hashes. Bytecode keeps these
+/// names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameSet {
-    /// The module, as in [`Secrets::modules`]. Bytecode with its name needs `need` of the names,
-    /// any other `need_elsewhere`.
+    /// The module, as in [`Secrets::modules`]. Bytecode of this module needs `need` of the names to
+    /// be a finding, other bytecode `need_elsewhere`.
     pub module: String,
     /// Number of names that make bytecode of this module a finding.
     pub need: u32,
@@ -81,9 +82,9 @@ pub struct NameSet {
 /// The findings of a scan and its statistics.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanReply {
-    /// At most [`ScanLimits::findings`], in walking order.
+    /// Findings in walking order, at most [`ScanLimits::findings`].
     pub findings: Vec<Finding>,
-    /// There are more findings than the limit.
+    /// Whether there are more findings than the limit.
     pub more: bool,
     /// Number of files read.
     pub files: u64,
@@ -91,46 +92,46 @@ pub struct ScanReply {
     pub bytes: u64,
     /// Files above the size limit, and streams cut at the expansion limit.
     pub too_large: u64,
-    /// Archives that are nested too deeply.
+    /// Archives above the nesting limit.
     pub too_deep: u64,
     /// Unreadable files, and archives that are damaged or use an unsupported method.
     pub unreadable: u64,
-    /// Microseconds.
+    /// Duration in microseconds.
     pub took_us: u64,
 }
 
-/// One place with hidden content.
+/// One location with hidden content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Finding {
     /// The file in the sandbox, absolute.
     pub path: RawPath,
-    /// The path from there through archives, outermost first.
+    /// The path inside nested archives, outermost first.
     pub inside: Vec<RawPath>,
-    /// What was found there.
+    /// What was found.
     pub what: Found,
 }
 
-/// The type of a finding, by its index in the [`Secrets`].
+/// The type of a finding, with the matching entry's index in the [`Secrets`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Found {
     /// Lines of the hidden text.
     Text {
-        /// Which of [`Secrets::blocks`].
+        /// Index in [`Secrets::blocks`].
         block: u32,
-        /// How many of its windows were found.
+        /// Number of its windows that were found.
         matched: u32,
     },
-    /// Compiled code of a hidden module.
+    /// Bytecode of a hidden module.
     Bytecode {
-        /// Which of [`Secrets::names`].
+        /// Index in [`Secrets::names`].
         set: u32,
-        /// How many of its names were found.
+        /// Number of its names that were found.
         matched: u32,
     },
-    /// A hidden module, importable or packed.
+    /// A hidden module, either importable or in an archive.
     Module {
-        /// Which of [`Secrets::modules`].
+        /// Index in [`Secrets::modules`].
         module: u32,
     },
 }

@@ -1,9 +1,10 @@
-//! The repository or package of a found file: it is removed as a whole and reported once.
+//! Finds the repository or package that contains a file, to remove it as a whole and report it
+//! once.
 
-/// Repositories are removed as a whole: without some of its objects one is only broken.
+/// Repositories are removed as a whole, because removing single objects only corrupts them.
 const REPOSITORIES: [&[u8]; 3] = [b".git", b".hg", b".svn"];
 
-/// The repository's own directory, if the path is in one.
+/// Returns the repository's own directory if the path is in one.
 pub fn repository(path: &[u8]) -> Option<&[u8]> {
     let mut end = 0;
     for part in path.split(|&byte| byte == b'/') {
@@ -13,15 +14,15 @@ pub fn repository(path: &[u8]) -> Option<&[u8]> {
         }
         end += 1;
     }
-    // A bare repository has the objects at its top.
+    // A bare repository has its objects at the top level.
     let at = path.windows(9).position(|nine| nine == b"/objects/")?;
     Some(&path[..at])
 }
 
-/// `.../site-packages/package` of a path that ends in `module`, given as `package/module`; else the
-/// path itself.
+/// Returns the `.../site-packages/package` part of a path that ends in `module`, given as
+/// `package/module`. Returns the path itself for a top-level module.
 pub fn package<'a>(path: &'a [u8], module: &str) -> &'a [u8] {
-    // From the end: a package may contain a directory named like a directory of packages.
+    // Search from the end: a package may contain a directory named like an import root.
     let mut below = module.split('/').count();
     let mut end = path.len();
     loop {
@@ -43,11 +44,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_removed_is_whole() {
+    fn repository_and_package_return_the_whole_directory() {
         assert_eq!(repository(b"/r/.git/objects/ab/cd"), Some(&b"/r/.git"[..]));
         assert_eq!(repository(b"/srv/x.git/objects/ab/cd"), Some(&b"/srv/x.git"[..]));
         assert_eq!(repository(b"/r/.gitignore"), None);
-        // A file of that name (a worktree's or a submodule's pointer) is itself.
+        // A file of that name (the pointer of a worktree or submodule) is not a repository.
         assert_eq!(repository(b"/r/.git"), None);
         let site = "/v/site-packages";
         for (path, module, whole) in [

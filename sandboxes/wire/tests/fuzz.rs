@@ -1,4 +1,4 @@
-//! Arbitrary bytes on a channel (docs/channel.md).
+//! Fuzzes the readers of a channel with arbitrary bytes (docs/channel.md).
 
 use fuzz::{fuzz, told};
 use proctor_wire::{
@@ -10,7 +10,7 @@ use serde::{Serialize, de::DeserializeOwned};
 const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds");
 
 #[test]
-fn frames_are_read_or_named() {
+fn channel_accepts_or_rejects_any_bytes() {
     fuzz(format!("{SEEDS}/frames"), |bytes| channel(bytes).map_err(refused).is_ok());
 }
 
@@ -18,7 +18,7 @@ fn refused(error: WireError) {
     told(&error.to_string(), "");
 }
 
-/// A hello and frames, each of which is written as it was read.
+/// Reads a hello and frames. Each frame must encode to the bytes that it was decoded from.
 fn channel(bytes: &[u8]) -> Result<(), WireError> {
     let Some((hello, mut rest)) = bytes.split_first_chunk::<HELLO_BYTES>() else {
         return Err(WireError::NotAHello);
@@ -38,7 +38,7 @@ fn channel(bytes: &[u8]) -> Result<(), WireError> {
     Ok(())
 }
 
-/// What is read from a body arrives unchanged at the other side.
+/// A parsed body must survive a round trip.
 fn body<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(
     frame: &Frame,
 ) -> Result<(), WireError> {
@@ -49,7 +49,7 @@ fn body<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(
 }
 
 #[test]
-fn text_and_paths_of_any_bytes_are_taken() {
+fn fingerprints_and_paths_accept_any_bytes() {
     fuzz(format!("{SEEDS}/lines"), |bytes| {
         for line in bytes.split(|byte| *byte == b'\n') {
             print::line(line);

@@ -1,4 +1,4 @@
-//! The remaining capabilities of the sandbox's root.
+//! The capabilities that the sandbox's root keeps.
 
 use std::{io, sync::OnceLock};
 
@@ -13,7 +13,7 @@ use rustix::{
 use super::identity;
 
 /// The capabilities for file operations, other users and killing. None of them extends beyond the
-/// sandbox: they are valid only in its user namespace, or a container's engine has limited them.
+/// sandbox: they apply only in its user namespace, or the container's engine has limited them.
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -23,7 +23,7 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// The capabilities that commands start with, if the agent is hardened.
+/// The initial capabilities of commands, if the agent is hardened.
 static COMMANDS: OnceLock<Powers> = OnceLock::new();
 
 /// A set of capabilities for a process.
@@ -31,19 +31,20 @@ static COMMANDS: OnceLock<Powers> = OnceLock::new();
 pub struct Powers(CapabilitySet);
 
 impl Powers {
-    /// Permanently drops everything else. Safe between fork and exec.
+    /// Permanently drops all other capabilities. Safe between fork and exec.
     pub fn put_on(self) -> rustix::io::Result<()> {
         set_capabilities(None, sets(self.0))
     }
 }
 
-/// `None` for an agent without hardening, whose commands have its own capabilities.
+/// Returns the initial capabilities of commands. `None` for an agent without hardening: its
+/// commands have the agent's own capabilities.
 pub fn of_commands() -> Option<Powers> {
     COMMANDS.get().copied()
 }
 
-/// Removes all others from the bounding set. If the agent lacks permission for this, it is
-/// harmless: no program gains privileges.
+/// Removes all other capabilities from the bounding set. If the agent lacks permission for this,
+/// that is harmless, because no program gains privileges.
 pub(super) fn narrow() -> io::Result<()> {
     for number in 0..63 {
         let one = CapabilitySet::from_bits_retain(1 << number);
@@ -52,7 +53,8 @@ pub(super) fn narrow() -> io::Result<()> {
         }
         match remove_capability_from_bounding_set(one) {
             Ok(()) => {}
-            // Past the last capability that this kernel has; or the required capability is missing.
+            // Either past the last capability of this kernel, or the required capability is
+            // missing.
             Err(Errno::INVAL | Errno::PERM) => break,
             Err(error) => return Err(error.into()),
         }
@@ -63,14 +65,14 @@ pub(super) fn narrow() -> io::Result<()> {
     }
 }
 
-/// Drops all others, and decides about commands: they cannot signal other users' processes. The
-/// agent can, in order to end them.
+/// Drops all other capabilities. Unless disabled, commands also lose `KILL`, so they cannot signal
+/// other users' processes. The agent keeps it to kill them.
 pub(super) fn keep(without_kill: bool) -> io::Result<()> {
     let kept = capabilities(None)?.permitted & KEPT;
     set_capabilities(None, sets(kept))?;
     if identity::is_set_apart() {
         identity::act_as_root_on_files()?;
-        // The change of user made the file capabilities ineffective; make them effective again.
+        // The change of user cleared the effective file capabilities; make them effective again.
         set_capabilities(None, sets(kept))?;
     }
     let commands = if without_kill { kept - CapabilitySet::KILL } else { kept };

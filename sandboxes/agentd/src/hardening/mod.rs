@@ -1,7 +1,7 @@
-//! The privileges that the agent drops for itself and everything it starts.
+//! Drops privileges of the agent and of everything that it starts.
 //!
-//! Both kinds of sandboxes use the same hardening: a native sandbox's first process and the agent
-//! in a container apply it before they read a byte of the channel.
+//! Both back ends use the same hardening. The first process of a native sandbox and the agent in a
+//! container apply it before they read from the channel.
 
 mod capabilities;
 mod identity;
@@ -21,9 +21,9 @@ pub use identity::{AGENT, is_set_apart};
 /// A step of the hardening that failed.
 pub type Step = (&'static str, io::Error);
 
-/// Applies the hardening, except what is named. Returns what this machine does not support, as
-/// entries of the sandbox's enforcement. Call it while the process has one thread: credentials
-/// belong to threads, and later threads inherit them.
+/// Applies the hardening except for the given defences. Returns what this machine does not support,
+/// as entries of the sandbox's enforcement. Call it while the process has a single thread:
+/// credentials are per thread, and later threads inherit them.
 pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
     let up = |defence| !without.contains(&defence);
     let mut notes: Vec<String> =
@@ -32,8 +32,8 @@ pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
     if up(Defence::AgentIdentity)
         && let Err(error) = identity::set_apart()
     {
-        // Only one id is mapped, or the engine withholds SETUID: the rest of the hardening still
-        // works.
+        // Either only one id is mapped, or the engine withholds SETUID. The rest of the hardening
+        // still works.
         notes.push(format!("agent_identity: the sandbox has no second user ({error})"));
     }
     capabilities::keep(up(Defence::KillCapability))
@@ -42,7 +42,7 @@ pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
         set_no_new_privs(true).map_err(|error| ("set no_new_privs", error.into()))?;
     }
     if up(Defence::SystemCalls) {
-        // If a test leaves out no_new_privs, the filter is not possible either.
+        // If a test disables no_new_privs, the filter cannot be installed either.
         match system_calls::install() {
             Err(error) if up(Defence::NoNewPrivileges) => {
                 return Err(("install the system call filter", error));
@@ -50,10 +50,10 @@ pub fn put_on(without: &[Defence]) -> Result<Vec<String>, Step> {
             _ => {}
         }
     }
-    // The agent holds the channel and the results pipes. If it is not dumpable, its memory and
-    // descriptors in /proc/1 are closed to every process of the sandbox, including root's; a
-    // command becomes dumpable again at its exec. Set it in either case, because the change of user
-    // above also sets it.
+    // The agent has the channel and the results pipes open. If it is not dumpable, no process of
+    // the sandbox, not even root's, can access its memory and descriptors in /proc/1. A command
+    // becomes dumpable again when it executes a program. Set the flag in either case, because the
+    // change of user above also changes it.
     let dumpable = match up(Defence::NotDumpable) {
         true => DumpableBehavior::NotDumpable,
         false => DumpableBehavior::Dumpable,

@@ -1,4 +1,5 @@
-//! The list of denied system calls (`configs/sandbox/system-calls.txt`) as a seccomp filter.
+//! Installs the list of denied system calls (`configs/sandbox/system-calls.txt`) as a seccomp
+//! filter.
 
 use std::io;
 
@@ -10,7 +11,7 @@ const ARCH: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xC000_00B7;
 
-/// On x86-64, numbers from here on are the x32 interface, which would bypass the list.
+/// On x86-64, higher numbers belong to the x32 interface, which would bypass the list.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
@@ -39,8 +40,8 @@ const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Installs the filter for this process and its descendants. Calls of other architectures (32-bit
-/// programs) are all denied.
+/// Installs the filter for this process and its descendants. All calls of other architectures
+/// (32-bit programs) are denied.
 pub(super) fn install() -> io::Result<()> {
     sys::install_filter(&mut filter(identity::is_set_apart()))
 }
@@ -69,7 +70,7 @@ fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
         let mut families = vec![statement(LOAD, ARGUMENTS)];
         for (index, &family) in FAMILIES.iter().enumerate() {
-            // Jump over the families that follow and over the refusal.
+            // Jump over the remaining families and the denial.
             families.push(jump(EQUAL, family as u32, (FAMILIES.len() - index) as u8, 0));
         }
         families.push(statement(RETURN, errno(libc::EAFNOSUPPORT)));
@@ -90,7 +91,7 @@ fn filter(agent_is_apart: bool) -> Vec<libc::sock_filter> {
     filter
 }
 
-/// Tests of one call's arguments; a call that passes all of them is allowed.
+/// Adds tests of one call's arguments. A call that passes all of them is allowed.
 fn block(filter: &mut Vec<libc::sock_filter>, call: libc::c_long, tests: &[libc::sock_filter]) {
     filter.push(jump(EQUAL, call as u32, 0, tests.len() as u8 + 1));
     filter.extend_from_slice(tests);

@@ -19,10 +19,11 @@ use crate::sys;
 /// Moves this process into its own user namespace, as root of it.
 ///
 /// Writing a map with more than one id requires `CAP_SETUID` in the *parent* namespace. A child
-/// forked before the `unshare` keeps it; asking the runtime instead would cost a round trip and
-/// bind the runtime's threads to this process's number.
+/// forked before the `unshare` keeps it. Asking the runtime to write the map would cost a round
+/// trip and tie its threads to this process's id.
 ///
-/// Returns an entry for the sandbox's enforcement if the sandbox has fewer ids than `map` requests.
+/// Returns an entry for the sandbox's enforcement if the sandbox has fewer ids than `map`
+/// specifies.
 pub(super) fn enter(map: IdMap) -> Result<Option<String>, Failure> {
     match map {
         IdMap::Single { uid, gid } => {
@@ -40,15 +41,16 @@ pub(super) fn enter(map: IdMap) -> Result<Option<String>, Failure> {
                 map_ranges("/usr/bin/newgidmap", parent, gid, groups)
             })?;
             let Err(error) = mapped else { return Ok(None) };
-            // `no_new_privs` and some containers disable set-uid programs. One id needs no
-            // privilege.
+            // `no_new_privs` and some containers disable set-uid programs. A single id needs no
+            // privileges.
             map_single(uid, gid)?;
             Ok(Some(format!("other users: the sandbox has only one user: {error}")))
         }
     }
 }
 
-/// Maps root of the sandbox to the caller. An existing map is kept: the kernel accepts one write.
+/// Maps the sandbox's root to the caller. An existing map is kept, because the kernel accepts only
+/// one write.
 fn map_single(uid: u32, gid: u32) -> Result<(), Failure> {
     if is_unmapped("uid_map")? {
         write_proc("uid_map", &format!("0 {uid} 1\n"))?;
@@ -65,8 +67,7 @@ fn is_unmapped(file: &str) -> Result<bool, Failure> {
     Ok(text.during(format_args!("read {file}"))?.trim().is_empty())
 }
 
-/// Makes a child write this process's map from the outer namespace. The inner result is the
-/// child's.
+/// Lets a child write this process's map from the outer namespace. The inner result is the child's.
 fn from_outside(write: impl FnOnce(&str) -> io::Result<()>) -> Result<io::Result<()>, Failure> {
     let (mut here, there) = UnixStream::pair().during("create a socket pair")?;
     let parent = getpid().as_raw_nonzero().to_string();
@@ -99,8 +100,8 @@ fn write_when_asked(
     done
 }
 
-/// Maps each id of this namespace to itself. Root of a container has a part of the machine's ids,
-/// often in pieces.
+/// Maps each id of this namespace to itself. The root user of a container has only part of the
+/// machine's ids, often in several ranges.
 fn write_identity(parent: &str) -> io::Result<()> {
     for file in ["uid_map", "gid_map"] {
         let own = fs::read_to_string(format!("/proc/self/{file}"))?;
@@ -112,7 +113,7 @@ fn write_identity(parent: &str) -> io::Result<()> {
 /// Number of ids in a sandbox.
 const IDS: u32 = 65_536;
 
-/// The lines that map the ids of a namespace with the map `own` to themselves.
+/// Returns the lines that map the ids of a namespace with the map `own` to themselves.
 fn identity(own: &str) -> String {
     let line = |line: &str| {
         let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
@@ -123,7 +124,7 @@ fn identity(own: &str) -> String {
     own.lines().filter_map(line).collect()
 }
 
-/// Uses the set-uid program that checks `/etc/subuid` or `/etc/subgid`.
+/// Runs the set-uid program that checks `/etc/subuid` or `/etc/subgid`.
 fn map_ranges(program: &str, parent: &str, own: u32, range: Range) -> io::Result<()> {
     let numbers = [0, own, 1, 1, range.first, range.count].map(|number| number.to_string());
     let mut command = Command::new(program);
@@ -140,7 +141,7 @@ fn map_ranges(program: &str, parent: &str, own: u32, range: Range) -> io::Result
 
 fn unshare_user() -> Result<(), Failure> {
     sys::unshare(UnshareFlags::NEWUSER)
-        .during("make a user namespace")
+        .during("create a user namespace")
         .map_err(|failure| failure.hint(&hint()))
 }
 
@@ -150,8 +151,8 @@ fn write_proc(file: &str, text: &str) -> Result<(), Failure> {
         .map_err(|failure| failure.hint(&hint()))
 }
 
-/// Machine settings that forbid user namespaces to normal users: the name, the forbidding value,
-/// and an allowing one. With the last setting, the kernel creates the namespace but rejects
+/// Machine settings that forbid user namespaces for normal users: the name, the forbidding value,
+/// and an allowing value. With the last setting, the kernel creates the namespace but denies
 /// everything in it.
 const SETTINGS: [(&str, &str, &str); 3] = [
     ("user.max_user_namespaces", "0", "15000"),
@@ -159,7 +160,7 @@ const SETTINGS: [(&str, &str, &str); 3] = [
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 ];
 
-/// How to change a machine that forbids user namespaces.
+/// Returns how to fix a machine that forbids user namespaces.
 pub(super) fn hint() -> String {
     for (name, forbids, allows) in SETTINGS {
         let file = format!("/proc/sys/{}", name.replace('.', "/"));
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identity_keeps_the_pieces_of_a_containers_map() {
+    fn identity_handles_container_maps_with_several_ranges() {
         assert_eq!(identity("         0          0 4294967295\n"), "0 0 65536\n");
         assert_eq!(identity("0 1000 1\n1 100000 65536\n"), "0 0 1\n1 1 65535\n");
         assert_eq!(identity("0 1000 1\n"), "0 0 1\n");

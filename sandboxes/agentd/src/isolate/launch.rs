@@ -1,4 +1,5 @@
-//! The helper's life: plan, namespaces, first process, watch.
+//! The helper's lifecycle: read the layout, create namespaces, start the first process, and watch
+//! it.
 
 use std::{
     fs,
@@ -29,13 +30,13 @@ use super::{
 };
 use crate::{hardening, sys};
 
-/// Creates a sandbox from the plan on standard input, a socket, and serves the channel on it.
-/// Returns the exit status.
+/// Reads the layout from standard input, which is a socket, creates the sandbox, and serves the
+/// channel on the socket. Returns the exit status.
 pub fn run() -> i32 {
     match launch() {
         Ok(code) => code,
         Err(error) => {
-            // The runtime is gone or violates the plan's protocol.
+            // The runtime is gone or violates the protocol of the layout.
             let _ = writeln!(io::stderr(), "agentd sandbox: {error}");
             1
         }
@@ -43,15 +44,15 @@ pub fn run() -> i32 {
 }
 
 fn launch() -> io::Result<i32> {
-    // Close what the runtime left open by mistake; the helper itself opens only close-on-exec
-    // descriptors.
+    // Close descriptors that the runtime left open by mistake. The helper itself opens only
+    // close-on-exec descriptors.
     sys::close_from(3)?;
     let mut socket = UnixStream::from(fcntl_dupfd_cloexec(stdin(), 3)?);
     let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
     let plan = read_plan(&mut socket)?;
-    // If memory is short, the machine's own programs are killed last. The sandbox's commands are
-    // killed before its agent; they set that when they start.
+    // If memory is short, the kernel kills sandboxes before the machine's own programs, and
+    // commands before the agent. Commands set their own score when they start.
     let _ = fs::write("/proc/self/oom_score_adj", "500");
     let note = match isolate(&plan) {
         Ok(note) => note,
@@ -84,7 +85,7 @@ fn isolate(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     Ok(note)
 }
 
-/// The first process of the sandbox.
+/// Runs as the first process of the sandbox.
 fn be_first(
     plan: &SandboxLayout,
     note: Option<String>,
@@ -122,8 +123,8 @@ fn prepare(plan: &SandboxLayout, null: &fs::File) -> Result<Vec<String>, Failure
     let lower = limits::set(plan)?;
     let mut notes = hardening::put_on(&plan.without).map_err(Failure::of)?;
     notes.extend(lower);
-    // The helper outside is killed with the runtime's pipe, and this process with the helper. Set
-    // last: a change of credentials would reset it.
+    // This process must die with the helper outside. Set this last, because a change of credentials
+    // would reset it.
     set_parent_process_death_signal(Some(Signal::KILL)).during("die with the helper")?;
     dup2_stdout(null).during("close standard output")?;
     dup2_stderr(null).during("close standard error")?;
@@ -135,16 +136,16 @@ fn loopback() -> io::Result<()> {
     sys::loopback_up(any.as_fd())
 }
 
-/// Waits for the first process, and kills it when the runtime's end of the channel is closed; the
-/// kernel reports this even if the channel is stuck. The helper reads nothing and ends with the
+/// Waits for the first process, and kills it when the runtime closes its end of the channel. The
+/// kernel reports this even if the channel is stuck. The helper reads nothing and exits with the
 /// first process, so that the runtime then reads the end of the stream.
 ///
-/// Rejected: a separate pipe per sandbox, which costs the runtime a descriptor. Rejected:
-/// `PR_SET_PDEATHSIG` for the runtime. It fires when the *thread* that forked ends, and the
-/// runtime's threads come and go.
+/// Rejected alternatives: a separate pipe per sandbox, which costs the runtime a descriptor; and
+/// `PR_SET_PDEATHSIG` for the runtime, which fires when the *thread* that forked exits, and the
+/// runtime's threads are short-lived.
 fn watch(first: Pid, channel: &UnixStream) -> io::Result<i32> {
     let handle = pidfd_open(first, PidfdFlags::empty())?;
-    // No events are requested: a hang-up is always reported.
+    // No events are requested, because a hang-up is always reported.
     let mut fds = [PollFd::new(&handle, PollFlags::IN), PollFd::new(channel, PollFlags::empty())];
     loop {
         match poll(&mut fds, None) {

@@ -1,4 +1,4 @@
-//! Process limits, and the control groups that the sandbox joins.
+//! Sets process limits and joins the sandbox's control groups.
 
 use std::{fs, path::Path};
 
@@ -10,8 +10,8 @@ use super::{
     mounts::path,
 };
 
-/// Adds this process to the groups. It does so itself, before it has a child or a namespace, so
-/// that no process of the sandbox is ever outside them.
+/// Adds this process to the groups. It joins before it has a child or a namespace, so that no
+/// process of the sandbox is ever outside them.
 pub(super) fn join(cgroups: &[RawPath]) -> Result<(), Failure> {
     for file in cgroups {
         let file: &Path = path(file);
@@ -21,7 +21,7 @@ pub(super) fn join(cgroups: &[RawPath]) -> Result<(), Failure> {
 }
 
 /// Sets the sandbox's resource limits. Returns an entry for its enforcement if a limit is lower
-/// than the plan's.
+/// than requested.
 pub(super) fn set(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     // A core dump may start a program on the host, through core_pattern.
     if !plan.without.contains(&Defence::CoreDumps) {
@@ -33,7 +33,7 @@ pub(super) fn set(plan: &SandboxLayout) -> Result<Option<String>, Failure> {
     let files = Rlimit { current: Some(ceiling), maximum: Some(ceiling) };
     setrlimit(Resource::Nofile, files).during("limit open files")?;
     let Some(wanted) = plan.process_limit else { return Ok(None) };
-    // Only root of the machine may raise a limit, so a lower limit of the user is kept.
+    // Only the machine's root may raise a limit, so a lower limit of the user is kept.
     let processes = getrlimit(Resource::Nproc).maximum.map_or(wanted, |most| most.min(wanted));
     let most = Rlimit { current: Some(processes), maximum: Some(processes) };
     setrlimit(Resource::Nproc, most).during("limit processes")?;

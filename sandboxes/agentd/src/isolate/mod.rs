@@ -1,9 +1,9 @@
-//! `agentd sandbox` creates a native sandbox from a plan and serves the channel as its first
-//! process. `agentd remove` removes what a normal user's sandboxes left with ids of that user's
-//! range.
+//! `agentd sandbox` creates a native sandbox from a layout and serves the channel as its first
+//! process. `agentd remove` removes files that a normal user's sandboxes left with ids of that
+//! user's range.
 //!
-//! The runtime is threaded and may neither fork nor change its namespaces. This helper is executed
-//! again for each sandbox, single-threaded, and does nothing else.
+//! The runtime has threads, so it must neither fork nor change its namespaces. Instead it executes
+//! this single-threaded helper for each sandbox.
 
 mod failure;
 mod ids;

@@ -1,8 +1,8 @@
-//! The sandbox's root.
+//! Builds the sandbox's root file system.
 //!
-//! Everything from the host is first opened as a detached tree. Then the root is changed and the
-//! old one is detached, and the trees are attached. So no path of the sandbox, which may contain a
-//! stranger's links, is ever resolved while the host's files are accessible.
+//! Every tree from the host is first opened as a detached mount. Then the root is changed, the old
+//! one is detached, and the trees are attached. So no path of the sandbox, which may contain
+//! untrusted links, is ever resolved while the host's files are accessible.
 
 use std::{
     ffi::{CString, OsStr},
@@ -32,13 +32,13 @@ use crate::sys;
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Paths that reveal information about the whole machine.
+/// Paths to cover because they reveal information about the whole machine.
 const COVERED: &str = include_str!("../../../../configs/sandbox/covered-paths.txt");
 
-/// Settings of the sandbox's own namespaces, and their purpose.
+/// Settings of the sandbox's own namespaces:
 ///
-/// - no user namespaces inside: their creator would have all capabilities there;
-/// - watches are counted per user of the machine, which all sandboxes share: each gets a share.
+/// - no user namespaces inside, because their creator would have all capabilities there;
+/// - limits for watches, which are counted per user of the machine and so shared by all sandboxes.
 const RATIONS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_user_namespaces", "0"),
     ("/proc/sys/user/max_inotify_instances", "32"),
@@ -46,8 +46,8 @@ const RATIONS: [(&str, &str); 4] = [
     ("/proc/sys/user/max_fanotify_groups", "0"),
 ];
 
-/// Memory that belongs to no process would outlive the process that filled it, and leave nothing to
-/// kill for it.
+/// Limits for shared memory and message queues. They belong to no process: without limits they
+/// would outlive the process that filled them, with nothing left to kill.
 const SHARED_MEMORY: [(&str, &str); 2] =
     [("/proc/sys/kernel/shm_rmid_forced", "1"), ("/proc/sys/kernel/msgmni", "32")];
 
@@ -65,22 +65,22 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     let mut shown = Vec::with_capacity(plan.binds.len());
     for bind in &plan.binds {
         let from = path(&bind.from);
-        let is_dir = fs::metadata(from).during(format_args!("show {}", from.display()))?.is_dir();
+        let is_dir = fs::metadata(from).during(format_args!("mount {}", from.display()))?.is_dir();
         let tree = match &bind.marks {
             None => read_only(from, libc::MOUNT_ATTR_NODEV)
-                .during(format_args!("show {}", from.display()))?,
+                .during(format_args!("mount {}", from.display()))?,
             Some(marks) => without(from, path(marks), path(&plan.stage))?,
         };
         shown.push((tree, is_dir, path(&bind.to)));
     }
     let mut devices = Vec::with_capacity(DEVICES.len());
     for name in DEVICES {
-        // Read-only: a device can still be written to, but its mode cannot be changed.
-        let tree =
-            read_only(&Path::new("/dev").join(name), 0).during(format_args!("show /dev/{name}"))?;
+        // Read-only: the device can still be written to, but its mode cannot be changed.
+        let tree = read_only(&Path::new("/dev").join(name), 0)
+            .during(format_args!("mount /dev/{name}"))?;
         devices.push((tree, name));
     }
-    // Mount it while the host's own is still visible, which the kernel requires.
+    // Mount it while the host's own /proc is still visible, as the kernel requires.
     let proc = new_proc().during("mount /proc").map_err(|failure| {
         failure.hint("native sandboxes do not work in a container that hides parts of /proc; use sandbox.kind=docker")
     })?;
@@ -92,14 +92,14 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     std::env::set_current_dir("/").during("enter the new root")?;
 
     for (tree, is_dir, to) in shown {
-        place(&tree, is_dir, to).during(format_args!("show {}", to.display()))?;
+        place(&tree, is_dir, to).during(format_args!("mount {}", to.display()))?;
     }
     folder("/proc").during("create /proc")?;
-    attach(&proc, Path::new("/proc")).during("place /proc")?;
+    attach(&proc, Path::new("/proc")).during("mount /proc")?;
     make_dev(&devices, plan).during("create /dev")?;
     settings(plan)?;
     if !plan.without.contains(&Defence::AgentIdentity) {
-        // The agent's own settings: writing its OOM score requires only the file's owner.
+        // The agent's own settings: writing its OOM score requires only to be the file's owner.
         read_only(Path::new("/proc/1"), 0)
             .and_then(|own| attach(&own, Path::new("/proc/1")))
             .during("protect /proc/1")?;
@@ -112,20 +112,20 @@ pub(super) fn build(plan: &SandboxLayout) -> Result<(), Failure> {
     }
     for (entry, mode) in [("/tmp", 0o1777), ("/root", 0o700)] {
         if fs::symlink_metadata(entry).is_err() {
-            folder(entry).during(format_args!("make {entry}"))?;
+            folder(entry).during(format_args!("create {entry}"))?;
             fs::set_permissions(entry, fs::Permissions::from_mode(mode))
-                .during(format_args!("make {entry}"))?;
+                .during(format_args!("create {entry}"))?;
         }
     }
     Ok(())
 }
 
-/// A host directory without what the whiteouts in `marks` name. It is briefly mounted on the stage,
-/// which is a path of the host, never of the sandbox.
+/// Opens a host directory without the entries that whiteouts in `marks` hide. It is briefly mounted
+/// on the stage, which is a path of the host, never of the sandbox.
 fn without(from: &Path, marks: &Path, stage: &Path) -> Result<OwnedFd, Failure> {
-    let step = || format!("leave out entries of {}", from.display());
+    let step = || format!("hide entries of {}", from.display());
     let (marks, lower) = (opened(marks)?, opened(from)?);
-    // By descriptor, as for the root: the mount list names nothing of the host.
+    // Pass descriptors, as for the root, so that the mount list contains no host path.
     let text = options(&format!("userxattr,lowerdir={}:{}", by(&marks), by(&lower)))?;
     mount("proctor", stage, "overlay", MountFlags::NODEV | MountFlags::RDONLY, &*text)
         .during(step())
@@ -163,8 +163,8 @@ fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
             (stage.to_owned(), path(upper).to_owned(), path(work).to_owned())
         }
     };
-    // The sandbox can read these options in its mount list. With descriptors they name nothing of
-    // the host, need no escaping, and fit in one page however deep the directories are.
+    // The sandbox can read these options in its mount list. Descriptors reveal no host path, need
+    // no escaping, and fit in one page however deep the directories are.
     let lower =
         plan.lower.iter().map(|folder| opened(path(folder))).collect::<Result<Vec<_>, _>>()?;
     let (upper, work) = (opened(&upper)?, opened(&work)?);
@@ -179,8 +179,8 @@ fn overlay(plan: &SandboxLayout) -> Result<PathBuf, Failure> {
         .during("mount the overlay")
         .map_err(|failure| failure.hint(OVERLAY_HINT))?;
     if matches!(plan.upper, Upper::Memory { .. }) {
-        // No path of the sandbox leads there. It contains what the sandbox wrote, and nothing of
-        // the host.
+        // No path of the sandbox leads to this directory. It contains what the sandbox wrote, and
+        // nothing of the host.
         crate::serve::remember_upper(upper);
     }
     Ok(root)
@@ -199,10 +199,10 @@ fn read_only(from: &Path, and: u64) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// Hides everything in `/proc` that does not belong to a process and is writable, or readable only
-/// by root. If ids are mapped to themselves, root of the sandbox has the machine root's number, and
-/// many of these files check only the number. The files are found by looking rather than from a
-/// list, because kernels differ.
+/// Hides everything in `/proc` that does not belong to a process and is writable or readable only
+/// by root. If ids are mapped to themselves, the sandbox's root has the id of the machine's root,
+/// and for many of these files the kernel checks only the id. The files are found by searching, not
+/// from a list, because kernels differ.
 fn protect_proc(covered: bool) -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
@@ -223,7 +223,7 @@ fn protect_proc(covered: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Applies settings of the namespaces, before their files become read-only.
+/// Writes the namespace settings before their files become read-only.
 fn settings(plan: &SandboxLayout) -> Result<(), Failure> {
     let up = |defence| !plan.without.contains(&defence);
     let (namespaces, watches) = RATIONS.split_at(1);
@@ -234,7 +234,7 @@ fn settings(plan: &SandboxLayout) -> Result<(), Failure> {
     ];
     for (file, value) in lists.iter().filter(|(up, _)| *up).flat_map(|(_, list)| *list) {
         match fs::write(file, value) {
-            // A kernel that does not count this, or was built without it.
+            // The kernel does not have this setting or was built without it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => other.during(format_args!("set {file}"))?,
         }
@@ -246,7 +246,7 @@ fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
     Ok(move_mount(tree, "", CWD, to, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Attaches at a path of the sandbox, which is created if missing.
+/// Attaches a tree at a path of the sandbox, which is created if missing.
 fn place(tree: &OwnedFd, is_dir: bool, to: &Path) -> io::Result<()> {
     if fs::metadata(to).is_err() {
         // A dangling link cannot be a mount point.
@@ -302,7 +302,7 @@ fn make_dev(devices: &[(OwnedFd, &str)], plan: &SandboxLayout) -> io::Result<()>
         attach(tree, &at)?;
     }
     fs::create_dir("/dev/pts")?;
-    // The machine has a few thousand terminals in total.
+    // The whole machine has only a few thousand terminals.
     let terminals = match plan.without.contains(&Defence::Rations) {
         true => c"newinstance,ptmxmode=0666,mode=0620",
         false => c"newinstance,ptmxmode=0666,mode=0620,max=64",

@@ -1,4 +1,4 @@
-//! Removes a tree of the host whose files belong to mapped ids.
+//! Removes a host tree whose files belong to mapped ids.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use proctor_wire::Removal;
 
 use super::{ids, mounts::path};
 
-/// Removes the tree that standard input names. Returns the exit status.
+/// Removes the tree specified on standard input. Returns the exit status.
 pub fn remove() -> i32 {
     match try_remove() {
         Ok(()) => 0,
@@ -24,7 +24,7 @@ fn try_remove() -> io::Result<()> {
     let mut text = Vec::new();
     io::stdin().lock().read_to_end(&mut text)?;
     let removal: Removal = serde_json::from_slice(&text)?;
-    // Root of the map may remove the files of all its ids.
+    // The root user of the map may remove the files of all its ids.
     ids::enter(removal.ids).map_err(|failure| io::Error::other(failure.to_string()))?;
     fs::remove_dir_all(path(&removal.path))
 }

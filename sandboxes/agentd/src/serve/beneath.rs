@@ -1,4 +1,4 @@
-//! Opens the parent directory of a path without leaving the directory that it must stay below.
+//! Opens the parent directory of a path without leaving a given directory.
 
 use std::os::fd::OwnedFd;
 
@@ -15,33 +15,33 @@ use super::refusal::{from_errno, refuse};
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Maximum number of consecutive links, as in the kernel.
+/// Maximum number of links followed in a path, as in the kernel.
 const LINKS: usize = 40;
 
-/// A name in an open directory. Operations on it apply to that directory, whatever is renamed
+/// A name in an open directory. Operations on it apply to that directory, even if paths are renamed
 /// meanwhile.
 pub struct Beneath {
     pub folder: OwnedFd,
     pub name: Vec<u8>,
 }
 
-/// What to do about missing parents of a path.
+/// How to handle missing parents of a path.
 #[derive(Debug, Clone, Copy)]
 pub enum Parents {
     /// They must exist.
     There,
-    /// They are created and belong to the given owner, else to the agent's own user.
+    /// They are created and belong to the given owner, or else to the agent's user.
     Made(Option<(Uid, Gid)>),
 }
 
 /// A directory to start from, and whether paths must stay below it.
 struct Root {
     folder: OwnedFd,
-    /// Its components, if paths must stay below.
+    /// The directory's path components, if paths must stay below it.
     bound: Option<Vec<Vec<u8>>>,
 }
 
-/// The location of `path`; its last component is not followed.
+/// Locates `path`. Its last component is not followed.
 pub fn locate(
     path: &RawPath,
     beneath: Option<&RawPath>,
@@ -50,8 +50,8 @@ pub fn locate(
     Root::open(beneath)?.place(path.as_bytes(), parents).map_err(|error| name(error, path))
 }
 
-/// The location of the file that `path` refers to: links are followed to where the file is or would
-/// be.
+/// Locates the file that `path` refers to. Links are followed to where the file is or would be
+/// created.
 pub fn locate_target(
     path: &RawPath,
     beneath: Option<&RawPath>,
@@ -125,13 +125,14 @@ impl Root {
         }
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match openat2(&self.folder, path, FOLDER, Mode::empty(), resolve) {
-            // The kernel, or an engine's filter, does not support the call.
+            // The kernel does not support the call, or an engine's filter denies it.
             Err(Errno::NOSYS | Errno::PERM) => self.step_by_step(path),
             other => other,
         }
     }
 
-    /// Without openat2 every link is rejected, because its target cannot be checked safely.
+    /// Opens a directory without openat2. All links are rejected, because their targets cannot be
+    /// checked safely.
     fn step_by_step(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let mut folder = openat(&self.folder, ".", FOLDER, Mode::empty())?;
         for part in components(path) {
@@ -151,7 +152,7 @@ impl Root {
         Ok(folder)
     }
 
-    /// Opens the directory and creates its missing parts.
+    /// Opens the directory and creates missing parts of its path.
     fn make(&self, parts: &[Vec<u8>], owner: Option<(Uid, Gid)>) -> Result<OwnedFd, Errno> {
         match self.folder(&parts.join(&b'/')) {
             Err(Errno::NOENT) => {}

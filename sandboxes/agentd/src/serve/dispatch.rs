@@ -1,4 +1,4 @@
-//! Passes each frame to its stream, and each request to its own thread.
+//! Passes each frame to its stream and runs each request in its own thread.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use super::{
     run, scan, search, snapshot, stream::Stream,
 };
 
-/// Virtual memory for the stack of a request's thread, in bytes.
+/// Stack size of a request's thread (virtual memory), in bytes.
 const STACK: usize = 1 << 20;
 
 /// The state that all threads share.
@@ -27,8 +27,8 @@ pub struct Server {
     pub reaper: Arc<Reaper>,
     pub snapshots: Mutex<snapshot::Sent>,
     streams: Mutex<HashMap<u32, Arc<Stream>>>,
-    /// The highest stream that each side opened. A frame for a closed stream below it is late
-    /// rather than invalid, because the host cannot know yet.
+    /// The highest stream that each side has opened. A frame for a closed stream below it is late
+    /// rather than invalid, because the host may not know yet that it is closed.
     highest: [AtomicU32; 2],
 }
 
@@ -47,7 +47,7 @@ impl Server {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Processes one frame of the host; a break means shutdown.
+    /// Processes one frame from the host. A break means shutdown.
     pub fn take(self: &Arc<Self>, frame: &Frame) -> Result<ControlFlow<()>, WireError> {
         match frame.kind {
             Kind::Open => return self.open(frame),
@@ -86,7 +86,7 @@ impl Server {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// `None` if the stream is already closed.
+    /// Finds a stream; `None` if it is already closed.
     fn find(&self, id: u32) -> Result<Option<Arc<Stream>>, WireError> {
         if let Some(stream) = self.streams().get(&id) {
             return Ok(Some(Arc::clone(stream)));
@@ -141,14 +141,14 @@ impl Server {
         }
     }
 
-    /// Kills everything in the sandbox; no further command's end is reported.
+    /// Kills everything in the sandbox. The ends of the killed commands are not reported.
     pub fn end_sandbox(&self) {
-        self.outbox.hardening();
+        self.outbox.discard_later_frames();
         self.reaper.close();
         processes::kill_everything();
     }
 
-    /// Opens the stream of an accepted connection.
+    /// Opens a stream for an accepted connection.
     pub fn accept(&self) -> rustix::io::Result<Arc<Stream>> {
         let mut streams = self.streams();
         let before = self.highest[1].load(Ordering::SeqCst);
@@ -159,7 +159,7 @@ impl Server {
         Ok(stream)
     }
 
-    /// Forgets the stream, then replies: the host may reuse the number immediately.
+    /// Removes the stream before replying, because the host may reuse the number immediately.
     pub fn close(&self, id: u32, answer: &Result<Reply, Refusal>) {
         self.streams().remove(&id);
         self.outbox.reply(id, answer);
@@ -201,7 +201,7 @@ fn only_stdin(frame: &Frame, channel: u8) -> Result<(), WireError> {
     if channel == channel::STDIN { Ok(()) } else { Err(body(frame, "not a channel of the host")) }
 }
 
-/// The agent's resident memory; 0 if the sandbox has no `/proc`.
+/// Returns the agent's resident memory in KiB; 0 if the sandbox has no `/proc`.
 fn resident_kb() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What is at a path: `list` and `stat`.
+//! Handles `list` and `stat` requests.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -33,18 +33,18 @@ pub fn stat(path: &RawPath) -> Result<Reply, Refusal> {
     let name = bytes.rsplit(|&byte| byte == b'/').find(|part| !part.is_empty()).unwrap_or(b"/");
     match entry(CWD, bytes, RawPath::new(name)) {
         Ok(entry) => Ok(Reply::Stat { found: Some(entry) }),
-        // No file has a name that is too long for the system.
+        // No file can have a name that is too long for the system.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(Reply::Stat { found: None }),
         Err(error) => Err(from_errno(error, path)),
     }
 }
 
-/// The names in a directory, unsorted.
+/// Returns the names in a directory, unsorted.
 pub fn names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
     names_up_to(folder, usize::MAX).map(Option::unwrap_or_default)
 }
 
-/// The names in a directory, unsorted; `None` if there are more than `most`.
+/// Returns the names in a directory, unsorted; `None` if there are more than `most`.
 pub fn names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<u8>>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -61,7 +61,7 @@ pub fn names_up_to(folder: &OwnedFd, most: usize) -> Result<Option<Vec<Vec<u8>>>
     Ok(Some(names))
 }
 
-/// Never follows a link.
+/// Describes an entry without following links.
 fn entry(folder: impl AsFd, path: &[u8], name: RawPath) -> Result<DirEntry, Errno> {
     let stat = statat(&folder, path, AtFlags::SYMLINK_NOFOLLOW)?;
     let kind = kind(&stat);
@@ -82,7 +82,7 @@ pub fn kind(stat: &Stat) -> EntryKind {
     }
 }
 
-/// The permission bits.
+/// Returns the permission bits.
 pub fn mode(stat: &Stat) -> u32 {
     stat.st_mode & 0o7777
 }

@@ -1,9 +1,9 @@
-//! Handles a sandbox that is full.
+//! Makes room in a sandbox that is full of processes.
 //!
 //! The agent's threads count as processes of the sandbox. A program that leaves many processes
-//! behind must not prevent the agent from responding: the trial would end as a sandbox fault, which
-//! it is not. So if there is no room for a thread or a command, leftovers of finished commands are
-//! killed.
+//! behind must not prevent the agent from responding, because the trial would end with a sandbox
+//! fault that is not one. So if there is no room for a thread or a command, leftovers of finished
+//! commands are killed.
 
 use std::{
     collections::HashSet,
@@ -16,10 +16,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::processes::{kill_until_gone, left_behind};
 
-/// How long to chase multiplying processes before killing those that are known.
+/// How long to freeze multiplying processes before killing those that are known.
 const FREEZE_LIMIT: Duration = Duration::from_secs(3);
 
-/// Time for the reaper to collect the dead, which use up slots until then.
+/// Time for the reaper to reap dead processes, which occupy slots until then.
 const BURIAL: Duration = Duration::from_millis(50);
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -29,13 +29,13 @@ pub fn never_evict() {
     NEVER.store(true, Ordering::Relaxed);
 }
 
-/// Kills what belongs to no running command. Returns whether there was anything to kill.
+/// Kills all processes that belong to no running command. Returns whether there were any.
 pub fn evict() -> bool {
     if NEVER.load(Ordering::Relaxed) {
         return false;
     }
-    // Stop the processes before killing them: as long as none dies, the sandbox stays full and
-    // nothing can fork.
+    // Stop the processes before killing them: until one dies, the sandbox stays full and nothing
+    // can fork.
     let begun = Instant::now();
     let mut stopped = HashSet::new();
     loop {

@@ -1,4 +1,4 @@
-//! `read` and `write`.
+//! Handles `read`, `write` and `folder` requests.
 
 use std::{
     os::fd::OwnedFd,
@@ -25,14 +25,14 @@ use super::{
     users,
 };
 
-/// The longest link target, in bytes.
+/// Maximum length of a link target, in bytes.
 const LINK_LIMIT: usize = 4095;
 
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
-/// Sends the file from `offset` on; rejected if more than `limit` bytes are left, so that a part is
-/// never mistaken for the whole. Only regular files: a pipe could block forever, and a device has
-/// no end.
+/// Sends the file from `offset` on. Rejects the request if more than `limit` bytes are left, so
+/// that a part is never mistaken for the whole. Only regular files are read: a pipe could block
+/// forever, and a device has no end.
 pub fn read(
     server: &Server,
     stream: &Stream,
@@ -64,7 +64,7 @@ pub fn read(
         if read == 0 {
             break;
         }
-        // It grew, or it is a file of /proc, whose size is 0.
+        // Either the file grew, or it is a file of /proc, whose size is 0.
         if at + read as u64 > end {
             return too_large();
         }
@@ -101,7 +101,7 @@ pub fn write(server: &Server, stream: &Stream, request: &WriteRequest) -> Result
         Err(error) => return Err(from_errno(error, path)),
     };
     if let Some(stat) = &existing {
-        // Renaming over a device or a pipe would replace it for everyone.
+        // A rename over a device or pipe would replace it for everyone.
         regular(stat, path)?;
     }
     if request.append {
@@ -136,7 +136,7 @@ fn append(
 }
 
 /// Writes a temporary file and renames it, so that no reader sees a partial file. Hard links to the
-/// old file keep the old content.
+/// old file keep its old content.
 fn replace(
     server: &Server,
     stream: &Stream,
@@ -156,7 +156,7 @@ fn replace(
             fchown(&file, Some(user), Some(group)).map_err(refused)?;
         }
         if let Some(stat) = existing {
-            // Kept if the agent may; the content matters more than the owner.
+            // Keep the owner if the agent may. The content matters more than the owner.
             let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
             let _ = fchown(&file, Some(user), Some(group));
         }
@@ -185,20 +185,21 @@ fn write_link(
     symlinkat(&target[..], &place.folder, &temporary[..]).map_err(refused)?;
     if let Some((user, group)) = owner {
         let (folder, name) = (&place.folder, &temporary[..]);
-        // A link's owner only decides who may remove it.
+        // The owner of a link decides only who may remove it.
         let _ = chownat(folder, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
     }
     let done = renameat(&place.folder, &temporary[..], &place.folder, &place.name[..]);
     finish(place, &temporary, done.map_err(refused))
 }
 
-/// The ids of an owner in a request.
+/// Returns the ids of an owner in a request.
 fn owner_of(owner: Option<&str>) -> Result<Option<(Uid, Gid)>, Refusal> {
     let found = owner.map(users::find).transpose()?;
     Ok(found.map(|found| (Uid::from_raw(found.user), Gid::from_raw(found.group))))
 }
 
-/// A link at the path is never followed: it is not a directory.
+/// Creates a directory or sets its mode. A link at the path is rejected, because it is not a
+/// directory.
 pub fn folder(request: &FolderRequest) -> Result<Reply, Refusal> {
     let refused = |error| from_errno(error, &request.path);
     let owner = owner_of(request.owner.as_deref())?;
@@ -225,7 +226,7 @@ fn finish(place: &Beneath, temporary: &[u8], done: Result<(), Refusal>) -> Resul
     done.map(|()| Reply::Done)
 }
 
-/// A unique name: the file is created with `O_EXCL`.
+/// Returns a unique name. The file is created with `O_EXCL`.
 fn temporary() -> Vec<u8> {
     let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());

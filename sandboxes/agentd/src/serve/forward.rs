@@ -1,4 +1,4 @@
-//! Forwarded listeners: a connection made inside is passed to the host.
+//! Forwarded listeners: connections made in the sandbox are passed to the host.
 
 use std::{
     io,
@@ -21,7 +21,7 @@ use super::{
     stream::{Input, PIECE, Stream},
 };
 
-/// Pause after a failed accept (such as no free descriptors).
+/// Pause after a failed accept, for example when no descriptors are free.
 const REST: Duration = Duration::from_millis(50);
 
 /// Listens on 127.0.0.1 as long as the channel lives.
@@ -71,15 +71,15 @@ fn accept(server: &Arc<Server>, port: u16, connection: TcpStream) -> io::Result<
 
 struct Forward {
     connection: TcpStream,
-    /// Whether the connection may still send to the host, and the host to the connection.
+    /// Whether data may still flow from the connection to the host.
     out: bool,
     into: bool,
     pending: Vec<u8>,
 }
 
 impl Forward {
-    /// Runs until both sides have ended, one has failed, or the host cancels. The reply closes the
-    /// stream, as always.
+    /// Forwards data until both sides have ended, one has failed, or the host cancels. The reply
+    /// closes the stream.
     fn run(&mut self, server: &Server, stream: &Stream) -> Result<(), Errno> {
         let fd = OwnedFd::from(self.connection.try_clone().map_err(|_| Errno::IO)?);
         let mut buffer = vec![0; PIECE];

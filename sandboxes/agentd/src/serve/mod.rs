@@ -1,4 +1,4 @@
-//! Handles requests over a byte stream: one reader, one writer, and a thread per open stream.
+//! Serves requests on a byte stream with one reader, one writer, and a thread per open stream.
 
 mod beneath;
 mod dispatch;

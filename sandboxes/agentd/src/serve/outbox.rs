@@ -16,15 +16,15 @@ use rustix::{
 
 use super::processes;
 
-/// How long final messages may take at the end.
+/// Time limit for sending final messages at shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Bytes that can be written at once whenever `poll` reports a writable pipe (the kernel's
-/// `PIPE_BUF`).
+/// Number of bytes that can be written at once whenever `poll` reports a pipe as writable (the
+/// kernel's `PIPE_BUF`).
 const SHORT: usize = 4096;
 
-/// A queue with one writing thread. Senders never block on a host that does not read, so time
-/// limits always work. The queue stays small because data is sent on credit.
+/// A queue with a single writer thread. Senders never block on a host that does not read, so time
+/// limits are always enforced. The queue stays small because data is sent only with credit.
 pub struct Outbox {
     writer: OwnedFd,
     queue: Mutex<Queue>,
@@ -55,8 +55,8 @@ impl Outbox {
         if queue.leaks {
             return;
         }
-        // Write a short reply on an idle channel here: switching to another thread would take a
-        // large part of a short command's time.
+        // Write a short reply on an idle channel directly. Switching to the writer thread would
+        // take a large part of a short command's time.
         let mut rest = bytes;
         if queue.bytes.is_empty() && !queue.writing && bytes.len() <= SHORT && self.is_ready() {
             rest = &bytes[rustix::io::write(&self.writer, bytes).unwrap_or(0)..];
@@ -67,13 +67,13 @@ impl Outbox {
         }
     }
 
-    /// Drops everything that is sent from now on. The sandbox is about to be killed, and a command
-    /// that dies with it must not look as if it ended by itself.
-    pub fn hardening(&self) {
+    /// Drops everything sent from now on. The sandbox is about to be killed, and the host must not
+    /// think that a command killed with it ended by itself.
+    pub fn discard_later_frames(&self) {
         self.lock().leaks = true;
     }
 
-    /// The only frame that is sent afterwards.
+    /// Sends the only frame that is still delivered afterwards.
     pub fn last_word(&self, frame: &Frame) {
         self.lock().bytes.extend_from_slice(&frame.encode());
         self.changed.notify_all();
@@ -85,7 +85,7 @@ impl Outbox {
         poll(&mut fds, Some(&now)) == Ok(1) && fds[0].revents() == PollFlags::OUT
     }
 
-    /// Closes a stream. A reply that is too long for a frame becomes a refusal.
+    /// Closes a stream with a reply. A reply that is too long for a frame becomes a refusal.
     pub fn reply(&self, stream: u32, answer: &Result<Reply, Refusal>) {
         let frame = Frame::json(Kind::Reply, stream, answer).or_else(|error| {
             let refusal = Refusal { why: RefusalKind::TooLarge, what: format!("answer: {error}") };
@@ -127,13 +127,13 @@ impl Outbox {
                     Ok(written) => rest = &rest[written..],
                     Err(Errno::INTR) => {}
                     Err(_) => {
-                        // The stream has ended, so nothing receives the agent's data any more.
+                        // The stream has ended, so nothing receives the agent's data anymore.
                         processes::kill_everything();
                         std::process::exit(0);
                     }
                 }
             }
-            // One burst must not hold memory for the sandbox's lifetime.
+            // A single burst must not occupy memory for the sandbox's lifetime.
             out.shrink_to(256 << 10);
         }
     }

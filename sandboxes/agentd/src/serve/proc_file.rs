@@ -5,11 +5,11 @@ use std::{
     io::{self, Read},
 };
 
-/// Larger than nearly every file of `/proc`, in bytes.
+/// Initial buffer size in bytes, larger than nearly every file of `/proc`.
 const USUAL_SIZE: usize = 16 << 10;
 
-/// Reads a whole file of `/proc`. These files claim to be empty, so that `fs::read` begins with 32
-/// bytes and makes the kernel format the text ten times.
+/// Reads a whole file of `/proc`. These files report a size of 0, so `fs::read` would start with 32
+/// bytes and make the kernel format the text ten times.
 pub fn read(path: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(USUAL_SIZE);
     File::open(path)?.read_to_end(&mut bytes)?;

@@ -1,11 +1,11 @@
-//! The processes in the sandbox, the commands they belong to, and how they are killed.
+//! Finds the processes in the sandbox and the commands they belong to, and kills them.
 //!
 //! A process can leave its group, its session and its parent, so none of them shows which command
 //! it belongs to. The agent therefore marks every command with a hard resource limit that no
-//! program uses (`RLIMIT_RTTIME`, lowered by the command's number). It is inherited through fork
-//! and exec, cannot be raised without a capability, and can be read from `/proc`. Rejected: an
-//! environment variable, because a command's environment is exactly what the host requested; and a
-//! control group, because it is often not writable.
+//! program uses (`RLIMIT_RTTIME`, lowered by the command's number). The limit is inherited through
+//! fork and exec, cannot be raised without a capability, and can be read from `/proc`. Rejected
+//! alternatives: an environment variable, because a command's environment is exactly what the host
+//! requested; and a control group, because it is often not writable.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -25,10 +25,10 @@ use rustix::process::{
 
 use super::proc_file;
 
-/// How long killing may take before the agent stops checking.
+/// How long killing may take before the agent gives up.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Microseconds of real-time computing: 35 years, if the sandbox sets no limit.
+/// Microseconds of real-time computing (35 years), used if the sandbox has no limit.
 const UNLIMITED: u64 = 1 << 50;
 
 /// The flag of a kernel thread in `/proc/<pid>/stat`.
@@ -38,7 +38,7 @@ static LIMIT: OnceLock<u64> = OnceLock::new();
 static ISSUED: AtomicU64 = AtomicU64::new(0);
 static RUNNING: Mutex<BTreeMap<i32, Mark>> = Mutex::new(BTreeMap::new());
 
-/// A command's number in this sandbox, and the limit that marks its processes.
+/// The number of a command in this sandbox, which determines the limit that marks its processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(u64);
 
@@ -52,7 +52,8 @@ impl Mark {
     }
 }
 
-/// The running commands, by main process: without `/proc` in the sandbox, only these can be killed.
+/// Returns the running commands by main process. Without `/proc` in the sandbox, only these can be
+/// killed.
 pub fn running() -> MutexGuard<'static, BTreeMap<i32, Mark>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -65,7 +66,7 @@ pub fn enter(mark: Mark, spawn: impl FnOnce() -> io::Result<i32>) -> io::Result<
     Ok(main)
 }
 
-/// Reads the agent's own limit, below which the marks are.
+/// Reads the agent's own limit. All marks are below it.
 pub fn remember_limit() {
     limit();
 }
@@ -83,8 +84,8 @@ pub struct Process {
     session: i32,
 }
 
-/// Every live process in the sandbox: all visible ones if the agent is process 1, otherwise its
-/// descendants. Excludes the agent.
+/// Returns every live process in the sandbox except the agent: all visible ones if the agent is
+/// process 1, otherwise its descendants.
 pub fn inhabitants() -> Vec<Process> {
     let own = process::id() as i32;
     let all = visible();
@@ -95,14 +96,14 @@ pub fn inhabitants() -> Vec<Process> {
     all.into_iter().filter(|p| p.pid != own && family.contains(&p.pid)).collect()
 }
 
-/// Kills every process in the sandbox and waits until they are gone; returns their number.
+/// Kills every process in the sandbox and waits until they are gone. Returns their number.
 pub fn kill_everything() -> u32 {
     kill_until_gone(|| {
         let all = inhabitants();
         for group in running().keys().filter_map(|&group| Pid::from_raw(group)) {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // At once, so that no fork escapes between listing and killing.
+        // Kill all of them in one call, so that no fork escapes between listing and killing.
         if getpid().is_init() {
             kill_whole_namespace();
         }
@@ -120,11 +121,11 @@ pub fn kill_command(main: i32, mark: Mark) -> u32 {
     })
 }
 
-/// Kills the rest of a command's process group; returns the number.
+/// Kills the rest of a command's process group. Returns the number of processes.
 pub fn kill_group(main: i32) -> u32 {
     let Some(pid) = Pid::from_raw(main) else { return 0 };
-    // The usual case costs one call and no scan of /proc. The leader is reaped by now, so its
-    // number could theoretically be reused; numbers cycle through at least 32,768.
+    // In the usual case this takes one call and no scan of /proc. The leader is already reaped, so
+    // its id could theoretically be reused, but ids cycle through at least 32,768.
     if test_kill_process_group(pid).is_err() {
         return 0;
     }
@@ -162,14 +163,15 @@ pub(super) fn kill_until_gone(mut alive: impl FnMut() -> Vec<Process>) -> u32 {
 
 #[expect(unsafe_code, reason = "rustix has no kill of every process")]
 fn kill_whole_namespace() {
-    // SAFETY: a system call without memory. Only called as process 1 of a process namespace, where
-    // -1 means every process except the caller.
+    // SAFETY: a system call that accesses no memory. Only called as process 1 of a PID namespace,
+    // where -1 means every process except the caller.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
-/// Live processes that belong to no running command.
+/// Returns the live processes that belong to no running command.
 pub(super) fn left_behind() -> Vec<Process> {
-    // Held during the scan, so that a command that is just starting is not mistaken for a leftover.
+    // Keep the lock during the scan, so that a command that is just starting is not mistaken for a
+    // leftover.
     let running = running();
     let all = inhabitants();
     let theirs = |p: &Process| {
@@ -190,7 +192,7 @@ fn belonging(main: i32, mark: Mark) -> Vec<Process> {
     let issued = ISSUED.load(Ordering::Relaxed);
     let known = limit().saturating_sub(issued)..=limit();
     let theirs = |p: &Process| {
-        // A mark that was never assigned is an attempt to hide.
+        // A process with a mark that was never assigned tries to hide.
         p.pid == main
             || p.group == main
             || p.session == main
@@ -202,7 +204,7 @@ fn belonging(main: i32, mark: Mark) -> Vec<Process> {
     all.into_iter().filter(|p| family.contains(&p.pid)).collect()
 }
 
-/// `members` and all their descendants.
+/// Returns `members` and all their descendants.
 fn family(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
     loop {
         let before = members.len();
@@ -217,7 +219,7 @@ fn family(all: &[Process], mut members: HashSet<i32>) -> HashSet<i32> {
     }
 }
 
-/// The live processes in `/proc`; empty if the sandbox has none.
+/// Returns the live processes in `/proc`; empty if the sandbox has no `/proc`.
 fn visible() -> Vec<Process> {
     let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
     folder
@@ -229,14 +231,14 @@ fn visible() -> Vec<Process> {
 
 fn read_stat(pid: i32) -> Option<Process> {
     let stat = proc_file::read(&format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may contain anything, including parentheses.
+    // The name is in parentheses and may contain any characters, including parentheses.
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     let text = str::from_utf8(&stat[end + 1..]).ok()?;
     let mut fields = text.split_ascii_whitespace();
     let state = fields.next()?;
     let mut number = || fields.next()?.parse().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
-    // Next are the terminal, its group and the flags.
+    // Skip the terminal and its group; the flags are next.
     let flags: u64 = fields.nth(2)?.parse().ok()?;
     let alive = !matches!(state, "Z" | "X" | "x") && flags & KERNEL_THREAD == 0;
     alive.then_some(Process { pid, parent, group, session })

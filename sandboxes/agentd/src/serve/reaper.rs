@@ -1,7 +1,7 @@
-//! The only place that waits for processes.
+//! Waits for all processes; nothing else in the agent does.
 //!
-//! As process 1, or otherwise as a subreaper, the agent inherits every orphan of the sandbox. So
-//! one thread waits for all children and passes the statuses of commands to those who need them.
+//! As process 1, or otherwise as a subreaper, the agent inherits every orphan in the sandbox. So
+//! one thread waits for all children and passes the exit statuses of commands to their listeners.
 //! Waiting for single children elsewhere would race with it.
 
 use std::{
@@ -14,19 +14,19 @@ use std::{
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
-/// How often an agent without children checks for orphans from elsewhere (processes that an engine
-/// put into the sandbox).
+/// How often an agent without children checks for orphans that were started elsewhere, such as
+/// processes that an engine put into the sandbox.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// How one command ended.
+/// How a command ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended {
+pub struct ExitState {
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub at: Instant,
 }
 
-type Listener = Box<dyn FnOnce(Ended) + Send>;
+type Listener = Box<dyn FnOnce(ExitState) + Send>;
 
 #[derive(Default)]
 pub struct Reaper {
@@ -48,13 +48,13 @@ impl Reaper {
         Ok(reaper)
     }
 
-    /// Starts a process with `spawn` and calls `listener` once it has ended. The lock is held
+    /// Starts a process with `spawn` and calls `listener` once it has ended. Keeps the lock
     /// meanwhile, so that a process that ends immediately is not reaped before its listener is
-    /// registered, and the standard library itself can wait for a child whose `exec` failed.
+    /// registered. The standard library can also still wait for a child whose `exec` failed.
     pub fn adopt(
         &self,
         spawn: impl FnOnce() -> io::Result<i32>,
-        listener: impl FnOnce(Ended) + Send + 'static,
+        listener: impl FnOnce(ExitState) + Send + 'static,
     ) -> io::Result<i32> {
         let mut waiting = self.lock();
         if waiting.closed {
@@ -67,7 +67,7 @@ impl Reaper {
         Ok(pid)
     }
 
-    /// Starts nothing more, so that the final kill leaves nothing behind.
+    /// Prevents further starts, so that the final kill leaves nothing behind.
     pub fn close(&self) {
         self.lock().closed = true;
     }
@@ -85,7 +85,7 @@ impl Reaper {
                 }
                 continue;
             };
-            // The status is taken only under the lock; see `adopt`.
+            // The status may be collected only under the lock; see `adopt`.
             let mut waiting = self.lock();
             let Ok(Some((_, status))) = waitpid(Some(pid), WaitOptions::NOHANG) else { continue };
             let listener = waiting.listeners.remove(&pid.as_raw_nonzero().get());
@@ -97,12 +97,16 @@ impl Reaper {
     }
 }
 
-fn ended(status: WaitStatus) -> Ended {
-    Ended { code: status.exit_status(), signal: status.terminating_signal(), at: Instant::now() }
+fn ended(status: WaitStatus) -> ExitState {
+    ExitState {
+        code: status.exit_status(),
+        signal: status.terminating_signal(),
+        at: Instant::now(),
+    }
 }
 
-/// Waits until a child is dead and leaves it unreaped; `None` if there is no child.
-#[expect(unsafe_code, reason = "rustix does not give the process of a waitid")]
+/// Waits until a child is dead and leaves it unreaped. Returns `None` if there are no children.
+#[expect(unsafe_code, reason = "rustix does not return the process id of a waitid")]
 fn next_dead() -> Option<Pid> {
     loop {
         // SAFETY: `info` is a plain C structure, valid when zeroed, and outlives the call.

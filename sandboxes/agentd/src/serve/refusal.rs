@@ -13,14 +13,14 @@ pub fn cancelled() -> Refusal {
     refuse(RefusalKind::Cancelled, "cancelled")
 }
 
-/// `doing` names what failed, including the path.
+/// Converts a kernel error. `doing` describes what failed, including the path.
 pub fn from_errno(error: Errno, doing: impl fmt::Display) -> Refusal {
     let why = match error {
         Errno::NOENT => RefusalKind::NotFound,
         Errno::ACCESS | Errno::PERM | Errno::ROFS => RefusalKind::Permission,
         Errno::ISDIR => RefusalKind::IsADirectory,
         Errno::NOTDIR => RefusalKind::NotADirectory,
-        // RESOLVE_BENEATH's error for a path that leads out.
+        // RESOLVE_BENEATH returns this error for a path that leads out.
         Errno::XDEV => RefusalKind::Outside,
         Errno::NOSPC | Errno::DQUOT => RefusalKind::NoSpace,
         Errno::FBIG | Errno::NAMETOOLONG => RefusalKind::TooLarge,
@@ -30,7 +30,7 @@ pub fn from_errno(error: Errno, doing: impl fmt::Display) -> Refusal {
     refuse(why, format!("{doing}: {}", describe(error)))
 }
 
-/// The kernel's message, without Rust's "(os error 2)".
+/// Returns the kernel's message without Rust's "(os error 2)".
 pub fn describe(error: Errno) -> String {
     let text = std::io::Error::from(error).to_string();
     match text.rfind(" (os error") {

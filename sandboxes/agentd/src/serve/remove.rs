@@ -17,13 +17,13 @@ use super::{
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A missing path is not an error. A link is removed, never followed.
+/// Removes a path. Succeeds if it does not exist. A link is removed, never followed.
 pub fn remove(
     stream: &Stream,
     path: &RawPath,
     beneath: Option<&RawPath>,
 ) -> Result<Reply, Refusal> {
-    // `folder/` means the directory.
+    // A trailing slash means the directory itself.
     let end = path.as_bytes().iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
     let place = match locate(&RawPath::new(&path.as_bytes()[..end]), beneath, Parents::There) {
         Err(Refusal { why: RefusalKind::NotFound | RefusalKind::NotADirectory, .. }) => {
@@ -43,14 +43,14 @@ pub fn remove(
     }
 }
 
-/// One directory on the way down, as seen in its parent.
+/// One level of the walk: a directory and its name in the parent.
 struct Level {
     name: Vec<u8>,
     identity: (u64, u64),
 }
 
-/// Walks with one open directory and `..`, so that no depth exhausts the stack or the descriptors.
-/// If a parent is not the expected one, it was moved and the removal stops.
+/// Walks with one open directory and `..`, so that deep trees exhaust neither the stack nor the
+/// descriptors. If a parent is not the expected one, it was moved, and the removal stops.
 fn remove_folder(stream: &Stream, parent: OwnedFd, name: Vec<u8>) -> Result<(), Errno> {
     let mut levels = vec![Level { name: name.clone(), identity: identity(&parent)? }];
     let mut folder = enter(&parent, &name)?;
@@ -84,7 +84,7 @@ fn identity(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
 
 fn enter(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     match openat(parent, name, FOLDER, Mode::empty()) {
-        // A directory that its owner made inaccessible to himself.
+        // The owner removed their own permissions on the directory.
         Err(Errno::ACCESS) => {
             chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
             openat(parent, name, FOLDER, Mode::empty())
@@ -93,7 +93,7 @@ fn enter(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Removes non-directories and empty directories; stops at the first other directory.
+/// Removes files and empty directories. Returns the name of the first other directory.
 fn empty(folder: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;

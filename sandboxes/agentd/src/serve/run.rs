@@ -1,4 +1,4 @@
-//! One command, from its start to its reply, on one thread and in one `poll`.
+//! Runs one command from its start to its reply, on one thread with one `poll` loop.
 
 use std::{
     io,
@@ -20,7 +20,7 @@ use super::{
     dispatch::Server,
     eviction,
     processes::{self, Mark},
-    reaper::Ended,
+    reaper::ExitState,
     refusal::{describe, from_errno, refuse},
     spawn::{Launch, prepare},
     stream::{Input, PIECE, Stream},
@@ -31,20 +31,20 @@ use crate::hardening;
 /// How long a killed command may take to die before the agent gives up.
 const DEATH_LIMIT: Duration = Duration::from_secs(10);
 
-/// A shell's exit codes for a program that cannot be run, and for a missing one.
+/// Exit codes that a shell uses for a program that cannot be run and for a missing one.
 const NOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
-/// A pipe from the command to the host.
+/// An output pipe of the command.
 struct Outlet {
     channel: u8,
     pipe: Option<OwnedFd>,
-    /// After the exit: remaining bytes that were in the pipe then. A daemon that still holds the
-    /// pipe may write forever, and that is not this command's output.
+    /// After the exit: the number of bytes that were then left in the pipe. A daemon that still has
+    /// the pipe open may write forever, and its output is not this command's.
     left: Option<u64>,
 }
 
-/// The pipe from the host to the command.
+/// The command's input pipe.
 struct Inlet {
     pipe: Option<OwnedFd>,
     pending: Vec<u8>,
@@ -118,14 +118,14 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
             outlet(channel::STDERR, stderr_reader),
             outlet(channel::RESULTS, results_reader),
         ],
-        // Without input the write end is closed immediately, so empty input needs no /dev/null.
+        // Without input the write end is closed immediately, so no /dev/null is needed.
         inlet: Inlet { pipe: request.stdin.then_some(stdin_writer), pending: Vec::new() },
         buffer: vec![0; PIECE],
     };
     let limit = request.time_limit_ms.map(Duration::from_millis);
     let deadline = limit.and_then(|limit| started.checked_add(limit));
     let mut exited = Exited::default();
-    let mut status: Option<Ended> = None;
+    let mut status: Option<ExitState> = None;
     let mut killed: Option<Instant> = None;
     loop {
         stream.settle();
@@ -151,7 +151,7 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
                 break;
             }
         }
-        // A host that cancelled does not wait for output.
+        // A host that has cancelled does not wait for output.
         if status.is_some() && (running.is_drained() || stream.is_cancelled()) {
             break;
         }
@@ -170,18 +170,17 @@ pub fn run(server: &Server, stream: &Arc<Stream>, request: RunRequest) -> Result
     Ok(Reply::Exited(exited))
 }
 
-/// Starts the command. If the sandbox is full of finished commands' leftovers, these are killed
-/// first.
+/// Starts the command. If the sandbox is full of finished commands' leftovers, kills those first.
 fn start(
     server: &Server,
     stream: &Arc<Stream>,
     mut command: Command,
     mark: Mark,
-    ended: &Arc<Mutex<Option<Ended>>>,
+    ended: &Arc<Mutex<Option<ExitState>>>,
 ) -> io::Result<i32> {
     loop {
         let (ended, stream) = (Arc::clone(ended), Arc::clone(stream));
-        let listener = move |status: Ended| {
+        let listener = move |status: ExitState| {
             *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
             stream.wake();
         };
@@ -194,7 +193,7 @@ fn start(
     }
 }
 
-/// Returns the program that is asked for.
+/// Validates the request and returns the requested program.
 fn check(request: &RunRequest) -> Result<&RawPath, Refusal> {
     let bad = |what: &str| Err(refuse(RefusalKind::BadRequest, what));
     let Some(first) = request.argv.first().filter(|program| !program.as_bytes().is_empty()) else {
@@ -202,7 +201,7 @@ fn check(request: &RunRequest) -> Result<&RawPath, Refusal> {
     };
     let nul = |bytes: &[u8]| bytes.contains(&0);
     if request.argv.iter().any(|arg| nul(arg.as_bytes())) {
-        return bad("an argument holds a NUL byte");
+        return bad("an argument contains a NUL byte");
     }
     let bad_key = |key: &str| key.is_empty() || key.contains('=') || nul(key.as_bytes());
     if request.env.iter().any(|(key, value)| bad_key(key) || nul(value.as_bytes())) {
@@ -211,7 +210,8 @@ fn check(request: &RunRequest) -> Result<&RawPath, Refusal> {
     Ok(first)
 }
 
-/// The program to execute. `PATH` is searched here only if there is a choice: otherwise `exec` does.
+/// Returns the program to execute. Searches `PATH` only if there is a fallback: otherwise `exec`
+/// does so.
 fn program<'a>(first: &'a RawPath, request: &'a RunRequest, cwd: &OwnedFd) -> &'a RawPath {
     let Some(fallback) = &request.fallback else { return first };
     let exists = |path: &[u8]| accessat(cwd, path, Access::EXEC_OK, AtFlags::empty()).is_ok();
@@ -233,7 +233,7 @@ fn open_cwd(request: &RunRequest) -> Result<OwnedFd, Refusal> {
         .map_err(|error| from_errno(error, format!("working directory {}", request.cwd)))
 }
 
-/// A command that cannot run ends as in a shell; the request is rejected only if the sandbox cannot
+/// Ends a command that cannot run as a shell would. Rejects the request only if the sandbox cannot
 /// start any process.
 fn not_started(
     server: &Server,
@@ -294,7 +294,7 @@ impl Running<'_> {
             fds.push(PollFd::new(pipe, PollFlags::OUT));
         }
         let timeout = until.map(|at| {
-            // Rounded up, so that the time has come when the wait is over.
+            // Round up, so that the time has passed when the wait ends.
             let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
         });
@@ -340,8 +340,7 @@ impl Running<'_> {
     fn fetch_input(&mut self) {
         while self.inlet.pending.is_empty() {
             match self.stream.take_input(&self.server.outbox) {
-                // Input for a command that does not read is dropped rather than being an error of
-                // the host.
+                // Drop input for a command that does not read. It is not an error of the host.
                 Input::Bytes(_) if self.inlet.pipe.is_none() => {}
                 Input::Bytes(bytes) => self.inlet.pending = bytes,
                 Input::Nothing => return,

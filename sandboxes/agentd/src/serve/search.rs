@@ -1,4 +1,4 @@
-//! Searches files without any program of the image.
+//! Searches files without using programs of the image.
 
 use std::{fs::File, os::unix::ffi::OsStrExt, path::Path};
 
@@ -14,20 +14,20 @@ use super::{
     stream::Stream,
 };
 
-/// Maximum bytes of a line that are shown.
+/// Maximum bytes of a line in the reply.
 const LINE_LIMIT: usize = 500;
 
-/// Maximum bytes of all matches together, well within a frame.
+/// Maximum bytes of all matches together, well below the size of a frame.
 const TEXT_LIMIT: usize = 256 << 10;
 
-/// A file with a longer line is skipped. In bytes.
+/// Maximum line length in bytes. Files with a longer line are skipped.
 const HEAP_LIMIT: usize = 4 << 20;
 
 /// Maximum directory depth.
 const DEPTH_LIMIT: usize = 512;
 
-/// Paths in the matches are relative to the root; if the root is a file, they are its name. Links
-/// are not followed, and `.git` and binary files are skipped.
+/// Searches the root. Paths in the matches are relative to the root, or just its name if it is a
+/// file. Links are not followed. `.git` and binary files are skipped.
 pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal> {
     let pattern = request.pattern.as_deref().map(|p| matcher(p, request)).transpose()?;
     let glob = request.glob.as_deref().map(glob_matcher).transpose()?;
@@ -76,7 +76,7 @@ pub fn search(stream: &Stream, request: &SearchRequest) -> Result<Reply, Refusal
             Some(pattern) => {
                 let Some(file) = open(entry.path()) else { continue };
                 let sink = Lines { found: &mut found, stream, path: shown };
-                // An error in one file (such as a line over the limit) does not end the search.
+                // An error in one file (such as a line above the limit) does not end the search.
                 let _ = searcher.search_file(pattern, &file, sink);
             }
         }
@@ -98,7 +98,8 @@ fn matcher(pattern: &str, request: &SearchRequest) -> Result<RegexMatcher, Refus
         .map_err(|error| refuse(RefusalKind::BadRequest, format!("pattern: {error}")))
 }
 
-/// A glob without a slash matches names at any depth, one with a slash matches relative paths.
+/// Compiles a glob. Without a slash it matches names at any depth; with a slash it matches relative
+/// paths.
 fn glob_matcher(glob: &str) -> Result<GlobMatcher, Refusal> {
     let anchored = match glob.strip_prefix('/') {
         Some(rest) => rest.to_owned(),
@@ -112,8 +113,8 @@ fn glob_matcher(glob: &str) -> Result<GlobMatcher, Refusal> {
         .map_err(|error| refuse(RefusalKind::BadRequest, format!("glob: {error}")))
 }
 
-/// Only regular files: the name may have become a pipe since the directory was read, which would
-/// block.
+/// Opens a regular file. The name may have become a pipe since the directory was read, and opening
+/// that would block.
 fn open(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty()).ok()?;
@@ -130,7 +131,7 @@ struct Found {
 }
 
 impl Found {
-    /// Adds the match, or notes that there are more than the limit.
+    /// Adds the match, or records that there are more than the limit.
     fn add(&mut self, path: RawPath, line: u64, text: String) {
         // Escaping a byte takes up to six bytes in JSON.
         let bytes = 3 * path.as_bytes().len() + text.len() + 64;

@@ -1,4 +1,4 @@
-//! Starts a process that receives nothing of the agent except its standard descriptors.
+//! Starts a process that inherits nothing from the agent except its standard descriptors.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use crate::hardening::Powers;
 /// The descriptor of the results pipe in a command.
 const RESULTS: i32 = 3;
 
-/// Signals that the agent may have inherited as ignored; commands get the defaults.
+/// Signals that the agent may have inherited as ignored. Commands get the default actions.
 const SIGNALS: [i32; 10] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -38,30 +38,30 @@ const SIGNALS: [i32; 10] = [
     libc::SIGXFSZ,
 ];
 
-/// Everything that a process is started with.
+/// Everything needed to start a process.
 pub struct Launch<'a> {
-    /// What is executed, whatever the first argument says.
+    /// The program to execute, regardless of the first argument.
     pub program: &'a RawPath,
     pub argv: &'a [RawPath],
     pub env: &'a BTreeMap<String, RawPath>,
-    /// An open directory, so that a missing one is distinguished from a missing program.
+    /// An open directory, so that a missing directory is distinguished from a missing program.
     pub cwd: OwnedFd,
     pub stdin: OwnedFd,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
     pub results: Option<OwnedFd>,
     pub identity: Option<Identity>,
-    /// Its initial capabilities; otherwise the agent's.
+    /// Initial capabilities; `None` means the agent's.
     pub powers: Option<Powers>,
     pub mark: Mark,
 }
 
-/// Ensures that no descriptor of the agent reaches a command and that descriptor 3 is in use: the
-/// child puts the results pipe there, so the standard library's own pipe must not be.
+/// Ensures that commands inherit no descriptor of the agent, and that descriptor 3 is in use. The
+/// child puts the results pipe there, so the standard library's own pipe must not use that number.
 #[expect(unsafe_code, reason = "rustix has no close_range")]
 pub fn guard_descriptors() {
-    // SAFETY: system calls without memory; the flag closes nothing in this process. Descriptor 3 is
-    // left open on purpose if the duplicate gets that number.
+    // SAFETY: system calls that access no memory. The flag closes nothing in this process.
+    // Descriptor 3 is left open on purpose if the duplicate gets that number.
     unsafe {
         close_on_exec_from(3);
         if libc::fcntl(RESULTS, libc::F_GETFD) < 0 {
@@ -75,12 +75,13 @@ pub fn guard_descriptors() {
 
 #[expect(unsafe_code, reason = "rustix has no close_range")]
 unsafe fn close_on_exec_from(first: u32) {
-    // Kernels before 5.11 reject this; the agent's own descriptors are close-on-exec anyway.
+    // Kernels before 5.11 reject the flag. The agent's own descriptors are close-on-exec anyway.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
-/// If memory is short, a command is killed before the agent and before anything on the host. If the
-/// sandbox does not allow this setting, size decides, and the agent is small.
+/// Makes the kernel kill a command before the agent and before anything on the host if memory is
+/// short. If the sandbox does not allow this setting, the kernel decides by size, and the agent is
+/// small.
 fn die_first() {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
@@ -88,8 +89,8 @@ fn die_first() {
     }
 }
 
-/// Prepares a command: a process that leads a new session and process group. It can be started
-/// again if starting fails.
+/// Prepares a command that leads a new session and process group. It can be started again if
+/// starting fails.
 #[expect(unsafe_code, reason = "the child is set up between fork and exec")]
 pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
     let Launch { program, argv, env, cwd, stdin, stdout, stderr, results, identity, powers, mark } =
@@ -106,7 +107,7 @@ pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
         rustix::process::setsid()?;
         let first = match &results {
             Some(pipe) => {
-                // SAFETY: both descriptors are this child's own; 3 is only the agent's guard.
+                // SAFETY: both descriptors belong to this child; 3 is only the agent's placeholder.
                 if unsafe { libc::dup2(pipe.as_raw_fd(), RESULTS) } < 0 {
                     return Err(io::Error::last_os_error());
                 }
@@ -114,14 +115,14 @@ pub fn prepare(launch: Launch<'_>) -> io::Result<Command> {
             }
             None => RESULTS,
         };
-        // SAFETY: a system call without memory; the default action is always valid.
+        // SAFETY: a system call that accesses no memory; the default action is always valid.
         unsafe {
             close_on_exec_from(first as u32);
             for signal in SIGNALS {
                 libc::signal(signal, libc::SIG_DFL);
             }
         }
-        // If the sandbox forbids it, only descent shows which command a process belongs to.
+        // If the sandbox denies this, only its ancestry shows which command a process belongs to.
         let mark = Rlimit { current: Some(limit), maximum: Some(limit) };
         let _ = rustix::process::setrlimit(Resource::Rttime, mark);
         die_first();

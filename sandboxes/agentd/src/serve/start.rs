@@ -1,4 +1,4 @@
-//! The agent's life: harden, handshake, read frames, and kill everything at the end.
+//! The agent's lifecycle: harden, handshake, read frames, and kill everything at the end.
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
@@ -11,17 +11,17 @@ use rustix::{
 use super::{dispatch::Server, eviction, outbox::Outbox, processes, reaper::Reaper, spawn};
 use crate::hardening;
 
-/// The stream ended, or the host requested the end.
+/// The stream ended, or the host requested a shutdown.
 const DONE: i32 = 0;
 /// The host violated the protocol.
 const PROTOCOL: i32 = 76;
 /// The agent could not start.
 const BROKEN: i32 = 70;
 
-/// Serves over standard input and output until the stream ends; returns the exit status. If it
-/// receives a list of defences to leave out (usually empty), it applies the hardening first.
+/// Serves on standard input and output until the stream ends. Returns the exit status. `leaks`
+/// lists the defences to leave out (usually none). If it is `Some`, the hardening is applied first.
 ///
-/// An unhardened agent over a pair of pipes serves set-up lines, which are trusted, and tests.
+/// Set-up lines, which are trusted, and tests use an unhardened agent over a pair of pipes.
 pub fn stdio(leaks: Option<&Vec<Defence>>) -> i32 {
     let without = leaks.map_or(&[][..], |without| without);
     let harden = || match leaks {
@@ -46,9 +46,9 @@ pub fn stdio(leaks: Option<&Vec<Defence>>) -> i32 {
     }
 }
 
-/// Serves over any pair of descriptors (which may be duplicates of one socket) until the stream
-/// ends, then kills everything in the sandbox. Returns the exit status: 0 at the end of the stream,
-/// 76 if the host violated the protocol, 70 if the agent could not start.
+/// Serves on any pair of descriptors (which may be duplicates of one socket) until the stream ends,
+/// then kills everything in the sandbox. Returns the exit status: 0 at the end of the stream, 76 if
+/// the host violated the protocol, 70 if the agent could not start.
 pub fn serve(reader: OwnedFd, writer: OwnedFd, without: &[Defence]) -> i32 {
     if without.contains(&Defence::Eviction) {
         eviction::never_evict();
@@ -79,7 +79,8 @@ fn begin(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
     set_child_subreaper(Some(getpid()))?;
     spawn::guard_descriptors();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    // In another working directory, commands could not remove it and a sweep could not unmount it.
+    // With another working directory, commands could not remove it and a sweep could not unmount
+    // it.
     let _ = rustix::process::chdir("/");
     processes::remember_limit();
     let outbox = Outbox::start(writer)?;
@@ -88,7 +89,7 @@ fn begin(writer: OwnedFd) -> std::io::Result<Arc<Server>> {
     Ok(Arc::new(Server::new(outbox, reaper)))
 }
 
-/// Reads until the end of the stream (or a shutdown): `Ok`, or the protocol violation.
+/// Reads until the end of the stream or a shutdown (`Ok`), or until a protocol violation.
 fn read_frames(reader: &OwnedFd, server: &Arc<Server>) -> Result<(), WireError> {
     let mut buffer = Vec::new();
     let mut chunk = vec![0; 64 << 10];

@@ -14,12 +14,12 @@ use rustix::{
 
 use super::{outbox::Outbox, refusal::cancelled};
 
-/// The largest piece that is read or sent at once, in bytes.
+/// The largest chunk that is read or sent at once, in bytes.
 pub const PIECE: usize = 128 << 10;
 
-/// The thread that serves the stream reads it, and the frame reader fills it. Every change makes
-/// [`Stream::wake_fd`] readable, so the serving thread can wait for the host and for its own
-/// descriptors in one `poll`.
+/// The state of a stream, filled by the frame reader and consumed by the thread that serves the
+/// stream. Every change makes [`Stream::wake_fd`] readable, so the serving thread can wait for the
+/// host and for its own descriptors with a single `poll`.
 pub struct Stream {
     pub id: u32,
     state: Mutex<StreamState>,
@@ -36,7 +36,7 @@ struct StreamState {
     cancelled: bool,
 }
 
-/// The host's next input.
+/// The next input from the host.
 pub enum Input {
     Bytes(Vec<u8>),
     Nothing,
@@ -62,7 +62,7 @@ impl Stream {
 
     /// Makes the serving thread check again.
     pub fn wake(&self) {
-        // It is full only after 2^64 calls, and is readable then anyway.
+        // The counter overflows only after 2^64 calls, and is readable then anyway.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
@@ -122,7 +122,7 @@ impl Stream {
         self.lock().credit
     }
 
-    /// Sends a piece that does not exceed the credit.
+    /// Sends a chunk that does not exceed the credit.
     pub fn send(&self, outbox: &Outbox, channel: u8, bytes: &[u8]) {
         let mut state = self.lock();
         state.credit = state.credit.saturating_sub(bytes.len() as u64);
@@ -153,7 +153,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes the host's data without waiting, and returns the credit.
+    /// Takes the host's data without waiting, and returns credit for it.
     pub fn take_input(&self, outbox: &Outbox) -> Input {
         let mut state = self.lock();
         let Some(bytes) = state.input.pop_front() else {
@@ -169,7 +169,7 @@ impl Stream {
         Input::Bytes(bytes)
     }
 
-    /// The next piece from the host, `None` at its end.
+    /// Waits for the next chunk from the host; `None` at its end.
     pub fn next_input(&self, outbox: &Outbox) -> Result<Option<Vec<u8>>, Refusal> {
         loop {
             if self.is_cancelled() {

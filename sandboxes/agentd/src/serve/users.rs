@@ -1,7 +1,7 @@
 //! The user that a command runs as.
 //!
-//! The sandbox's own files are parsed here: the C library would load its name services, which a
-//! static program cannot do and an image without a C library does not have.
+//! The sandbox's own files are parsed here. The C library would load its name service modules,
+//! which a static program cannot do and an image without a C library does not have.
 
 use std::fs;
 
@@ -20,12 +20,13 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The default user of a command: root, if the agent is another user.
+    /// Returns the default user of a command: root, if the agent is another user.
     pub fn usual() -> Option<Self> {
         hardening::is_set_apart().then(|| Self { user: 0, group: 0, groups: Vec::new() })
     }
 
-    /// Whether the agent already is that user, so that a sandbox with one user needs no privilege.
+    /// Returns whether the agent already is that user. A sandbox with one user then needs no
+    /// privileges.
     pub fn is_own(&self) -> bool {
         self.user == geteuid().as_raw() && self.group == getegid().as_raw()
     }
@@ -53,7 +54,8 @@ pub fn find(who: &str) -> Result<Identity, Refusal> {
     Ok(identity)
 }
 
-/// Whether a user namespace's map contains a number. An unreadable map contains all.
+/// Returns whether a user namespace's map contains an id. An unreadable map counts as containing
+/// all ids.
 fn is_mapped(map: &str, number: u32) -> bool {
     let number = u64::from(number);
     let holds = |line: &str| {
@@ -88,7 +90,7 @@ fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
     });
     let (login, user, own) = match (entry, number) {
         (Some((login, user, own)), _) => (Some(login), user, own),
-        // A number without an entry gets its own group, unlike in Docker, which uses root's.
+        // An id without an entry gets its own group, unlike in Docker, which uses root's.
         (None, Some(number)) => (None, number, number),
         (None, None) => return None,
     };
@@ -99,7 +101,7 @@ fn resolve(who: &str, passwd: &str, group: &str) -> Option<Identity> {
     Some(Identity { user, group: given.unwrap_or(own), groups })
 }
 
-/// The group's number, if `login` is a member.
+/// Returns the group's id if `login` is a member.
 fn member(line: &str, login: &str) -> Option<u32> {
     let mut fields = line.split(':').skip(2);
     let number = fields.next()?.parse().ok()?;
@@ -115,7 +117,7 @@ mod tests {
     const GROUP: &str = "root:x:0:\nann:x:1001:\nwheel:x:10:bob,ann\nothers:x:11:annabel\n";
 
     #[test]
-    fn users_are_found_by_name_and_number() {
+    fn resolve_finds_users_by_name_and_number() {
         let ann = Identity { user: 1000, group: 1001, groups: vec![10] };
         assert_eq!(resolve("ann", PASSWD, GROUP), Some(ann.clone()));
         assert_eq!(resolve("1000", PASSWD, GROUP), Some(ann));

@@ -1,4 +1,4 @@
-//! Commands: what they receive, what they return, and that nothing of them remains.
+//! Tests what commands receive and return, and that they leave nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn a_missing_program_has_a_fallback_and_both_outputs_can_share_a_pipe() {
+fn missing_program_uses_fallback_and_merged_outputs_keep_order() {
     let mut agent = Agent::start();
     let line = "echo out; echo err >&2; echo out";
     let both = RunRequest { merged: true, fallback: Some("/bin/sh".into()), ..shell(line) };
@@ -27,7 +27,7 @@ fn a_missing_program_has_a_fallback_and_both_outputs_can_share_a_pipe() {
 }
 
 #[test]
-fn output_code_and_exact_environment() {
+fn command_returns_output_and_code_and_has_exact_environment() {
     let mut agent = Agent::start();
     let answer = agent.shell("echo out; echo err >&2; exit 7");
     assert_eq!(answer.exited().code, Some(7));
@@ -49,7 +49,7 @@ fn arguments_are_bytes() {
 }
 
 #[test]
-fn what_cannot_run_ends_like_in_a_shell() {
+fn command_that_cannot_run_exits_like_in_a_shell() {
     let mut agent = Agent::start();
     for (program, code) in [("no-such-program", 127), ("/no/such", 127), ("/etc/passwd", 126)] {
         let answer = agent.ask(&Request::Run(run(&[program])));
@@ -72,29 +72,29 @@ fn what_cannot_run_ends_like_in_a_shell() {
 }
 
 #[test]
-fn only_the_standard_descriptors_are_inherited() {
+fn commands_inherit_only_standard_descriptors() {
     let mut agent = Agent::start();
     let line = "ls /proc/self/fd | tr '\\n' ' '";
-    // The fourth is ls's own, for the directory.
+    // The fourth descriptor is that of `ls` itself, for the directory.
     assert_eq!(agent.shell(line).stdout, b"0 1 2 3 ");
     let request = RunRequest { results: true, ..shell(line) };
     assert_eq!(agent.ask(&Request::Run(request)).stdout, b"0 1 2 3 4 ");
     let request = RunRequest { results: true, ..shell("echo said; echo found >&3") };
     let answer = agent.ask(&Request::Run(request));
     assert_eq!((&answer.stdout[..], &answer.results[..]), (&b"said\n"[..], &b"found\n"[..]));
-    // A missing program must be reported with a results pipe, too.
+    // A missing program must also be reported if there is a results pipe.
     let request = RunRequest { results: true, ..run(&["no-such-program"]) };
     assert_eq!(agent.ask(&Request::Run(request)).exited().code, Some(127));
 }
 
 #[test]
-fn input_of_any_size_goes_through() {
+fn command_accepts_input_of_any_size() {
     let mut agent = Agent::start();
     assert_eq!(agent.ask(&Request::Run(run(&["wc", "-c"]))).stdout, b"0\n");
     let input: Vec<u8> = (0..5_000_000u32).map(|n| (n * 7 / 3) as u8).collect();
     let request = Request::Run(RunRequest { stdin: true, ..run(&["cat"]) });
     assert!(agent.ask_with(&request, &input).stdout == input);
-    // A command that does not read must not block the host's sending.
+    // A command that does not read must not block the host from sending.
     let request = Request::Run(RunRequest { stdin: true, ..shell("exec <&-; sleep 0.2; echo ok") });
     assert_eq!(agent.ask_with(&request, &input).stdout, b"ok\n");
 }
@@ -108,7 +108,7 @@ fn huge_output_waits_for_credit() {
         assert_eq!((frame.kind, frame.stream), (Kind::Data, stream));
         come += frame.body.len() - 1;
     }
-    assert_eq!(come, 1 << 20, "not a byte more than the first credit");
+    assert_eq!(come, 1 << 20, "the agent must not exceed the initial credit");
     let Ok(Reply::Pong { processes, agent_rss_kb }) = agent.ask(&Request::Ping).reply else {
         panic!("no pong");
     };
@@ -121,9 +121,10 @@ fn huge_output_waits_for_credit() {
 }
 
 #[test]
-fn a_time_limit_kills_those_who_left_too() {
+fn time_limit_kills_processes_that_left_the_group() {
     let mut agent = Agent::start();
-    // One in the group, one in its own session, one orphan of a double fork without an environment.
+    // One process in the group, one in its own session, and one double-forked orphan without
+    // environment variables.
     let line = "sleep 7001 & setsid sleep 7002 & \
                 (setsid env -i /bin/sh -c 'sleep 7003 & sleep 7004 & exit' &) ; sleep 7005";
     let request = RunRequest { time_limit_ms: Some(300), ..shell(line) };
@@ -133,13 +134,13 @@ fn a_time_limit_kills_those_who_left_too() {
     assert_eq!(answer.exited().signal, Some(9));
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     for word in ["7001", "7002", "7003", "7004", "7005"] {
-        assert!(!is_running(word), "sleep {word} lives");
+        assert!(!is_running(word), "sleep {word} is still running");
     }
     assert!(matches!(agent.ask(&Request::Ping).reply, Ok(Reply::Pong { processes: 0, .. })));
 }
 
 #[test]
-fn a_time_limit_spares_the_others() {
+fn time_limit_does_not_affect_other_commands() {
     let mut agent = Agent::start();
     let other = agent.open(&Request::Run(shell("setsid sh -c 'sleep 0.6; echo x' | cat; echo y")));
     let request =
@@ -151,7 +152,7 @@ fn a_time_limit_spares_the_others() {
 }
 
 #[test]
-fn a_cancel_is_answered() {
+fn cancelled_command_gets_a_reply() {
     let mut agent = Agent::start();
     let stream = agent.open(&Request::Run(shell("echo here; sleep 7020")));
     assert_eq!(agent.frame(stream).body, b"\x01here\n");
@@ -166,7 +167,7 @@ fn a_cancel_is_answered() {
 }
 
 #[test]
-fn a_daemon_that_holds_the_pipe_does_not_hold_the_reply() {
+fn daemon_with_open_pipe_does_not_delay_the_reply() {
     let mut agent = Agent::start();
     let start = Instant::now();
     let line = "setsid sh -c 'trap \"\" PIPE; while :; do echo noise; done' 2>/dev/null & sleep 7030 & sleep 0.1; echo done";
@@ -174,16 +175,16 @@ fn a_daemon_that_holds_the_pipe_does_not_hold_the_reply() {
     assert!(start.elapsed() < Duration::from_secs(3));
     assert!(answer.stdout.windows(5).any(|w| w == b"done\n"));
     assert_eq!((answer.exited().code, answer.exited().left_behind), (Some(0), 1));
-    assert!(!is_running("7030"), "the group is killed at the end");
+    assert!(!is_running("7030"), "the group must be killed at the end");
     let Ok(Reply::Pong { processes, .. }) = agent.ask(&Request::Ping).reply else { panic!() };
-    assert_eq!(processes, 1, "the daemon lives");
+    assert_eq!(processes, 1, "the daemon must still run");
     let request = RunRequest { reap_all: true, ..shell("setsid sleep 7031 & sleep 0.1") };
     assert_eq!(agent.ask(&Request::Run(request)).exited().left_behind, 2);
     assert!(matches!(agent.ask(&Request::Ping).reply, Ok(Reply::Pong { processes: 0, .. })));
 }
 
 #[test]
-fn commands_run_side_by_side() {
+fn commands_run_concurrently() {
     let mut agent = Agent::start();
     let start = Instant::now();
     let streams: Vec<u32> = (0..50)
@@ -198,14 +199,14 @@ fn commands_run_side_by_side() {
 }
 
 #[test]
-fn the_agent_cannot_be_looked_into() {
+fn agent_descriptors_and_environment_are_unreadable() {
     let mut agent = Agent::start();
-    // As another user: root may read everything, unless the sandbox prevents it.
+    // Run as another user: root may read everything, unless the sandbox prevents it.
     let line = "ls /proc/$PPID/fd; cat /proc/$PPID/environ; cat /proc/$PPID/comm";
     let request = RunRequest { user: Some("65534:65534".into()), ..shell(line) };
     let answer = agent.ask(&Request::Run(request));
     if answer.exited().code == Some(126) {
-        let test = "the_agent_cannot_be_looked_into";
+        let test = "agent_descriptors_and_environment_are_unreadable";
         return not_run(test, "ROOT", "the agent cannot become another user, and said so");
     }
     assert_eq!(answer.stdout, b"agentd\n");
@@ -215,7 +216,7 @@ fn the_agent_cannot_be_looked_into() {
 }
 
 #[test]
-fn the_end_of_the_stream_is_death() {
+fn end_of_stream_kills_the_sandbox() {
     let mut agent = Agent::start();
     let stream = agent.open(&Request::Run(shell("setsid sleep 7040 & echo up; sleep 7041")));
     assert_eq!(agent.frame(stream).body[0], channel::STDOUT);
@@ -226,13 +227,13 @@ fn the_end_of_the_stream_is_death() {
 }
 
 #[test]
-fn a_shutdown_is_answered_and_leaves_nothing() {
+fn shutdown_gets_a_reply_and_leaves_no_process() {
     let mut agent = Agent::start();
     let pending = agent.open(&Request::Run(shell("setsid sleep 7050 & sleep 7051")));
     assert!(eventually(|| is_running("7050")));
     assert_eq!(agent.ask(&Request::Shutdown).reply, Ok(Reply::Done));
     assert_eq!(agent.exit().code(), Some(0));
-    // A command that died with its sandbox did not end by itself.
+    // A command that was killed with its sandbox must not be reported as ended.
     assert_eq!(agent.unread(pending), []);
     assert!(!is_running("7050") && !is_running("7051"));
 }

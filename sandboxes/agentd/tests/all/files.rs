@@ -1,4 +1,4 @@
-//! Files, directories, search and forwarded listeners.
+//! Tests files, directories, search and forwarded listeners.
 
 use std::{
     fs,
@@ -39,7 +39,7 @@ fn refused(agent: &mut Agent, request: &Request, input: &[u8]) -> RefusalKind {
 }
 
 #[test]
-fn a_file_goes_in_and_comes_out() {
+fn written_file_can_be_read_back() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let path = folder.path().join("a/b/c");
     let content: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
@@ -50,7 +50,7 @@ fn a_file_goes_in_and_comes_out() {
     assert!(answer.stdout == content);
     assert!(agent.ask(&read(&path, 2_999_990, 100)).stdout == content[2_999_990..]);
     assert_eq!(refused(&mut agent, &read(&path, 0, 2_999_999), b""), RefusalKind::TooLarge);
-    // The mode is kept, and no temporary file is left.
+    // The mode is kept, and no temporary file is left behind.
     assert_eq!(agent.ask_with(&Request::Write(write(&path)), b"new").reply, Ok(Reply::Done));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o750);
     let append = Request::Write(WriteRequest { append: true, ..write(&path) });
@@ -68,7 +68,7 @@ fn a_file_goes_in_and_comes_out() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn requests_reject_paths_of_the_wrong_type() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let at = |name: &str| folder.path().join(name);
     agent.shell(&format!("mkfifo {}", at("pipe").display()));
@@ -95,7 +95,7 @@ fn what_is_no_file_is_refused() {
 }
 
 #[test]
-fn nothing_leads_out_of_the_folder() {
+fn paths_that_leave_the_folder_are_rejected() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let (inside, outside) = (folder.path().join("in"), folder.path().join("out"));
     fs::create_dir_all(inside.join("sub")).unwrap();
@@ -128,14 +128,14 @@ fn nothing_leads_out_of_the_folder() {
     }
     assert_eq!(fs::read(inside.join("sub/deep/er/x")).unwrap(), b"ok");
     assert_eq!(fs::read(inside.join("z")).unwrap(), b"ok");
-    // A link may have any target; it is just never followed out.
+    // A link may have any target, but it is never followed out of the folder.
     let link = Request::Write(WriteRequest { symlink: true, ..beneath(&inside.join("l")) });
     assert_eq!(agent.ask_with(&link, b"/etc/passwd").reply, Ok(Reply::Done));
     assert_eq!(fs::read_link(inside.join("l")).unwrap(), Path::new("/etc/passwd"));
 }
 
 #[test]
-fn a_cancelled_write_leaves_nothing() {
+fn cancelled_write_leaves_no_file() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let stream = agent.open(&Request::Write(write(folder.path().join("file"))));
     agent.send(&Frame::data(stream, channel::STDIN, b"half"));
@@ -145,7 +145,7 @@ fn a_cancelled_write_leaves_nothing() {
 }
 
 #[test]
-fn entries_are_told_apart() {
+fn list_and_stat_report_entry_types() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let at = |name: &str| folder.path().join(name);
     fs::write(at("b"), "12345").unwrap();
@@ -174,7 +174,7 @@ fn entries_are_told_apart() {
 }
 
 #[test]
-fn a_tree_is_removed_and_links_are_not_followed() {
+fn remove_deletes_a_tree_without_following_links() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let tree = folder.path().join("tree");
     fs::create_dir_all(tree.join("a/b")).unwrap();
@@ -184,7 +184,7 @@ fn a_tree_is_removed_and_links_are_not_followed() {
     for n in 0..300 {
         fs::write(tree.join(format!("a/b/{n}")), "x").unwrap();
     }
-    // Deeper than any path that can be named.
+    // Deeper than the longest path that a program can name.
     let deep = format!(
         "cd {} && python3 -c 'import os\nfor n in range(1500): os.mkdir(\"dd\"); os.chdir(\"dd\")'",
         tree.display()
@@ -193,7 +193,7 @@ fn a_tree_is_removed_and_links_are_not_followed() {
     let remove = Request::Remove { path: raw_path(&tree), beneath: Some(raw_path(folder.path())) };
     assert_eq!(agent.ask(&remove).reply, Ok(Reply::Done));
     assert!(!tree.exists() && folder.path().join("kept/file").exists());
-    assert_eq!(agent.ask(&remove).reply, Ok(Reply::Done), "nothing there is no error");
+    assert_eq!(agent.ask(&remove).reply, Ok(Reply::Done), "removing a missing path must succeed");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn search_honours_ignore_files_and_limits() {
 }
 
 #[test]
-fn an_accepted_connection_is_a_stream() {
+fn accepted_connection_is_forwarded_as_a_stream() {
     let mut agent = Agent::start();
     let Ok(Reply::Listening { port }) = agent.ask(&Request::Listen { port: 0 }).reply else {
         panic!("not listening");
@@ -270,11 +270,11 @@ fn an_accepted_connection_is_a_stream() {
 }
 
 #[test]
-fn the_owner_of_a_file_is_kept() {
+fn write_keeps_the_owner_of_a_file() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let path = folder.path().join("file");
     fs::write(&path, "old").unwrap();
-    // Without the privilege the owner is the own user anyway.
+    // Without the privilege, the owner is this user anyway.
     let _ = std::os::unix::fs::chown(&path, Some(12345), Some(54321));
     let before = fs::metadata(&path).unwrap();
     assert_eq!(agent.ask_with(&Request::Write(write(&path)), b"new").reply, Ok(Reply::Done));
@@ -283,7 +283,7 @@ fn the_owner_of_a_file_is_kept() {
 }
 
 #[test]
-fn a_folder_is_made_or_given_its_mode_and_no_link_is_followed() {
+fn folder_creates_or_sets_mode_and_rejects_links() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let outside = tempfile::tempdir().unwrap();
     let root = raw_path(folder.path());
@@ -295,7 +295,7 @@ fn a_folder_is_made_or_given_its_mode_and_no_link_is_followed() {
     let mode =
         |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o7777;
     assert_eq!(ask("a/b", 0o2710), Ok(Reply::Done));
-    assert_eq!(mode("a/b"), 0o2710, "whatever the umask says");
+    assert_eq!(mode("a/b"), 0o2710, "the umask must not matter");
     assert_eq!(ask("a/b", 0o500), Ok(Reply::Done));
     assert_eq!(mode("a/b"), 0o500);
     symlink(outside.path(), folder.path().join("link")).unwrap();

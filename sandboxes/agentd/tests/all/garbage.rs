@@ -1,4 +1,5 @@
-//! Protocol violations end the agent with a named error: no panic, no hang, no signal.
+//! Protocol violations end the agent with a specific error, and without a panic, a hang or a
+//! signal.
 
 #![expect(clippy::unwrap_used, reason = "a failure here fails a test")]
 
@@ -8,7 +9,8 @@ use proctor_wire::{BODY_LIMIT, Frame, Kind, Request, channel, hello};
 
 use crate::support::{Agent, eventually, is_running, shell};
 
-/// Sends the bytes after a valid hello and returns the exit code and the last output.
+/// Sends the bytes, after a valid hello if `greet` is set, and returns the exit code and the error
+/// output.
 fn outcome(bytes: &[u8], greet: bool) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -23,7 +25,7 @@ fn outcome(bytes: &[u8], greet: bool) -> (Option<i32>, String) {
 }
 
 #[test]
-fn protocol_violations_are_named() {
+fn protocol_violations_end_the_agent_with_a_specific_error() {
     let ping = Frame::json(Kind::Open, 2, &Request::Ping).unwrap();
     let write = Frame::new(
         Kind::Open,
@@ -57,7 +59,7 @@ fn protocol_violations_are_named() {
         assert_eq!(code, Some(76), "{words}: {said}");
         assert!(said.contains(words), "{said:?} does not say {words:?}");
     }
-    // More than the credit, for a command that does not read it.
+    // More data than the credit, for a command that does not read it.
     let stop = Frame::new(
         Kind::Open,
         2,
@@ -73,7 +75,7 @@ fn protocol_violations_are_named() {
 }
 
 #[test]
-fn wrong_hello_is_named() {
+fn wrong_hello_ends_the_agent_with_a_specific_error() {
     let (code, said) = outcome(b"GET / HTTP/1.1\r\n\r\n", false);
     assert_eq!(code, Some(76));
     assert!(said.contains("does not begin with a Proctor hello"), "{said}");
@@ -83,14 +85,14 @@ fn wrong_hello_is_named() {
 }
 
 #[test]
-fn truncated_stream_is_an_ended_stream() {
+fn truncated_stream_counts_as_ended() {
     let ping = Frame::json(Kind::Open, 2, &Request::Ping).unwrap().encode();
     for cut in [0, 1, 8, 9, ping.len() - 1, ping.len()] {
         assert_eq!(outcome(&ping[..cut], true).0, Some(0), "{cut}");
     }
 }
 
-/// A small generator with a fixed seed, so that failures are reproducible.
+/// A small random generator with a fixed seed, so that failures are reproducible.
 struct Noise(u64);
 
 impl Noise {
@@ -110,7 +112,7 @@ fn random_bytes_never_panic_or_hang_the_agent() {
         if round % 3 == 0 {
             bytes.extend((0..noise.next() % 4000).map(|_| noise.next() as u8));
         } else {
-            // Almost valid frames: valid headers with random bodies and streams.
+            // Almost valid frames: valid headers with random bodies and stream numbers.
             for _ in 0..noise.next() % 20 {
                 let body: Vec<u8> = match noise.next() % 4 {
                     0 => br#"{"do":"ping"}"#.to_vec(),
@@ -131,7 +133,7 @@ fn random_bytes_never_panic_or_hang_the_agent() {
 }
 
 #[test]
-fn garbage_kills_the_sandbox() {
+fn protocol_violation_kills_the_sandbox() {
     let mut agent = Agent::start();
     agent.open(&Request::Run(shell("setsid sleep 7070 & sleep 7071")));
     assert!(eventually(|| is_running("7070") && is_running("7071")));

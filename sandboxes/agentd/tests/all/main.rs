@@ -1,4 +1,4 @@
-//! The tests of the sandbox agent. They form one binary, because linking is slow.
+//! Tests of the sandbox agent. They form a single binary, because linking is slow.
 
 mod commands;
 mod files;

@@ -1,4 +1,4 @@
-//! Snapshots: what changed, and its content once.
+//! Tests that snapshots report changes and send each content once.
 
 #![expect(clippy::unwrap_used, reason = "a failure here fails a test")]
 
@@ -53,7 +53,7 @@ fn paths(reply: &SnapshotReply) -> Vec<String> {
 }
 
 #[test]
-fn only_what_changed_is_sent() {
+fn snapshot_sends_only_changes() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let at = |name: &str| folder.path().join(name);
     fs::create_dir_all(at("d/e")).unwrap();
@@ -80,7 +80,7 @@ fn only_what_changed_is_sent() {
     let (second, blobs) = take(&mut agent, request(folder.path()));
     assert_eq!((paths(&second).len(), second.removed.len(), blobs.len()), (0, 0, 0));
 
-    // A change of the same size within one clock tick must be detected, repeatedly.
+    // A change that keeps the size and occurs within one clock tick must be detected every time.
     for round in 0..20 {
         fs::write(at("d/a"), format!("{round:04}")).unwrap();
         let (reply, blobs) = take(&mut agent, request(folder.path()));
@@ -100,9 +100,9 @@ fn only_what_changed_is_sent() {
     assert_eq!((reply.changed.len(), blobs.len()), (7, 3));
 }
 
-/// `mv` to another file system copies a directory. A link in its old place leads to the same work.
+/// `mv` to another file system copies a directory. A link at its old path leads to the same work.
 #[test]
-fn a_tree_that_was_moved_behind_a_link_is_still_seen() {
+fn snapshot_follows_a_link_to_the_moved_tree() {
     let (mut agent, place) = (Agent::start(), tempfile::tempdir().unwrap());
     let at = |name: &str| place.path().join(name);
     for folder in ["work", "moved"] {
@@ -127,7 +127,7 @@ fn a_tree_that_was_moved_behind_a_link_is_still_seen() {
 }
 
 #[test]
-fn a_large_manifest_comes_in_pages() {
+fn large_manifest_is_sent_in_pages() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let tree = folder.path().join("tree");
     fs::create_dir(&tree).unwrap();
@@ -143,10 +143,10 @@ fn a_large_manifest_comes_in_pages() {
     assert_eq!((reply.changed.len(), reply.removed.len(), reply.entries), (0, 6001, 0));
 }
 
-/// From a thousand entries on, a second thread looks ahead of the walk: its results must equal the
+/// From a thousand entries on, a second thread looks ahead of the walk. Its results must equal the
 /// walk's.
 #[test]
-fn a_large_tree_is_seen_as_a_small_one_is() {
+fn snapshot_of_a_large_tree_detects_all_changes() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let at = |name: &str| folder.path().join(name);
     for n in 0..3000 {
@@ -157,7 +157,7 @@ fn a_large_tree_is_seen_as_a_small_one_is() {
     let (first, blobs) = take(&mut agent, request(folder.path()));
     assert_eq!((first.changed.len() as u64, blobs.len()), (first.entries, 3000));
     for round in 0..20 {
-        // Within one clock tick, in directories at either end and in the middle.
+        // Changes within one clock tick, in directories at both ends and in the middle.
         let files = ["00/00/0.txt", "25/15/1375.txt", "49/19/2999.txt"];
         for name in files {
             fs::write(at(name), format!("{round:04}")).unwrap();
@@ -187,7 +187,7 @@ fn a_large_tree_is_seen_as_a_small_one_is() {
         tree.remove(&RawPath::from(name));
     }
     let told = fresh.changed.iter().filter(|entry| tree.contains_key(&entry.path));
-    assert!(told.eq(tree.values()), "what was told step by step is not what a fresh look tells");
+    assert!(told.eq(tree.values()), "the incremental snapshots differ from a fresh one");
     assert_eq!(tree.len() + 3, fresh.changed.len());
     let (old, _) = take(&mut agent, request(folder.path()));
     assert_eq!((fresh.entries, old.changed.len(), old.removed.len()), (old.entries, 0, 0));
@@ -199,9 +199,9 @@ fn a_large_tree_is_seen_as_a_small_one_is() {
     }));
 }
 
-/// A program resets every time of a file except the one that counts.
+/// A program can reset all times of a file except the change time.
 #[test]
-fn a_change_that_was_put_back_is_told() {
+fn changes_include_files_with_restored_content_and_times() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let at = |name: &str| folder.path().join(name);
     fs::create_dir_all(at("d/kept")).unwrap();
@@ -238,7 +238,7 @@ fn a_change_that_was_put_back_is_told() {
 }
 
 #[test]
-fn depth_and_limits() {
+fn snapshot_handles_deep_trees_and_entry_limit() {
     let (mut agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let root = folder.path().join("root");
     fs::create_dir(&root).unwrap();
@@ -249,7 +249,7 @@ fn depth_and_limits() {
     assert_eq!(agent.shell(&deep).exited().code, Some(0));
     let (reply, blobs) = take(&mut agent, request(&root));
     assert_eq!((reply.entries, blobs.len()), (2201, 1));
-    // What is not walked is neither changed nor removed.
+    // Entries that are not walked are neither changed nor removed.
     let few = SnapshotRequest { entry_limit: 100, ..request(&root) };
     let (cut, _) = take(&mut agent, few);
     assert_eq!((cut.entries, cut.changed.len(), cut.removed.len()), (100, 0, 0));

@@ -16,7 +16,7 @@ use crate::wire::{
     Frame, INITIAL_CREDIT, Kind, Refusal, RefusalKind, Reply, Request, WireError, channel,
 };
 
-/// The largest piece that is sent at once, in bytes.
+/// The largest chunk sent in one frame, in bytes.
 pub const PIECE: usize = 128 << 10;
 
 /// What the agent sent on a stream.
@@ -26,20 +26,20 @@ pub enum Event {
     Reply(Result<Reply, Refusal>),
 }
 
-/// The reader's side of a stream. Only the reader holds it, so when it is dropped, every call that
-/// waits for an event learns that there will be none.
+/// The sending half of a stream's event queue. Only the reader task holds it, so dropping it tells
+/// every waiting call that no more events will come.
 #[derive(Clone)]
 pub struct Inbox {
     events: mpsc::UnboundedSender<Event>,
     pub flow: Flow,
 }
 
-/// Credit in both directions.
+/// Flow-control credit in both directions.
 #[derive(Clone)]
 pub struct Flow {
     /// Bytes that may be sent to the agent.
     pub credit: Arc<Semaphore>,
-    /// Bytes that the agent may still send. It bounds the queue of events.
+    /// Bytes that the agent may still send. Bounds the event queue.
     allowance: Arc<AtomicI64>,
 }
 
@@ -71,8 +71,8 @@ impl Flow {
     }
 }
 
-/// A stream on the host. Dropping it before its reply cancels it: the agent kills what it started
-/// for it and sends no reply to any caller.
+/// The host's side of a stream. Dropping it before the reply cancels the request: the agent kills
+/// the processes that the request started, and the reply is discarded.
 pub struct Call {
     link: Arc<Link>,
     id: u32,
@@ -92,7 +92,7 @@ impl<'a> Input<'a> {
         Self { rest: bytes, ended: false }
     }
 
-    /// For a request without input.
+    /// Creates the input of a request that has none.
     pub fn none() -> Self {
         Self { rest: &[], ended: true }
     }
@@ -131,15 +131,15 @@ impl Call {
         self.id
     }
 
-    /// The agent never received it.
+    /// Marks the stream as never opened: the agent did not receive the request.
     fn forget(mut self) {
         self.replied = true;
         self.link.forget(self.id);
     }
 
-    /// Returns the next event. Meanwhile `input` is sent as the agent's credit allows.
+    /// Returns the next event. Sends `input` meanwhile, as the agent's credit allows.
     ///
-    /// Cancel-safe: a piece is sent completely or not at all.
+    /// Cancel-safe: a chunk is sent completely or not at all.
     pub async fn step(&mut self, input: &mut Input<'_>) -> Result<Event, SandboxError> {
         loop {
             if input.rest.is_empty() && !input.ended {
@@ -158,18 +158,18 @@ impl Call {
                             self.link.send(&Frame::data(self.id, channel::STDIN, now));
                             input.rest = later;
                         }
-                        // Replied or broken: the inbox knows which.
+                        // Replied or broken: the inbox has the details.
                         Err(_) => *input = Input::none(),
                     }
                     continue;
                 }
             };
-            return self.taken(event);
+            return self.consume(event);
         }
     }
 
-    /// Like [`Call::step`], with input that the caller keeps between calls and may extend. Its end
-    /// is never sent.
+    /// Like [`Call::step`], but the caller keeps the input between calls and may extend it. The end
+    /// of the input is never sent.
     pub async fn step_from(&mut self, unsent: &mut VecDeque<u8>) -> Result<Event, SandboxError> {
         loop {
             let piece = unsent.len().min(PIECE);
@@ -183,17 +183,17 @@ impl Call {
                             let now: Vec<u8> = unsent.drain(..piece).collect();
                             self.send_piece(&now);
                         }
-                        // Replied or broken: the inbox knows which.
+                        // Replied or broken: the inbox has the details.
                         Err(_) => unsent.clear(),
                     }
                     continue;
                 }
             };
-            return self.taken(event);
+            return self.consume(event);
         }
     }
 
-    /// Sends until at most `most` bytes are left, or the receiver is gone.
+    /// Sends until at most `most` bytes are left or the receiver is gone.
     pub async fn send_from(&mut self, unsent: &mut VecDeque<u8>, most: usize) {
         while unsent.len() > most {
             let piece = unsent.len().min(PIECE);
@@ -206,14 +206,14 @@ impl Call {
         }
     }
 
-    /// Like [`Call::step`] without input, for streams.
+    /// Like [`Call::step`] without input, in poll form.
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, SandboxError>> {
         let event = ready!(self.events.poll_recv(cx));
-        Poll::Ready(self.taken(event))
+        Poll::Ready(self.consume(event))
     }
 
-    /// Returns credit for what was taken from the queue.
-    fn taken(&mut self, event: Option<Event>) -> Result<Event, SandboxError> {
+    /// Returns credit for data that was taken from the queue.
+    fn consume(&mut self, event: Option<Event>) -> Result<Event, SandboxError> {
         let event = event.ok_or_else(|| self.link.error())?;
         match &event {
             Event::Data(_, bytes) => {
@@ -229,17 +229,17 @@ impl Call {
         Ok(event)
     }
 
-    /// Bytes that may be sent.
+    /// Returns the number of bytes that may be sent.
     pub fn credit(&self) -> &Arc<Semaphore> {
         &self.flow.credit
     }
 
-    /// Sends a piece whose credit was already taken.
+    /// Sends a chunk whose credit was already taken.
     pub fn send_piece(&self, piece: &[u8]) {
         self.link.send(&Frame::data(self.id, channel::STDIN, piece));
     }
 
-    /// Sends a piece as credit allows.
+    /// Sends bytes as credit allows.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), SandboxError> {
         for piece in bytes.chunks(PIECE) {
             match self.flow.credit.acquire_many(piece.len() as u32).await {
@@ -255,24 +255,24 @@ impl Call {
         self.link.send(&Frame::new(Kind::End, self.id, [channel::STDIN]));
     }
 
-    /// The reply to a request without data.
+    /// Waits for the reply to a request without data.
     pub async fn reply(mut self) -> Result<Reply, SandboxError> {
         loop {
             match self.step(&mut Input::none()).await? {
                 Event::Reply(reply) => return reply.map_err(SandboxError::Refused),
                 Event::End => {}
-                Event::Data(..) => return Err(self.left("unrequested data")),
+                Event::Data(..) => return Err(self.protocol_error("unrequested data")),
             }
         }
     }
 
-    /// Ends the channel: the agent sent an unexpected reply.
-    pub fn left(&self, why: &str) -> SandboxError {
+    /// Closes the channel because the agent violated the protocol.
+    pub fn protocol_error(&self, why: &str) -> SandboxError {
         self.link.end(&format!("protocol error of the sandbox agent: {why}"));
         self.link.error()
     }
 
-    /// Ends the channel for another reason.
+    /// Closes the channel for another reason.
     pub fn give_up(&self, why: &str) -> SandboxError {
         self.link.end(why);
         self.link.error()

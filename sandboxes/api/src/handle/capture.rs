@@ -27,7 +27,7 @@ enum Spill {
 }
 
 impl Capture {
-    /// The first two arguments are the number of bytes kept of the head and of the tail.
+    /// The first argument is the number of head bytes and tail bytes to keep.
     pub fn new(
         (cap, tail_cap): (usize, usize),
         spill: Option<&Path>,
@@ -61,7 +61,7 @@ impl Capture {
         self.tail.extend(&rest[rest.len().saturating_sub(self.tail_cap)..]);
         let over = self.tail.len().saturating_sub(self.tail_cap);
         self.tail.drain(..over);
-        // If the host's disk is full, the command continues: its output is only evidence.
+        // Continue the command if the host's disk is full: its output is only evidence.
         if let Err(error) = self.spill(rest).await {
             tracing::warn!(%error, "command output cannot be stored completely");
             self.spill = Spill::Never;

@@ -6,23 +6,23 @@ use proctor_types::{Cause, Fault, Layer, Origin};
 
 use crate::wire::{Refusal, RefusalKind};
 
-/// Why a channel is closed whose agent let a command exceed its time limit.
+/// Why the channel closed if the agent let a command exceed its time limit.
 pub(super) const OVERDUE: &str = "the sandbox agent did not end a command at its time limit";
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxError {
-    /// The sandbox works and rejects the request.
+    /// The sandbox works but rejected the request.
     Refused(Refusal),
-    /// The sandbox is gone or violated the protocol; every later request fails the same way.
+    /// The sandbox is gone or violated the protocol. Every later request fails with the same error.
     Broken {
-        /// What ended the channel.
+        /// What closed the channel.
         why: String,
     },
 }
 
 impl SandboxError {
-    /// As a sandbox fault, for callers that treat refusals as faults, too.
+    /// Converts the error to a sandbox fault, for callers that treat refusals as faults too.
     pub fn fault(&self, doing: impl fmt::Display) -> Fault {
         Fault::new(Layer::Sandbox, format!("{doing}: {self}"))
             .cause(self.cause())
@@ -33,13 +33,13 @@ impl SandboxError {
         match self.refusal() {
             None => Cause::Gone,
             Some(RefusalKind::NoSpace) => Cause::NoSpace,
-            // A temporary error of the kernel.
+            // A temporary kernel error.
             Some(RefusalKind::Io | RefusalKind::Cancelled) => Cause::Other,
             Some(_) => Cause::Refused,
         }
     }
 
-    /// The origin of a fault that is made from it.
+    /// Returns the origin for a fault made from this error.
     pub fn origin(&self) -> Origin {
         match self {
             Self::Refused(refusal) if refusal.why == RefusalKind::NoSpace => Origin::FullDisk,
@@ -49,12 +49,12 @@ impl SandboxError {
         }
     }
 
-    /// Whether the sandbox is gone. A refusal leaves it intact.
+    /// Returns whether the sandbox is gone. After a refusal it still works.
     pub fn is_broken(&self) -> bool {
         matches!(self, Self::Broken { .. })
     }
 
-    /// The kind of refusal, if it is one.
+    /// Returns the kind of refusal, if the error is one.
     pub fn refusal(&self) -> Option<RefusalKind> {
         match self {
             Self::Refused(refusal) => Some(refusal.why),

@@ -1,4 +1,4 @@
-//! Files: reads and writes them, creates links, and removes entries.
+//! File operations: read and write files, create links, and remove entries.
 
 use super::{
     SandboxError, SandboxHandle,
@@ -7,12 +7,12 @@ use super::{
 use crate::wire::{FolderRequest, RawPath, Reply, Request, WriteRequest, channel};
 
 impl SandboxHandle {
-    /// Reads a whole file; rejected as too large above `limit` bytes.
+    /// Reads a whole file. Rejects files larger than `limit` bytes.
     pub async fn read(&self, path: &RawPath, limit: u64) -> Result<Vec<u8>, SandboxError> {
         self.read_part(path, 0, limit).await
     }
 
-    /// Reads a file from `offset` on; rejected as too large if more than `limit` bytes are left.
+    /// Reads a file from `offset` on. Rejects the request if more than `limit` bytes remain.
     pub async fn read_part(
         &self,
         path: &RawPath,
@@ -25,20 +25,22 @@ impl SandboxHandle {
         loop {
             match call.step(&mut Input::none()).await? {
                 Event::Data(channel::STDOUT, bytes) => content.extend_from_slice(&bytes),
-                Event::Data(..) => return Err(call.left("a file on the wrong channel")),
+                Event::Data(..) => return Err(call.protocol_error("a file on the wrong channel")),
                 Event::End => {}
                 Event::Reply(Ok(Reply::File { .. })) => return Ok(content),
-                Event::Reply(Ok(_)) => return Err(call.left("expected the reply to a read")),
+                Event::Reply(Ok(_)) => {
+                    return Err(call.protocol_error("expected the reply to a read"));
+                }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
             }
             if content.len() as u64 > limit {
-                return Err(call.left("more of a file than requested"));
+                return Err(call.protocol_error("more of a file than requested"));
             }
         }
     }
 
-    /// Writes a whole file. Parent directories are created, and an existing file keeps its mode if
-    /// `mode` is absent.
+    /// Writes a whole file. Missing parent directories are created. If `mode` is `None`, an
+    /// existing file keeps its mode.
     pub async fn write(
         &self,
         path: &RawPath,
@@ -48,7 +50,7 @@ impl SandboxHandle {
         self.put(request(path, mode, None), bytes).await
     }
 
-    /// Like [`SandboxHandle::write`], with an owner for a new file and its new directories.
+    /// Like [`SandboxHandle::write`], but sets the owner of a new file and its new directories.
     pub async fn write_as(
         &self,
         path: &RawPath,
@@ -60,13 +62,13 @@ impl SandboxHandle {
         self.put(WriteRequest { owner, ..request(path, mode, None) }, bytes).await
     }
 
-    /// Appends to a file, which is created if missing.
+    /// Appends to a file and creates it if missing.
     pub async fn append(&self, path: &RawPath, bytes: &[u8]) -> Result<(), SandboxError> {
         self.put(WriteRequest { append: true, ..request(path, None, None) }, bytes).await
     }
 
-    /// Like [`SandboxHandle::write`], but rejected unless `path` resolves below `root` without
-    /// leaving it through a link.
+    /// Like [`SandboxHandle::write`], but rejects the request unless `path` resolves below `root`
+    /// without following a link out of it.
     pub async fn write_beneath(
         &self,
         root: &RawPath,
@@ -78,7 +80,7 @@ impl SandboxHandle {
     }
 
     /// Creates a symbolic link, with the same restriction as [`SandboxHandle::write_beneath`]. The
-    /// target is not checked: it may point anywhere, because nothing follows it on the host.
+    /// target is not checked, because the host never follows it.
     pub async fn symlink_beneath(
         &self,
         root: &RawPath,
@@ -89,8 +91,8 @@ impl SandboxHandle {
         self.put(link, target.as_bytes()).await
     }
 
-    /// [`SandboxHandle::write_beneath`] and [`SandboxHandle::symlink_beneath`] in one, with an
-    /// owner for a new entry. `mode` is a file's mode; absent for a link.
+    /// Combines [`SandboxHandle::write_beneath`] and [`SandboxHandle::symlink_beneath`] and sets
+    /// the owner of a new entry. `mode` is the file's mode, or `None` for a link.
     pub async fn put_beneath(
         &self,
         root: &RawPath,
@@ -104,7 +106,7 @@ impl SandboxHandle {
         self.put(WriteRequest { symlink, owner, ..request(path, mode, Some(root)) }, bytes).await
     }
 
-    /// Creates a directory if it does not exist, and sets its permission bits in either case.
+    /// Creates a directory if it does not exist. Sets its permission bits in either case.
     pub async fn folder_beneath(
         &self,
         root: &RawPath,
@@ -126,7 +128,7 @@ impl SandboxHandle {
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
                 Event::End => {}
                 Event::Data(..) | Event::Reply(_) => {
-                    return Err(call.left("expected the reply to a write"));
+                    return Err(call.protocol_error("expected the reply to a write"));
                 }
             }
         }
@@ -137,7 +139,7 @@ impl SandboxHandle {
         self.done(Request::Remove { path: path.clone(), beneath: None }).await
     }
 
-    /// Like [`SandboxHandle::remove`], but rejected unless the path stays below `root`.
+    /// Like [`SandboxHandle::remove`], but rejects the request unless the path stays below `root`.
     pub async fn remove_beneath(&self, root: &RawPath, path: &RawPath) -> Result<(), SandboxError> {
         self.done(Request::Remove { path: path.clone(), beneath: Some(root.clone()) }).await
     }

@@ -24,8 +24,8 @@ pub struct Incoming {
 }
 
 impl SandboxHandle {
-    /// Listens on 127.0.0.1:`port` inside (0: any) and returns the port. The listener lives as long
-    /// as the channel.
+    /// Listens on 127.0.0.1:`port` in the sandbox (0: any port) and returns the port. The listener
+    /// lives as long as the channel.
     pub async fn listen(&self, port: u16) -> Result<u16, SandboxError> {
         match self.ask(Request::Listen { port }).await? {
             Reply::Listening { port } => Ok(port),
@@ -33,25 +33,26 @@ impl SandboxHandle {
         }
     }
 
-    /// Listens on any free port of 127.0.0.1 inside, for one server on the host: connections to
-    /// other ports are not delivered here.
+    /// Listens on any free port of 127.0.0.1 in the sandbox, for one server on the host. Only
+    /// connections to that port are delivered to the returned listener.
     pub async fn listener(&self) -> Result<Listener, SandboxError> {
         let port = self.listen(0).await?;
         let (connections, incoming) = mpsc::channel(WAITING);
-        match self.link.hear(port, connections) {
+        match self.link.add_listener(port, connections) {
             true => Ok(Listener { port, incoming, link: Arc::clone(&self.link) }),
             false => Err(self.link.error()),
         }
     }
 
-    /// The next connection to a port without a [`Listener`]. Each is delivered to one caller.
+    /// Waits for the next connection to a port without a [`Listener`]. Each connection is delivered
+    /// to one caller.
     pub async fn accept(&self) -> Result<Incoming, SandboxError> {
         let next = self.accepted.lock().await.recv().await;
         next.ok_or_else(|| self.link.error())
     }
 }
 
-/// A port inside, and the connections to it.
+/// A listening port in the sandbox and the connections to it.
 pub struct Listener {
     port: u16,
     incoming: mpsc::Receiver<Incoming>,
@@ -59,12 +60,12 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The port on 127.0.0.1 inside.
+    /// Returns the port on 127.0.0.1 in the sandbox.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The next connection.
+    /// Waits for the next connection.
     ///
     /// Cancel-safe.
     ///
@@ -77,7 +78,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.link.unhear(self.port);
+        self.link.remove_listener(self.port);
     }
 }
 
@@ -92,12 +93,12 @@ impl Incoming {
         Self { port, call: Call::new(link, id, flow, events), ended: false }
     }
 
-    /// The connection as a byte stream.
+    /// Converts the connection to a byte stream.
     pub fn into_stream(self) -> SandboxStream {
         SandboxStream::new(self.call, self.ended)
     }
 
-    /// The next bytes from inside; `None` when the other side has finished sending.
+    /// Receives the next bytes from the sandbox; `None` when the other side has finished sending.
     pub async fn receive(&mut self) -> Result<Option<Vec<u8>>, SandboxError> {
         while !self.ended {
             match self.call.step(&mut Input::none()).await? {
@@ -109,7 +110,7 @@ impl Incoming {
         Ok(None)
     }
 
-    /// Sends all bytes, as fast as the other side accepts them.
+    /// Sends all bytes, as fast as the other side reads them.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), SandboxError> {
         self.call.send(bytes).await
     }

@@ -14,7 +14,7 @@ impl SandboxHandle {
         let _ = self.default_env.set(env);
     }
 
-    /// The command with those variables.
+    /// Adds those defaults to the command.
     pub(super) fn with_defaults(&self, mut command: Command) -> Command {
         for (name, value) in self.default_env.get().unwrap_or(&NOTHING) {
             if !command.env.contains_key(name) {
@@ -31,8 +31,8 @@ impl SandboxHandle {
         let _ = self.image_env.set(env);
     }
 
-    /// The image's variables. Commands do not receive them automatically: their environment is
-    /// exactly what they set. Empty if there is no image, or its back end does not know them.
+    /// Returns the image's variables. Commands do not inherit them: their environment is exactly
+    /// what they set. Empty without an image or if the back end does not know the variables.
     pub fn image_env(&self) -> &BTreeMap<String, String> {
         self.image_env.get().unwrap_or(&NOTHING)
     }

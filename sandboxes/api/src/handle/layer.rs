@@ -14,19 +14,19 @@ use crate::wire::{Layer, LayerRequest, Refusal, RefusalKind, Reply, Request, Wri
 /// Maximum size of a layer, in bytes of JSON.
 const LAYER_LIMIT: usize = 256 << 20;
 
-/// Lists what a sandbox wrote, if its agent cannot.
+/// Lists what was written in a sandbox, for agents that cannot do so themselves.
 #[async_trait]
 pub trait WrittenPaths: Send + Sync {
-    /// What was written since the sandbox was created.
+    /// Lists what was written since the sandbox was created.
     ///
     /// # Errors
-    /// Why it is unknown, for people.
+    /// A human-readable reason why the list is unavailable.
     async fn written(&self) -> Result<Written, String>;
 
-    /// The same, however long it takes.
+    /// Like [`WrittenPaths::written`], without a time limit.
     ///
     /// # Errors
-    /// Why it is unknown, for people.
+    /// A human-readable reason why the list is unavailable.
     async fn written_in_any_case(&self) -> Result<Written, String> {
         self.written().await
     }
@@ -37,20 +37,20 @@ pub trait WrittenPaths: Send + Sync {
 pub enum LayerState {
     /// Unchanged since the previous reply.
     Same,
-    /// The differences from the agent's start.
+    /// The differences since the agent's start.
     Changed(Layer),
-    /// Why the same state could not be restored in another sandbox.
+    /// Why this state cannot be restored in another sandbox.
     Unkept(String),
 }
 
 impl SandboxHandle {
-    /// Sets who lists what the sandbox wrote. Only the first call has an effect.
+    /// Sets the provider of the list of written paths. Only the first call has an effect.
     pub fn set_written_paths(&self, written: Arc<dyn WrittenPaths>) {
         let _ = self.written_paths.set(written);
     }
 
     /// Captures the state outside the work directory. Content that this channel has not sent before
-    /// goes to `sink`. The first request for a sandbox is a fresh one.
+    /// goes to `sink`. The first request for a sandbox sets the baseline.
     ///
     /// # Errors
     /// If the sink fails, the request is cancelled and the sink's error is returned.
@@ -66,7 +66,8 @@ impl SandboxHandle {
         self.layer_of(request, written, sink).await
     }
 
-    /// Like [`SandboxHandle::layer_to`], but waits for the list however long it takes.
+    /// Like [`SandboxHandle::layer_to`], but waits for the list of written paths without a time
+    /// limit.
     ///
     /// # Errors
     /// See [`SandboxHandle::layer_to`].
@@ -112,20 +113,24 @@ impl SandboxHandle {
                     let taken = contents.take(&more, file_limit, sink);
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.too_long {
-                        return Err(call.left("a layer's blob exceeds the limit for files").into());
+                        return Err(call
+                            .protocol_error("a layer's blob exceeds the limit for files")
+                            .into());
                     }
                 }
                 Event::Data(channel::RESULTS, more) => {
                     if json.len() + more.len() > LAYER_LIMIT {
-                        return Err(call.left("a layer is too long").into());
+                        return Err(call.protocol_error("a layer is too long").into());
                     }
                     json.extend_from_slice(&more);
                 }
-                Event::Data(..) => return Err(call.left("a layer on the wrong channel").into()),
+                Event::Data(..) => {
+                    return Err(call.protocol_error("a layer on the wrong channel").into());
+                }
                 Event::End => {}
                 Event::Reply(Ok(Reply::Layer(reply))) => {
                     if !contents.is_done() {
-                        return Err(call.left("truncated blob of a layer").into());
+                        return Err(call.protocol_error("truncated blob of a layer").into());
                     }
                     if let Some(why) = reply.unkept {
                         return Ok(LayerState::Unkept(why));
@@ -137,12 +142,12 @@ impl SandboxHandle {
                         return Ok(LayerState::Changed(Layer::default()));
                     }
                     let layer = serde_json::from_slice(&json);
-                    let layer =
-                        layer.map_err(|error| call.left(&format!("invalid layer: {error}")))?;
+                    let layer = layer
+                        .map_err(|error| call.protocol_error(&format!("invalid layer: {error}")))?;
                     return Ok(LayerState::Changed(layer));
                 }
                 Event::Reply(Ok(_)) => {
-                    return Err(call.left("expected the reply to a layer").into());
+                    return Err(call.protocol_error("expected the reply to a layer").into());
                 }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
             }

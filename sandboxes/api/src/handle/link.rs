@@ -1,4 +1,5 @@
-//! The byte stream: one task reads it and one writes it; either can end it for all users.
+//! The byte stream to the agent. One task reads it and one writes it. Either can close it for all
+//! users.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -29,16 +30,16 @@ use crate::wire::{
 /// How long the agent may take to send its hello.
 const GREETING: Duration = Duration::from_secs(30);
 
-/// Bytes per write, and per read.
+/// Bytes per read and per write.
 const BURST: usize = 256 << 10;
 
 /// The most credit an agent can accumulate on one stream, in bytes.
 const CREDIT_LIMIT: usize = 1 << 40;
 
-/// The host's end of one channel. Everything that acts in the sandbox shares it; requests run
+/// The host's end of one channel, shared by everything that acts in the sandbox. Requests run
 /// concurrently. Dropping the last handle closes the channel, which ends the sandbox.
 ///
-/// A back end connects one per sandbox. In this example the code itself acts as the agent:
+/// A back end connects one handle per sandbox. In this example the code itself plays the agent:
 ///
 /// ```
 /// use proctor_sandbox_api::{
@@ -68,7 +69,8 @@ const CREDIT_LIMIT: usize = 1 << 40;
 /// let (reader, writer) = split(host);
 /// let handle = SandboxHandle::connect(reader, writer).await?;
 /// let done = handle.run(Command::shell("exit 3").cwd("/testbed")).await?;
-/// // A failed command is a result. An error means that the sandbox rejected it or is gone.
+/// // A failed command is a result. An error means that the sandbox rejected the request
+/// // or is gone.
 /// assert_eq!(done.exited.code, Some(3));
 /// assert!(!done.success());
 /// # Ok(())
@@ -84,7 +86,7 @@ pub struct SandboxHandle {
     tasks: [AbortHandle; 2],
 }
 
-/// The state that the tasks and all open calls share.
+/// The state that the reader, the writer and all open calls share.
 pub struct Link {
     out: mpsc::UnboundedSender<Vec<u8>>,
     state: Mutex<LinkState>,
@@ -99,7 +101,7 @@ struct LinkState {
     next: u32,
     broken: Option<String>,
     accepting: Option<mpsc::Sender<Incoming>>,
-    /// Connections to these ports go to their own listener.
+    /// Connections to these ports go to dedicated listeners.
     listeners: HashMap<u16, mpsc::Sender<Incoming>>,
 }
 
@@ -152,7 +154,7 @@ impl SandboxHandle {
         Ok(Arc::new(Self { link, accepted, witness, written_paths, image_env, default_env, tasks }))
     }
 
-    /// The counters on this side of the channel.
+    /// Returns the counters kept on this side of the channel.
     pub fn counts(&self) -> SandboxCounts {
         SandboxCounts {
             commands_timed_out: Some(self.link.timed_out.load(Ordering::Relaxed)),
@@ -161,14 +163,14 @@ impl SandboxHandle {
         }
     }
 
-    /// Why the sandbox is gone, once it is.
+    /// Returns why the sandbox is gone, or `None` if it is alive.
     pub fn broken(&self) -> Option<String> {
         self.link.state().broken.clone()
     }
 
-    /// Closes the channel immediately, even if others still hold the sandbox. Every pending and
-    /// later request fails with [`SandboxError::Broken`] and this reason, unless there was an
-    /// earlier one.
+    /// Closes the channel immediately, even if others still hold the handle. Every pending and
+    /// later request fails with [`SandboxError::Broken`] and this reason, unless the channel is
+    /// already closed for another one.
     pub fn disconnect(&self, why: &str) {
         self.link.end(why);
         for task in &self.tasks {
@@ -194,7 +196,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records what a reply shows about the sandbox's limits.
+    /// Counts time limits and space limits that a reply reports.
     pub fn count(&self, reply: &Result<Reply, Refusal>) {
         let counter = match reply {
             Ok(Reply::Exited(exited)) if exited.timed_out => &self.timed_out,
@@ -204,13 +206,13 @@ impl Link {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The error of every request after the end.
+    /// Returns the error of every request after the channel has closed.
     pub fn error(&self) -> SandboxError {
         let why = self.state().broken.clone();
         SandboxError::broken(why.unwrap_or_else(|| "the channel was closed".to_owned()))
     }
 
-    /// Opens a stream for a request. Its inbox is registered before the agent receives the request.
+    /// Opens a stream for a request. Registers its inbox before the agent receives the request.
     pub fn open(&self) -> Result<(u32, Flow, mpsc::UnboundedReceiver<Event>), SandboxError> {
         let mut state = self.state();
         if let Some(why) = &state.broken {
@@ -230,7 +232,7 @@ impl Link {
         self.state().streams.remove(&stream);
     }
 
-    /// Queues a frame. After the end it is discarded, and the caller's inbox reports that.
+    /// Queues a frame. Discards it if the channel is closed; the caller's inbox then reports that.
     pub fn send(&self, frame: &Frame) {
         let _ = self.out.send(frame.encode());
     }
@@ -256,8 +258,8 @@ impl Link {
         }
     }
 
-    /// Directs connections to the port to this listener; false if the sandbox is gone.
-    pub fn hear(&self, port: u16, connections: mpsc::Sender<Incoming>) -> bool {
+    /// Routes connections to the port to this listener. Returns `false` if the sandbox is gone.
+    pub fn add_listener(&self, port: u16, connections: mpsc::Sender<Incoming>) -> bool {
         let mut state = self.state();
         let open = state.accepting.is_some();
         if open {
@@ -266,12 +268,12 @@ impl Link {
         open
     }
 
-    /// Stops directing connections to a listener.
-    pub fn unhear(&self, port: u16) {
+    /// Stops routing connections to a listener.
+    pub fn remove_listener(&self, port: u16) {
         self.state().listeners.remove(&port);
     }
 
-    /// Ends every stream except one and opens no more.
+    /// Closes every stream except one and opens no new ones.
     pub fn retire(&self, kept: u32, why: &str) {
         let retired: Vec<_> = {
             let mut state = self.state();
@@ -316,7 +318,7 @@ impl Link {
                 }
                 let length = bytes.len();
                 if !inbox.put(Event::Data(channel, bytes)) {
-                    // The receiver is gone, but the agent must still be able to finish.
+                    // The receiver is gone, but the agent must still be able to finish sending.
                     inbox.flow.refund(length);
                     self.credit(stream, length);
                 }
@@ -414,7 +416,7 @@ async fn write_frames(
             writer.flush().await
         };
         if let Err(error) = written.await {
-            // Data that the agent sent before it died is still read, so the reader ends the link.
+            // The reader closes the link, so that data the agent sent before it died is still read.
             // But a reader that receives nothing must not block everyone.
             tokio::time::sleep(Duration::from_secs(1)).await;
             link.end(&format!("the stream cannot be written: {error}"));

@@ -4,7 +4,7 @@ use super::{SandboxError, SandboxHandle, call::Call};
 use crate::wire::{DirEntry, Match, RawPath, Reply, Request, SearchRequest};
 
 impl SandboxHandle {
-    /// Entries of a directory, sorted by name.
+    /// Lists the entries of a directory, sorted by name.
     pub async fn list(&self, path: &RawPath) -> Result<Vec<DirEntry>, SandboxError> {
         match self.ask(Request::List { path: path.clone() }).await? {
             Reply::Entries { entries } => Ok(entries),
@@ -12,7 +12,7 @@ impl SandboxHandle {
         }
     }
 
-    /// The entry itself without following links; `None` if it does not exist.
+    /// Returns the entry without following links; `None` if it does not exist.
     pub async fn stat(&self, path: &RawPath) -> Result<Option<DirEntry>, SandboxError> {
         match self.ask(Request::Stat { path: path.clone() }).await? {
             Reply::Stat { found } => Ok(found),
@@ -20,7 +20,7 @@ impl SandboxHandle {
         }
     }
 
-    /// The matches, and whether there are more beyond the request's limit.
+    /// Returns the matches, and whether there are more than the request's limit.
     pub async fn search(&self, request: SearchRequest) -> Result<(Vec<Match>, bool), SandboxError> {
         match self.ask(Request::Search(request)).await? {
             Reply::Matches { matches, more } => Ok((matches, more)),
@@ -28,7 +28,8 @@ impl SandboxHandle {
         }
     }
 
-    /// Number of processes in the sandbox without the agent, and the agent's resident kilobytes.
+    /// Returns the number of processes in the sandbox, without the agent, and the agent's resident
+    /// memory in KiB.
     pub async fn ping(&self) -> Result<(u64, u64), SandboxError> {
         match self.ask(Request::Ping).await? {
             Reply::Pong { processes, agent_rss_kb } => Ok((processes, agent_rss_kb)),
@@ -36,9 +37,8 @@ impl SandboxHandle {
         }
     }
 
-    /// Asks the agent to kill everything and exit. A sandbox that is already gone is not an error.
-    /// Every other pending request breaks: a command that was killed by the end of its sandbox has
-    /// no result.
+    /// Asks the agent to kill everything and exit. Succeeds if the sandbox is already gone. Every
+    /// other pending request fails: a command that the shutdown killed has no result.
     pub async fn shutdown(&self) -> Result<(), SandboxError> {
         let call = match Call::open(&self.link, &Request::Shutdown) {
             Ok(call) => call,

@@ -1,4 +1,4 @@
-//! Commands.
+//! Runs commands to completion.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use crate::{
     wire::{Reply, Request, RunRequest, channel},
 };
 
-/// How long after the time limit the agent may take to kill a command before the sandbox counts as
-/// dead. Longer than the agent's own limit for killing.
+/// How long after the time limit the agent may take to kill a command. After that the sandbox
+/// counts as dead. Longer than the agent's own limit for killing.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Maximum bytes of the results pipe. A longer stream is cut and lacks its end record.
+/// Maximum bytes read from the results pipe. A longer stream is truncated and lacks its end record.
 const RESULTS_LIMIT: usize = 64 << 20;
 
 impl SandboxHandle {
-    /// Runs a command to its end. A command that fails or is not found (exit 127) is a result.
-    /// Dropping the future cancels the command.
+    /// Runs a command to completion. A command that fails or is not found (exit 127) is a result,
+    /// not an error. Dropping the future cancels the command.
     pub async fn run(&self, command: Command) -> Result<Completed, SandboxError> {
         let command = self.with_defaults(command);
         let limit = command.time_limit;
@@ -51,7 +51,7 @@ impl SandboxHandle {
             true => Input::none(),
             false => Input::all(&command.stdin),
         };
-        // The agent enforces the time limit; the host only detects an agent that no longer does.
+        // The agent enforces the time limit. The host only detects an agent that fails to do so.
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit + GRACE));
         loop {
             let event = match deadline {
@@ -70,13 +70,15 @@ impl SandboxHandle {
                     let kept = bytes.len().min(RESULTS_LIMIT - results.len());
                     results.extend_from_slice(&bytes[..kept]);
                 }
-                Event::Data(..) => return Err(call.left("unrequested results")),
+                Event::Data(..) => return Err(call.protocol_error("unrequested results")),
                 Event::End => {}
                 Event::Reply(Ok(Reply::Exited(exited))) => {
                     let (stdout, stderr) = (stdout.finish().await, stderr.finish().await);
                     return Ok(Completed { exited, stdout, stderr, results });
                 }
-                Event::Reply(Ok(_)) => return Err(call.left("expected the reply to a command")),
+                Event::Reply(Ok(_)) => {
+                    return Err(call.protocol_error("expected the reply to a command"));
+                }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
             }
         }

@@ -18,20 +18,20 @@ pub struct Running {
     unsent: VecDeque<u8>,
 }
 
-/// What a running command did next.
+/// An event of a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
-    /// Bytes of its standard output.
+    /// Bytes of standard output.
     Output(Vec<u8>),
-    /// Bytes of its standard error.
+    /// Bytes of standard error.
     Error(Vec<u8>),
-    /// It ended; nothing follows.
+    /// The command ended; no more events follow.
     Exited(Exited),
 }
 
 impl SandboxHandle {
-    /// Starts an interactive command. It uses only the start options of [`Command`]: arguments,
-    /// directory, variables, user and time limit.
+    /// Starts an interactive command. Of [`Command`] it uses only the arguments, directory,
+    /// variables, user and time limit.
     ///
     /// # Errors
     /// The channel is broken, or the request is too large. A missing program is reported as exit
@@ -58,25 +58,25 @@ impl SandboxHandle {
 }
 
 impl Running {
-    /// Queues bytes for its standard input. They are sent while [`Running::next`] waits.
+    /// Queues bytes for standard input. They are sent while [`Running::next`] waits.
     pub fn say(&mut self, bytes: &[u8]) {
         self.unsent.extend(bytes);
     }
 
-    /// Queued bytes that it has not taken yet.
+    /// Returns the number of queued bytes that are not yet sent.
     pub fn unsent(&self) -> usize {
         self.unsent.len()
     }
 
-    /// Sends until at most `most` bytes are queued, and receives nothing meanwhile. Returns
-    /// immediately if it has ended.
+    /// Sends until at most `most` bytes are queued, without receiving anything. Returns immediately
+    /// if the command has ended.
     ///
     /// Cancel-safe.
     pub async fn drain(&mut self, most: usize) {
         self.call.send_from(&mut self.unsent, most).await;
     }
 
-    /// The next event. Queued input is sent meanwhile, as fast as the command takes it.
+    /// Waits for the next event. Meanwhile, sends queued input as fast as the command reads it.
     ///
     /// Cancel-safe.
     ///
@@ -87,10 +87,12 @@ impl Running {
             return match self.call.step_from(&mut self.unsent).await? {
                 Event::Data(channel::STDOUT, bytes) => Ok(Said::Output(bytes)),
                 Event::Data(channel::STDERR, bytes) => Ok(Said::Error(bytes)),
-                Event::Data(..) => Err(self.call.left("unrequested results")),
+                Event::Data(..) => Err(self.call.protocol_error("unrequested results")),
                 Event::End => continue,
                 Event::Reply(Ok(Reply::Exited(exited))) => Ok(Said::Exited(exited)),
-                Event::Reply(Ok(_)) => Err(self.call.left("expected the reply to a command")),
+                Event::Reply(Ok(_)) => {
+                    Err(self.call.protocol_error("expected the reply to a command"))
+                }
                 Event::Reply(Err(refusal)) => Err(SandboxError::Refused(refusal)),
             };
         }

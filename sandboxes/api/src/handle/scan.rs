@@ -9,10 +9,10 @@ use crate::wire::{
 };
 
 impl SandboxHandle {
-    /// Scans for what `secrets` describes. The sandbox receives only hashes.
+    /// Scans for the content that `secrets` describes. The sandbox receives only hashes.
     ///
     /// # Errors
-    /// Rejected if the secrets exceed [`SECRETS_LIMIT`] or the scan exceeds its limit of entries.
+    /// The secrets exceed [`SECRETS_LIMIT`], or the scan exceeds its limit of entries.
     pub async fn scan(
         &self,
         request: ScanRequest,
@@ -34,7 +34,7 @@ impl SandboxHandle {
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal)),
                 Event::End => {}
                 Event::Data(..) | Event::Reply(_) => {
-                    return Err(call.left("expected the reply to a scan"));
+                    return Err(call.protocol_error("expected the reply to a scan"));
                 }
             }
         }

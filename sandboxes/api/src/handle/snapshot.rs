@@ -6,32 +6,32 @@ use super::{
 };
 use crate::wire::{ChangesRequest, Reply, Request, SnapshotReply, SnapshotRequest, channel};
 
-/// Bytes of a blob's header: its length.
+/// Length of a blob's header, which contains the blob's length.
 const HEADER: usize = 8;
 
-/// The longest line of a manifest's page, in bytes: a path, a link's target and the rest, escaped.
+/// The longest line of a manifest page, in bytes: an escaped path, a link's target and metadata.
 const LINE_LIMIT: usize = 1 << 20;
 
-/// Receives the contents of a snapshot, one after another and piece by piece: a tree may be larger
-/// than the host's memory.
+/// Receives the file contents of a snapshot one after another, in chunks, because a tree may be
+/// larger than the host's memory.
 pub trait BlobSink: Send {
-    /// Why a content was not accepted.
+    /// Why the sink failed.
     type Error: Send;
 
-    /// A content of this length starts.
+    /// Starts a content of this length.
     fn begin(&mut self, length: u64) -> Result<(), Self::Error>;
 
-    /// The next bytes of the content.
+    /// Receives the next bytes of the content.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// The content is complete.
+    /// Ends the content.
     fn end(&mut self) -> Result<(), Self::Error>;
 }
 
 /// Why a snapshot failed.
 #[derive(Debug)]
 pub enum SnapshotError<E> {
-    /// The sandbox rejected it or is gone.
+    /// The sandbox rejected the snapshot or is gone.
     Sandbox(SandboxError),
     /// The sink failed.
     Sink(E),
@@ -44,8 +44,8 @@ impl<E> From<SandboxError> for SnapshotError<E> {
 }
 
 impl SandboxHandle {
-    /// The reply, and each content that this channel had not sent before (hex hash, bytes). For
-    /// small trees only; see [`SandboxHandle::snapshot_to`].
+    /// Returns the reply and each content that this channel had not sent before (hex hash, bytes).
+    /// For small trees only; see [`SandboxHandle::snapshot_to`].
     pub async fn snapshot(
         &self,
         request: SnapshotRequest,
@@ -58,7 +58,7 @@ impl SandboxHandle {
         }
     }
 
-    /// The reply. Content that this channel had not sent before goes to `sink`.
+    /// Returns the reply. Content that this channel had not sent before goes to `sink`.
     ///
     /// # Errors
     /// If the sink fails, the snapshot is cancelled and the sink's error is returned.
@@ -71,7 +71,7 @@ impl SandboxHandle {
         self.manifest(&Request::Snapshot(request), file_limit, sink).await
     }
 
-    /// What changed after a moment, without content: see [`ChangesRequest`].
+    /// Returns what changed after a given time, without content; see [`ChangesRequest`].
     pub async fn changes(&self, request: ChangesRequest) -> Result<SnapshotReply, SandboxError> {
         let mut nothing = InMemory::default();
         match self.manifest(&Request::Changes(request), 0, &mut nothing).await {
@@ -97,28 +97,30 @@ impl SandboxHandle {
                     taken.map_err(SnapshotError::Sink)?;
                     if contents.too_long {
                         let why = "a snapshot's blob exceeds the limit for files";
-                        return Err(call.left(why).into());
+                        return Err(call.protocol_error(why).into());
                     }
                 }
                 Event::Data(channel::RESULTS, more) => {
-                    let wrong = |why| call.left(&format!("a snapshot's page: {why}"));
+                    let wrong = |why| call.protocol_error(&format!("a snapshot's page: {why}"));
                     pages.take(&more).map_err(wrong)?;
                 }
-                Event::Data(..) => return Err(call.left("a snapshot on the wrong channel").into()),
+                Event::Data(..) => {
+                    return Err(call.protocol_error("a snapshot on the wrong channel").into());
+                }
                 Event::End => {}
                 Event::Reply(Ok(Reply::Snapshot(mut reply))) => {
                     if !contents.is_done() {
-                        return Err(call.left("truncated blob of a snapshot").into());
+                        return Err(call.protocol_error("truncated blob of a snapshot").into());
                     }
                     if !pages.rest.is_empty() {
-                        return Err(call.left("truncated page of a snapshot").into());
+                        return Err(call.protocol_error("truncated page of a snapshot").into());
                     }
                     reply.changed.append(&mut pages.reply.changed);
                     reply.removed.append(&mut pages.reply.removed);
                     return Ok(reply);
                 }
                 Event::Reply(Ok(_)) => {
-                    return Err(call.left("expected the reply to a snapshot").into());
+                    return Err(call.protocol_error("expected the reply to a snapshot").into());
                 }
                 Event::Reply(Err(refusal)) => return Err(SandboxError::Refused(refusal).into()),
             }
@@ -163,7 +165,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// A length above a file's limit is rejected before its bytes arrive.
+    /// Rejects a length above the file limit before its bytes arrive.
     pub(super) fn take<S: BlobSink>(
         &mut self,
         mut bytes: &[u8],
@@ -217,7 +219,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// A line with an object is a changed entry, one with a string a removed path.
+    /// A line with an object is a changed entry; a line with a string is a removed path.
     fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.rest.extend_from_slice(line);

@@ -26,8 +26,7 @@ const LINGER: Duration = Duration::from_secs(30);
 type Acquiring = dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send;
 
 /// Reads and writes concurrently, like a socket. If it is shut down and then dropped, it stays open
-/// until the other side has read everything. If it is dropped without a shutdown, it closes
-/// immediately.
+/// until the other side has read everything. Otherwise, dropping it closes it immediately.
 pub struct SandboxStream {
     call: Option<Call>,
     unread: Vec<u8>,
@@ -125,7 +124,7 @@ impl AsyncWrite for SandboxStream {
         Poll::Ready(Ok(length))
     }
 
-    /// The channel has one queue; nothing is buffered here.
+    /// Nothing is buffered here: the channel has a single queue.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

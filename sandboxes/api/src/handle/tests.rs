@@ -1,4 +1,4 @@
-//! The host's side against an agent that the test controls.
+//! Tests the host's side of the channel against a scripted agent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -69,7 +69,7 @@ fn why<T: std::fmt::Debug>(outcome: Result<T, SandboxError>) -> String {
 }
 
 #[tokio::test]
-async fn command_gets_defaults() {
+async fn command_gets_default_variables() {
     let (handle, _agent) = pair().await;
     let variables = [("OMP_NUM_THREADS", "2"), ("MAKEFLAGS", "-j2")];
     handle
@@ -164,7 +164,7 @@ async fn random_bytes_neither_panic_nor_hang() {
 #[tokio::test]
 async fn data_without_credit_ends_the_channel() {
     let (handle, mut agent) = pair().await;
-    // A stream whose owner does not read: the host owes no credit for it.
+    // A stream whose owner does not read, so the host grants no credit for it.
     let file = RawPath::from("/f");
     let request = handle.read(&file, u64::MAX);
     let mut request = Box::pin(request);
@@ -185,7 +185,7 @@ async fn data_without_credit_ends_the_channel() {
 }
 
 #[tokio::test]
-async fn credit_is_kept_in_both_directions() {
+async fn credit_is_enforced_in_both_directions() {
     let (handle, mut agent) = pair().await;
     let writing = {
         let handle = Arc::clone(&handle);
@@ -213,7 +213,7 @@ async fn credit_is_kept_in_both_directions() {
 }
 
 #[tokio::test]
-async fn dropped_request_is_cancelled_and_late_data_ignored() {
+async fn dropped_request_is_cancelled_and_late_data_is_ignored() {
     let (handle, mut agent) = pair().await;
     let pending = run(&handle);
     let stream = agent.next().await.stream;
@@ -222,7 +222,7 @@ async fn dropped_request_is_cancelled_and_late_data_ignored() {
     assert_eq!((frame.kind, frame.stream), (Kind::Cancel, stream));
     agent.send(Frame::data(stream, channel::STDOUT, b"late")).await;
     agent.reply(stream, Reply::Exited(Exited::default())).await;
-    // Credit for unread data, so that an agent is never stuck.
+    // Credit for unread data, so that the agent never blocks.
     assert_eq!(agent.next().await.kind, Kind::Credit);
     let later = run(&handle);
     let stream = agent.next().await.stream;
@@ -231,14 +231,14 @@ async fn dropped_request_is_cancelled_and_late_data_ignored() {
 }
 
 #[tokio::test]
-async fn too_long_request_is_rejected_and_keeps_the_sandbox() {
+async fn oversized_request_is_rejected_and_sandbox_survives() {
     let (handle, mut agent) = pair().await;
     let long = "x".repeat(BODY_LIMIT);
     let refused = handle.run(Command::new(["echo", &long])).await;
     assert!(matches!(refused, Err(SandboxError::Refused(_))));
     let later = run(&handle);
     let frame = agent.next().await;
-    assert_eq!(frame.kind, Kind::Open, "nothing was said of the refused one");
+    assert_eq!(frame.kind, Kind::Open, "nothing was sent for the rejected request");
     agent.reply(frame.stream, Reply::Exited(Exited::default())).await;
     later.await.unwrap().unwrap();
 }

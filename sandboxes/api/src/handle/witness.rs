@@ -1,4 +1,4 @@
-//! Decides who caused a sandbox's failure: its content, within its limits, or the machine.
+//! Decides whether a sandbox's own content caused its failure or the machine did.
 
 use std::sync::Arc;
 
@@ -7,39 +7,39 @@ use proctor_types::{Fault, Origin};
 
 use super::SandboxHandle;
 
-/// A back end's knowledge about a sandbox that rejects requests or no longer responds.
+/// A back end's knowledge about a sandbox that rejects requests or does not respond.
 #[async_trait]
 pub trait Witness: Send + Sync {
-    /// Why the kernel killed the sandbox, if it enforced one of the sandbox's own limits.
+    /// Returns why the kernel killed the sandbox, if the sandbox exceeded one of its own limits.
     async fn killed(&self) -> Option<String>;
 
-    /// Whether the sandbox filled its disk. If it shares the machine's disk, the machine may have
-    /// run out of space while the sandbox was within its limit.
+    /// Returns whether the sandbox filled its disk. `false` if the sandbox shares the machine's
+    /// disk and was within its own limit.
     async fn filled_its_disk(&self) -> bool;
 }
 
 /// How a sandbox's content broke it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
-    /// The sandbox is alive but cannot fulfill the request: no space, no inode, a path that is too
-    /// long.
+    /// The sandbox is alive but cannot fulfill the request: no space, no inodes, or a path that is
+    /// too long.
     Refused,
-    /// The kernel ended it because it ran out of memory.
+    /// The kernel killed it because it ran out of memory.
     Killed,
     /// It did not end a command at its time limit.
     Overdue,
 }
 
 impl SandboxHandle {
-    /// Sets the witness for the sandbox's end. Only the first call has an effect.
+    /// Sets the witness to consult when the sandbox fails. Only the first call has an effect.
     pub fn set_witness(&self, witness: Arc<dyn Witness>) {
         let _ = self.witness.set(witness);
     }
 
-    /// Whether and how the sandbox's content caused this fault. Call it only once untrusted content
-    /// is in the sandbox: before that, a refusal is a fault like any other.
+    /// Returns how the sandbox's content caused this fault, if it did. Call it only once untrusted
+    /// content is in the sandbox: before that, a refusal is an ordinary fault.
     ///
-    /// `None` is an infrastructure fault: the sandbox is gone and the kernel gives no reason, or
+    /// `None` means an infrastructure fault: the sandbox is gone and the kernel gives no reason, or
     /// the machine's disk is full.
     pub async fn exhausted(&self, fault: &Fault) -> Option<(Exhausted, String)> {
         let witness = self.witness.get();

@@ -10,39 +10,39 @@ use crate::{
 
 pub fn attacks() -> Vec<Attack> {
     list![
-        agents_memory_is_read [AgentIdentity NotDumpable KillCapability SystemCalls],
-        agents_descriptors_are_reached [AgentIdentity NotDumpable KillCapability SystemCalls],
-        agents_channel_is_written_to [],
+        agent_memory_is_read [AgentIdentity NotDumpable KillCapability SystemCalls],
+        agent_descriptors_are_opened [AgentIdentity NotDumpable KillCapability SystemCalls],
+        agent_channel_is_written_to [],
         agent_is_signalled [KillCapability],
-        agents_settings_are_changed [AgentIdentity],
-        agents_user_is_taken [SystemCalls],
-        agents_program_is_replaced [],
+        agent_settings_are_changed [AgentIdentity],
+        agent_user_is_taken_over [SystemCalls],
+        agent_program_is_replaced [],
     ]
 }
 
-async fn agents_memory_is_read(fixture: &Fixture<'_>) -> Outcome {
+async fn agent_memory_is_read(fixture: &Fixture<'_>) -> Outcome {
     withstands(&fixture.handle, include_str!("programs/agent_memory.py"), &[]).await?;
     still_answers(&fixture.handle).await
 }
 
-async fn agents_descriptors_are_reached(fixture: &Fixture<'_>) -> Outcome {
+async fn agent_descriptors_are_opened(fixture: &Fixture<'_>) -> Outcome {
     withstands(&fixture.handle, include_str!("programs/agent_descriptors.py"), &[]).await?;
     still_answers(&fixture.handle).await
 }
 
-async fn agents_channel_is_written_to(fixture: &Fixture<'_>) -> Outcome {
+async fn agent_channel_is_written_to(fixture: &Fixture<'_>) -> Outcome {
     withstands(&fixture.handle, include_str!("programs/agent_channel.py"), &[]).await?;
     still_answers(&fixture.handle).await
 }
 
 async fn agent_is_signalled(fixture: &Fixture<'_>) -> Outcome {
-    // If the sandbox has only one user, the kernel's protection of process 1 remains.
+    // In a sandbox with only one user, the kernel still protects process 1.
     let apart = if is_up(fixture, Defence::AgentIdentity) { "apart" } else { "together" };
     withstands(&fixture.handle, include_str!("programs/agent_signals.py"), &[apart]).await?;
     still_answers(&fixture.handle).await
 }
 
-async fn agents_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
+async fn agent_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("agent_identity").or_else(|skipped| match is_left_out(fixture) {
         true => Ok(()),
         false => Err(skipped),
@@ -51,12 +51,12 @@ async fn agents_settings_are_changed(fixture: &Fixture<'_>) -> Outcome {
     still_answers(&fixture.handle).await
 }
 
-/// A test left it out in order to see the attack succeed.
+/// Returns whether a test disabled the defence to show that the attack then succeeds.
 fn is_left_out(fixture: &Fixture<'_>) -> bool {
     fixture.enforcement.not_enforced.iter().any(|entry| entry.ends_with("left out by a test"))
 }
 
-async fn agents_user_is_taken(fixture: &Fixture<'_>) -> Outcome {
+async fn agent_user_is_taken_over(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("agent_identity")?;
     withstands(&fixture.handle, include_str!("programs/agent_user.py"), &[]).await?;
     let mut command = Command::shell("id -u");
@@ -64,15 +64,15 @@ async fn agents_user_is_taken(fixture: &Fixture<'_>) -> Outcome {
     let done = fixture.handle.run(command).await;
     let ran = done.is_ok_and(|done| done.stdout.text().contains("65432"));
     ensure!(!ran, "a command ran as the agent's user");
-    // A program that belongs to that user and is set-uid.
+    // A set-uid program that belongs to that user.
     let line = "cp /usr/bin/id /tmp/id && chown 65432 /tmp/id && chmod 4755 /tmp/id && /tmp/id -u";
     let said = fixture.sh(line).await?.stdout.text();
     ensure!(said.trim() != "65432", "a set-uid program became the agent's user");
     still_answers(&fixture.handle).await
 }
 
-/// The agent is started from a file; nothing may replace it for the next sandbox.
-async fn agents_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
+/// The agent is started from a file. No sandbox may replace it for the next one.
+async fn agent_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
     let line = "for f in $(find / -xdev -name '*agentd*' -type f 2>/dev/null); do \
                 echo evil > $f; done; echo evil > /proc/1/exe; true";
     fixture.sh(line).await?;
@@ -81,6 +81,6 @@ async fn agents_program_is_replaced(fixture: &Fixture<'_>) -> Outcome {
     let answers = still_answers(fresh.handle()).await;
     let evil = fresh.handle().stat(&path("/tmp/id")).await;
     fresh.close().await?;
-    ensure!(evil?.is_none(), "a fresh sandbox holds another sandbox's file");
+    ensure!(evil?.is_none(), "a new sandbox contains another sandbox's file");
     answers
 }

@@ -1,4 +1,4 @@
-//! Attacks on the kernel: its calls, its devices, its settings, and the privileges of programs.
+//! Attacks on the kernel: its system calls, devices and settings, and the privileges of programs.
 
 use proctor_sandbox_api::Command;
 
@@ -8,18 +8,18 @@ use crate::{
     fixture::{Outcome, ensure, must, path},
 };
 
-/// What is covered in every sandbox.
+/// Paths that are covered in every sandbox.
 const COVERED: &str = include_str!("../../../../configs/sandbox/covered-paths.txt");
 
 pub fn attacks() -> Vec<Attack> {
     list![
         dangerous_system_calls_are_made [SystemCalls],
         rare_socket_families_are_opened [SystemCalls],
-        programs_for_another_interface_are_run [],
-        device_nodes_are_made [],
-        set_uid_programs_raise_their_user [NoNewPrivileges],
+        programs_for_another_abi_are_run [],
+        device_nodes_are_created [],
+        set_uid_programs_gain_root [NoNewPrivileges],
         core_dumps_are_written [CoreDumps],
-        machines_state_is_read_and_set [CoveredProc],
+        machine_state_is_read_and_changed [CoveredProc],
     ]
 }
 
@@ -32,23 +32,23 @@ async fn rare_socket_families_are_opened(fixture: &Fixture<'_>) -> Outcome {
     withstands(&fixture.handle, include_str!("programs/socket_families.py"), &[]).await
 }
 
-/// The 32-bit interface has its own numbers, which the list of calls does not contain.
-async fn programs_for_another_interface_are_run(fixture: &Fixture<'_>) -> Outcome {
+/// The 32-bit interface has its own call numbers, which the denylist does not contain.
+async fn programs_for_another_abi_are_run(fixture: &Fixture<'_>) -> Outcome {
     withstands(&fixture.handle, include_str!("programs/other_interface.py"), &[]).await?;
     still_answers(&fixture.handle).await
 }
 
-async fn device_nodes_are_made(fixture: &Fixture<'_>) -> Outcome {
+async fn device_nodes_are_created(fixture: &Fixture<'_>) -> Outcome {
     withstands(&fixture.handle, include_str!("programs/devices.py"), &[]).await
 }
 
-async fn set_uid_programs_raise_their_user(fixture: &Fixture<'_>) -> Outcome {
+async fn set_uid_programs_gain_root(fixture: &Fixture<'_>) -> Outcome {
     must(&fixture.sh("cp /usr/bin/id /var/tmp/id && chmod 6755 /var/tmp/id").await?)?;
     let mut command = Command::new(["/var/tmp/id", "-u"]);
-    // Root already is root, so another user tries to become it.
+    // Run as another user, because root already is root.
     command.user = Some("1000:1000".to_owned());
     let done = match fixture.handle.run(command).await {
-        // A sandbox with one user has no other user to become root.
+        // A sandbox with only one user has no other user that could become root.
         Err(error) if !error.is_broken() => {
             fixture.needs("other users")?;
             return Err(error.into());
@@ -71,7 +71,7 @@ async fn core_dumps_are_written(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-async fn machines_state_is_read_and_set(fixture: &Fixture<'_>) -> Outcome {
+async fn machine_state_is_read_and_changed(fixture: &Fixture<'_>) -> Outcome {
     let list: Vec<&str> = COVERED.lines().filter(|line| line.starts_with('/')).collect();
     fixture.handle.write(&path("/tmp/covered"), list.join("\n").as_bytes(), None).await?;
     withstands(&fixture.handle, include_str!("programs/proc_secrets.py"), &[]).await?;

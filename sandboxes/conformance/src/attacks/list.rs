@@ -18,14 +18,14 @@ use crate::{
 /// One attack.
 pub struct Attack {
     pub name: &'static str,
-    /// Without these defences it succeeds, on a native sandbox of the machine's root. Empty if
-    /// showing that would harm the machine.
+    /// Without these defences the attack succeeds on a native sandbox of the machine's root. Empty
+    /// if showing that would harm the machine.
     pub undone_by: &'static [Defence],
     pub(super) limits: fn() -> SandboxSpec,
     pub(super) body: Body,
 }
 
-/// Makes a list of attacks from their functions.
+/// Creates a list of attacks from their functions.
 macro_rules! list {
     ($($name:ident [$($defence:ident)*]),* $(,)?) => {
         vec![$($crate::attacks::list::Attack {
@@ -38,12 +38,12 @@ macro_rules! list {
 }
 pub(super) use list;
 
-/// A sandbox in which exhausting something takes a second.
+/// Returns limits of a sandbox whose resources can be exhausted in a second.
 pub(super) fn small() -> SandboxSpec {
     SandboxSpec { cpus: 1.0, memory_mb: 256, processes: 64, disk_mb: 64, ..SandboxSpec::default() }
 }
 
-/// All attacks, in execution order.
+/// Returns all attacks in execution order.
 pub fn attacks() -> Vec<Attack> {
     [
         agent::attacks(),
@@ -59,10 +59,10 @@ pub fn attacks() -> Vec<Attack> {
     .collect()
 }
 
-/// The start of every attack program.
+/// The code at the start of every attack program.
 const PRELUDE: &str = include_str!("programs/prelude.py");
 
-/// The attacker's Python program, run as root of the sandbox.
+/// Returns the command for an attack's Python program, which runs as the sandbox's root.
 pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
     let text = format!("{PRELUDE}\n{text}\nprint('done')\n");
     let mut argv = vec!["python3".to_owned(), "-c".to_owned(), text];
@@ -70,7 +70,8 @@ pub(super) fn program(text: &str, arguments: &[&str]) -> Command {
     Command::new(argv.iter().map(String::as_str)).time_limit(Duration::from_secs(120))
 }
 
-/// Runs a program that tries many things, and asserts that it finished and none worked.
+/// Runs a program that makes several attempts. Asserts that it finished and that no attempt
+/// succeeded.
 pub(super) async fn withstands(
     handle: &SandboxHandle,
     text: &str,
@@ -80,11 +81,11 @@ pub(super) async fn withstands(
     let said = must(&done)?;
     let worked: Vec<_> = said.lines().filter(|line| line.starts_with("BREACH")).take(5).collect();
     ensure!(worked.is_empty(), "{}", worked.join("; "));
-    ensure!(said.ends_with("done\n"), "it did not come to its end: {said:?}");
+    ensure!(said.ends_with("done\n"), "the program did not finish: {said:?}");
     Ok(())
 }
 
-/// A first snapshot of a directory, up to a thousand entries.
+/// Returns a first snapshot request for a directory, with up to a thousand entries.
 pub(super) fn whole(root: &str) -> SnapshotRequest {
     SnapshotRequest {
         root: path(root),
@@ -103,12 +104,12 @@ pub(super) async fn still_answers(handle: &SandboxHandle) -> Result<(), Failed> 
         must(&handle.run(Command::shell("echo well")).await?)
     };
     let said = tokio::time::timeout(Duration::from_secs(30), answer).await;
-    let said = said.map_err(|_| Failed::Wrong("the sandbox does not answer any more".into()))??;
+    let said = said.map_err(|_| Failed::Wrong("the sandbox does not respond anymore".into()))??;
     ensure!(said == "well\n", "{said:?}");
     Ok(())
 }
 
-/// Whether the defence is active in the sandbox.
+/// Returns whether the defence is active in the sandbox.
 pub(super) fn is_up(fixture: &crate::Fixture<'_>, defence: Defence) -> bool {
     fixture.needs(defence.name()).is_ok()
 }

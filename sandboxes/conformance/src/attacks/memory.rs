@@ -13,9 +13,9 @@ use crate::{
 pub fn attacks() -> Vec<Attack> {
     list![
         memory_is_exhausted [],
-        memory_is_left_to_nobody [SharedMemory],
-        memory_is_taken_by_files_and_processes [],
-        machines_rations_are_taken [Rations],
+        memory_outlives_its_process [SharedMemory],
+        memory_is_used_by_files_and_processes [],
+        machine_wide_limits_are_exhausted [Rations],
         output_floods_the_runtime [],
     ]
 }
@@ -25,28 +25,28 @@ async fn memory_is_exhausted(fixture: &Fixture<'_>) -> Outcome {
     for _ in 0..2 {
         let hog = "x = bytearray(1 << 30); print(len(x))";
         let done = fixture.handle.run(Command::new(["python3", "-c", hog])).await?;
-        ensure!(!done.success(), "a gibibyte was had under a limit of 256 MiB");
+        ensure!(!done.success(), "1 GiB was allocated with a limit of 256 MiB");
         still_answers(&fixture.handle).await?;
     }
     Ok(())
 }
 
-async fn memory_is_left_to_nobody(fixture: &Fixture<'_>) -> Outcome {
+async fn memory_outlives_its_process(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
-    // It may be killed on the way; only what remains afterwards counts.
+    // The program may be killed; only what remains afterwards counts.
     let done = fixture.handle.run(program(include_str!("programs/shared_memory.py"), &[])).await?;
     let said = done.stdout.text();
     ensure!(!said.contains("BREACH"), "{said}");
     still_answers(&fixture.handle).await?;
     let left = must(&fixture.sh("tail -n +2 /proc/sysvipc/shm | wc -l").await?)?;
-    ensure!(left.trim() == "0", "{} segments outlive their process", left.trim());
+    ensure!(left.trim() == "0", "{} segments outlived their process", left.trim());
     let work = "x = bytearray(150 << 20); print(len(x))";
     must(&fixture.handle.run(Command::new(["python3", "-c", work])).await?)?;
     Ok(())
 }
 
-/// Written files use memory in some sandboxes. The agent must survive even if all of it is used.
-async fn memory_is_taken_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome {
+/// In some sandboxes written files use memory. The agent must survive even if all of it is used.
+async fn memory_is_used_by_files_and_processes(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("memory")?;
     let fill =
         "head -c 300M /dev/zero > /var/tmp/fill; head -c 300M /dev/zero > /dev/shm/fill; true";
@@ -54,13 +54,13 @@ async fn memory_is_taken_by_files_and_processes(fixture: &Fixture<'_>) -> Outcom
     for _ in 0..3 {
         let hog = "x = bytearray(300 << 20); print(len(x))";
         let done = fixture.handle.run(Command::new(["python3", "-c", hog])).await?;
-        ensure!(!done.success(), "300 MiB beside full files under a limit of 256 MiB");
+        ensure!(!done.success(), "300 MiB were allocated with a limit of 256 MiB");
     }
     fixture.sh("rm -f /var/tmp/fill /dev/shm/fill").await?;
     still_answers(&fixture.handle).await
 }
 
-async fn machines_rations_are_taken(fixture: &Fixture<'_>) -> Outcome {
+async fn machine_wide_limits_are_exhausted(fixture: &Fixture<'_>) -> Outcome {
     if fixture.enforcement.not_enforced.iter().any(|e| e.starts_with("rations: watches")) {
         fixture.needs("rations")?;
     }
@@ -75,13 +75,13 @@ async fn output_floods_the_runtime(fixture: &Fixture<'_>) -> Outcome {
     ensure!(done.exited.timed_out, "{:?}", done.exited);
     let kept = done.stdout.head.len() + done.stdout.tail.len();
     ensure!(kept <= 2 << 20, "{kept} bytes of output were kept");
-    ensure!(done.stdout.total > 2 << 20, "{} bytes are no flood", done.stdout.total);
+    ensure!(done.stdout.total > 2 << 20, "{} bytes are too few for a flood", done.stdout.total);
     let grown = resident_kb().saturating_sub(before);
     ensure!(grown < 128 << 10, "the runtime grew by {grown} KiB");
     still_answers(&fixture.handle).await
 }
 
-/// This process's memory, which is the runtime's.
+/// Returns the memory of this process, which is also the runtime, in KiB.
 fn resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -2,12 +2,12 @@
 //!
 //! An attack is a program that tries to reach the agent, the kernel, the machine's memory or
 //! another sandbox. It fails if none of its attempts works, another sandbox that runs meanwhile
-//! still responds, and nothing of the attacked sandbox remains afterwards. Like a check of the
-//! conformance kit, it may be skipped for only one reason: the sandbox's own
+//! still responds, and nothing of the attacked sandbox remains afterwards. Like a conformance
+//! check, it may be skipped for only one reason: the sandbox's own
 //! [`Enforcement`](proctor_sandbox_api::Enforcement) lists its limit as not enforced.
 //!
-//! If that is cheap, an attack names the defences without which it succeeds. A test disables them
-//! and checks that it succeeds, so that no attack counts as stopped that never worked.
+//! Where it is cheap to show, an attack lists the defences without which it succeeds. A test
+//! disables them and checks that the attack succeeds, which proves that the attack works at all.
 
 mod agent;
 mod kernel;

@@ -9,11 +9,11 @@ use crate::{
 };
 
 pub fn attacks() -> Vec<Attack> {
-    list![another_sandboxes_proxy_are_tried [], another_sandboxes_things_are_looked_for []]
+    list![another_sandboxes_proxy_is_reached [], another_sandboxes_resources_are_reached []]
 }
 
 /// A sandbox's proxy (its gateway, with its token) listens only inside that sandbox.
-async fn another_sandboxes_proxy_are_tried(fixture: &Fixture<'_>) -> Outcome {
+async fn another_sandboxes_proxy_is_reached(fixture: &Fixture<'_>) -> Outcome {
     let mut other = fixture.open(small()).await?;
     let port = match other.handle().listen(0).await {
         Ok(port) => port,
@@ -32,7 +32,7 @@ async fn another_sandboxes_proxy_are_tried(fixture: &Fixture<'_>) -> Outcome {
     outcome
 }
 
-async fn another_sandboxes_things_are_looked_for(fixture: &Fixture<'_>) -> Outcome {
+async fn another_sandboxes_resources_are_reached(fixture: &Fixture<'_>) -> Outcome {
     let mut other = fixture.open(small()).await?;
     // Exists as long as the other sandbox's command runs.
     let plant = "import socket, ctypes, time, os\n\
@@ -57,7 +57,7 @@ async fn another_sandboxes_things_are_looked_for(fixture: &Fixture<'_>) -> Outco
     other.close().await?;
     let ended = planted.await;
     must(&ready?)?;
-    ensure!(matches!(ended, Ok(Err(_))), "the other sandbox's command ended before: {ended:?}");
+    ensure!(matches!(ended, Ok(Err(_))), "the other sandbox's command ended early: {ended:?}");
     outcome?;
     still_answers(&fixture.handle).await
 }

@@ -12,14 +12,14 @@ use crate::{
 
 pub fn attacks() -> Vec<Attack> {
     list![
-        folder_becomes_a_link_between_look_and_write [],
+        folder_becomes_a_link_between_check_and_write [],
         work_folder_becomes_a_link [],
-        hard_link_carries_a_write_out [],
-        special_files_are_laid_out [],
+        write_follows_a_hard_link_outside [],
+        special_files_block_readers [],
     ]
 }
 
-async fn folder_becomes_a_link_between_look_and_write(fixture: &Fixture<'_>) -> Outcome {
+async fn folder_becomes_a_link_between_check_and_write(fixture: &Fixture<'_>) -> Outcome {
     let handle = Arc::clone(&fixture.handle);
     let swapping = tokio::spawn(async move {
         handle.run(program(include_str!("programs/exchange.py"), &[])).await
@@ -28,7 +28,7 @@ async fn folder_becomes_a_link_between_look_and_write(fixture: &Fixture<'_>) -> 
     let mut written = 0;
     for number in 0..400 {
         let name = path(&format!("/testbed/proxy/file-{number}"));
-        // Rejected or not: what counts is where it was written.
+        // The write may be rejected or not. What matters is where it went.
         written += u32::from(fixture.handle.write_beneath(&bound, &name, b"x", None).await.is_ok());
         if number % 20 == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -37,9 +37,12 @@ async fn folder_becomes_a_link_between_look_and_write(fixture: &Fixture<'_>) -> 
     let outside = must(&fixture.sh("ls -A /outside 2>/dev/null | wc -l").await?)?;
     fixture.handle.write(&path("/testbed/stop"), b"", None).await?;
     let swapped = swapping.await.map_err(|error| wrong(error.to_string()))??;
-    ensure!(swapped.stdout.text().contains("swapping"), "nothing was swapped: {swapped:?}");
-    ensure!(outside.trim() == "0", "{} files went out", outside.trim());
-    ensure!(written > 0, "no write was ever allowed: nothing is shown");
+    ensure!(
+        swapped.stdout.text().contains("swapping"),
+        "the swapping program did not run: {swapped:?}"
+    );
+    ensure!(outside.trim() == "0", "{} files were written outside", outside.trim());
+    ensure!(written > 0, "no write was ever allowed, so the test proves nothing");
     Ok(())
 }
 
@@ -61,7 +64,7 @@ async fn work_folder_becomes_a_link(fixture: &Fixture<'_>) -> Outcome {
     still_answers(&fixture.handle).await
 }
 
-async fn hard_link_carries_a_write_out(fixture: &Fixture<'_>) -> Outcome {
+async fn write_follows_a_hard_link_outside(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /outside /testbed && echo kept > /outside/file && \
                 ln /outside/file /testbed/file";
     must(&fixture.sh(line).await?)?;
@@ -71,8 +74,8 @@ async fn hard_link_carries_a_write_out(fixture: &Fixture<'_>) -> Outcome {
     Ok(())
 }
 
-/// A reader that opens these would wait forever, or read without end.
-async fn special_files_are_laid_out(fixture: &Fixture<'_>) -> Outcome {
+/// A reader that opens these files would block forever or read without end.
+async fn special_files_block_readers(fixture: &Fixture<'_>) -> Outcome {
     let line = "mkdir -p /testbed && cd /testbed && mkfifo pipe && ln -s /dev/zero zero && \
                 ln -s /proc/1/mem mem && ln -s pipe link && ln -s self self && \
                 python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"";
@@ -81,7 +84,7 @@ async fn special_files_are_laid_out(fixture: &Fixture<'_>) -> Outcome {
     let reply = tokio::time::timeout(Duration::from_secs(20), reply).await;
     let (reply, _) = reply.map_err(|_| wrong("the snapshot hangs"))??;
     let files = reply.changed.iter().filter(|entry| entry.kind == EntryKind::File).count();
-    ensure!(files == 0, "a special file is taken for a file");
+    ensure!(files == 0, "a special file is listed as a regular file");
     for name in ["pipe", "socket", "zero", "mem", "self"] {
         let at = path(&format!("/testbed/{name}"));
         let read = fixture.handle.read(&at, 1 << 20);

@@ -31,14 +31,14 @@ async fn fork_bomb_fills_the_sandbox(fixture: &Fixture<'_>) -> Outcome {
     still_answers(&fixture.handle).await
 }
 
-/// The agent's own threads count as well. A full sandbox must not stop the agent, or a model could
-/// turn any trial into a sandbox fault.
+/// The agent's own threads count as processes too. A full sandbox must not stop the agent, or a
+/// model could turn any trial into a sandbox fault.
 async fn swarm_outlives_its_command(fixture: &Fixture<'_>) -> Outcome {
     fixture.needs("processes")?;
     let done = fixture.handle.run(program(include_str!("programs/swarm.py"), &[])).await?;
     let said = must(&done)?;
     let alive: u32 = said.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
-    ensure!(alive >= 50, "the swarm is no swarm: {said:?}");
+    ensure!(alive >= 50, "the swarm is too small: {said:?}");
     still_answers(&fixture.handle).await?;
     fixture.handle.write(&path("/testbed/after"), b"x", None).await?;
     fixture.handle.snapshot(whole("/testbed")).await?;

@@ -22,17 +22,17 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// How long a command of the other sandbox may take meanwhile. It takes a millisecond on an idle
-/// machine; a starved sandbox would not respond at all.
+/// machine. In a starved sandbox it would not finish at all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a sandbox's resources may take to be released.
+/// How long the release of a sandbox's resources may take.
 const RETURN: Duration = Duration::from_secs(15);
 
-/// Names of what the back end's sandboxes currently use on the machine: processes, control groups,
+/// Lists what the back end's sandboxes currently use on the machine: processes, control groups,
 /// mounts, containers.
 pub type Census<'a> = &'a (dyn Fn() -> Vec<String> + Sync);
 
-/// Runs all attacks, each in its own sandbox, beside one that keeps working.
+/// Runs all attacks, each in its own sandbox, while another sandbox keeps working.
 pub async fn run_attacks(
     backend: &dyn Backend,
     prepared: &Prepared,
@@ -44,7 +44,7 @@ pub async fn run_attacks(
         let started = Instant::now();
         let outcome = match &bystander {
             Ok(bystander) => one(backend, prepared, &attack, census, bystander).await,
-            Err(failed) => Err(wrong(format!("no sandbox to look at: {failed}"))),
+            Err(failed) => Err(wrong(format!("cannot open the other sandbox: {failed}"))),
         };
         results.push(result(&attack, outcome, started.elapsed()));
     }
@@ -53,12 +53,12 @@ pub async fn run_attacks(
         && let Some(last) = results.last_mut()
     {
         last.passed = false;
-        last.why = Some(format!("the other sandbox does not close: {fault}"));
+        last.why = Some(format!("cannot close the other sandbox: {fault}"));
     }
     results
 }
 
-/// Runs an attack that should work on this back end's sandboxes, and returns what it showed.
+/// Runs an attack that should succeed on this back end's sandboxes, and returns its output.
 ///
 /// # Errors
 /// The attack was stopped after all.
@@ -91,7 +91,7 @@ async fn one(
     returned
 }
 
-/// Runs an attack in its own sandbox and closes that.
+/// Runs an attack in its own sandbox and closes the sandbox.
 async fn strike(backend: &dyn Backend, prepared: &Prepared, attack: &Attack) -> Outcome {
     let mut sandbox = backend.open(&spec(prepared, (attack.limits)(), attack.name)).await?;
     let (handle, enforcement) = (Arc::clone(sandbox.handle()), sandbox.enforcement().clone());
@@ -134,7 +134,7 @@ fn result(attack: &Attack, outcome: Outcome, took: Duration) -> CheckResult {
     CheckResult { name: attack.name, passed, skipped_reason, took, why }
 }
 
-/// An uninvolved sandbox.
+/// A sandbox that is not attacked.
 struct Bystander {
     sandbox: tokio::sync::Mutex<Box<dyn Sandbox>>,
     handle: Arc<SandboxHandle>,
@@ -148,7 +148,7 @@ impl Bystander {
         Ok(Self { sandbox: tokio::sync::Mutex::new(sandbox), handle })
     }
 
-    /// Runs commands in it, one after another, until the watch ends.
+    /// Runs commands in the sandbox, one after another, until the watch ends.
     fn watch(&self) -> Watch {
         let handle = Arc::clone(&self.handle);
         let over = Arc::new(AtomicBool::new(false));

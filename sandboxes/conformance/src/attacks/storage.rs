@@ -17,10 +17,10 @@ use crate::{
 pub fn attacks() -> Vec<Attack> {
     let mut all = list![
         disk_is_filled [],
-        one_file_grows_for_ever [],
+        one_file_grows_forever [],
         sparse_file_is_huge [],
-        files_without_number_are_made [Inodes],
-        hundred_thousand_tiny_files_are_made [],
+        file_limit_is_exceeded [Inodes],
+        hundred_thousand_tiny_files_are_created [],
         folders_are_nested_thousands_deep [],
     ];
     for attack in &mut all {
@@ -31,7 +31,8 @@ pub fn attacks() -> Vec<Attack> {
     all
 }
 
-/// As much as trials usually have: an honest build creates that many files, too.
+/// Returns limits as large as those of usual trials. A legitimate build may create that many files
+/// too.
 fn ample() -> SandboxSpec {
     SandboxSpec::default()
 }
@@ -51,15 +52,15 @@ async fn disk_is_filled(fixture: &Fixture<'_>) -> Outcome {
     ensure!(!sh(handle, fill).await?.success(), "200 MiB under a limit of 64");
     match handle.write(&path("/testbed/more"), &vec![b'x'; 1 << 20], None).await {
         Err(SandboxError::Refused(refusal)) if refusal.why == RefusalKind::NoSpace => {}
-        other => return Err(wrong(format!("not refused for want of space: {other:?}"))),
+        other => return Err(wrong(format!("not rejected for lack of space: {other:?}"))),
     }
     must(&sh(handle, "rm /var/tmp/fill-*").await?)?;
     handle.write(&path("/testbed/more"), b"x", None).await?;
     still_answers(handle).await
 }
 
-async fn one_file_grows_for_ever(fixture: &Fixture<'_>) -> Outcome {
-    // The limit applies to a single file even if there is no limit on the total.
+async fn one_file_grows_forever(fixture: &Fixture<'_>) -> Outcome {
+    // The limit applies to a single file even if the total is not limited.
     let line = "cat /dev/zero > /var/tmp/endless; stat -c %s /var/tmp/endless; rm /var/tmp/endless";
     let done = fixture.handle.run(Command::shell(line).time_limit(Duration::from_secs(30))).await?;
     ensure!(!done.exited.timed_out, "it grew for 30 seconds");
@@ -71,13 +72,13 @@ async fn one_file_grows_for_ever(fixture: &Fixture<'_>) -> Outcome {
 
 async fn sparse_file_is_huge(fixture: &Fixture<'_>) -> Outcome {
     let begun = Instant::now();
-    // A rejected write is contained, too: a limit on file sizes may come first.
+    // A rejected write also counts as contained: a file size limit may apply first.
     fixture
         .sh("mkdir -p /testbed; truncate -s 1T /testbed/huge; truncate -s 60M /testbed/large; true")
         .await?;
     let reply = snapshot(fixture, "/testbed").await?;
     let read = reply.changed.iter().any(|entry| entry.hash.is_some() && entry.size > 8 << 20);
-    ensure!(!read, "files over the limit were read");
+    ensure!(!read, "the content of files above the limit was read");
     let listed = reply.changed.iter().any(|entry| entry.size == 60 << 20);
     ensure!(listed, "the sparse file is not listed");
     match fixture.handle.read(&path("/testbed/large"), 1 << 20).await {
@@ -98,7 +99,7 @@ const MAKE: &str = "os.makedirs('/testbed/many', exist_ok=True)\nos.chdir('/test
     except OSError as e: print('stopped by', e.strerror)\n\
     print('made', made)\n";
 
-async fn files_without_number_are_made(fixture: &Fixture<'_>) -> Outcome {
+async fn file_limit_is_exceeded(fixture: &Fixture<'_>) -> Outcome {
     if fixture.enforcement.not_enforced.iter().any(|e| e.starts_with("inodes: an engine")) {
         fixture.needs("inodes")?;
     }
@@ -108,10 +109,10 @@ async fn files_without_number_are_made(fixture: &Fixture<'_>) -> Outcome {
     still_answers(&fixture.handle).await
 }
 
-/// One in a hundred has content: on disks that are told about every freed block, removing content
-/// takes milliseconds per file, and that is not tested here. Within a normal sandbox's limits, the
-/// agent and the runtime must cope.
-async fn hundred_thousand_tiny_files_are_made(fixture: &Fixture<'_>) -> Outcome {
+/// One file in a hundred has content. On disks that are told about every freed block, removing
+/// content takes milliseconds per file, and that is not tested here. Within a normal sandbox's
+/// limits, the agent and the runtime must cope.
+async fn hundred_thousand_tiny_files_are_created(fixture: &Fixture<'_>) -> Outcome {
     let said = must(&fixture.handle.run(program(MAKE, &["100000", "x"])).await?)?;
     ensure!(said.contains("made 100000"), "{said:?}");
     let begun = Instant::now();
@@ -119,10 +120,14 @@ async fn hundred_thousand_tiny_files_are_made(fixture: &Fixture<'_>) -> Outcome 
     ensure!(reply.changed.len() >= 100_000, "{} entries", reply.changed.len());
     let mut tight = tree("/testbed");
     tight.entry_limit = 1_000;
-    // Rejecting it as a whole would cost the trial its work.
+    // Rejecting the snapshot would cost the trial its work.
     let (cut, _) = fixture.handle.snapshot(tight).await?;
-    ensure!(cut.entries <= 1_000, "no limit of entries: {}", cut.entries);
-    ensure!(cut.unwalked == [path("many")], "not said what is left: {:?}", cut.unwalked);
+    ensure!(cut.entries <= 1_000, "the entry limit was exceeded: {}", cut.entries);
+    ensure!(
+        cut.unwalked == [path("many")],
+        "the truncated folder is not reported: {:?}",
+        cut.unwalked
+    );
     match fixture.handle.list(&path("/testbed/many")).await {
         Ok(list) if list.len() == 100_000 => {}
         Ok(list) => return Err(wrong(format!("{} entries are listed", list.len()))),
@@ -141,7 +146,7 @@ async fn folders_are_nested_thousands_deep(fixture: &Fixture<'_>) -> Outcome {
     let said = must(&fixture.handle.run(program(text, &[])).await?)?;
     ensure!(said == "done\n", "{said:?}");
     let reply = snapshot(fixture, "/testbed").await?;
-    // What no program can name at once is left out.
+    // Paths that are too long for any program are left out.
     ensure!((200..3_000).contains(&reply.changed.len()), "{} entries", reply.changed.len());
     fixture.handle.remove(&path("/testbed/deep")).await?;
     let left = fixture.handle.stat(&path("/testbed/deep")).await?;

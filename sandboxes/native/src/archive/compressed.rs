@@ -8,7 +8,8 @@ use ruzstd::decoding::StreamingDecoder;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The decompressed stream; unchanged unless its first bytes show a compression.
+/// Returns the decompressed stream. The stream is unchanged if its first bytes match no known
+/// compression format.
 pub(super) fn plain<'a>(mut stream: impl Read + 'a) -> io::Result<Plain<'a>> {
     let mut magic = Vec::new();
     stream.by_ref().take(4).read_to_end(&mut magic)?;
@@ -27,7 +28,7 @@ pub(super) struct Plain<'a> {
     pub(super) compressed: bool,
 }
 
-/// Consecutive Zstandard frames. A decoder reads one.
+/// Consecutive Zstandard frames. A single decoder reads only one.
 enum Frames<R: BufRead> {
     Between(R),
     Within(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
@@ -67,21 +68,21 @@ mod tests {
     const FRAMES: &[u8] = include_bytes!("hello-world.zst");
 
     #[test]
-    fn frames_follow_one_another() {
+    fn plain_reads_consecutive_zstd_frames() {
         let mut text = String::new();
         plain(FRAMES).unwrap().stream.read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello world\n");
     }
 
     #[test]
-    fn a_cut_frame_is_an_error() {
+    fn truncated_zstd_frame_is_an_error() {
         let cut = &FRAMES[..FRAMES.len() - 6];
         let mut text = String::new();
         plain(cut).unwrap().stream.read_to_string(&mut text).unwrap_err();
     }
 
     #[test]
-    fn short_and_plain_streams_stay_as_they_are() {
+    fn plain_keeps_short_and_uncompressed_streams() {
         for text in ["", "x", "plain text"] {
             let mut read = String::new();
             let mut seen = plain(text.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! The archive itself: which of its entries are layers, and their order.
+//! Reads the archive itself: which entries are layers, and in which order.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use super::compressed;
 /// The longest manifest or index, in bytes.
 const JSON_LIMIT: u64 = 8 << 20;
 
-/// The positions of an archive's files.
+/// The positions of the files in an archive.
 pub(super) struct Outer {
     file: File,
     parts: HashMap<String, Part>,
@@ -97,7 +97,7 @@ impl Outer {
         let mut file = File::open(archive)?;
         let mut content = compressed::plain(file.try_clone()?)?;
         if content.compressed {
-            // Layers are read by offset, which a compressed file does not support.
+            // Layers are read by offset, which is impossible in a compressed file.
             let mut plain = tempfile::tempfile_in(archive.parent().unwrap_or(Path::new("/")))
                 .or_else(|_| tempfile::tempfile())?;
             io::copy(&mut content.stream, &mut plain)?;
@@ -119,12 +119,12 @@ impl Outer {
         Ok(Self { file, parts })
     }
 
-    /// The names of the layers, lowest first.
+    /// Returns the names of the layers, lowest first.
     pub(super) fn layers(&self) -> io::Result<Vec<String>> {
         Ok(self.image()?.layers)
     }
 
-    /// The image's settings for its containers.
+    /// Returns the image's container settings.
     pub(super) fn settings(&self) -> io::Result<ImageSettings> {
         let config = self.image()?.config.filter(|config| self.parts.contains_key(config));
         let Some(config) = config else { return Ok(ImageSettings::default()) };
@@ -153,7 +153,7 @@ impl Outer {
             return Err(invalid("not an image: it has neither manifest.json nor index.json"));
         }
         let mut candidates = self.json::<Index>("index.json")?.manifests;
-        // An index may point to another; more than a few form a loop.
+        // An index may point to another one. A longer chain is a loop.
         for _ in 0..4 {
             let chosen = choose(&candidates)?;
             let manifest: Manifest = self.json(&blob(&chosen.digest)?)?;
@@ -167,7 +167,7 @@ impl Outer {
         Err(invalid("its index has no manifest"))
     }
 
-    /// One layer as a plain tar stream.
+    /// Opens one layer as an uncompressed tar stream.
     pub(super) fn layer(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
         Ok(compressed::plain(self.part(name)?)?.stream)
     }
@@ -195,7 +195,7 @@ impl Outer {
     }
 }
 
-/// The manifest for this machine.
+/// Returns the manifest for this machine's architecture.
 fn choose(candidates: &[Descriptor]) -> io::Result<&Descriptor> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -218,7 +218,7 @@ fn blob(digest: &str) -> io::Result<String> {
     Ok(format!("blobs/{kind}/{hex}"))
 }
 
-/// A link's target, relative to the link's directory.
+/// Resolves a link's target relative to the link's directory.
 fn beside(name: &str, target: &str) -> String {
     let mut parts: Vec<&str> = name.split('/').collect();
     parts.pop();

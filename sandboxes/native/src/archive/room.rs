@@ -1,8 +1,9 @@
 //! Keeps the unpacked archives of a machine within a disk budget.
 //!
-//! `bases/used-NAME` holds the size of `bases/archive-NAME` in bytes, and its modification time is the archive's last
-//! use. Whoever needs an archive holds a shared lock on `bases/.in-use-NAME`, so an archive is removed only if no process
-//! of this machine needs it. The kernel releases the locks of a killed process.
+//! `bases/used-NAME` contains the size of `bases/archive-NAME` in bytes. Its modification time is
+//! the archive's last use. A process that uses an archive has a shared lock on
+//! `bases/.in-use-NAME`, so an archive is removed only if no process on this machine uses it. The
+//! kernel releases the locks of a killed process.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -19,11 +20,11 @@ use rustix::fs::statvfs;
 use super::unpack::ARCHIVE;
 use crate::tree;
 
-/// Start of the names of folders that are being removed.
+/// Name prefix of folders that are being removed.
 const REMOVED: &str = ".removed-";
 
-/// Keeps an archive in place until it is dropped. All users of an archive in one process share one hold, and so one open
-/// file.
+/// Prevents the removal of an archive until dropped. All users of an archive in one process share a
+/// single hold, and so a single open file.
 #[derive(Debug)]
 pub(crate) struct Hold {
     _lock: File,
@@ -32,7 +33,7 @@ pub(crate) struct Hold {
 /// The unpacked archives of a cache.
 pub(crate) struct Room {
     bases: PathBuf,
-    /// Bytes for all archives. Absent: half of the cache's file system.
+    /// Maximum bytes of all archives; `None` means half of the cache's file system.
     budget: Option<u64>,
     /// The holds of this process, by archive.
     held: Mutex<BTreeMap<String, Weak<Hold>>>,
@@ -54,7 +55,8 @@ impl Room {
         self.budget = Some(bytes);
     }
 
-    /// Holds an archive, which may not be unpacked yet. Blocks while another process moves it away.
+    /// Prevents the removal of an archive, which may not be unpacked yet. Blocks while another
+    /// process removes it.
     pub(crate) fn hold(&self, name: &str) -> io::Result<Arc<Hold>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hold) = held.get(name).and_then(Weak::upgrade) {
@@ -68,8 +70,8 @@ impl Room {
         Ok(hold)
     }
 
-    /// Records that an archive is used now, and measures it the first time. `false`: it is not unpacked. The caller holds
-    /// it.
+    /// Marks an archive as used now. Measures its size the first time. Returns `false` if it is not
+    /// unpacked. The caller has a hold on it.
     pub(crate) fn touch(&self, name: &str) -> io::Result<bool> {
         if !self.archive(name).is_dir() {
             return Ok(false);
@@ -85,11 +87,12 @@ impl Room {
         Ok(true)
     }
 
-    /// Removes the archives that were used least recently, until the rest and `more` bytes fit into the budget. Archives in
-    /// use stay, even if they exceed the budget. Returns what was removed.
+    /// Removes the least recently used archives until the rest plus `more` bytes fits into the
+    /// budget. Archives in use are kept even if they exceed the budget. Returns the removed
+    /// archives.
     pub(crate) fn make(&self, more: u64) -> io::Result<Vec<String>> {
         fs::create_dir_all(&self.bases)?;
-        // One process at a time: two at once would remove twice as much.
+        // Only one process at a time: two at once would remove twice as much.
         let turn = File::create(self.bases.join(".making-room.lock"))?;
         turn.lock()?;
         let mut all = self.list()?;
@@ -126,7 +129,7 @@ impl Room {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with(REMOVED) {
-                // Its process was killed.
+                // The process that was removing it was killed.
                 tree::remove(&entry.path())?;
             } else if let Some(name) = name.strip_prefix(ARCHIVE) {
                 found.extend(self.unpacked(name)?);
@@ -135,7 +138,7 @@ impl Room {
         Ok(found)
     }
 
-    /// `None`: `proctor clean` removed it meanwhile.
+    /// Returns `None` if `proctor clean` removed the archive meanwhile.
     fn unpacked(&self, name: &str) -> io::Result<Option<Unpacked>> {
         let used = self.used(name);
         let known = fs::read_to_string(&used).ok().and_then(|text| text.parse().ok());
@@ -143,7 +146,7 @@ impl Room {
             let name = name.to_owned();
             match known {
                 Some(bytes) => Ok(Unpacked { name, bytes, used: fs::metadata(&used)?.modified()? }),
-                // An earlier version unpacked it.
+                // Unpacked by an earlier version.
                 None => {
                     let used = fs::metadata(self.archive(&name))?.modified()?;
                     Ok(Unpacked { bytes: self.measure(&name, used)?, name, used })
@@ -156,7 +159,7 @@ impl Room {
         }
     }
 
-    /// Writes an archive's size and its last use.
+    /// Records an archive's size and last use.
     fn measure(&self, name: &str, used: SystemTime) -> io::Result<u64> {
         let bytes = disk_usage(&self.archive(name), &mut HashSet::new())?;
         let mut file = tempfile::NamedTempFile::new_in(&self.bases)?;
@@ -166,7 +169,7 @@ impl Room {
         Ok(bytes)
     }
 
-    /// `false`: a process uses it.
+    /// Returns `false` if a process uses the archive.
     fn remove(&self, name: &str) -> io::Result<bool> {
         let lock = self.lock_file(name)?;
         match lock.try_lock() {
@@ -177,7 +180,8 @@ impl Room {
         let aside = self.bases.join(format!("{REMOVED}{name}"));
         fs::rename(self.archive(name), &aside)?;
         let _ = fs::remove_file(self.used(name));
-        // Removing the files takes seconds. Others may unpack the archive again meanwhile.
+        // Release the lock first: removing the files takes seconds, and others may unpack the
+        // archive again meanwhile.
         drop(lock);
         tree::remove(&aside)?;
         Ok(true)
@@ -185,7 +189,7 @@ impl Room {
 
     fn lock_file(&self, name: &str) -> io::Result<File> {
         fs::create_dir_all(&self.bases)?;
-        // Never removed: another process could hold a lock on the removed file.
+        // The lock file is never removed: another process could have a lock on the removed file.
         File::create(self.bases.join(format!(".in-use-{name}")))
     }
 
@@ -198,7 +202,8 @@ impl Room {
     }
 }
 
-/// Bytes on disk. A file with several names counts once, and a folder that this user can't read counts as empty.
+/// Returns the disk usage in bytes. A file with several hard links counts once. A folder that this
+/// user can't read counts as empty.
 fn disk_usage(path: &Path, linked: &mut HashSet<u64>) -> io::Result<u64> {
     let found = fs::symlink_metadata(path)?;
     let bytes = found.blocks().saturating_mul(512);
@@ -222,7 +227,7 @@ mod tests {
 
     const SIZE: usize = 100_000;
 
-    /// An unpacked archive that was last used so many minutes ago.
+    /// Creates an unpacked archive that was last used `minutes` ago.
     fn unpacked(room: &Room, name: &str, minutes: u64) {
         let folder = room.archive(name);
         fs::create_dir_all(&folder).unwrap();
@@ -232,10 +237,10 @@ mod tests {
         File::options().append(true).open(room.used(name)).unwrap().set_modified(used).unwrap();
     }
 
-    /// A room of a cache for so many archives.
+    /// Creates a `Room` whose budget fits `archives` archives.
     fn room(cache: &Path, archives: usize) -> Room {
         let mut room = Room::of(cache);
-        // A folder and the last block of a file take a few kilobytes.
+        // A folder and a file's last block take a few kilobytes.
         room.set_budget((archives * (SIZE + 20_000)) as u64);
         room
     }
@@ -261,7 +266,7 @@ mod tests {
         unpacked(&one, "held", 9);
         unpacked(&one, "free", 1);
         let (hold, again) = (one.hold("held").unwrap(), one.hold("held").unwrap());
-        assert!(Arc::ptr_eq(&hold, &again), "one open file");
+        assert!(Arc::ptr_eq(&hold, &again), "the hold is not shared");
         assert_eq!(other.make(0).unwrap(), ["free"]);
         drop(hold);
         assert!(other.make(0).unwrap().is_empty() && one.make(0).unwrap().is_empty());
@@ -270,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn make_removes_what_a_killed_process_left_and_measures_what_nobody_measured() {
+    fn make_removes_leftovers_and_measures_unmeasured_archives() {
         let cache = tempfile::tempdir().unwrap();
         let room = room(cache.path(), 1);
         unpacked(&room, "measured", 0);
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_budget_is_half_of_the_file_system() {
+    fn default_budget_is_half_of_the_file_system() {
         let cache = tempfile::tempdir().unwrap();
         let room = Room::of(cache.path());
         fs::create_dir_all(&room.bases).unwrap();

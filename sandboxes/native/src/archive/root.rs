@@ -17,17 +17,17 @@ use tar::{Entry, EntryType};
 use super::outer::invalid;
 use crate::{ids, tree};
 
-/// Writes only below one directory: the kernel opens every parent as if that directory were the
+/// Writes only below one directory. The kernel resolves every parent as if that directory were the
 /// root, so no link in the image, relative or absolute, leads outside.
 pub(super) struct Root {
     folder: PathBuf,
     root: OwnedFd,
-    /// Set the owners that the image names: only as root with all ids.
+    /// Whether to set the owners that the image specifies. Requires root with all ids.
     owners: bool,
-    /// What the present layer wrote: an opaque directory hides only earlier layers.
+    /// Paths that the current layer wrote: an opaque directory hides only earlier layers.
     written: HashSet<PathBuf>,
-    /// Modes of directories in which only root could write the rest of the image. They are set at
-    /// the end.
+    /// Final modes of directories that only root could write to. They are set at the end, so that
+    /// the rest of the image can be written.
     later: BTreeMap<PathBuf, u32>,
 }
 
@@ -48,12 +48,12 @@ impl Root {
         })
     }
 
-    /// Call this after the last layer.
+    /// Sets the postponed directory modes. Call it after the last layer.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         // Innermost directories first, because a closed parent would block access.
         for (path, mode) in std::mem::take(&mut self.later).into_iter().rev() {
             let held = match self.find(&path, OFlags::NOFOLLOW) {
-                // A later layer removed or replaced it.
+                // A later layer removed or replaced the directory.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -133,11 +133,11 @@ impl Root {
                 self.written.insert(path.to_owned());
                 return Ok(());
             }
-            // The sandbox has its own devices; pipes and sockets are created by the programs that
-            // use them.
+            // Skip devices, pipes and sockets. The sandbox has its own devices; programs create the
+            // pipes and sockets that they use.
             _ => return Ok(()),
         }
-        self.dress(entry, &target, kind)?;
+        self.set_attributes(entry, &target, kind)?;
         if kind == EntryType::Directory && !self.owners {
             self.later.insert(path.to_owned(), entry.header().mode()? & 0o7777);
         }
@@ -145,7 +145,7 @@ impl Root {
         Ok(())
     }
 
-    fn dress(
+    fn set_attributes(
         &self,
         entry: &Entry<'_, impl io::Read>,
         target: &Path,
@@ -153,7 +153,7 @@ impl Root {
     ) -> io::Result<()> {
         let header = entry.header();
         if self.owners {
-            // Ids outside the sandbox's map would belong to nobody.
+            // Ids outside the sandbox's map would have no owner.
             let id =
                 |number: u64| u32::try_from(number).ok().filter(|id| *id < 65_536).unwrap_or(0);
             let (user, group) = (header.uid().unwrap_or(0), header.gid().unwrap_or(0));
@@ -169,8 +169,8 @@ impl Root {
         Ok(())
     }
 
-    /// Opens a directory of the root, created if missing. The path goes through the descriptor, so
-    /// nothing can be placed there between checking and writing.
+    /// Opens a directory of the root and creates it if missing. The returned path goes through the
+    /// descriptor, so a directory cannot be replaced between check and write.
     fn parent(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let held = match self.find(path, OFlags::empty()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -214,7 +214,7 @@ impl Root {
     }
 }
 
-/// An archive path as a path below the root.
+/// Converts an archive path to a path below the root.
 fn inside(path: &Path) -> io::Result<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {

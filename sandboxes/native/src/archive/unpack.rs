@@ -1,4 +1,4 @@
-//! An archive as a directory of the cache.
+//! Unpacks an archive into a directory of the cache.
 
 use std::{
     fs, io,
@@ -15,14 +15,14 @@ use sha2::{Digest, Sha256};
 use super::{outer::Outer, root::Root};
 use crate::{ids, tree};
 
-/// Start of the names of unpacked archives.
+/// Name prefix of unpacked archives.
 pub(super) const ARCHIVE: &str = "archive-";
 
-/// Unpacks an archive once; returns its digest and the directory of its root. Blocking.
+/// Unpacks an archive once. Returns its digest and the directory of its root. Blocking.
 ///
-/// All layers are unpacked into one directory. Rejected: a directory per layer as the overlay's
-/// lower directories. It would share layers between images, but needs whiteouts that only some
-/// kernels let a normal user create.
+/// All layers are unpacked into one directory. Rejected alternative: one directory per layer as
+/// lower directories of the overlay. Images would share layers, but that needs whiteouts that only
+/// some kernels let a normal user create.
 pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBuf)> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
@@ -53,8 +53,8 @@ pub(crate) fn unpack(cache: &Path, archive: &Path) -> io::Result<(String, PathBu
     Ok((digest, folder))
 }
 
-/// Waits until no other process of this machine unpacks this archive, and keeps them out until the file is closed. No
-/// thread waits.
+/// Waits for the lock to unpack this archive, which excludes other processes until the file is
+/// closed. No thread is blocked.
 pub(crate) async fn lock(cache: &Path, archive: &Path) -> io::Result<fs::File> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
@@ -63,7 +63,8 @@ pub(crate) async fn lock(cache: &Path, archive: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// Removes what processes left that were killed while they unpacked this archive. The caller holds the lock.
+/// Removes leftovers of processes that were killed while they unpacked this archive. The caller has
+/// the lock.
 pub(crate) fn sweep(cache: &Path, archive: &Path) -> io::Result<()> {
     let prefix = unfinished(archive);
     for entry in fs::read_dir(cache.join("bases"))? {
@@ -75,7 +76,7 @@ pub(crate) fn sweep(cache: &Path, archive: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Begins the names of folders into which an archive is being unpacked.
+/// Returns the name prefix of folders into which the archive is being unpacked.
 fn unfinished(archive: &Path) -> String {
     format!(".archive-{}-", key(archive))
 }
@@ -84,7 +85,8 @@ fn key(archive: &Path) -> String {
     sha256_hex(archive.as_os_str().as_bytes()).chars().take(32).collect()
 }
 
-/// Whether an archive was unpacked before, and has not changed since. Reads nothing of it.
+/// Returns whether an archive was unpacked before and has not changed since. Does not read the
+/// archive.
 pub(crate) fn is_unpacked(cache: &Path, archive: &Path) -> bool {
     let bases = cache.join("bases");
     let Some(name) = known(cache, archive) else { return false };
@@ -92,32 +94,35 @@ pub(crate) fn is_unpacked(cache: &Path, archive: &Path) -> bool {
         && bases.join(format!("settings-{name}")).is_file()
 }
 
-/// The name of an unpacked archive, for an archive that was read before and has not changed since. Reads nothing of it.
+/// Returns the name of an unpacked archive if it was read before and has not changed since. Does
+/// not read the archive.
 pub(crate) fn known(cache: &Path, archive: &Path) -> Option<String> {
     let memory = memory(&cache.join("bases"), archive).ok()?;
     remembered(&memory).map(|digest| ids::name_of(&digest))
 }
 
-/// The name of an archive once it is unpacked. Blocking: reads all of the archive the first time.
+/// Returns the name that an archive has once unpacked. Blocking: reads the whole archive the first
+/// time.
 pub(crate) fn name(cache: &Path, archive: &Path) -> io::Result<String> {
     let bases = cache.join("bases");
     fs::create_dir_all(&bases)?;
     digest(&bases, archive).map(|digest| ids::name_of(&digest))
 }
 
-/// The name in an unpacked archive's folder. `None`: another kind of base.
+/// Returns the name of the unpacked archive in `folder`; `None` for another kind of base.
 pub(crate) fn name_of(folder: &Path) -> Option<&str> {
     folder.file_name()?.to_str()?.strip_prefix(ARCHIVE)
 }
 
-/// What the image of an unpacked archive says of its containers. A folder that came from no archive says nothing.
+/// Returns the container settings of an unpacked archive's image. A folder that came from no
+/// archive has default settings.
 pub(crate) fn settings(folder: &Path) -> ImageSettings {
     let kept = name_of(folder).map(|digest| folder.with_file_name(format!("settings-{digest}")));
     let text = kept.and_then(|kept| fs::read(kept).ok());
     text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// SHA-256 of the archive, cached as long as its path, size and times are unchanged.
+/// Returns the archive's SHA-256, cached as long as its path, size and times are unchanged.
 fn digest(bases: &Path, archive: &Path) -> io::Result<String> {
     let memory = memory(bases, archive)?;
     if let Some(known) = remembered(&memory) {
@@ -134,7 +139,7 @@ fn remembered(memory: &Path) -> Option<String> {
     fs::read_to_string(memory).ok().filter(|known| known.len() == 64)
 }
 
-/// The file that remembers an archive's digest.
+/// Returns the path of the file that caches an archive's digest.
 fn memory(bases: &Path, archive: &Path) -> io::Result<PathBuf> {
     let found = fs::metadata(archive)?;
     let state = format!(
@@ -199,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn later_layers_cover_and_whiteouts_remove() {
+    fn later_layers_override_and_whiteouts_remove() {
         let folder = tempfile::tempdir().unwrap();
         let first = tar(&[
             ("etc/a", "1"),
@@ -234,11 +239,12 @@ mod tests {
     }
 
     #[test]
-    fn no_path_escapes() {
+    fn unpack_never_writes_outside_the_root() {
         let folder = tempfile::tempdir().unwrap();
         let outside = folder.path().join("outside");
         fs::create_dir(&outside).unwrap();
-        // The same path inside the image if it exists there, and nothing otherwise.
+        // A link resolves to the same path inside the image if it exists there, and to nothing
+        // otherwise.
         let link = format!("-> {}", outside.display());
         let inner = format!("{}/kept", outside.display());
         let inner = inner.trim_start_matches('/');

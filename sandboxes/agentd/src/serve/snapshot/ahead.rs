@@ -1,6 +1,6 @@
-//! Looks ahead of the walk at entries of directories that it has not reached yet.
+//! Looks ahead of the walk at entries of directories that the walk has not reached yet.
 //!
-//! After the first snapshot a walk consists mainly of `stat` calls, about five thousand. On two
+//! After the first snapshot a walk consists mainly of about five thousand `stat` calls. On two
 //! cores it waits half as long if another thread starts from the other end.
 
 use std::{
@@ -18,11 +18,11 @@ use rustix::{
 use super::table::{Table, Witness};
 use crate::serve::entries;
 
-/// Entries of the last snapshot from which on a thread is worthwhile.
+/// Number of entries in the last snapshot above which a thread is worthwhile.
 const MANY: usize = 1000;
 
-/// Maximum number of entries looked at ahead of the walk: each is in memory until the walk reaches
-/// it.
+/// Maximum number of entries to look at ahead of the walk. Each stays in memory until the walk
+/// reaches it.
 const HELD: usize = 100_000;
 
 const STACK: usize = 128 << 10;
@@ -30,15 +30,15 @@ const STACK: usize = 128 << 10;
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A directory's identity at that time, and its entries by name.
-struct Looked {
+/// A directory's identity and its entries by name, at the time of the look-ahead.
+struct FolderEntries {
     identity: (u64, u64),
     entries: HashMap<Vec<u8>, Witness>,
 }
 
 #[derive(Default)]
 struct WalkProgress {
-    looked: HashMap<Vec<u8>, Looked>,
+    looked: HashMap<Vec<u8>, FolderEntries>,
     /// Directories that the walk has already reached.
     reached: HashSet<Vec<u8>>,
     over: bool,
@@ -48,8 +48,8 @@ struct WalkProgress {
 pub struct Ahead(Mutex<WalkProgress>);
 
 impl Ahead {
-    /// Runs a walk, with a thread that looks ahead if the tree is large. Works without the thread
-    /// if it cannot be started.
+    /// Runs a walk, with a thread that looks ahead if the tree is large. The walk also works if the
+    /// thread cannot be started.
     pub fn during<T>(&self, root: Option<&OwnedFd>, before: &Table, walk: impl FnOnce() -> T) -> T {
         thread::scope(|scope| {
             if let Some(root) = root
@@ -64,8 +64,8 @@ impl Ahead {
         })
     }
 
-    /// The entries of a directory that the walk has reached, if they were looked at and the
-    /// directory is still the same.
+    /// Marks a directory as reached by the walk. Returns its entries if the thread looked at them
+    /// and the directory is still the same.
     pub fn reach(&self, path: &[u8], identity: (u64, u64)) -> HashMap<Vec<u8>, Witness> {
         let mut state = self.state();
         state.reached.insert(path.to_vec());
@@ -73,7 +73,7 @@ impl Ahead {
         looked.map(|looked| looked.entries).unwrap_or_default()
     }
 
-    /// The walk goes from the last name to the first.
+    /// Goes from the last name to the first, unlike the walk.
     fn stat_ahead(&self, root: &OwnedFd, before: &Table) {
         let mut held = 0;
         for (path, listing) in before.folders() {
@@ -86,7 +86,7 @@ impl Ahead {
                     continue;
                 }
             }
-            // The walk will meet and report any error.
+            // The walk will encounter and report any error.
             let Ok(looked) = listed(root, path) else { continue };
             held += listing.len();
             let mut state = self.state();
@@ -101,7 +101,7 @@ impl Ahead {
     }
 }
 
-fn listed(root: &OwnedFd, path: &[u8]) -> Result<Looked, Errno> {
+fn listed(root: &OwnedFd, path: &[u8]) -> Result<FolderEntries, Errno> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let path = if path.is_empty() { b"." } else { path };
     let folder = openat2(root, path, FOLDER, Mode::empty(), beneath)?;
@@ -112,5 +112,5 @@ fn listed(root: &OwnedFd, path: &[u8]) -> Result<Looked, Errno> {
             seen.insert(name, Witness::new(&stat));
         }
     }
-    Ok(Looked { identity: (stat.st_dev, stat.st_ino), entries: seen })
+    Ok(FolderEntries { identity: (stat.st_dev, stat.st_ino), entries: seen })
 }

@@ -1,4 +1,4 @@
-//! The differences between two tables.
+//! Computes the differences between two tables.
 
 use std::{cmp::Ordering, iter::Peekable, slice::Iter};
 
@@ -21,7 +21,7 @@ impl Difference<'_> {
     }
 }
 
-/// Directory by directory; removed entries first.
+/// Returns the differences directory by directory, removed entries first.
 pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item = Difference<'a>> {
     let gone = before.folders().filter(|(path, _)| !seen.has(path));
     let gone = gone.map(|(folder, old)| Listings::new(folder, old, &[]));
@@ -30,8 +30,8 @@ pub fn differences<'a>(before: &'a Table, seen: &'a Table) -> impl Iterator<Item
     gone.chain(there).flatten()
 }
 
-/// Two listings of one directory, walked once side by side: a directory has hundreds of entries, of
-/// which a step changes few.
+/// Two listings of one directory, traversed once in parallel. A directory may have hundreds of
+/// entries, of which a step changes only a few.
 struct Listings<'a> {
     folder: &'a [u8],
     old: Peekable<Iter<'a, (Vec<u8>, Seen)>>,

@@ -1,4 +1,4 @@
-//! What changed below a directory since the last snapshot.
+//! Captures what changed below a directory since the last snapshot.
 
 mod ahead;
 mod difference;
@@ -31,22 +31,22 @@ const MARGIN: usize = 1024;
 /// Maximum number of changes in the reply itself, if they fit.
 const IN_REPLY: usize = 4096;
 
-/// Bytes of lines that are sent at once.
+/// Number of bytes of lines that are sent at once.
 const PAGE: usize = 256 << 10;
 
-/// Walks the root, sends content that the connection has not sent, and replies with the difference
-/// from the last snapshot's table. A rejected or cancelled snapshot is forgotten: the next one
-/// sends it all again.
+/// Walks the root, sends content that this connection has not sent, and replies with the difference
+/// from the last snapshot. A rejected or cancelled snapshot is discarded, and the next one sends
+/// everything again.
 ///
 /// The content of a tree never makes its snapshot fail, because the trial would lose all its work.
-/// What cannot be walked or read is reported, and the rest is captured.
+/// Entries that cannot be walked or read are reported, and the rest is captured.
 pub fn snapshot(
     server: &Server,
     stream: &Stream,
     request: &SnapshotRequest,
 ) -> Result<Reply, Refusal> {
     let started = Instant::now();
-    // One snapshot at a time: two would race for the table.
+    // Take one snapshot at a time: two would race for the table.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
     let first = if request.fresh { None } else { sent.roots.get(&request.root).copied() };
     let known = sent.tables.get(&request.root).map(|table| table.listing(b""));
@@ -97,8 +97,8 @@ pub fn snapshot(
     }
 }
 
-/// Walks the root and replies with what changed after a moment. No file is read, and the tables of
-/// snapshots are not affected. A missing root has no changes.
+/// Walks the root and replies with what changed after a given time. File contents are not read, and
+/// the tables of snapshots are not affected. A missing root has no changes.
 pub fn changes(
     server: &Server,
     stream: &Stream,
@@ -134,10 +134,10 @@ pub fn changes(
     Ok(Reply::Snapshot(reply))
 }
 
-/// Puts the difference into the reply. If it may not fit in a frame it is sent over `RESULTS` as
+/// Puts the difference into the reply. If it may not fit in a frame, it is sent on `RESULTS` as
 /// JSON lines: an object is a changed entry, a string is a removed path. It is written entry by
-/// entry: a list of all entries besides the tables would need memory that a full sandbox does not
-/// have.
+/// entry, because a list of all entries in addition to the tables would need memory that a full
+/// sandbox does not have.
 fn tell(
     server: &Server,
     stream: &Stream,
@@ -192,7 +192,7 @@ fn flush(
     Ok(())
 }
 
-/// An entry that vanished since it was listed is absent; everything else is a failure.
+/// Returns `None` for an entry that vanished since it was listed. All other errors are returned.
 fn unless_gone<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
     match result {
         Ok(value) => Ok(Some(value)),

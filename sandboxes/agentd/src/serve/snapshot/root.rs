@@ -1,4 +1,4 @@
-//! The directory at which a snapshot starts, whatever has happened to it.
+//! Opens the directory at which a snapshot starts, even if it was replaced.
 
 use std::os::fd::OwnedFd;
 
@@ -17,14 +17,14 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 pub type Identity = (u64, u64);
 
 /// Opens the root. `first` is its identity at the first snapshot, which follows links, because an
-/// environment's work directory may be one. From then on the agent may change the directory. If it
-/// is gone or replaced, the tree is empty (`None`), as it would be without its last file. A refusal
-/// would let one command prevent a trial from being scored, and following any new link would count
-/// the sandbox's other directories as work.
+/// environment's work directory may be a link. Afterwards commands may change the directory. If it
+/// is gone or replaced, the tree counts as empty (`None`). A refusal would let a single command
+/// prevent the scoring of a trial. Following any new link would count other directories of the
+/// sandbox as work.
 ///
-/// One kind of new link is followed: to a directory that contains most of `known`, the root's
-/// entries at the last snapshot. `mv` between file systems copies a directory, and a link in its
-/// old place leads to the same work.
+/// One kind of new link is followed: a link to a directory that contains most of `known`, the
+/// root's entries at the last snapshot. `mv` between file systems copies a directory, and a link at
+/// its old path leads to the same work.
 pub fn open(
     root: &RawPath,
     first: Option<Identity>,
@@ -49,7 +49,7 @@ pub fn open(
     }
 }
 
-/// Whether a directory contains more than half of these names.
+/// Returns whether a directory contains more than half of these names.
 fn holds_most(folder: &OwnedFd, known: &[(Vec<u8>, Seen)]) -> bool {
     let is_there =
         |(name, _): &&(Vec<u8>, Seen)| statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok();

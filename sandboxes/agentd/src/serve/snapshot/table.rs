@@ -1,4 +1,4 @@
-//! What the agent remembers between snapshots.
+//! The state that the agent keeps between snapshots.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -11,22 +11,22 @@ use rustix::fs::Stat;
 use super::{layer::LayerState, root::Identity};
 use crate::serve::entries;
 
-/// The slowest clock tick of file systems: a file that changes twice within one tick has the same
-/// times after both.
+/// The slowest clock tick of file systems. A file that changes twice within one tick has the same
+/// times after both changes.
 const TICK: Duration = Duration::from_millis(50);
 
-/// By root, the last state; and the hashes whose content was sent over this connection.
+/// The last state of each root, and the hashes of content sent over this connection.
 #[derive(Default)]
 pub struct Sent {
     pub tables: HashMap<RawPath, Table>,
     /// The initial identity of each root.
     pub roots: HashMap<RawPath, Identity>,
     pub hashes: HashSet<[u8; 32]>,
-    /// What is known about the state outside the work directory.
+    /// The state outside the work directory.
     pub layer: LayerState,
 }
 
-/// The result of a walk: a list per directory, by the directory's path relative to the root. A
+/// The result of a walk: a listing per directory, by the directory's path relative to the root. A
 /// single map with a path per entry took longer than walking the disk.
 #[derive(Default)]
 pub struct Table(BTreeMap<Vec<u8>, Listing>);
@@ -35,12 +35,12 @@ pub struct Table(BTreeMap<Vec<u8>, Listing>);
 pub type Listing = Vec<(Vec<u8>, Seen)>;
 
 impl Table {
-    /// The content of a directory; empty if it was not walked.
+    /// Returns the content of a directory; empty if it was not walked.
     pub fn listing(&self, folder: &[u8]) -> &[(Vec<u8>, Seen)] {
         self.0.get(folder).map_or(&[], Vec::as_slice)
     }
 
-    /// The directories that were walked, sorted.
+    /// Returns the directories that were walked, sorted.
     pub fn folders(&self) -> impl Iterator<Item = (&[u8], &[(Vec<u8>, Seen)])> {
         self.0.iter().map(|(path, listing)| (&path[..], &listing[..]))
     }
@@ -53,14 +53,14 @@ impl Table {
         self.0.insert(folder.to_vec(), listing);
     }
 
-    /// Keeps the entries that changed after a moment.
+    /// Keeps only the entries that changed after a given time.
     pub fn keep_changed_after(&mut self, since: ChangeTime) {
         for listing in self.0.values_mut() {
             listing.retain(|(_, seen)| seen.witness.changed > since);
         }
     }
 
-    /// Keeps what was known about a directory that was not walked completely.
+    /// Keeps the earlier entries of a directory that was not walked completely.
     pub fn keep_known(&mut self, before: &Self, folder: &[u8]) {
         let from = before.0.range(folder.to_vec()..);
         let known = from.take_while(|(path, _)| path.starts_with(folder));
@@ -75,7 +75,7 @@ impl Table {
     }
 }
 
-/// Whether a path is the directory or below it.
+/// Returns whether a path is the directory or below it.
 pub(super) fn is_within(path: &[u8], folder: &[u8]) -> bool {
     let rest = path.strip_prefix(folder);
     folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
@@ -88,7 +88,7 @@ pub struct Seen {
     pub link: Option<Vec<u8>>,
 }
 
-/// Everything that must be equal for a file to count as unchanged without being read.
+/// Metadata that must be equal for a file to count as unchanged without being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Witness {
     pub kind: EntryKind,
@@ -97,13 +97,13 @@ pub struct Witness {
     inode: u64,
     pub changed: ChangeTime,
     modified: (i64, u64),
-    /// The times were already in the past when the file was checked. A file younger than a tick is
-    /// read again the next time.
+    /// Whether the times were already in the past when the file was checked. A file younger than
+    /// one tick is read again next time.
     settled: bool,
 }
 
 impl Witness {
-    /// `stat` must be taken before the content is read.
+    /// Creates a witness. `stat` must be called before the content is read.
     pub fn new(stat: &Stat) -> Self {
         let kind = entries::kind(stat);
         let changed = (stat.st_ctime, stat.st_ctime_nsec);
@@ -111,7 +111,7 @@ impl Witness {
         Self {
             kind,
             mode: entries::mode(stat),
-            // A directory's size says nothing about its content.
+            // The size of a directory does not depend on its content.
             size: if kind == EntryKind::Dir { 0 } else { stat.st_size as u64 },
             inode: stat.st_ino,
             changed,
@@ -120,13 +120,13 @@ impl Witness {
         }
     }
 
-    /// Whether nothing shows that the entry was touched between two checks.
+    /// Returns whether the entry shows no change between two checks.
     pub fn same_as(&self, other: &Self) -> bool {
         Self { settled: true, ..*self } == Self { settled: true, ..*other }
     }
 
-    /// With the size that was actually read. If it differs, the file is being written, and nothing
-    /// is trusted the next time.
+    /// Sets the size that was actually read. If it differs, the file is being written, so it is
+    /// read again next time.
     pub fn with_size(self, size: u64) -> Self {
         Self { size, settled: self.settled && self.size == size, ..self }
     }
@@ -142,7 +142,7 @@ impl Seen {
         Self { witness, hash, link }
     }
 
-    /// Whether the earlier content is still what a read would return now.
+    /// Returns whether the earlier content is still what a read would return now.
     pub fn still_holds(&self, now: &Witness) -> bool {
         self.witness.settled && Witness { settled: true, ..*now } == self.witness
     }
@@ -151,12 +151,12 @@ impl Seen {
         self.witness.kind == EntryKind::Dir
     }
 
-    /// A file whose content was not captured when it was checked.
+    /// Returns whether this is a file whose content was not captured.
     pub fn lacks_content(&self) -> bool {
         self.witness.kind == EntryKind::File && self.hash.is_none()
     }
 
-    /// Whether both have the same manifest entry.
+    /// Returns whether both have the same manifest entry.
     pub fn same_entry(&self, other: &Self) -> bool {
         let facts = |seen: &Self| (seen.witness.kind, seen.witness.mode, seen.witness.size);
         facts(self) == facts(other) && self.hash == other.hash && self.link == other.link

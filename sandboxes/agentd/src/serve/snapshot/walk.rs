@@ -1,4 +1,4 @@
-//! The walk: visits every entry once, follows no link, opens no special file.
+//! Walks a tree: visits every entry once, follows no link, and opens no special file.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -31,17 +31,18 @@ const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// Directories with a longer path, in bytes, are listed but not walked. This is twice what a
-/// program can name at once, and a chain of directories would have quadratic cost.
+/// Maximum path length in bytes. Directories with a longer path are listed but not walked. The
+/// limit is twice what a program can name at once. Without it, a chain of directories would have
+/// quadratic cost.
 const PATH_LIMIT: usize = 8 << 10;
 
-/// Maximum bytes of all paths: a quarter of a million paths of usual length.
+/// Maximum bytes of all paths: enough for a quarter of a million paths of usual length.
 const PATHS_LIMIT: usize = 24 << 20;
 
-/// Files of this size are sent beyond the content limit that larger ones have used up.
+/// Files up to this size are still sent after larger ones have used up the content limit.
 const SMALL: u64 = 64 << 10;
 
-/// Maximum number of directories listed as not walked: beyond it the walk ends.
+/// Maximum number of directories listed as not walked. Beyond it, the walk ends.
 const UNWALKED: usize = 100;
 
 pub struct Walk<'a> {
@@ -59,12 +60,12 @@ pub struct Walk<'a> {
     pub new_hashes: HashSet<[u8; 32]>,
     pub path_bytes: usize,
     pub content_bytes: u64,
-    /// Whether files are read, or only checked.
+    /// Whether files are read or only checked.
     pub reads: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk that reads files and has seen nothing yet.
+    /// Creates a walk that reads files.
     pub fn new(
         server: &'a Server,
         stream: &'a Stream,
@@ -90,19 +91,19 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A directory on the way down, and which of its entries are still to be entered.
+/// A directory on the current path, and its entries that are still to be entered.
 struct Level {
     identity: (u64, u64),
-    /// Length of its path.
+    /// Length of the directory's path.
     length: usize,
     folders: Vec<Vec<u8>>,
 }
 
-/// Why a walk, or a single directory or file, cannot continue.
+/// Why the walk, a directory or a file cannot be continued.
 enum Stop {
-    /// This one cannot be walked or read; the others can.
+    /// This entry cannot be walked or read, but the others can.
     Here,
-    /// The limits of a whole snapshot are reached.
+    /// A limit of the whole snapshot is reached.
     Full,
     /// The host cancelled, or the channel is gone.
     Refused(Refusal),
@@ -115,8 +116,8 @@ impl From<Errno> for Stop {
 }
 
 impl Walk<'_> {
-    /// Uses one open directory and `..` instead of recursion: depth costs neither stack nor
-    /// descriptors.
+    /// Walks with one open directory and `..` instead of recursion, so depth costs neither stack
+    /// nor descriptors.
     pub fn tree(&mut self, top: &OwnedFd) -> Result<(), Refusal> {
         let failed = |error| from_errno(error, &self.request.root);
         let device = fstat(top).map_err(failed)?.st_dev;
@@ -143,7 +144,8 @@ impl Walk<'_> {
                     Ok(None) => {}
                     Err(stop) => {
                         if !self.leave(&path, stop)? {
-                            // The topmost unfinished directory is listed for everything below it.
+                            // Report only the topmost unfinished directory, on behalf of everything
+                            // below it.
                             let open = levels.iter().find(|level| !level.folders.is_empty());
                             if let Some(level) = open {
                                 path.truncate(level.length);
@@ -164,7 +166,7 @@ impl Walk<'_> {
                         folder = found;
                         break;
                     }
-                    // It was moved away meanwhile: the rest of it is inaccessible.
+                    // The directory was moved meanwhile, so the rest of it is inaccessible.
                     Err(_) => {
                         if levels.pop().is_some_and(|lost| !lost.folders.is_empty()) {
                             self.unwalked.push(path.clone());
@@ -176,7 +178,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Notes a directory that is not walked completely; returns whether the walk can continue.
+    /// Records a directory that was not walked completely. Returns whether the walk can continue.
     fn leave(&mut self, path: &[u8], stop: Stop) -> Result<bool, Refusal> {
         match stop {
             Stop::Refused(refusal) => Err(refusal),
@@ -197,7 +199,7 @@ impl Walk<'_> {
         }
         let stat = fstat(folder)?;
         let identity = (stat.st_dev, stat.st_ino);
-        // A directory with very many files must not displace all others.
+        // A directory with very many files must not crowd out all others.
         let most = usize::try_from(self.request.entry_limit / 2).unwrap_or(usize::MAX);
         let mut names = entries::names_up_to(folder, most)?.ok_or(Errno::TOOBIG)?;
         names.sort_unstable();
@@ -206,14 +208,14 @@ impl Walk<'_> {
         let listed = self.list((folder, &looked), path, names, &mut listing);
         self.seen.put(path, listing);
         let mut folders = listed?;
-        // The last is entered first. Known entries come before new ones, so that the limits cut off
-        // newly created masses of files.
+        // The last one is entered first. Known entries come before new ones, so that the limits cut
+        // off masses of new files.
         folders.sort_by_key(|(known, _)| *known);
         let folders = folders.into_iter().map(|(_, name)| name).collect();
         Ok(Level { identity, length: path.len(), folders })
     }
 
-    /// Reads one entry of a directory, outside of any walk. `None` if it cannot be read.
+    /// Reads one entry of a directory outside of a walk; `None` if it cannot be read.
     pub fn one(
         &mut self,
         folder: &OwnedFd,
@@ -227,8 +229,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Checks the entries of a directory. Returns its subdirectories to walk, and whether each was
-    /// there before.
+    /// Checks the entries of a directory. Returns the subdirectories to walk, and whether each
+    /// existed before.
     fn list(
         &mut self,
         (folder, looked): (&OwnedFd, &HashMap<Vec<u8>, Witness>),
@@ -264,7 +266,7 @@ impl Walk<'_> {
         Ok(folders)
     }
 
-    /// Checks one entry whose path has the given length; `None` if it is gone.
+    /// Checks one entry, whose path has the given length; `None` if it is gone.
     fn entry(
         &mut self,
         (folder, looked): (&OwnedFd, Option<&Witness>),
@@ -290,7 +292,7 @@ impl Walk<'_> {
                 Some(Seen::new(witness, old.hash, old.link.clone()))
             }
             _ => match self.read(folder, name, witness) {
-                // Listed, not read.
+                // List it without content.
                 Err(Stop::Here) => Some(Seen::new(witness, None, None)),
                 other => other?,
             },
@@ -299,12 +301,12 @@ impl Walk<'_> {
         Ok(seen)
     }
 
-    /// Whether the content of a file that was not captured the last time would be captured now.
+    /// Returns whether the content of a file that was not captured last time would be captured now.
     fn could_take(&self, old: &Seen, now: &Witness) -> bool {
         old.lacks_content() && now.size <= self.limit()
     }
 
-    /// The maximum size of files that are sent now.
+    /// Returns the current maximum size of files to send.
     fn limit(&self) -> u64 {
         let (file, all) = (self.request.file_limit, self.request.content_limit);
         match self.content_bytes {
@@ -324,7 +326,7 @@ impl Walk<'_> {
         match witness.kind {
             EntryKind::Dir | EntryKind::Other => Ok(Some(Seen::new(witness, None, None))),
             EntryKind::Link => {
-                // It was replaced since; the next snapshot sees it.
+                // It was replaced since; the next snapshot will capture it.
                 let Ok(target) = readlinkat(folder, name, Vec::new()) else { return Ok(None) };
                 let target = target.into_bytes();
                 let hash = blake3::hash(&target);
@@ -368,13 +370,14 @@ impl Walk<'_> {
                 self.send_piece(&bytes)?;
                 self.count(hash, bytes.len() as u64);
             }
-            // The size of a file that is being written is what was read of it.
+            // The size of a file that is being written is the number of bytes read.
             return Ok(Some(Seen::new(witness.with_size(bytes.len() as u64), Some(hash), None)));
         }
         self.read_large(&file, witness)
     }
 
-    /// Hashed first, and read again for sending: a sandbox with full memory cannot hold it.
+    /// Hashes a file first and then reads it again to send it, because a sandbox with full memory
+    /// cannot buffer it.
     fn read_large(&mut self, file: &OwnedFd, witness: Witness) -> Result<Option<Seen>, Stop> {
         let mut size = 0;
         let mut hasher = blake3::Hasher::new();
@@ -394,7 +397,7 @@ impl Walk<'_> {
         rustix::fs::seek(file, SeekFrom::Start(0))?;
         self.send(size)?;
         // Its length has already been sent. If the file changes meanwhile, the captured content is
-        // what was sent, cut or padded to that length.
+        // what was sent, truncated or padded to that length.
         let (mut left, mut hasher) = (size, blake3::Hasher::new());
         let sent = pieces(file, u64::MAX, |piece| {
             let piece = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
@@ -437,8 +440,8 @@ impl Walk<'_> {
     }
 }
 
-/// The subdirectory; `None` if it is gone, or if another file system is mounted there, which is not
-/// the work directory's content.
+/// Opens a subdirectory; `None` if it is gone or if another file system is mounted there, which
+/// does not belong to the work directory.
 fn open(folder: &OwnedFd, name: &[u8], device: u64) -> Result<Option<OwnedFd>, Stop> {
     match unless_gone(openat(folder, name, FOLDER, Mode::empty())) {
         Ok(Some(inner)) if fstat(&inner)?.st_dev == device => Ok(Some(inner)),
@@ -454,7 +457,7 @@ pub fn push(path: &mut Vec<u8>, name: &[u8]) {
     path.extend_from_slice(name);
 }
 
-/// Returns to the parent; if the child was moved meanwhile, finds the parent again from the root,
+/// Returns to the parent. If the child was moved meanwhile, finds the parent again from the root,
 /// without following links.
 fn climb(
     top: &OwnedFd,
@@ -474,7 +477,7 @@ fn climb(
     Ok(found)
 }
 
-/// Passes on a file from its present position, piece by piece; false if it reaches the limit.
+/// Reads a file from its current position in chunks. Returns `false` if it reaches the limit.
 fn pieces(
     file: &OwnedFd,
     limit: u64,

@@ -1,4 +1,4 @@
-//! A minimal host that uses only the wire crate: the agent is judged by its frames.
+//! A minimal host that uses only the wire crate, so that tests check the agent's frames.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here fails a test")]
 
@@ -17,7 +17,7 @@ use proctor_wire::{
     RunRequest, channel, check_hello, hello,
 };
 
-/// Nothing in these tests takes longer, unless it hangs.
+/// No test takes longer than this unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Agent {
@@ -111,19 +111,19 @@ impl Agent {
         }
     }
 
-    /// What else arrived on a stream before the agent exited.
+    /// Returns the remaining frames that arrived on a stream before the agent exited.
     pub fn unread(&mut self, stream: u32) -> Vec<Frame> {
         let mut frames = self.aside.remove(&stream).unwrap_or_default();
         frames.extend(self.frames.iter().filter(|frame| frame.stream == stream));
         frames
     }
 
-    /// Any frame that arrives within the time.
+    /// Returns any frame that arrives within the time.
     pub fn any_frame(&mut self, within: Duration) -> Option<Frame> {
         self.frames.recv_timeout(within).ok()
     }
 
-    /// Reads a stream to its reply, giving credit for everything received.
+    /// Reads a stream to its reply, granting credit for everything received.
     pub fn finish(&mut self, stream: u32) -> Answer {
         let mut channels: [Vec<u8>; 4] = Default::default();
         loop {
@@ -151,7 +151,7 @@ impl Agent {
         self.finish(stream)
     }
 
-    /// Sends the input in pieces, only as the agent's credit allows.
+    /// Sends the input in chunks, as the agent's credit allows.
     pub fn ask_with(&mut self, request: &Request, input: &[u8]) -> Answer {
         let stream = self.open(request);
         let mut credit = INITIAL_CREDIT as usize;
@@ -201,19 +201,19 @@ impl Agent {
         }
     }
 
-    /// Ends the stream.
+    /// Closes the stream to the agent.
     pub fn hang_up(&mut self) {
         self.input = None;
     }
 
-    /// The exit status, which must come soon.
+    /// Waits for the exit status, for at most `PATIENCE`.
     pub fn exit(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(start.elapsed() < PATIENCE, "the agent does not leave");
+            assert!(start.elapsed() < PATIENCE, "the agent does not exit");
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -245,7 +245,7 @@ pub fn raw_path(path: impl AsRef<Path>) -> RawPath {
     RawPath::new(path.as_ref().as_os_str().as_encoded_bytes())
 }
 
-/// Whether any process on this machine has the word among its arguments.
+/// Returns whether any process on this machine has the word among its arguments.
 pub fn is_running(word: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -253,7 +253,7 @@ pub fn is_running(word: &str) -> bool {
     })
 }
 
-/// Waits until `done`, for ten seconds at most.
+/// Waits until `done` returns true, for at most ten seconds. Returns whether it did.
 pub fn eventually(mut done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !done() {

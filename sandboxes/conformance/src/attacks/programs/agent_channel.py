@@ -1,4 +1,4 @@
-# Whatever this process was handed, whatever has a name: garbage goes into all of it.
+# Write garbage to every inherited descriptor, abstract socket and descriptor of other processes.
 for n in range(3, 1024):
     try:
         os.write(n, b"\xff" * 64)

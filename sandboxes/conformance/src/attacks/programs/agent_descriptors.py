@@ -3,7 +3,7 @@ for n in range(128):
         tried(f"open descriptor {n}", lambda: os.open(f"/proc/1/fd/{n}", mode | os.O_NONBLOCK))
     tried(f"name descriptor {n}", lambda: os.readlink(f"/proc/1/fd/{n}"))
     tried(f"look at descriptor {n}", lambda: open(f"/proc/1/fdinfo/{n}").read())
-# Root may list their numbers; what counts is that none can be opened or named.
+# Root may list the descriptor numbers, but none may be opened or resolved.
 if hasattr(os, "pidfd_open"):
     try:
         handle = os.pidfd_open(1)

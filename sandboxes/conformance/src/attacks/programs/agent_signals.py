@@ -7,7 +7,7 @@ for number in [0] + list(range(1, 65)):
         continue
     try:
         os.kill(1, number)
-        # A process 1 takes what it has no handler for as nothing; its own user may still knock.
+        # Process 1 ignores signals without a handler, so only a different user must be denied sending them.
         if apart:
             breach("signal", number, "was sent")
     except OSError:

@@ -1,4 +1,4 @@
-# What every attack program stands on. A line that begins with BREACH is an attack that worked.
+# Prepended to every attack program. A line that starts with BREACH reports a successful attack.
 import ctypes, errno, os, platform, signal, socket, stat, struct, subprocess, sys, time
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -9,7 +9,7 @@ def breach(*what):
 
 
 def tried(what, attempt, allowed=()):
-    """A breach where `attempt` goes through and gives something that is not among `allowed`."""
+    """Reports a breach if `attempt` succeeds and returns a value that is not in `allowed`."""
     try:
         got = attempt()
     except (OSError, ValueError, PermissionError):
@@ -19,7 +19,7 @@ def tried(what, attempt, allowed=()):
 
 
 def call(number, *arguments):
-    """A system call by number; its negative error or its result."""
+    """Makes a system call by number. Returns its result or its negative error number."""
     ctypes.set_errno(0)
     words = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
     result = libc.syscall(ctypes.c_long(number), *words)

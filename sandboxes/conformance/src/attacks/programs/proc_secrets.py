@@ -13,7 +13,7 @@ def open_for_writing(path):
     os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
     return path
 
-# Nothing of the machine can be written to: settings, interrupts, buses, control groups.
+# No machine state may be writable: settings, interrupts, buses, control groups.
 for top in ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/sys"):
     for folder, _, names in os.walk(top):
         for name in names:
@@ -21,6 +21,6 @@ for top in ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/sys"):
             tried(f"write to {path}", lambda: open_for_writing(path))
 for name in os.listdir("/proc"):
     path = f"/proc/{name}"
-    # What no mode lets anybody write to, root may open for writing and write nothing to.
+    # Skip files without write permission: root can open them for writing, but writes have no effect.
     if not name.isdigit() and os.path.isfile(path) and os.stat(path).st_mode & 0o222 and not os.stat(path).st_rdev:
         tried(f"write to {path}", lambda: open_for_writing(path))

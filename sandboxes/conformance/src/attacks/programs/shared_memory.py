@@ -1,4 +1,4 @@
-# Segments and queues that belong to nobody once this process is gone.
+# Create segments and queues that outlive this process.
 libc.shmat.restype = ctypes.c_void_p
 for _ in range(10):
     segment = libc.shmget(0, 18 << 20, 0o1600)

@@ -1,4 +1,4 @@
-# Outlives its command, and takes every place that becomes free.
+# Processes that outlive their command and occupy every slot that becomes free.
 if os.fork() == 0:
     os.setsid()
     null = os.open("/dev/null", os.O_RDWR)

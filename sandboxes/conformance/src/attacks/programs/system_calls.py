@@ -1,4 +1,4 @@
-# number on x86_64, number elsewhere (the generic table), arguments
+# Number on x86_64, number on other architectures (the generic table), arguments.
 CALLS = {
     "acct": (163, 89, 0),
     "add_key": (248, 217, b"user", b"x", b"x", 1, -2),
@@ -40,7 +40,7 @@ for name, (*numbers, _) in ((n, (c[0], c[1], None)) for n, c in CALLS.items()):
     if got not in REFUSED:
         breach(name, got)
 
-# A namespace by way of clone, whose child does nothing.
+# Try to create namespaces with clone. The child does nothing.
 clone = (56, 220)[column]
 for flag in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
     got = call(clone, flag | signal.SIGCHLD, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-//! Replies with what changed outside the work directory.
+//! Replies with the changes outside the work directory.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,31 +21,33 @@ use super::{
     changes::{Changes, changes},
     list::{Found, Listed, Place, list},
     open::{FOLDER, PARENT, open, upper},
-    paths::{cannot, shown, split},
+    paths::{cannot, display, split},
 };
 use crate::serve::{dispatch::Server, refusal::refuse, stream::Stream};
 
-/// The longest list of an engine, in bytes.
+/// Maximum length of an engine's list, in bytes.
 const WRITTEN_LIMIT: usize = 64 << 20;
 
-/// What is remembered between requests.
+/// The state kept between requests.
 #[derive(Default)]
 pub struct LayerState {
-    /// The state when the agent started. Absent: not recorded.
+    /// The state at the agent's start; `None` if it was not recorded.
     base: Option<Listed>,
     beside: Beside,
-    /// Contents that were read, by path.
+    /// Entries whose content was read, by path.
     read: HashMap<Vec<u8>, Seen>,
     /// The hash of the last reply.
     told: Option<[u8; 32]>,
 }
 
-/// Replies with the state outside the work directory, or with why it cannot be kept.
+/// Replies with the state outside the work directory, or with the reason why it cannot be captured.
 pub fn layer(server: &Server, stream: &Stream, request: &LayerRequest) -> Result<Reply, Refusal> {
     let written = if request.listed { Some(written(server, stream)?) } else { None };
-    // One request at a time, and none during a snapshot: both track which contents were sent.
+    // Handle one request at a time, and none during a snapshot: both track which contents were
+    // sent.
     let mut sent = server.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-    // Before the list: a process that runs now could write while the list is made.
+    // Check processes before listing files, because a process that runs now could write while the
+    // list is made.
     let beside = Beside::now();
     let listed = list(request, written.as_ref(), &beside.mounts);
     if request.fresh {
@@ -123,8 +125,8 @@ fn written(server: &Server, stream: &Stream) -> Result<Written, Refusal> {
         .map_err(|error| refuse(RefusalKind::BadRequest, format!("what was written: {error}")))
 }
 
-/// Reads what changed, and sends what the connection has not sent. The inner error is why the state
-/// cannot be kept.
+/// Reads what changed, and sends content that this connection has not sent. The inner error is the
+/// reason why the state cannot be captured.
 fn contents(
     server: &Server,
     stream: &Stream,
@@ -139,7 +141,7 @@ fn contents(
         fresh: false,
         skip: Vec::new(),
         file_limit: request.file_limit,
-        // Checked before anything is read.
+        // The limit was checked before reading.
         content_limit: 0,
         entry_limit: request.entry_limit,
     };
@@ -172,7 +174,7 @@ fn contents(
         match seen.filter(|seen| !seen.lacks_content()) {
             Some(seen) => drop(read.insert(path.clone(), seen)),
             None => {
-                why = Some(format!("{} cannot be read", shown(path)));
+                why = Some(format!("{} cannot be read", display(path)));
                 break;
             }
         }

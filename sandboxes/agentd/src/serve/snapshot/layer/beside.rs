@@ -1,20 +1,20 @@
-//! Processes, mounts and System V objects.
+//! State besides files: processes, mounts and System V objects.
 
 use std::collections::BTreeSet;
 
 use crate::serve::{proc_file, processes};
 
-/// Objects that outlive their processes, each a file of `/proc/sysvipc` with a header line.
+/// Objects that outlive their processes. Each is a file of `/proc/sysvipc` with a header line.
 const SYSTEM_V: [&str; 3] = ["msg", "sem", "shm"];
 
-/// Maximum number of processes that a reason names.
+/// Maximum number of processes listed in a reason.
 const NAMED: usize = 3;
 
-/// State that is not in files.
+/// State that is not stored in files.
 #[derive(Default)]
 pub(super) struct Beside {
     processes: BTreeSet<i32>,
-    /// As in `/proc/self/mountinfo`.
+    /// The content of `/proc/self/mountinfo`.
     pub(super) mounts: Vec<u8>,
     objects: [usize; 3],
 }
@@ -32,7 +32,7 @@ impl Beside {
         }
     }
 
-    /// What cannot be restored, as a reason.
+    /// Returns a reason if there is state that cannot be restored.
     pub(super) fn since(&self, start: &Self) -> Option<String> {
         let new: Vec<i32> = self.processes.difference(&start.processes).copied().collect();
         if !new.is_empty() {
@@ -61,7 +61,7 @@ mod tests {
     use super::Beside;
 
     #[test]
-    fn beside_ignores_processes_of_the_start() {
+    fn beside_ignores_processes_that_ran_at_the_start() {
         let start = Beside { processes: BTreeSet::from([1, 7]), ..Beside::default() };
         assert_eq!(
             Beside { processes: BTreeSet::from([7]), ..Beside::default() }.since(&start),

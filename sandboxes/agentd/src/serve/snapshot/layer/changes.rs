@@ -1,4 +1,4 @@
-//! The differences from the agent's start.
+//! Computes the differences from the agent's start.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -6,7 +6,7 @@ use proctor_wire::{EntryKind, LayerRequest};
 
 use super::{
     list::Listed,
-    paths::{above, shown},
+    paths::{above, display},
 };
 
 /// Paths that differ from the start.
@@ -16,7 +16,7 @@ pub(super) struct Changes {
     pub removed: BTreeSet<Vec<u8>>,
 }
 
-/// The differences; `Err` if they cannot be kept.
+/// Returns the differences, or the reason why they cannot be captured.
 pub(super) fn changes(
     base: &Listed,
     listed: &Listed,
@@ -33,7 +33,7 @@ pub(super) fn changes(
             }
             continue;
         };
-        // Everything below a recreated directory has to be recreated, too.
+        // Everything below a recreated directory has to be recreated too.
         let is_below = || above(path).any(|folder| replaced.contains(folder));
         if before.is_some_and(|before| before.same_as(now)) && !is_below() {
             continue;
@@ -45,11 +45,11 @@ pub(super) fn changes(
         match witness.kind {
             EntryKind::Other if request.files_alone => continue,
             EntryKind::Other => {
-                return Err(format!("{} is a socket, a pipe or a device", shown(path)));
+                return Err(format!("{} is a socket, a pipe or a device", display(path)));
             }
             EntryKind::File if witness.size > request.file_limit => {
                 let limit = request.file_limit >> 20;
-                return Err(format!("{} is larger than {limit} MiB", shown(path)));
+                return Err(format!("{} is larger than {limit} MiB", display(path)));
             }
             EntryKind::File => bytes = bytes.saturating_add(witness.size),
             EntryKind::Dir | EntryKind::Link => {}

@@ -18,14 +18,14 @@ use super::{
     },
     mounts::writable_mounts,
     open::{FOLDER, PARENT, open, upper},
-    paths::{cannot, relative, shown, split},
+    paths::{cannot, display, relative, split},
 };
 use crate::serve::entries;
 
-/// An overlay's mark on a directory that hides the one below it.
+/// The attribute of an overlay directory that hides the one below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// Maximum bytes of all paths and link targets, which the agent holds in memory and sends as JSON.
+/// Maximum bytes of all paths and link targets, which the agent keeps in memory and sends as JSON.
 const PATHS_LIMIT: u64 = 8 << 20;
 
 /// Entries by path, relative to `/`.
@@ -41,11 +41,11 @@ pub(super) enum Place {
 
 #[derive(Clone, Copy)]
 pub(super) struct Found {
-    /// Absent: an entry of a lower layer was deleted.
+    /// `None` if an entry of a lower layer was deleted.
     pub witness: Option<Witness>,
     pub owner: (u32, u32),
     pub place: Place,
-    /// A directory that hides the lower layer's.
+    /// Whether the directory hides the lower layer's directory.
     pub replaced: bool,
 }
 
@@ -58,7 +58,7 @@ impl Found {
         Self { witness: Some(Witness::new(stat)), owner, place, replaced: false }
     }
 
-    /// Whether the entry is unchanged. Changes in a directory show in its entries.
+    /// Returns whether the entry is unchanged. Changes in a directory are visible in its entries.
     pub(super) fn same_as(&self, now: &Self) -> bool {
         let (Some(before), Some(after)) = (&self.witness, &now.witness) else { return false };
         let same = (self.owner, self.replaced) == (now.owner, now.replaced);
@@ -71,7 +71,7 @@ impl Found {
     }
 }
 
-/// What was written; the error is why it is unknown.
+/// Lists what was written. The error is the reason why it is unknown.
 pub(super) fn list(
     request: &LayerRequest,
     written: Option<&Written>,
@@ -80,7 +80,7 @@ pub(super) fn list(
     let root = openat(CWD, "/", FOLDER, Mode::empty()).map_err(|error| cannot(b"", error))?;
     let mut list = List::new(request);
     match (written, upper()) {
-        (Some(written), _) => list.named(&root, written)?,
+        (Some(written), _) => list.add_listed(&root, written)?,
         (None, Some(upper)) => {
             list.walk(upper, b"", Place::Upper)?;
             for repository in list.repositories.clone() {
@@ -115,7 +115,7 @@ impl List {
         }
     }
 
-    /// Whether the work directory's snapshots do not cover a path.
+    /// Returns whether a path is not covered by the work directory's snapshots.
     fn takes(&self, path: &[u8]) -> bool {
         !is_within(path, &self.workdir)
             || self.repositories.iter().any(|repository| is_within(path, repository))
@@ -134,7 +134,7 @@ impl List {
         Ok(())
     }
 
-    /// Everything below a directory of `top`, on its own file system.
+    /// Adds everything below a directory of `top` on the same file system.
     fn walk(&mut self, top: &OwnedFd, start: &[u8], place: Place) -> Result<(), String> {
         let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut folders = vec![start.to_vec()];
@@ -142,8 +142,8 @@ impl List {
         while let Some(path) = folders.pop() {
             let folder = match open(top, &path, FOLDER) {
                 Ok(folder) => folder,
-                // Removed since it was listed, or a repository of the work directory that was never
-                // written to.
+                // Either removed since it was listed, or a repository of the work directory that
+                // was never written to.
                 Err(Errno::NOENT | Errno::NOTDIR) => continue,
                 Err(error) => return Err(cannot(&path, error)),
             };
@@ -164,7 +164,7 @@ impl List {
             let names =
                 entries::names_up_to(&folder, most).map_err(|error| cannot(&path, error))?;
             let names =
-                names.ok_or_else(|| format!("{} has more than {most} entries", shown(&path)))?;
+                names.ok_or_else(|| format!("{} has more than {most} entries", display(&path)))?;
             for name in names {
                 let mut full = path.clone();
                 push(&mut full, &name);
@@ -176,7 +176,7 @@ impl List {
                     Err(Errno::NOENT) => continue,
                     Err(error) => return Err(cannot(&full, error)),
                 };
-                // Something is mounted there.
+                // Another file system is mounted there.
                 if stat.st_dev != device {
                     continue;
                 }
@@ -193,8 +193,8 @@ impl List {
         Ok(())
     }
 
-    /// What an engine lists.
-    fn named(&mut self, root: &OwnedFd, written: &Written) -> Result<(), String> {
+    /// Adds the paths that an engine lists.
+    fn add_listed(&mut self, root: &OwnedFd, written: &Written) -> Result<(), String> {
         let gone: HashSet<&[u8]> =
             written.gone.iter().map(|path| relative(path.as_bytes())).collect();
         for path in &gone {
@@ -229,13 +229,13 @@ impl List {
         Ok(())
     }
 
-    /// A separate file system, or a file that is one.
+    /// Adds a separate file system, or a file that is a mount point.
     fn mount(&mut self, root: &OwnedFd, at: &[u8]) -> Result<(), String> {
         if at.is_empty() || !self.takes(at) {
             return Ok(());
         }
         let (parent, name) = split(at);
-        // Covered by another mount.
+        // Hidden by another mount.
         let Ok(folder) = open(root, parent, PARENT) else { return Ok(()) };
         let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
         match entries::kind(&stat) {
@@ -251,7 +251,7 @@ fn is_opaque(folder: &OwnedFd) -> bool {
     fgetxattr(folder, OPAQUE, &mut value[..]) == Ok(1) && value[0] == b'y'
 }
 
-/// An overlay's mark for a deleted entry of a lower layer.
+/// Returns whether the entry is an overlay's marker for a deleted entry of a lower layer.
 fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }

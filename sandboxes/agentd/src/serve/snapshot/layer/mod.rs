@@ -1,7 +1,7 @@
-//! What changed outside the work directory since the agent started.
+//! Captures what changed outside the work directory since the agent started.
 //!
 //! Walking the whole root would take longer than a step. Only written paths are checked: the upper
-//! directory of a native sandbox's overlay, or the paths that an engine lists; and the other
+//! directory of a native sandbox's overlay or the paths that an engine lists, plus the other
 //! writable mounts, such as `/dev/shm`, which contain little.
 
 mod answer;

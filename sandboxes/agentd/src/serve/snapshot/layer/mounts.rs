@@ -1,10 +1,10 @@
-//! Mounts other than the root.
+//! Finds mounts other than the root.
 
 use proctor_wire::RawPath;
 
 use super::paths::relative;
 
-/// File systems that show the kernel's own state.
+/// File systems that show kernel state.
 const OF_THE_KERNEL: [&str; 11] = [
     "bpf",
     "cgroup",
@@ -19,7 +19,7 @@ const OF_THE_KERNEL: [&str; 11] = [
     "tracefs",
 ];
 
-/// The mount points of writable mounts, except the root.
+/// Returns the mount points of writable mounts, except the root.
 pub(super) fn writable_mounts(mountinfo: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for line in mountinfo.split(|&byte| byte == b'\n') {
@@ -47,7 +47,7 @@ mod tests {
     use super::writable_mounts;
 
     #[test]
-    fn writable_mounts_are_found_and_those_of_the_kernel_left_out() {
+    fn writable_mounts_excludes_root_read_only_and_kernel_mounts() {
         let mountinfo = b"1 0 0:1 / / rw - overlay proctor rw\n\
             2 1 0:2 / /proc rw,nosuid - proc proctor rw\n\
             3 1 0:3 / /dev/shm rw,nosuid - tmpfs proctor rw,size=4k\n\

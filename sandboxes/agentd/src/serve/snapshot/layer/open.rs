@@ -1,4 +1,4 @@
-//! Opens directories of a sandbox, never through a link.
+//! Opens directories of a sandbox without following links.
 
 use std::{os::fd::OwnedFd, sync::OnceLock};
 
@@ -14,11 +14,11 @@ static UPPER: OnceLock<OwnedFd> = OnceLock::new();
 
 /// Stores the upper directory of this sandbox's overlay.
 pub fn remember_upper(upper: OwnedFd) {
-    // A sandbox has one root.
+    // A sandbox has only one root.
     let _ = UPPER.set(upper);
 }
 
-/// The upper directory, if there is one.
+/// Returns the upper directory, if there is one.
 pub(super) fn upper() -> Option<&'static OwnedFd> {
     UPPER.get()
 }

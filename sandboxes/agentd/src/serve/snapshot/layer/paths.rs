@@ -18,16 +18,16 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The parents of a path, topmost first.
+/// Returns the parents of a path, topmost first.
 pub(super) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     ends.map(move |(at, _)| &path[..at])
 }
 
-pub(super) fn shown(path: &[u8]) -> String {
+pub(super) fn display(path: &[u8]) -> String {
     format!("/{}", RawPath::new(path))
 }
 
 pub(super) fn cannot(path: &[u8], error: Errno) -> String {
-    format!("{} cannot be examined: {}", shown(path), describe(error))
+    format!("{} cannot be examined: {}", display(path), describe(error))
 }
