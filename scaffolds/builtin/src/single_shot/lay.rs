@@ -13,10 +13,10 @@ use super::{
     settings::Settings,
 };
 
-/// The patch's path for a command, outside the work directory.
+/// Path of the patch file for apply commands, outside the work directory.
 const PATCH_FILE: &str = "/tmp/answer.diff";
 
-/// Parses the edits of a natural response and applies those that can be.
+/// Parses the edits of a natural response and applies those that match.
 pub(super) async fn lay_natural(
     session: &mut dyn Session,
     settings: &Settings,
@@ -42,7 +42,7 @@ pub(super) async fn lay_natural(
     Ok(())
 }
 
-/// The result of edits, and the same as a patch.
+/// Returns the result of the edits and the equivalent patch.
 fn made_of(
     edits: &[natural::Edit],
     settings: &Settings,
@@ -68,8 +68,8 @@ fn made_of(
     }
 }
 
-/// Applies a response's patch as the benchmark's harness does: its commands in order, until one
-/// succeeds. The first is `git apply`, which Proctor's own parser does on the host.
+/// Applies a response's patch like the benchmark's harness: tries its commands in order until one
+/// succeeds. The first is `git apply`, for which Proctor uses its own parser on the host.
 pub(super) async fn lay_patch(
     session: &mut dyn Session,
     material: &Material,
@@ -101,7 +101,7 @@ pub(super) async fn lay_patch(
     Ok(())
 }
 
-/// Why a command did not apply the patch; empty if it did.
+/// Returns the command's error, or an empty string if it applied the patch.
 async fn in_sandbox(
     handle: &SandboxHandle,
     brief: &Brief,
@@ -127,7 +127,7 @@ async fn in_sandbox(
     Ok(last.chars().take(300).collect())
 }
 
-/// Removes files that the commands leave behind, and reverts what a failed command changed.
+/// Removes files left behind by the commands and reverts the changes of a failed command.
 async fn clean(
     handle: &SandboxHandle,
     brief: &Brief,
@@ -152,7 +152,7 @@ async fn clean(
                 Some(mode) => tree.read(&path)?.map(|bytes| (mode, bytes)),
                 None => None,
             };
-            // A rejected path is the patch's fault: nothing can have been written there.
+            // A rejected path comes from the patch itself, so nothing can have been written there.
             let done = match before {
                 Some((mode, bytes)) => {
                     handle.write_beneath(&root, &full(&path), &bytes, Some(mode & 0o777)).await
