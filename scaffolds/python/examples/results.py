@@ -1,4 +1,4 @@
-"""Runs a configuration, prints which arm is better and why trials failed."""
+"""Runs a configuration, then prints each arm's resolved rate and why trials failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The typed results of a run. Each one keeps the binary's JSON in ``data``."""
+"""The typed results of a run. Each keeps the binary's JSON in ``data``."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _path(escaped: str) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial: a task, an arm and an attempt. What it holds beyond its row is read when you ask for it."""
+    """One trial: a task, an arm and an attempt. Data beyond the table row is loaded on first access."""
 
     task: str
     #: The arm's name.
@@ -135,9 +135,9 @@ class Trial:
     #: None without a verdict.
     resolved: Optional[bool]
     passed_rate: Optional[float]
-    #: Why the task is not resolved.
+    #: Why the task was not resolved.
     reason: Optional[str]
-    #: The limit of its own that ended the trial.
+    #: The trial's own limit that ended it, if any.
     limit: Optional[str]
     integrity: Optional[str]
     steps: Optional[int]
@@ -172,7 +172,7 @@ class Trial:
         arguments = ["show", "--print", part, *more]
         if step is not None:
             arguments += ["--step", str(step)]
-        # Names may begin with a dash.
+        # Names may start with a dash.
         return _binary.output([*arguments, "--", self.run, self.task, self.arm_id, str(self.attempt)])
 
     def events(self) -> list[dict[str, Any]]:
