@@ -1,4 +1,4 @@
-//! Reads ATIF, up to version 1.8.
+//! Imports ATIF up to version 1.8.
 
 use proctor_types::{Answer, TokenClasses, ToolCall, ToolSpec, Usage};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::{
 const VERSIONS: &str = "supported: ATIF-v1.0 to ATIF-v1.8";
 const STEPS: &str = "ATIF numbers its steps 1, 2, 3, ... without gaps";
 const CALLS: &str = "a result must refer to a call of the same step";
-/// The newest minor version that is supported.
+/// The newest supported minor version.
 const NEWEST: u32 = 8;
 
 #[derive(Deserialize)]
@@ -111,7 +111,7 @@ enum Content {
 }
 
 impl Content {
-    /// Its text; images and sounds are counted.
+    /// Returns the text and counts the images and audio that are left out.
     fn text(self, fidelity: &mut Fidelity) -> String {
         let parts = match self {
             Self::Text(text) => return text,
@@ -247,7 +247,7 @@ fn add(
     told(turns, of_none, at, fidelity)
 }
 
-/// Results without a call: what the agent saw of them becomes a message to it.
+/// Converts results without a call: the text that the agent saw becomes a message to it.
 fn told(
     turns: &mut Vec<Turn>,
     results: Vec<Returned>,
@@ -283,7 +283,7 @@ fn usage(metrics: Metrics) -> (Usage, Option<f64>) {
     (usage, metrics.cost_usd)
 }
 
-/// A function in chat format.
+/// Parses a function in chat format.
 pub(super) fn tool(definition: &Value) -> Option<ToolSpec> {
     let function = &definition["function"];
     Some(ToolSpec {

@@ -191,12 +191,12 @@ class Trial:
 
     @property
     def verdict(self) -> Optional[dict[str, Any]]:
-        """The verdict with the status of each test; None without one."""
+        """The verdict with the status of each test; None if the trial has no verdict."""
         verdict: Optional[dict[str, Any]] = json.loads(self._part("verdict"))
         return verdict
 
     def tree(self, step: Optional[int] = None) -> Tree:
-        """Returns the work directory after a step. 0: before the agent began. Default: at the end."""
+        """Returns the work directory after a step. 0 is the state before the agent started. The default is the end of the trial."""
         return Tree(self, step, json.loads(self._part("tree", step)))
 
 
@@ -207,7 +207,7 @@ class Pair:
     a: str
     b: str
     metric: str
-    #: Tasks that both arms have results for.
+    #: Number of tasks for which both arms have results.
     tasks: int
     difference: Optional[float]
     #: The 95 % interval of the difference.
@@ -291,7 +291,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """What smaller limits would have given, from the snapshots of the run."""
+    """Results under smaller limits, computed from the run's snapshots."""
 
     points: list[Point]
     #: With ``every=True``: the step at which each trial first resolves its task.
@@ -307,7 +307,7 @@ class Curve:
         )
 
     def series(self, arm: str) -> tuple[list[float], list[float]]:
-        """Returns the budgets and the resolved rates of an arm, ready to plot."""
+        """Returns an arm's budgets and resolved rates for plotting."""
         points = sorted((point for point in self.points if point.arm == arm), key=lambda p: p.at)
         if not points:
             known = ", ".join(sorted({point.arm for point in self.points}))
