@@ -33,7 +33,7 @@ class Arm:
     #: The 95 % interval of ``resolved_rate``, clustered by task.
     interval: Optional[tuple[float, float]]
     passed_rate: float
-    #: US dollars; None if some response has no price.
+    #: US dollars; None if the price of any response is unknown.
     cost_usd: Optional[float]
     scaffold: Optional[str]
     model: Optional[str]
