@@ -9,7 +9,7 @@ use std::{
 
 use crate::EngineError;
 
-/// Interval between two checks of a command.
+/// Interval between two checks whether a command has exited.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The output of a command.
@@ -41,7 +41,7 @@ impl Trouble {
     }
 }
 
-/// Runs a command to its end, or kills it after `most`.
+/// Runs a command until it exits, or kills it after `most`.
 pub(crate) fn run(command: &mut Command, most: Duration) -> Result<Said, Trouble> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_read_and_one_that_hangs_is_killed() {
+    fn run_returns_output_and_kills_a_hanging_command() {
         let said = run(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]), LOOK * 500);
         let said = said.unwrap();
         assert_eq!((said.status.code(), said.out.trim(), said.err.trim()), (Some(3), "a", "b"));
