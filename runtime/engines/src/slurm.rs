@@ -115,8 +115,7 @@ impl Engine for Slurm {
 
     fn ask_to_end(&self, submission: &Submission) -> Result<(), EngineError> {
         scancel(submission, &["--state=PENDING"])?;
-        // Signal only the script: for other processes Slurm would start a time limit (KillWait) and
-        // then kill the job.
+        // Signal only the script. A plain `scancel` would kill the job after a time limit (KillWait).
         scancel(submission, &["--batch", "--signal=TERM"])
     }
 

@@ -41,7 +41,7 @@ fn read(line: &str, file: &RuleFile, depth: usize, all: &mut Vec<Command>) {
         let mut plain = unwrapped(simple.words.clone(), shell);
         let program = plain.first().cloned().unwrap_or_default();
         let mut shown = bare(&simple.source, shell);
-        // The pipe's input comes from the first command in it that has known output.
+        // Follow the pipe back to its first command, or to the nearest one with known input.
         let from = (at.saturating_sub(PIPE)..=at)
             .rev()
             .find(|&at| !simples[at].piped || !simples[at].given.is_empty());

@@ -85,7 +85,7 @@ impl<'a> Comparison<'a> {
                 self.answered = true;
                 self.say(answer);
             }
-            // Calls that a program makes on its own are the program's commands, not the model's.
+            // The arguments of a call count as the agent's own words, even if a program made the call.
             Event::ToolCalled { arguments, .. } => {
                 strings(arguments, &mut |text| self.known.say(text));
             }
