@@ -311,7 +311,10 @@ mod tests {
         let ((a, one), (b, other)) = (worker(run.path()), worker(run.path()));
         let claim = mine(one.take("ab12"));
         assert!(matches!(other.take("ab12").unwrap(), Taken::Held(_)));
-        assert!(matches!(one.take("ab12").unwrap(), Taken::Held(_)), "its owner cannot claim it again");
+        assert!(
+            matches!(one.take("ab12").unwrap(), Taken::Held(_)),
+            "its owner cannot claim it again"
+        );
         drop(claim);
         let mut claim = mine(other.take("ab12"));
         assert_eq!((claim.generation(), claim.dead()), (2, None));
@@ -321,7 +324,10 @@ mod tests {
         assert!(matches!(one.take("ab12").unwrap(), Taken::Ended));
         assert_eq!(one.ended().unwrap(), HashSet::from(["ab12".to_owned()]));
         let (late, claims) = worker(run.path());
-        assert!(matches!(claims.take("ab12").unwrap(), Taken::Ended), "another worker was still alive");
+        assert!(
+            matches!(claims.take("ab12").unwrap(), Taken::Ended),
+            "another worker was still alive"
+        );
         drop((a, one, b, other, late, claims));
         let (_c, next) = worker(run.path());
         mine(next.take("ab12"));

@@ -2,7 +2,12 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
-use std::{collections::{BTreeMap, HashMap}, error::Error, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    error::Error,
+    path::Path,
+    sync::Arc,
+};
 
 use proctor_catalog::Catalog;
 use proctor_native::Native;

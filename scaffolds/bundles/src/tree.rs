@@ -64,8 +64,11 @@ pub(crate) fn settle(root: &Path) -> Result<(), BundleError> {
             let target = fs::read_link(&path).map_err(io)?;
             let below = path.strip_prefix(root).unwrap_or(&path);
             if !stays(below, &target) {
-                let what =
-                    format!("{} -> {} points outside the bundle", below.display(), target.display());
+                let what = format!(
+                    "{} -> {} points outside the bundle",
+                    below.display(),
+                    target.display()
+                );
                 return Err(BundleError::new(what));
             }
             continue;

@@ -118,7 +118,9 @@ pub(crate) fn lay(bytes: Vec<u8>, site: &Path) -> Result<(), BundleError> {
             continue;
         }
         if !is_inside(&name) {
-            return Err(BundleError::new(format!("invalid wheel: {name} points outside its folder")));
+            return Err(BundleError::new(format!(
+                "invalid wheel: {name} points outside its folder"
+            )));
         }
         let Some(below) = installed(&name) else { continue };
         let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);

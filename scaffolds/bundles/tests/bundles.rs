@@ -225,7 +225,11 @@ async fn npm_bundle_is_verified_reproducible_and_cached() {
     let before = fs::metadata(&downloads).unwrap().modified().unwrap();
     let third = build(one.path()).ensure("small", "1", &small, nowhere, &quiet).await.unwrap();
     assert_eq!(third.digest, first.digest);
-    assert_eq!(fs::metadata(&downloads).unwrap().modified().unwrap(), before, "it was downloaded again");
+    assert_eq!(
+        fs::metadata(&downloads).unwrap().modified().unwrap(),
+        before,
+        "it was downloaded again"
+    );
 
     for place in places("a_package_of_npm").await {
         let (said, _) = place.run(&third, &["tool", "--version"]).await.unwrap();
@@ -244,7 +248,10 @@ async fn shipped_bundles_run_in_an_empty_root() {
     let default = if tier::is_full() { "all" } else { BY_DEFAULT };
     let asked = std::env::var("PROCTOR_BUNDLES").unwrap_or_else(|_| default.into());
     let chosen = |name: &str| asked == "all" || asked.split(',').any(|one| one == name);
-    assert!(SHIPPED.iter().any(|(name, ..)| chosen(name)), "PROCTOR_BUNDLES={asked}: no such bundle");
+    assert!(
+        SHIPPED.iter().any(|(name, ..)| chosen(name)),
+        "PROCTOR_BUNDLES={asked}: no such bundle"
+    );
     let cache = tempfile::tempdir().unwrap();
     let kept = std::env::var_os("PROCTOR_BUNDLES_CACHE").map(PathBuf::from);
     let bundles = Bundles::new(kept.as_deref().unwrap_or(cache.path()));

@@ -239,7 +239,11 @@ fn content_match_finds_copies_in_the_patch() {
     ];
     let patch = patch_of(CODE);
     assert_eq!(record.found_with(&events, &patch), one("answer_in_environment", &[2]));
-    assert_eq!(record.found_with(&events[1..2], &patch), [], "no model, as with the scaffold `gold`");
+    assert_eq!(
+        record.found_with(&events[1..2], &patch),
+        [],
+        "no model, as with the scaffold `gold`"
+    );
     // A program written by the model combined its words, or replaced some in existing text.
     let program = wrote(
         2,
