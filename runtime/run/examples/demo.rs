@@ -2,12 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    error::Error,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::{BTreeMap, HashMap}, error::Error, path::Path, sync::Arc};
 
 use proctor_catalog::Catalog;
 use proctor_native::Native;

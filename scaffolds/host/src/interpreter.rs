@@ -47,7 +47,7 @@ impl Interpreter {
             None => default_interpreter(),
         };
         let shown = program.display();
-        let hint = "set a Python interpreter: interpreter = \"PATH\"";
+        let hint = "set the path of a Python interpreter: interpreter = \"PATH\"";
         // Isolated, as in the sandbox: environment variables and packages in the user's home are
         // ignored.
         let done = Command::new(&program)

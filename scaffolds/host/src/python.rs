@@ -227,7 +227,7 @@ fn resolve(
         Some(Value::String(path)) => Some(path.as_str()),
         Some(_) => {
             let what = "is not the path of a folder".to_owned();
-            return Err(wrong(PROGRAM, what, "pass the folder that contains the agent's file"));
+            return Err(wrong(PROGRAM, what, "set it to the folder that contains the agent's file"));
         }
     };
     let interpreter = match &interpreter {
@@ -251,7 +251,7 @@ fn resolve(
         let what = "has no effect without the model endpoint".to_owned();
         return Err(wrong(REQUESTS, what, "remove it, or remove `endpoint = false`"));
     }
-    let hint = "pass the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
+    let hint = "name the agent's file: scaffold = \"python:FILE.py:FUNCTION\"";
     let (copied, file) = source.program(folder).map_err(|what| wrong(PROGRAM, what, hint))?;
     let file = file.to_str().ok_or_else(|| {
         wrong(PROGRAM, format!("{} is not UTF-8", source.file.display()), "rename the file")

@@ -75,7 +75,7 @@ pub(crate) fn resolve(
     let digest = match &program {
         None => None,
         Some(Value::String(path)) => {
-            let hint = "pass the file or folder of your agent, relative to the configuration";
+            let hint = "set it to the file or folder of your agent, relative to the configuration";
             let keep = |path: &str| programs.keep(Path::new(path));
             Some(keep(path).map_err(|error| wrong(PROGRAM, error.to_string(), hint))?)
         }
