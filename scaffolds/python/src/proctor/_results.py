@@ -196,7 +196,7 @@ class Trial:
         return verdict
 
     def tree(self, step: Optional[int] = None) -> Tree:
-        """Returns the work directory after a step. 0 is the state before the agent started. The default is the end of the trial."""
+        """Returns the work directory after a step. Step 0 is the initial state; the default is the final state."""
         return Tree(self, step, json.loads(self._part("tree", step)))
 
 
