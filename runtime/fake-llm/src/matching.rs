@@ -11,7 +11,7 @@ pub(crate) struct Found<'a> {
 }
 
 /// The parts of a request that determine the response.
-pub(crate) struct Heard {
+pub(crate) struct RequestKey {
     /// The text of all messages before the first assistant message.
     pub head: String,
     /// The number of assistant messages.
@@ -20,7 +20,7 @@ pub(crate) struct Heard {
     model: String,
 }
 
-impl Heard {
+impl RequestKey {
     pub(crate) fn new(request: &Value) -> Self {
         let none = Vec::new();
         let messages = request["messages"].as_array().unwrap_or(&none);
@@ -48,7 +48,7 @@ pub(crate) fn text(message: &Value) -> String {
 }
 
 impl Script {
-    pub(crate) fn find(&self, heard: &Heard) -> Option<Found<'_>> {
+    pub(crate) fn find(&self, heard: &RequestKey) -> Option<Found<'_>> {
         let holds = |wanted: &Option<String>, text: &str| {
             wanted.as_deref().is_none_or(|wanted| text.contains(wanted))
         };

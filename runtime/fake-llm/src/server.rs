@@ -27,7 +27,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tower::ServiceExt;
 
 use crate::{
-    Answer, Fault, FaultKind, Script, check, format::Format, matching::Heard, wire::Reply,
+    Answer, Fault, FaultKind, Script, check, format::Format, matching::RequestKey, wire::Reply,
 };
 
 /// A request that the server received.
@@ -222,7 +222,7 @@ async fn complete(
     if let Some(why) = check::refusal(&request, shared.script.strict) {
         return refuse(StatusCode::BAD_REQUEST, why, "invalid_request_error");
     }
-    let heard = Heard::new(&request);
+    let heard = RequestKey::new(&request);
     let Some(found) = shared.script.find(&heard) else {
         let why = format!("the script has no answer for turn {} of this conversation", heard.turn);
         return refuse(StatusCode::UNPROCESSABLE_ENTITY, why, "script_exhausted");

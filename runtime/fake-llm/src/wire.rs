@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Answer, TokenCounts, UsageSpec,
-    matching::{Heard, text},
+    matching::{RequestKey, text},
 };
 
 /// Constant, so that two responses to the same request are byte-for-byte equal.
@@ -23,7 +23,12 @@ pub(crate) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    pub(crate) fn new(answer: &'a Answer, request: &Value, heard: &Heard, fallback: &str) -> Self {
+    pub(crate) fn new(
+        answer: &'a Answer,
+        request: &Value,
+        heard: &RequestKey,
+        fallback: &str,
+    ) -> Self {
         let model = request["model"].as_str().unwrap_or(fallback).to_owned();
         Self {
             answer,

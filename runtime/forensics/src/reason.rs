@@ -174,7 +174,7 @@ fn exception(log: &[u8], table: &Table) -> Option<Reason> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct TableFile {
     runs: Vec<String>,
     tests: Vec<String>,
     import_or_name_error: Vec<String>,
@@ -200,7 +200,7 @@ struct Table {
 }
 
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| {
-    let written: Written = from_toml(TEXT)?;
+    let written: TableFile = from_toml(TEXT)?;
     let compiled = |text: &str| Regex::new(text).map_err(|error| error.to_string());
     let runs = written.runs.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
     let tests = written.tests.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;

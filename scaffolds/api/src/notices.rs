@@ -25,7 +25,7 @@ pub fn notices(budget: &Budget) -> Map<String, Value> {
 
 /// What is left of one limit.
 #[derive(Debug, Serialize)]
-struct Left {
+struct RemainingLimit {
     left: String,
     limit: String,
     unit: &'static str,
@@ -81,19 +81,19 @@ fn with(mut ask: Ask, notice: &str) -> Ask {
     ask
 }
 
-fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<Left> {
+fn left(budget: &Budget, spent: &Spent, time: TimeLeft) -> Vec<RemainingLimit> {
     let count = |limit: Option<u64>, spent: u64, kind| {
         let limit = limit?;
         let left = limit.saturating_sub(spent).to_string();
-        Some(Left { left, limit: limit.to_string(), unit: unit(kind) })
+        Some(RemainingLimit { left, limit: limit.to_string(), unit: unit(kind) })
     };
     let seconds = |limit: Option<f64>, left: Option<f64>, kind| {
         let (left, limit) = (format!("{:.0}", left?), format!("{:.0}", limit?));
-        Some(Left { left, limit, unit: unit(kind) })
+        Some(RemainingLimit { left, limit, unit: unit(kind) })
     };
     let total = spent.input_tokens + spent.output_tokens;
     let fresh = spent.uncached_input_tokens();
-    let money = budget.cost_usd.map(|limit| Left {
+    let money = budget.cost_usd.map(|limit| RemainingLimit {
         left: format!("{:.2}", (limit - spent.cost_usd).max(0.0)),
         limit: format!("{limit:.2}"),
         unit: unit(BudgetKind::Cost),

@@ -73,16 +73,16 @@ pub async fn run(
     let mut running = pin!(account.handle.run(command));
     let seen = watch(manifest, &account, running.as_mut(), session).await;
     let (ended, done) = match seen {
-        Seen::Exited(done) => (Ended::Itself, Some(*done)),
-        Seen::Ending => {
+        WatchEnd::Exited(done) => (Ended::Itself, Some(*done)),
+        WatchEnd::Ending => {
             let leave = Duration::from_secs_f64(manifest.stop.leave_seconds);
             match timeout(leave, running.as_mut()).await {
                 Ok(done) => (Ended::Itself, Some(done)),
                 Err(_) => (Ended::Stopped, account.stop(&manifest.stop, running.as_mut()).await),
             }
         }
-        Seen::Idle => (Ended::Idle, account.stop(&manifest.stop, running.as_mut()).await),
-        Seen::Refused => (Ended::Refused, account.stop(&manifest.stop, running.as_mut()).await),
+        WatchEnd::Idle => (Ended::Idle, account.stop(&manifest.stop, running.as_mut()).await),
+        WatchEnd::Refused => (Ended::Refused, account.stop(&manifest.stop, running.as_mut()).await),
     };
     // Processes that left the agent's process group would keep running and write into the graded
     // tree.
@@ -102,7 +102,7 @@ pub async fn run(
 }
 
 /// Why the agent is no longer watched.
-enum Seen {
+enum WatchEnd {
     Exited(Box<Result<Completed, SandboxError>>),
     /// The trial is over.
     Ending,
@@ -117,19 +117,19 @@ async fn watch(
     account: &AgentAccount<'_>,
     mut running: Running<'_>,
     session: &mut dyn Session,
-) -> Seen {
+) -> WatchEnd {
     let limit = Duration::from_secs_f64(manifest.idle_seconds);
     let tick = (limit / 5).clamp(Duration::from_millis(200), Duration::from_secs(15));
     let mut activity = Activity::default();
     loop {
         tokio::select! {
-            done = running.as_mut() => return Seen::Exited(Box::new(done)),
-            () = session.ending() => return Seen::Ending,
+            done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
+            () = session.ending() => return WatchEnd::Ending,
             () = sleep(tick) => {}
         }
         let traffic = session.traffic();
         if traffic.refused >= manifest.stop.refusals {
-            return Seen::Refused;
+            return WatchEnd::Refused;
         }
         if activity.asked(&traffic) {
             continue;
@@ -137,12 +137,12 @@ async fn watch(
         // Check for activity only while there are no requests. A failed check is ignored: if the
         // sandbox is broken, the agent's command fails too.
         let sample = tokio::select! {
-            done = running.as_mut() => return Seen::Exited(Box::new(done)),
-            () = session.ending() => return Seen::Ending,
+            done = running.as_mut() => return WatchEnd::Exited(Box::new(done)),
+            () = session.ending() => return WatchEnd::Ending,
             sample = account.sample() => sample,
         };
         if activity.idle(&sample) >= limit {
-            return Seen::Idle;
+            return WatchEnd::Idle;
         }
     }
 }

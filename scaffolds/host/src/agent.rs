@@ -30,7 +30,7 @@ pub(crate) struct Agent {
 }
 
 /// An event from the program.
-pub(crate) enum Heard {
+pub(crate) enum AgentEvent {
     Line(Vec<u8>),
     /// The program wrote a line that exceeds the limit.
     TooLong,
@@ -68,19 +68,19 @@ impl Agent {
     /// responses would pile up here.
     ///
     /// Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Result<Heard, SandboxError> {
+    pub(crate) async fn next(&mut self) -> Result<AgentEvent, SandboxError> {
         self.running.drain(BACKLOG).await;
         loop {
             if let Some(line) = self.lines.next() {
-                return Ok(Heard::Line(line));
+                return Ok(AgentEvent::Line(line));
             }
             if let Some(exited) = &self.exited {
-                return Ok(Heard::Exited(exited.clone()));
+                return Ok(AgentEvent::Exited(exited.clone()));
             }
             match self.running.next().await? {
                 Said::Output(bytes) => {
                     if self.lines.take(&bytes) == Err(TooLong) {
-                        return Ok(Heard::TooLong);
+                        return Ok(AgentEvent::TooLong);
                     }
                 }
                 Said::Error(bytes) => self.errors.take(&bytes),

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     ending::{ended, with_words},
     limits::Limits,
-    own::{End, Quiet},
+    own::{End, IdleTimer},
 };
 
 /// A protocol and the program that speaks it.
@@ -90,7 +90,7 @@ pub(crate) async fn run<P: Protocol>(
 /// Detects a program that is idle, loops, or writes invalid messages.
 pub(crate) struct Watch {
     limits: &'static Limits,
-    quiet: Quiet,
+    quiet: IdleTimer,
     wrong_lines: u32,
     /// Number of consecutive error responses.
     errors: u32,
@@ -104,7 +104,7 @@ impl Watch {
     pub(crate) fn new(limits: &'static Limits, idle_seconds: f64) -> Self {
         Self {
             limits,
-            quiet: Quiet::new(idle_seconds),
+            quiet: IdleTimer::new(idle_seconds),
             wrong_lines: 0,
             errors: 0,
             requests: 0,

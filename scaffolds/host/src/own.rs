@@ -135,13 +135,13 @@ pub(crate) async fn end_commands(sandbox: &SandboxHandle) {
 }
 
 /// Tracks how long an agent has made no request.
-pub(crate) struct Quiet {
+pub(crate) struct IdleTimer {
     limit: Duration,
     since: Instant,
     requests: u64,
 }
 
-impl Quiet {
+impl IdleTimer {
     pub(crate) fn new(seconds: f64) -> Self {
         Self { limit: Duration::from_secs_f64(seconds), since: Instant::now(), requests: 0 }
     }

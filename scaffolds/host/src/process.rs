@@ -16,14 +16,14 @@ use tokio::time::timeout;
 
 use crate::{
     actions::{self, Done},
-    agent::{self, Agent, Heard},
+    agent::{self, Agent, AgentEvent},
     conversation::{self, Protocol, Watch},
     ending::{ended, exited},
     limits::{self, Limits},
     own::{self, End},
     program::Programs,
     rpc::{self, Error, INVALID, Message, NO_METHOD, OVER, PARAMS},
-    settings::{self, Asks, Settings},
+    settings::{self, ModelAccess, Settings},
 };
 
 /// The protocol version. Increased when conforming programs must be changed.
@@ -63,7 +63,7 @@ impl Scaffold for Process {
     }
 
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
-        settings::resolve(self.name(), Asks::Proctor, given, &self.programs)
+        settings::resolve(self.name(), ModelAccess::Proctor, given, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
@@ -188,22 +188,22 @@ fn yes() -> bool {
 
 #[async_trait]
 impl Protocol for Talk<'_> {
-    type Event = Heard;
+    type Event = AgentEvent;
 
-    async fn next(&mut self) -> Result<Heard, End> {
+    async fn next(&mut self) -> Result<AgentEvent, End> {
         self.agent.next().await.map_err(End::Broken)
     }
 
     async fn handle(
         &mut self,
-        heard: Heard,
+        heard: AgentEvent,
         watch: &mut Watch,
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, End> {
         let line = match heard {
-            Heard::Line(line) => line,
-            Heard::TooLong => return Ok(Some(watch.too_long())),
-            Heard::Exited(status) => {
+            AgentEvent::Line(line) => line,
+            AgentEvent::TooLong => return Ok(Some(watch.too_long())),
+            AgentEvent::Exited(status) => {
                 // The agent's own client may have received the last response.
                 let last = self.last.take().or_else(|| session.traffic().answer);
                 return Ok(Some(exited(&status, last.as_ref(), &self.agent.errors())));
@@ -468,14 +468,14 @@ async fn leave(agent: &mut Agent, end: &Result<Finish, Stop>, time: Duration) {
     let refusing = async {
         loop {
             match agent.next().await {
-                Ok(Heard::Line(line)) => {
+                Ok(AgentEvent::Line(line)) => {
                     if let Ok(Message::Request { id, .. }) = Message::read(&line) {
                         let error = Error::new(OVER, "the trial is over").data(reason.clone());
                         agent.send(&rpc::reply(&id, Err(error)));
                     }
                 }
                 // However the agent exits, the result no longer changes.
-                Ok(Heard::TooLong | Heard::Exited(_)) | Err(_) => return,
+                Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
             }
         }
     };

@@ -227,7 +227,11 @@ fn resolve(
         Some(Value::String(path)) => Some(path.as_str()),
         Some(_) => {
             let what = "is not the path of a folder".to_owned();
-            return Err(wrong(PROGRAM, what, "set it to the folder that contains the agent's file"));
+            return Err(wrong(
+                PROGRAM,
+                what,
+                "set it to the folder that contains the agent's file",
+            ));
         }
     };
     let interpreter = match &interpreter {

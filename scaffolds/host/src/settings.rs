@@ -26,7 +26,7 @@ const MOST_IDLE: f64 = 86_400.0;
 
 /// How the agent's model requests are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asks {
+pub(crate) enum ModelAccess {
     Proctor,
     Itself,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Settings {
 /// Checks the settings, copies the program, and replaces its path with its digest.
 pub(crate) fn resolve(
     scaffold: &str,
-    asks: Asks,
+    asks: ModelAccess,
     given: &Map<String, Value>,
     programs: &Programs,
 ) -> Result<Map<String, Value>, WrongSetting> {
@@ -65,7 +65,7 @@ pub(crate) fn resolve(
         return Err(wrong(COMMAND, what, example));
     };
     let idle_seconds = idle_seconds(idle.as_ref())?;
-    if requests.is_some() && asks == Asks::Proctor {
+    if requests.is_some() && asks == ModelAccess::Proctor {
         let what = format!(
             "not supported by the scaffold `{scaffold}`, in which each `model/ask` is a step"
         );
@@ -157,7 +157,8 @@ mod tests {
     fn resolved(given: Value) -> Result<Settings, WrongSetting> {
         let folder = tempfile::tempdir().unwrap();
         let given = given.as_object().unwrap().clone();
-        let settings = resolve("acp", Asks::Itself, &given, &Programs::new(folder.path().into()))?;
+        let settings =
+            resolve("acp", ModelAccess::Itself, &given, &Programs::new(folder.path().into()))?;
         Ok(Settings::read(&settings).unwrap())
     }
 
@@ -171,20 +172,20 @@ mod tests {
     #[test]
     fn host_requests_table_needs_an_endpoint() {
         let programs = Programs::new("/nowhere".into());
-        let with = |asks: Asks, requests: Value| {
+        let with = |asks: ModelAccess, requests: Value| {
             let given = json!({"command": ["x"], "requests": requests});
             resolve("acp", asks, given.as_object().unwrap(), &programs)
         };
         let side = json!({"default": "main", "rules": [{"class": "side", "tools": false}]});
-        let resolved = with(Asks::Itself, side.clone()).unwrap();
+        let resolved = with(ModelAccess::Itself, side.clone()).unwrap();
         assert_eq!(rules(&resolved), side);
         assert_eq!(Settings::read(&resolved).unwrap().own, Map::new());
-        let bare = with(Asks::Itself, json!({})).unwrap();
+        let bare = with(ModelAccess::Itself, json!({})).unwrap();
         assert!(!bare.contains_key("requests"), "{bare:?}");
         assert_eq!(rules(&bare)["default"], "main");
-        let wrong = with(Asks::Itself, json!({"rules": [{"class": "sidely"}]})).unwrap_err();
+        let wrong = with(ModelAccess::Itself, json!({"rules": [{"class": "sidely"}]})).unwrap_err();
         assert!(wrong.what.contains("rules[0].class"), "{}", wrong.what);
-        let wrong = with(Asks::Proctor, side).unwrap_err();
+        let wrong = with(ModelAccess::Proctor, side).unwrap_err();
         assert_eq!(wrong.key, "requests");
         assert!(wrong.what.contains("each `model/ask` is a step"), "{}", wrong.what);
     }

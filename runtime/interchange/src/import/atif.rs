@@ -50,7 +50,7 @@ struct Step {
     source: Source,
     message: Content,
     reasoning_content: Option<String>,
-    tool_calls: Option<Vec<Called>>,
+    tool_calls: Option<Vec<CallEntry>>,
     observation: Option<Observation>,
     metrics: Option<Metrics>,
     #[serde(default)]
@@ -66,7 +66,7 @@ enum Source {
 }
 
 #[derive(Deserialize)]
-struct Called {
+struct CallEntry {
     tool_call_id: String,
     function_name: String,
     arguments: Map<String, Value>,
@@ -74,11 +74,11 @@ struct Called {
 
 #[derive(Deserialize)]
 struct Observation {
-    results: Vec<Returned>,
+    results: Vec<ResultEntry>,
 }
 
 #[derive(Deserialize)]
-struct Returned {
+struct ResultEntry {
     source_call_id: Option<String>,
     content: Option<Content>,
     #[serde(default)]
@@ -250,7 +250,7 @@ fn add(
 /// Converts results without a call: the text that the agent saw becomes a message to it.
 fn told(
     turns: &mut Vec<Turn>,
-    results: Vec<Returned>,
+    results: Vec<ResultEntry>,
     at: f64,
     fidelity: &mut Fidelity,
 ) -> Result<(), BadSource> {
@@ -262,7 +262,7 @@ fn told(
     Ok(())
 }
 
-fn output(result: Returned, fidelity: &mut Fidelity) -> Output {
+fn output(result: ResultEntry, fidelity: &mut Fidelity) -> Output {
     let extra = result.extra.unwrap_or_default();
     let shown = result.content.map(|content| content.text(fidelity)).unwrap_or_default();
     let exit_status = extra["exit_status"].as_i64().and_then(|status| i32::try_from(status).ok());

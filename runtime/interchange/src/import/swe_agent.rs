@@ -15,7 +15,7 @@ use crate::conversation::{Answered, Call, Conversation, Output, Told, Turn};
 struct Document {
     trajectory: Vec<Entry>,
     #[serde(default)]
-    history: Vec<Said>,
+    history: Vec<HistoryMessage>,
     #[serde(default)]
     info: Info,
     environment: Option<String>,
@@ -38,7 +38,7 @@ struct Entry {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct HistoryMessage {
     role: String,
     #[serde(default)]
     content: Value,

@@ -72,7 +72,7 @@ pub(super) struct AnswerRecord {
     pub(super) problems: Vec<Problem>,
     /// The commands tried for a patch response, in order, with their results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) applied_by: Vec<Tried>,
+    pub(super) applied_by: Vec<CommandAttempt>,
     /// Whether any part of the response was applied.
     pub(super) applied: bool,
     /// Whether the whole response was applied.
@@ -83,7 +83,7 @@ pub(super) struct AnswerRecord {
 
 /// One command of the benchmark's apply chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Tried {
+pub(super) struct CommandAttempt {
     pub(super) command: String,
     /// The error; empty if the command applied the patch.
     pub(super) why: String,

@@ -9,7 +9,7 @@ use proctor_scaffold_api::{Brief, Material, Session, StartTree, Stop};
 use proctor_types::Fault;
 
 use super::{
-    evidence::{AnswerRecord, Tried},
+    evidence::{AnswerRecord, CommandAttempt},
     settings::Settings,
 };
 
@@ -37,7 +37,9 @@ pub(super) async fn lay_natural(
             record.whole = record.problems.is_empty()
                 && record.edits.iter().all(|edit| edit.status == proctor_answers::Status::Applied);
         }
-        Err(why) => record.applied_by.push(Tried { command: "write the files".into(), why }),
+        Err(why) => {
+            record.applied_by.push(CommandAttempt { command: "write the files".into(), why })
+        }
     }
     Ok(())
 }
@@ -84,7 +86,7 @@ pub(super) async fn lay_patch(
         Err(why) => why,
     };
     record.applied = why.is_empty();
-    record.applied_by.push(Tried { command: first, why });
+    record.applied_by.push(CommandAttempt { command: first, why });
     let (handle, brief) = (Arc::clone(session.handle()), session.brief().clone());
     for command in material.apply.iter().skip(1) {
         if record.applied {
@@ -92,7 +94,7 @@ pub(super) async fn lay_patch(
         }
         let why = in_sandbox(&handle, &brief, command, patch.as_bytes()).await?;
         record.applied = why.is_empty();
-        record.applied_by.push(Tried { command: command.clone(), why });
+        record.applied_by.push(CommandAttempt { command: command.clone(), why });
     }
     record.whole = record.applied;
     if record.applied_by.len() > 1 {

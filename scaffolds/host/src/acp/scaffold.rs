@@ -15,7 +15,7 @@ use crate::{
     limits::{self, Limits},
     own,
     program::Programs,
-    settings::{self, Asks, Settings},
+    settings::{self, ModelAccess, Settings},
 };
 
 /// Added to the agent's own exit time, for killing running processes and reading the last output.
@@ -50,7 +50,7 @@ impl Scaffold for Acp {
     }
 
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
-        settings::resolve(self.name(), Asks::Itself, given, &self.programs)
+        settings::resolve(self.name(), ModelAccess::Itself, given, &self.programs)
     }
 
     fn needs_model(&self) -> bool {

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{client::Client, terminals::Ended};
 use crate::{
-    agent::{Agent, Heard},
+    agent::{Agent, AgentEvent},
     conversation::{self, Protocol, Watch},
     ending::{ended, with_words},
     limits::Limits,
@@ -54,7 +54,7 @@ struct Peer<'a> {
 
 /// An event from the agent.
 enum Event {
-    Heard(Heard),
+    Agent(AgentEvent),
     /// A command started by the agent has exited.
     Terminal(Ended),
 }
@@ -65,7 +65,7 @@ impl Protocol for Peer<'_> {
 
     async fn next(&mut self) -> Result<Event, End> {
         tokio::select! {
-            heard = self.agent.next() => heard.map(Event::Heard).map_err(End::Broken),
+            heard = self.agent.next() => heard.map(Event::Agent).map_err(End::Broken),
             done = self.talk.client.terminals.next() => Ok(Event::Terminal(done)),
         }
     }
@@ -136,9 +136,9 @@ impl Talk {
         session: &mut dyn Session,
     ) -> Result<Option<Finish>, Stop> {
         let line = match event {
-            Event::Heard(Heard::Line(line)) => line,
-            Event::Heard(Heard::TooLong) => return Ok(Some(watch.too_long())),
-            Event::Heard(Heard::Exited(exit)) => return Ok(Some(gone(&exit, agent))),
+            Event::Agent(AgentEvent::Line(line)) => line,
+            Event::Agent(AgentEvent::TooLong) => return Ok(Some(watch.too_long())),
+            Event::Agent(AgentEvent::Exited(exit)) => return Ok(Some(gone(&exit, agent))),
             Event::Terminal(done) => {
                 watch.active();
                 self.client.terminal_ended(agent, session, done).await?;
@@ -279,7 +279,7 @@ impl Talk {
                     agent.send(&rpc::reply(&id, Err(error)));
                 }
                 match agent.next().await {
-                    Ok(Heard::Line(line)) => match Message::read(&line) {
+                    Ok(AgentEvent::Line(line)) => match Message::read(&line) {
                         Ok(Message::Request { id, method, .. })
                             if method == "session/request_permission" =>
                         {
@@ -291,7 +291,7 @@ impl Talk {
                         Ok(Message::Notice { .. }) | Err(_) => {}
                     },
                     // However the agent exits, the result no longer changes.
-                    Ok(Heard::TooLong | Heard::Exited(_)) | Err(_) => return,
+                    Ok(AgentEvent::TooLong | AgentEvent::Exited(_)) | Err(_) => return,
                 }
             }
         };

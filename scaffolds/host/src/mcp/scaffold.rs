@@ -26,7 +26,7 @@ use crate::{
     limits::{self, Limits},
     own::{self, End},
     program::Programs,
-    settings::{self, Asks, Settings},
+    settings::{self, ModelAccess, Settings},
 };
 
 /// Added to the agent's own exit time, for reading its last output.
@@ -67,7 +67,7 @@ impl Scaffold for Mcp {
     }
 
     fn settings(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, WrongSetting> {
-        settings::resolve(self.name(), Asks::Itself, given, &self.programs)
+        settings::resolve(self.name(), ModelAccess::Itself, given, &self.programs)
     }
 
     fn needs_model(&self) -> bool {
